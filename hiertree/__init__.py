@@ -1,0 +1,38 @@
+"""hiertree: build label hierarchies, measure hierarchical retrieval, train HAPPIER models.
+
+>>> import hiertree as ht
+>>> tree = ht.LabelTree.from_paths([("natural", "lake", 17), ("human-made", "church", 4)])
+>>> tree.paths([4, 17, 4])
+array([[1, 1, 1],
+       [0, 0, 0],
+       [1, 1, 1]], dtype=int32)
+
+Names are loaded when first used, so that ``import hiertree`` costs milliseconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hiertree import datasets, errors, labels, relevance, samplers
+    from hiertree._levels import level_counts, levels
+    from hiertree.tree import LabelTree
+
+__version__ = "0.1.0"
+__all__ = ["LabelTree", "datasets", "errors", "labels", "level_counts", "levels", "relevance", "samplers"]
+
+_HOMES = {"LabelTree": "hiertree.tree", "level_counts": "hiertree._levels", "levels": "hiertree._levels"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'hiertree' has no attribute {name!r}")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    return import_module(f"hiertree.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

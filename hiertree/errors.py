@@ -1,0 +1,138 @@
+"""Every error this package raises on purpose.
+
+::
+
+    HiertreeError
+    ├── InputError (also a ValueError)    a value given by the caller cannot be used
+    │   ├── ShapeError                    arrays whose shapes do not fit together
+    │   ├── EmbeddingError                NaN, infinite or zero-norm embeddings, NaN scores
+    │   ├── PathError                     label paths that are not non-negative integers of one length
+    │   └── OptionError                   an option outside its range, or a name that does not exist
+    ├── HierarchyError (also a ValueError) labels that do not form a tree of one depth
+    │   ├── CycleError
+    │   ├── SeveralRootsError
+    │   ├── SeveralParentsError
+    │   ├── UnevenDepthError
+    │   ├── EmptyLabelError
+    │   ├── DuplicateLeafError
+    │   └── UnknownLeafError (also a KeyError)
+    ├── TableError (also a ValueError)    a CSV, Parquet or JSON file that cannot be read as asked
+    ├── RecipeError (also a ValueError)   a training recipe with a misspelt or impossible setting
+    ├── ImageError                        images that do not decode
+    ├── MissingResourceError              a data set, model or optional package that is not there
+    ├── DeviceError                       a device that was asked for is absent
+    └── CheckpointError                   a checkpoint that cannot be resumed
+
+A message says what was given, what was expected and how to mend it. The command line prints the message alone
+and exits with status 2.
+
+>>> from hiertree.errors import OptionError
+>>> raise OptionError("ties='random'", expected="one of 'average', 'index'", remedy="pass ties='average'")
+Traceback (most recent call last):
+...
+hiertree.errors.OptionError: ties='random': expected one of 'average', 'index'; pass ties='average'
+"""
+
+from __future__ import annotations
+
+
+class HiertreeError(Exception):
+    """Base of all errors raised on purpose.
+
+    Args:
+        given: what was found, naming the file, row or argument.
+        expected: what would have been right.
+        remedy: how to mend it.
+    """
+
+    def __init__(self, given: str, *, expected: str | None = None, remedy: str | None = None) -> None:
+        self.given, self.expected, self.remedy = given, expected, remedy
+        message = given if expected is None else f"{given}: expected {expected}"
+        super().__init__(message if remedy is None else f"{message}; {remedy}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.given, self.expected, self.remedy))
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would show the message's repr
+
+
+def _rebuild(kind: type[HiertreeError], given: str, expected: str | None, remedy: str | None) -> HiertreeError:
+    """Make the error anew on the other side of a process boundary."""
+    return kind(given, expected=expected, remedy=remedy)
+
+
+class InputError(HiertreeError, ValueError):
+    """A value given by the caller cannot be used."""
+
+
+class ShapeError(InputError):
+    """Arrays whose shapes do not fit together."""
+
+
+class EmbeddingError(InputError):
+    """Embeddings or scores that are not finite, or embeddings of zero norm."""
+
+
+class PathError(InputError):
+    """Label paths that are not non-negative integers of one length."""
+
+
+class OptionError(InputError):
+    """An option outside its range, or a name that does not exist."""
+
+
+class HierarchyError(HiertreeError, ValueError):
+    """Labels that do not form a tree of one depth."""
+
+
+class CycleError(HierarchyError):
+    """A label is its own ancestor."""
+
+
+class SeveralRootsError(HierarchyError):
+    """More than one node has no parent."""
+
+
+class SeveralParentsError(HierarchyError):
+    """A node has two parents, or a leaf two different paths."""
+
+
+class UnevenDepthError(HierarchyError):
+    """Leaves lie at different depths and no policy says what to do."""
+
+
+class EmptyLabelError(HierarchyError):
+    """A label is empty, blank or NaN."""
+
+
+class DuplicateLeafError(HierarchyError):
+    """The same leaf is listed twice."""
+
+
+class UnknownLeafError(HierarchyError, KeyError):
+    """A leaf that was asked for is not in the tree."""
+
+
+class TableError(HiertreeError, ValueError):
+    """A CSV, Parquet or JSON file that cannot be read as asked."""
+
+
+class RecipeError(HiertreeError, ValueError):
+    """A training recipe with a misspelt or impossible setting."""
+
+
+class ImageError(HiertreeError):
+    """Images that do not decode."""
+
+
+class MissingResourceError(HiertreeError):
+    """A data set, model or optional package that is not there."""
+
+
+class DeviceError(HiertreeError):
+    """A device that was asked for is absent."""
+
+
+class CheckpointError(HiertreeError):
+    """A checkpoint that cannot be resumed."""

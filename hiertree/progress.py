@@ -1,0 +1,97 @@
+"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere, nothing when asked for silence."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
+from typing import IO, TypeAlias, TypeVar
+
+Advance: TypeAlias = "Callable[..., None]"
+Item = TypeVar("Item")
+SECONDS_BETWEEN_LINES = 10.0
+
+
+def track(
+    iterable: Iterable[Item], *, description: str, total: int | None = None, enabled: bool = True
+) -> Iterator[Item]:
+    """Yield the items while showing how many are done.
+
+    >>> list(track([1, 2], description="items", enabled=False))
+    [1, 2]
+    """
+    count = total if total is not None else (len(iterable) if isinstance(iterable, Sized) else None)
+    with progress(description=description, total=count, enabled=enabled) as advance:
+        for item in iterable:
+            yield item
+            advance(1, "")
+
+
+@contextmanager
+def progress(
+    *,
+    description: str,
+    total: int | None,
+    enabled: bool = True,
+    stream: IO[str] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Advance]:
+    """A function ``advance(steps, note)`` that shows progress on ``stream`` (default: standard error).
+
+    Args:
+        description: what is being done.
+        total: how many steps there are, if known.
+        enabled: False shows nothing; so does the environment variable HIERTREE_PROGRESS=0.
+        stream: where to show it.
+        clock: seconds, injected in tests.
+    """
+    target = stream or sys.stderr
+    if not enabled or os.environ.get("HIERTREE_PROGRESS") == "0":
+        yield _silent
+    elif target.isatty():
+        with _bar(description, total) as advance:
+            yield advance
+    else:
+        yield _lines(description, total, target, clock)
+
+
+def _silent(steps: int, note: str = "") -> None:
+    """Show nothing."""
+
+
+@contextmanager
+def _bar(description: str, total: int | None) -> Iterator[Advance]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(description, total=total, note="")
+
+        def advance(steps: int, note: str = "") -> None:
+            bar.update(task, advance=steps, note=note)
+
+        yield advance
+
+
+def _lines(description: str, total: int | None, stream: IO[str], clock: Callable[[], float]) -> Advance:
+    done, last = 0, clock()
+
+    def advance(steps: int, note: str = "") -> None:
+        nonlocal done, last
+        done += steps
+        if done == total or clock() - last >= SECONDS_BETWEEN_LINES:
+            last = clock()
+            print(
+                f"{description}: {done}{'' if total is None else f'/{total}'} {note}".rstrip(), file=stream, flush=True
+            )
+
+    return advance

@@ -1,0 +1,1 @@
+"""Hierarchical labels from raw landmark ids: read, clean, embed, cluster, name, export."""

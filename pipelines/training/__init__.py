@@ -1,0 +1,1 @@
+"""Training of retrieval models from one recipe file."""
