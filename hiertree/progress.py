@@ -88,8 +88,9 @@ def _lines(description: str, total: int | None, stream: IO[str], clock: Callable
     def advance(steps: int, note: str = "") -> None:
         nonlocal done, last
         done += steps
-        if done == total or clock() - last >= SECONDS_BETWEEN_LINES:
-            last = clock()
+        now = clock()
+        if done == total or now - last >= SECONDS_BETWEEN_LINES:
+            last = now
             print(
                 f"{description}: {done}{'' if total is None else f'/{total}'} {note}".rstrip(), file=stream, flush=True
             )

@@ -1,0 +1,131 @@
+"""Levels and relevance tables against definitions worked out by hand, in numpy and in torch."""
+
+from __future__ import annotations
+
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hiertree as ht
+from hiertree.errors import HierarchyError, OptionError, ShapeError
+
+COUNTS = np.array([[5, 2, 4, 1], [5, 2, 0, 1]])
+
+
+def test_a_column_that_agrees_below_one_that_does_not_counts_for_nothing():
+    found = ht.levels(np.array([[0, 1, 2]]), np.array([[0, 7, 2], [3, 1, 2], [0, 1, 2]]))
+    np.testing.assert_array_equal(found, [[1, 0, 3]])
+    assert found.dtype == np.uint8
+
+
+def test_levels_of_torch_tensors_are_torch_tensors():
+    found = ht.levels(torch.tensor([1, 2]), torch.tensor([2, 2, 1]))
+    assert found.dtype == torch.uint8
+    assert found.tolist() == [[0, 0, 1], [1, 1, 0]]
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (2, 2)), ((2, 3, 1), (2, 3)), ((2, 0), (2, 0)), ((1, 256), (1, 256))])
+def test_levels_refuse_shapes_that_do_not_fit(shapes):
+    with pytest.raises(ShapeError):
+        ht.levels(*(np.zeros(shape, dtype=int) for shape in shapes))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_level_counts_add_up_to_the_gallery(seed, num_levels):
+    rng = np.random.default_rng(seed)
+    paths = rng.integers(0, 2, (6, num_levels))
+    counts = ht.level_counts(ht.levels(paths, paths), num_levels, valid=~np.eye(6, dtype=bool))
+    assert counts.shape == (6, num_levels + 1)
+    assert (counts.sum(axis=1) == 5).all()
+
+
+def test_hap_divides_by_the_items_of_the_level_and_skips_empty_levels():
+    table = ht.relevance.hap(COUNTS, alpha=2)
+    np.testing.assert_allclose(table, [[0, (1 / 3) ** 2 / 2, (2 / 3) ** 2 / 4, 1], [0, (1 / 3) ** 2 / 2, 0, 1]])
+
+
+def test_hap_of_alpha_zero_still_gives_nothing_to_irrelevant_items():
+    np.testing.assert_allclose(ht.relevance.hap(COUNTS, alpha=0)[0], [0, 1 / 2, 1 / 4, 1])
+
+
+def test_linear_and_gain_depend_on_the_level_alone():
+    np.testing.assert_allclose(ht.relevance.linear(COUNTS)[0], [0, 1 / 3, 2 / 3, 1])
+    np.testing.assert_allclose(ht.relevance.gain(COUNTS)[0], [0, 1, 3, 7])
+
+
+def test_weighted_ap_sums_weights_over_items_at_least_that_near():
+    table = ht.relevance.weighted_ap(COUNTS, weights=[0.5, 0.3, 0.2])
+    np.testing.assert_allclose(table[0], [0, 0.5 / 7, 0.5 / 7 + 0.3 / 5, 0.5 / 7 + 0.3 / 5 + 0.2])
+
+
+@pytest.mark.parametrize("function", [ht.relevance.hap, ht.relevance.linear, ht.relevance.gain])
+def test_tables_are_the_same_in_torch(function):
+    found = function(torch.from_numpy(COUNTS))
+    assert isinstance(found, torch.Tensor)
+    np.testing.assert_array_equal(found.numpy(), function(COUNTS))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, 50), min_size=2, max_size=8), st.floats(0, 10))
+def test_tables_are_finite_and_start_at_zero(counts, alpha):
+    row = np.array([counts])
+    weights = [1 / (len(counts) - 1)] * (len(counts) - 1)
+    for table in (ht.relevance.hap(row, alpha=alpha), ht.relevance.weighted_ap(row, weights=weights)):
+        assert table[0, 0] == 0
+        assert np.isfinite(table).all()
+        assert (table >= 0).all()
+
+
+@pytest.mark.parametrize("alpha", [-1, float("nan"), float("inf")])
+def test_hap_refuses_impossible_alpha(alpha):
+    with pytest.raises(OptionError, match="alpha"):
+        ht.relevance.hap(COUNTS, alpha=alpha)
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.5, 0.5, 0.5], [2.0, -0.5, -0.5], []])
+def test_weighted_ap_refuses_impossible_weights(weights):
+    with pytest.raises(OptionError, match="weights"):
+        ht.relevance.weighted_ap(COUNTS, weights=weights)
+
+
+def test_counts_need_a_row_per_query():
+    with pytest.raises(ShapeError):
+        ht.relevance.linear(np.array([1, 2]))
+
+
+GRAPH = nx.DiGraph([("r", "a"), ("r", "b"), ("a", "a1"), ("a", "a2"), ("a", "a3"), ("b", "b1")])
+
+
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        ("lca_height", [0, 1 / 2, 1]),
+        ("wu_palmer", [0, (2 / 3 - 1 / 3) / (1 - 1 / 3), 1]),
+        ("resnik", [0, math.log(4 / 3) / math.log(4), 1]),
+        ("lin", [0, 2 * math.log(4 / 3) / (2 * math.log(4)), 1]),
+    ],
+)
+def test_relevance_from_networkx_by_hand(measure, expected):
+    table = ht.relevance.from_networkx(GRAPH, ["a1", "b1"], measure=measure)
+    np.testing.assert_allclose(table[0], expected)
+    assert table.shape == (2, 3)
+    assert (np.diff(table, axis=1) >= 0).all()
+
+
+def test_rare_branches_are_more_informative():
+    table = ht.relevance.from_networkx(GRAPH, ["a1", "b1"], measure="resnik")
+    assert table[1, 1] == pytest.approx(1.0)
+    assert table[0, 1] < 0.3
+
+
+def test_relevance_from_networkx_refuses_what_it_cannot_use():
+    with pytest.raises(OptionError, match="measure='cosine'"):
+        ht.relevance.from_networkx(GRAPH, ["a1"], measure="cosine")
+    with pytest.raises(HierarchyError):
+        ht.relevance.from_networkx(nx.DiGraph([("a", "b"), ("c", "b")]), ["b"])

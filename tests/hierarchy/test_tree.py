@@ -1,0 +1,248 @@
+"""LabelTree on a seven-node tree worked out by hand, and every way its input can be wrong."""
+
+from __future__ import annotations
+
+import pickle
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hiertree as ht
+from hiertree.errors import (
+    CycleError,
+    DuplicateLeafError,
+    EmptyLabelError,
+    HierarchyError,
+    OptionError,
+    SeveralParentsError,
+    SeveralRootsError,
+    ShapeError,
+    TableError,
+    UnevenDepthError,
+    UnknownLeafError,
+)
+
+ROWS = [("natural", "lake", 17), ("natural", "peak", 5), ("human-made", "church", 4), ("natural", "lake", 9)]
+NAMES = ["kind", "supercategory", "landmark_id"]
+
+
+@pytest.fixture
+def tree() -> ht.LabelTree:
+    return ht.LabelTree.from_paths(ROWS, level_names=NAMES)
+
+
+def test_ids_number_the_nodes_of_a_level_in_order_of_first_appearance(tree):
+    np.testing.assert_array_equal(tree.paths([17, 5, 4, 9]), [[0, 0, 0], [0, 1, 1], [1, 2, 2], [0, 0, 3]])
+    assert tree.level_sizes == (2, 3, 4)
+    assert tree.paths([4]).dtype == np.int32
+
+
+def test_paths_accept_arrays_with_repeats(tree):
+    np.testing.assert_array_equal(tree.paths(np.array([4, 4])), [[1, 2, 2], [1, 2, 2]])
+
+
+def test_lca_level_is_the_number_of_shared_ancestors(tree):
+    assert [tree.lca_level(17, other) for other in (17, 9, 5, 4)] == [3, 2, 1, 0]
+
+
+def test_same_text_under_two_parents_is_two_nodes_and_is_reported():
+    tree = ht.LabelTree.from_paths([("natural", "island", 1), ("human-made", "island", 2)], level_names=NAMES)
+    assert tree.lca_level(1, 2) == 0
+    assert tree.summary()["homonyms"].tolist() == [0, 1, 0]
+
+
+def test_same_text_under_two_parents_can_be_refused():
+    rows = [("natural", "island", 1), ("human-made", "island", 2)]
+    with pytest.raises(SeveralParentsError, match=r"'island' stands under \('natural',\) and \('human-made',\)"):
+        ht.LabelTree.from_paths(rows, homonyms="error")
+
+
+def test_leaves_may_be_known_by_their_whole_path():
+    tree = ht.LabelTree.from_paths([("Greek", "character01"), ("Latin", "character01")], leaf="path")
+    assert tree.lca_level(("Greek", "character01"), ("Latin", "character01")) == 0
+
+
+def test_leaf_with_two_paths_is_refused_with_both_rows_named():
+    with pytest.raises(SeveralParentsError, match=r"row 1: 1 has the path .* but row 0 gave"):
+        ht.LabelTree.from_paths([("a", 1), ("b", 1)])
+
+
+def test_leaf_listed_twice_is_refused_or_merged():
+    with pytest.raises(DuplicateLeafError, match="row 2: 1 is already in row 0"):
+        ht.LabelTree.from_paths([("a", 1), ("a", 2), ("a", 1)])
+    assert len(ht.LabelTree.from_paths([("a", 1), ("a", 2), ("a", 1)], repeats="merge")) == 2
+
+
+@pytest.mark.parametrize("empty", ["", "  ", None, float("nan"), np.nan])
+def test_empty_label_is_refused_with_row_and_level_named(empty):
+    with pytest.raises(EmptyLabelError, match="row 1: the label of level 1"):
+        ht.LabelTree.from_paths([("a", 1), (empty, 2)])
+
+
+def test_uneven_depths_need_a_policy():
+    rows = [("a", "b", "x"), ("a", "y")]
+    with pytest.raises(UnevenDepthError, match="has 2 levels"):
+        ht.LabelTree.from_paths(rows)
+    padded = ht.LabelTree.from_paths(rows, uneven="pad")
+    assert padded.labels_of(padded.paths(["y"])[0]) == ("a", "y", "y")
+    cut = ht.LabelTree.from_paths([*rows, ("a", "b", "z")], uneven="truncate")
+    assert cut.num_levels == 2
+    assert cut.lca_level("x", "z") == 2
+    assert cut.leaves == ("x", "y", "z")
+
+
+def test_unknown_leaf_is_named(tree):
+    with pytest.raises(UnknownLeafError, match="1 unknown leaf ids: 99") as caught:
+        tree.paths([17, 99, 99])
+    assert isinstance(caught.value, KeyError)
+
+
+def test_no_rows_is_refused():
+    with pytest.raises(HierarchyError, match="no labels at all"):
+        ht.LabelTree.from_paths([])
+
+
+@pytest.mark.parametrize("option", ["leaf", "uneven", "repeats", "homonyms"])
+def test_unknown_policy_is_refused(option):
+    with pytest.raises(OptionError, match=f"{option}='nonsense'"):
+        ht.LabelTree.from_paths(ROWS, **{option: "nonsense"})
+
+
+def test_level_names_must_fit():
+    with pytest.raises(ShapeError, match="3 different names"):
+        ht.LabelTree.from_paths(ROWS, level_names=["only", "two"])
+
+
+def test_edges_make_the_tree_that_the_rows_make(tree):
+    edges = [("root", "natural"), ("root", "human-made"), ("natural", "lake"), ("natural", "peak")]
+    edges += [("human-made", "church"), ("lake", 17), ("peak", 5), ("church", 4), ("lake", 9)]
+    built = ht.LabelTree.from_edges(edges)
+    assert sorted(map(str, built.leaves)) == sorted(map(str, tree.leaves))
+    for a in tree.leaves:
+        assert [built.lca_level(a, b) for b in tree.leaves] == [tree.lca_level(a, b) for b in tree.leaves]
+
+
+@pytest.mark.parametrize(
+    ("edges", "error", "message"),
+    [
+        ([("a", "b"), ("b", "c"), ("c", "b")], CycleError, "'b' → 'c' → 'b'"),
+        ([("a", "b"), ("b", "a")], CycleError, "→"),
+        ([("a", "b"), ("c", "d")], SeveralRootsError, "2 roots: 'a', 'c'"),
+        ([("r", "a"), ("r", "b"), ("a", "x"), ("b", "x")], SeveralParentsError, "'x' has the parents 'a', 'b'"),
+        ([("r", "a"), ("r", "b"), ("b", "x")], UnevenDepthError, "has 1 levels"),
+        ([("r", "a"), ("r", "")], EmptyLabelError, "level 1"),
+        ([], HierarchyError, "no edge"),
+    ],
+)
+def test_graph_that_is_no_tree_is_refused(edges, error, message):
+    with pytest.raises(error, match=message):
+        ht.LabelTree.from_edges(edges)
+
+
+def test_undirected_graph_is_refused():
+    with pytest.raises(HierarchyError, match="undirected"):
+        ht.LabelTree.from_networkx(nx.Graph([("a", "b")]))
+
+
+def test_networkx_graph_is_an_arborescence_and_reads_back(tree):
+    graph = tree.to_networkx()
+    assert nx.is_arborescence(graph)
+    assert graph.nodes[("natural", "lake")] == {"label": "lake", "level": 2, "id": 0}
+    assert _same_tree(ht.LabelTree.from_networkx(graph), tree)
+
+
+def test_networkx_labels_may_be_given_apart():
+    tree = ht.LabelTree.from_edges([("r", "n1"), ("n1", "n2")], labels={"n1": "animal"})
+    assert tree.labels_of([0, 0]) == ("animal", "n2")
+    assert tree.leaves == ("n2",)
+
+
+def test_subtree_keeps_the_levels_below_the_node(tree):
+    lakes = tree.subtree("natural", "lake")
+    assert lakes.leaves == (17, 9)
+    assert lakes.level_names == ("landmark_id",)
+    with pytest.raises(UnknownLeafError):
+        tree.subtree("natural", "dam")
+    with pytest.raises(UnknownLeafError):
+        tree.subtree("natural", "lake", 17)
+
+
+def test_summary_counts_nodes_and_children(tree):
+    summary = tree.summary()
+    assert summary["nodes"].tolist() == [2, 3, 4]
+    assert summary["most_children"].tolist() == [2, 2, 2]
+    assert summary["least_children"].tolist() == [2, 1, 1]
+
+
+def test_drawing_cuts_long_families_and_says_so(tree):
+    wide = ht.LabelTree.from_paths([("a", i) for i in range(9)])
+    assert wide.to_text(most_children=3).splitlines() == ["└── a", "    ├── 0", "    ├── 1", "    └── … 7 more"]
+    assert tree.to_text().splitlines()[0] == "├── natural"
+
+
+def test_csv_and_json_read_back_as_the_same_tree(tree, tmp_path):
+    tree.to_csv(tmp_path / "tree.csv")
+    tree.to_json(tmp_path / "tree.json")
+    assert ht.LabelTree.from_csv(tmp_path / "tree.csv", levels=NAMES) == tree
+    assert _same_tree(ht.LabelTree.from_json(tmp_path / "tree.json"), tree)
+
+
+def test_json_keeps_leaves_that_share_their_finest_node(tmp_path):
+    tree = ht.LabelTree.from_paths([("a", "b", "x"), ("a", "b", "z"), ("a", "y")], uneven="truncate")
+    tree.to_json(tmp_path / "tree.json")
+    assert ht.LabelTree.from_json(tmp_path / "tree.json") == tree
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "other"}', '{"format": "hiertree-label-tree-1"}'])
+def test_foreign_json_is_refused(tmp_path, content):
+    (tmp_path / "tree.json").write_text(content)
+    with pytest.raises(TableError, match=r"tree\.json"):
+        ht.LabelTree.from_json(tmp_path / "tree.json")
+
+
+def test_csv_errors_name_file_and_line(tmp_path):
+    (tmp_path / "labels.csv").write_text("kind,leaf\nnatural,1\n,2\n")
+    with pytest.raises(EmptyLabelError, match=r"labels\.csv, line 3: the label of level 1"):
+        ht.LabelTree.from_csv(tmp_path / "labels.csv", levels=["kind", "leaf"])
+    with pytest.raises(TableError, match="leef"):
+        ht.LabelTree.from_csv(tmp_path / "labels.csv", levels=["kind", "leef"])
+
+
+def test_csv_cells_that_end_early_follow_the_policy(tmp_path):
+    (tmp_path / "labels.csv").write_text("a,b,c\nx,y,z\nx,w,\n")
+    tree = ht.LabelTree.from_csv(tmp_path / "labels.csv", levels=["a", "b", "c"], uneven="pad")
+    assert tree.labels_of(tree.paths(["w"])[0]) == ("x", "w", "w")
+
+
+def test_csv_leaf_ids_with_leading_zeros_stay_text(tmp_path):
+    (tmp_path / "labels.csv").write_text("a,b\nx,017\nx,18\n")
+    assert ht.LabelTree.from_csv(tmp_path / "labels.csv", levels=["a", "b"]).leaves == ("017", "18")
+
+
+def test_tree_survives_pickling_and_cannot_be_changed(tree):
+    assert pickle.loads(pickle.dumps(tree)) == tree
+    with pytest.raises(ValueError, match="read-only"):
+        tree._paths[0, 0] = 7
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 40)), min_size=1, unique_by=lambda r: r[2])
+)
+def test_levels_of_paths_equal_shared_labels_of_rows(rows):
+    tree = ht.LabelTree.from_paths(rows)
+    paths = tree.paths([row[-1] for row in rows])
+    found = ht.levels(paths, paths)
+    for i, a in enumerate(rows):
+        for j, b in enumerate(rows):
+            shared = next((level for level in range(3) if a[level] != b[level]), 3)
+            assert found[i, j] == shared
+
+
+def _same_tree(a: ht.LabelTree, b: ht.LabelTree) -> bool:
+    """Equal but for the order of leaves."""
+    rows = [{leaf: t.labels_of(t.paths([leaf])[0]) for leaf in t.leaves} for t in (a, b)]
+    return a.level_names == b.level_names and rows[0] == rows[1]
