@@ -1,0 +1,152 @@
+"""Decomposability: what makes the mean over batches of a rank loss close to the loss over the whole data set."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nn_functional
+
+from hiertree.errors import OptionError, PathError
+from hiertree.losses._loss import Loss, PairLoss
+from hiertree.losses._objectives import QueryLosses
+from hiertree.losses._pairs import Pairs, cosine, path_tensor, unit_vectors
+
+PAIR_REDUCTIONS = ("mean", "avg_nonzero")
+
+
+def pair_losses(pairs: Pairs, *, alpha: float, beta: float) -> QueryLosses:
+    """Mean over positives of [α − s]₊ + mean over negatives of [s − β]₊, a query."""
+    positives, negatives = _pair_terms(pairs, alpha, beta)
+    num_positives, num_negatives = pairs.counts()[:, 1], pairs.counts()[:, 0]
+    values = positives.sum(dim=1) / num_positives.clamp(min=1) + negatives.sum(dim=1) / num_negatives.clamp(min=1)
+    counted = num_positives > 0
+    return QueryLosses(values * counted, counted)
+
+
+def pair_loss_avg_nonzero(pairs: Pairs, *, alpha: float, beta: float) -> Tensor:
+    """The same two sums over the whole batch, each divided by the number of its non-zero terms."""
+    terms = _pair_terms(pairs, alpha, beta)
+    return torch.stack([term.sum() / (term > 0).sum().clamp(min=1) for term in terms]).sum()
+
+
+def _pair_terms(pairs: Pairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
+    positive, negative = pairs.valid & (pairs.levels > 0), pairs.valid & (pairs.levels == 0)
+    return (alpha - pairs.scores).relu() * positive, (pairs.scores - beta).relu() * negative
+
+
+def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
+    """Cross-entropy over cosine similarities to the proxies, an embedding."""
+    return nn_functional.cross_entropy(scores / eta, classes, reduction="none")
+
+
+class PairDecomposability(PairLoss):
+    r"""L_DG: positives pulled above one score, negatives pushed below another, the same for all queries.
+
+    .. math:: \frac{1}{|\Omega^+|} \sum_{j \in \Omega^+} [\alpha - s_j]_+
+              + \frac{1}{|\Omega^-|} \sum_{j \in \Omega^-} [s_j - \beta]_+
+
+    averaged over the queries that have a positive. Source: Ramzi et al. (TPAMI 2025), Eq. 7.
+
+    Args:
+        alpha: scores of positives should exceed it.
+        beta: scores of negatives should stay below it.
+        level: positives agree with the query down to this level; None: the finest.
+        reduction: "mean" as above; "avg_nonzero" divides each sum, over the whole batch, by the number of its
+            non-zero terms, as the authors' code does.
+        include_self: a query is its own candidate.
+
+    >>> import torch
+    >>> float(PairDecomposability()(torch.eye(3), torch.tensor([0, 0, 1]))) # 0.9 for two queries, the third skipped
+    0.8999999761581421
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.9,
+        beta: float = 0.6,
+        level: int | None = None,
+        reduction: str = "mean",
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(include_self=include_self)
+        if reduction not in PAIR_REDUCTIONS:
+            raise OptionError(f"reduction={reduction!r}", expected=f"one of {', '.join(PAIR_REDUCTIONS)}")
+        self.alpha, self.beta, self.level, self.reduction = alpha, beta, level, reduction
+
+    def of_pairs(self, pairs: Pairs) -> Tensor:
+        """The loss by the reduction asked for."""
+        if self.reduction == "avg_nonzero":
+            return pair_loss_avg_nonzero(pairs.binary(self.level), alpha=self.alpha, beta=self.beta)
+        return super().of_pairs(pairs)
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        """Eq. 7, a query."""
+        return pair_losses(pairs.binary(self.level), alpha=self.alpha, beta=self.beta)
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        level = self.level or "finest"
+        return f"alpha={self.alpha}, beta={self.beta}, level={level}, reduction={self.reduction!r}"
+
+
+class ProxyDecomposability(Loss):
+    r"""L*_DG: cross-entropy over cosine similarities to one learnt proxy p_c per finest class.
+
+    .. math:: -\log \frac{\exp(\cos(e, p_y) / \eta)}{\sum_c \exp(\cos(e, p_c) / \eta)}
+
+    averaged over the batch. Reference embeddings are not used: an embedding is compared with the proxies only.
+    Source: Ramzi et al. (TPAMI 2025), Eq. 8.
+
+    Args:
+        num_classes: finest classes; ``paths[:, -1]`` must lie in 0 … num_classes − 1.
+        embedding_size: d.
+        eta: temperature η.
+
+    Raises:
+        PathError: a finest id has no proxy; the message names the row.
+
+    >>> import torch
+    >>> loss = ProxyDecomposability(num_classes=3, embedding_size=2)
+    >>> loss(torch.eye(2), torch.tensor([[0, 2], [0, 1]])).shape, loss.proxies.shape
+    (torch.Size([]), torch.Size([3, 2]))
+    """
+
+    def __init__(self, num_classes: int, embedding_size: int, *, eta: float = 0.05) -> None:
+        super().__init__()
+        for name, value in (("num_classes", num_classes), ("embedding_size", embedding_size)):
+            if value < 1:
+                raise OptionError(f"{name}={value}", expected="an integer ≥ 1")
+        if not 0 < eta < math.inf:
+            raise OptionError(f"eta={eta}", expected="a finite number > 0")
+        self.eta = eta
+        self.proxies = nn.Parameter(torch.randn(num_classes, embedding_size))
+        self.weights = {type(self).__name__: 1.0}
+
+    def terms(
+        self,
+        embeddings: Any,
+        paths: Any,
+        ref_embeddings: Any = None,  # noqa: ARG002
+        ref_paths: Any = None,  # noqa: ARG002
+    ) -> dict[str, Tensor]:
+        """The one term, under the name of the class."""
+        vectors = unit_vectors(embeddings)
+        classes = path_tensor(paths, vectors)[:, -1]
+        if len(classes) and int(classes.max()) >= len(self.proxies):
+            row = int(classes.argmax())
+            raise PathError(
+                f"paths: finest id {int(classes[row])} in row {row}",
+                expected=f"ids 0 to {len(self.proxies) - 1}, one a proxy",
+                remedy="take num_classes from the tree that made the paths",
+            )
+        scores = cosine(vectors, unit_vectors(self.proxies, name="proxies"))
+        return {type(self).__name__: proxy_losses(scores, classes, eta=self.eta).mean()}
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        num_classes, embedding_size = self.proxies.shape
+        return f"num_classes={num_classes}, embedding_size={embedding_size}, eta={self.eta}"

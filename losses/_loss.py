@@ -1,0 +1,82 @@
+"""What every loss module is: named terms and their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hiertree.losses._objectives import QueryLosses
+from hiertree.losses._pairs import Pairs, compare
+
+
+class Loss(nn.Module):
+    """A weighted sum of named terms.
+
+    ``loss(embeddings, paths)`` is Σ weights[name]·terms[name]. To log the parts without computing them twice, call
+    ``terms = loss.terms(embeddings, paths)``, then ``loss.total(terms)``.
+    """
+
+    weights: Mapping[str, float]
+    """The weight of each term, by name."""
+    _num_skipped: Tensor | int = 0  # a tensor after a batch: reading it is what waits for the device
+
+    @property
+    def last_num_skipped(self) -> int:
+        """Queries of the last batch without a positive; they were left out of the mean over queries."""
+        return int(self._num_skipped)
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None
+    ) -> dict[str, Tensor]:
+        """The terms, not yet weighted: scalars with their graph."""
+        raise NotImplementedError
+
+    def total(self, terms: Mapping[str, Tensor]) -> Tensor:
+        """The weighted sum of the terms."""
+        return torch.stack([self.weights[name] * value for name, value in terms.items()]).sum()
+
+    def forward(self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            embeddings: (B, d) float tensor; normalised inside, in float32 or better.
+            paths: (B, L) integers, coarse → fine; (B,) labels mean L = 1.
+            ref_embeddings: (M, d) candidates to rank instead of the batch itself.
+            ref_paths: (M, L) or (M,), with ``ref_embeddings``.
+
+        Returns:
+            Scalar, differentiable.
+
+        Raises:
+            ShapeError, EmbeddingError, PathError: input that cannot be used; the message names the rows.
+        """
+        return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths))
+
+
+class PairLoss(Loss):
+    """A loss with one term: a mean over queries of a function of their pairs."""
+
+    def __init__(self, *, include_self: bool) -> None:
+        super().__init__()
+        self.include_self = include_self
+        self.weights = {type(self).__name__: 1.0}
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None
+    ) -> dict[str, Tensor]:
+        """The one term, under the name of the class."""
+        pairs = compare(embeddings, paths, ref_embeddings, ref_paths, include_self=self.include_self)
+        return {type(self).__name__: self.of_pairs(pairs)}
+
+    def of_pairs(self, pairs: Pairs) -> Tensor:
+        """The mean over the queries that have a positive; the others are counted."""
+        losses = self.query_losses(pairs)
+        self._num_skipped = (~losses.counted).sum()
+        return losses.mean()
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        """One loss a query."""
+        raise NotImplementedError

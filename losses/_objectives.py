@@ -1,0 +1,61 @@
+"""The objectives, per query, from soft ranks: 1 − H-AP and 1 − NDCG (1 − AP is 1 − H-AP with one level)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from hiertree.losses._pairs import Pairs
+from hiertree.losses._soft_ranks import soft_ranks
+from hiertree.losses._steps import Sigmoid, SupStep
+
+
+class QueryLosses(NamedTuple):
+    """One loss a query, and which queries have one."""
+
+    values: Tensor
+    """(B,) losses; 0 where there is none."""
+    counted: Tensor
+    """(B,) booleans; False for a query without a positive."""
+
+    def mean(self) -> Tensor:
+        """Mean over the queries that have a loss; 0, still with a graph, when none has."""
+        return self.values.sum() / self.counted.sum().clamp(min=1)
+
+
+def h_ap_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLosses:
+    """1 − (1/R)·Σ_{k ∈ Ω⁺} H-rank⁺(k) / rank(k), with R = Σ_{k ∈ Ω⁺} rel(k)."""
+    table, relevance = _item_relevance(pairs, table)
+    ranks = soft_ranks(pairs, step)
+    precision = ranks.hierarchical_rank(relevance, table) / ranks.rank()
+    return _one_minus(torch.where(relevance > 0, precision, 0).sum(dim=1), relevance.sum(dim=1))
+
+
+def ap_losses(pairs: Pairs, level: int | None, step: SupStep | Sigmoid) -> QueryLosses:
+    """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k) / rank(k), the positives agreeing with the query down to ``level``."""
+    binary = pairs.binary(level)
+    table = binary.scores.new_tensor([0.0, 1.0]).expand(len(binary.scores), 2)
+    return h_ap_losses(binary, table, step)
+
+
+def ndcg_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLosses:
+    """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
+    _, relevance = _item_relevance(pairs, table)
+    reached = (relevance / torch.log2(1 + soft_ranks(pairs, step).rank())).sum(dim=1)
+    places = torch.arange(1, relevance.shape[1] + 1, dtype=relevance.dtype, device=relevance.device)
+    ideal = (relevance.sort(dim=1, descending=True).values / torch.log2(1 + places)).sum(dim=1)
+    return _one_minus(reached, ideal)
+
+
+def _one_minus(reached: Tensor, best: Tensor) -> QueryLosses:
+    counted = best > 0
+    return QueryLosses((1 - reached / torch.where(counted, best, 1)) * counted, counted)
+
+
+def _item_relevance(pairs: Pairs, table: Tensor) -> tuple[Tensor, Tensor]:
+    """The table, scaled to 1 at most (no objective depends on its scale), and each candidate's relevance."""
+    largest = table.amax(dim=1, keepdim=True)
+    scaled = (table / torch.where(largest > 0, largest, 1)).to(pairs.scores.dtype)
+    return scaled, scaled.gather(1, pairs.levels.long()) * (pairs.valid & (pairs.levels > 0))

@@ -1,0 +1,116 @@
+"""From embeddings and paths to what a loss compares: every query of the batch beside every candidate.
+
+Conventions: similarity is the cosine, computed in float32 or better even under autocast. Without reference embeddings
+the candidates are the batch itself and a query is not its own candidate, unless ``include_self``. With reference
+embeddings (a memory) every one of them is a candidate, unless they *are* the batch's embeddings (the same tensor).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hiertree import level_counts, levels
+from hiertree.arrays import as_paths
+from hiertree.errors import EmbeddingError, OptionError, ShapeError
+
+
+class Pairs(NamedTuple):
+    """B queries beside M candidates."""
+
+    scores: Tensor
+    """(B, M) float32 or float64 similarities, with the graph that leads to them."""
+    levels: Tensor
+    """(B, M) uint8, depth of the lowest common ancestor."""
+    valid: Tensor
+    """(B, M) booleans; False where the item is no candidate of the query."""
+    num_levels: int
+    """L."""
+
+    def counts(self) -> Tensor:
+        """(B, L+1) valid candidates at each level."""
+        counts: Tensor = level_counts(self.levels, self.num_levels, valid=self.valid)
+        return counts
+
+    def binary(self, level: int | None) -> Pairs:
+        """The same pairs with two grades: positives agree down to ``level`` (default: the finest), the rest do not."""
+        level = self.num_levels if level is None else level
+        if not 1 <= level <= self.num_levels:
+            raise OptionError(f"level={level}", expected=f"a level of these labels, 1 (coarsest) to {self.num_levels}")
+        return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1)
+
+
+def compare(
+    embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, include_self: bool = False
+) -> Pairs:
+    """Compare every embedding with every candidate.
+
+    Args:
+        embeddings: (B, d), any float type.
+        paths: (B, L) or (B,) labels.
+        ref_embeddings: (M, d) candidates; None compares the batch with itself.
+        ref_paths: (M, L) or (M,), given exactly when ``ref_embeddings`` is.
+        include_self: whether a query is its own candidate.
+
+    Raises:
+        ShapeError: shapes that do not fit together.
+        EmbeddingError: NaN, infinite or zero-norm embeddings, by row.
+        PathError: paths that are not non-negative integers.
+    """
+    if (ref_embeddings is None) != (ref_paths is None):
+        raise ShapeError(
+            "only one of ref_embeddings and ref_paths", expected="both or neither", remedy="pass the paths too"
+        )
+    within_batch = ref_embeddings is None or ref_embeddings is embeddings
+    queries = unit_vectors(embeddings)
+    query_paths = path_tensor(paths, queries)
+    candidates = queries if within_batch else unit_vectors(ref_embeddings, name="ref_embeddings")
+    candidate_paths = query_paths if within_batch else path_tensor(ref_paths, candidates, name="ref_paths")
+    scores = cosine(queries, candidates)
+    valid = torch.ones_like(scores, dtype=torch.bool)
+    if within_batch and not include_self:
+        valid.fill_diagonal_(False)
+    return Pairs(scores, levels(query_paths, candidate_paths), valid, query_paths.shape[1])
+
+
+def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
+    """Embeddings on the unit sphere, in float32 (float64 stays), or an EmbeddingError that names the bad rows."""
+    vectors = torch.as_tensor(embeddings)
+    if vectors.ndim != 2 or 0 in vectors.shape:
+        raise ShapeError(f"{name} of shape {tuple(vectors.shape)}", expected="shape (n, d) with n, d ≥ 1")
+    if not vectors.is_floating_point():
+        raise EmbeddingError(f"{name} of type {vectors.dtype}", expected="floating-point numbers")
+    vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    largest = vectors.detach().abs().amax(dim=1, keepdim=True)
+    if not bool(((largest > 0) & largest.isfinite()).all()):
+        _refuse_rows(largest[:, 0], name)
+    scaled = vectors / largest  # so that the norm of tiny or huge vectors neither vanishes nor overflows
+    unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    return unit
+
+
+def path_tensor(paths: Any, beside: Tensor, *, name: str = "paths") -> Tensor:
+    """Checked (n, L) int64 paths on the device of the embeddings they belong to."""
+    return torch.from_numpy(as_paths(paths, name=name, num_items=len(beside))).to(beside.device)
+
+
+def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
+    """(B, M) similarities of unit vectors; autocast would compute them to three digits, fewer than τ needs."""
+    if queries.shape[1] != candidates.shape[1]:
+        raise ShapeError(f"vectors of {queries.shape[1]} and {candidates.shape[1]} dimensions", expected="the same")
+    dtype = torch.promote_types(queries.dtype, candidates.dtype)
+    with torch.autocast(queries.device.type, enabled=False):
+        return queries.to(dtype) @ candidates.to(dtype).T
+
+
+def _refuse_rows(largest: Tensor, name: str) -> None:
+    bad = ~((largest > 0) & largest.isfinite())
+    rows = bad.nonzero()[:, 0].tolist()
+    shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
+    raise EmbeddingError(
+        f"{name} holds NaN, infinite or zero-norm vectors ({len(rows)} rows: {shown})",
+        expected="finite vectors that can be normalised",
+        remedy="lower the learning rate, or mend these rows",
+    )

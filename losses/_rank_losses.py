@@ -1,0 +1,182 @@
+"""The rank losses as modules: a step function, a relevance table, an objective."""
+
+from __future__ import annotations
+
+from hiertree.losses._loss import PairLoss
+from hiertree.losses._objectives import QueryLosses, ap_losses, h_ap_losses, ndcg_losses
+from hiertree.losses._pairs import Pairs
+from hiertree.losses._steps import Sigmoid, SupStep
+from hiertree.relevance import gain, hap
+
+
+class _HAP(PairLoss):
+    def __init__(self, step: SupStep | Sigmoid, *, alpha: float, include_self: bool) -> None:
+        super().__init__(include_self=include_self)
+        self.step, self.alpha = step, alpha
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        return h_ap_losses(pairs, hap(pairs.counts(), alpha=self.alpha), self.step)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}, step={self.step}, include_self={self.include_self}"
+
+
+class _NDCG(PairLoss):
+    def __init__(self, step: SupStep | Sigmoid, *, include_self: bool) -> None:
+        super().__init__(include_self=include_self)
+        self.step = step
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        return ndcg_losses(pairs, gain(pairs.counts()), self.step)
+
+    def extra_repr(self) -> str:
+        return f"step={self.step}, include_self={self.include_self}"
+
+
+class _AP(PairLoss):
+    def __init__(self, step: SupStep | Sigmoid, *, level: int | None, include_self: bool) -> None:
+        super().__init__(include_self=include_self)
+        self.step, self.level = step, level
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        return ap_losses(pairs, self.level, self.step)
+
+    def extra_repr(self) -> str:
+        return f"level={self.level or 'finest'}, step={self.step}, include_self={self.include_self}"
+
+
+class SupHAP(_HAP):
+    r"""Sup-H-AP: an upper bound of 1 − H-AP that can be minimised.
+
+    .. math:: 1 - \frac{1}{R} \sum_{k \in \Omega^+} \frac{\text{H-rank}^+(k)}{\text{rank}^+(k) + \text{rank}^-_s(k)}
+
+    averaged over the queries that have a positive. Formula and options: :func:`hiertree.losses.functional.sup_hap`.
+    Source: Ramzi et al., *Optimization of Rank Losses for Image Retrieval* (TPAMI 2025), Eq. 21.
+
+    Args:
+        alpha: relevance (l/L)^α / |Ω^(l)|; > 1 stresses the finest level.
+        tau: temperature τ of H⁻ below δ.
+        rho: slope ρ of H⁻ beyond δ.
+        delta: where the slope begins; None: τ·ln(99) ≈ 0.046.
+        start: added to the sigmoid for 0 ≤ t ≤ δ; the bound needs ≥ 0.5.
+        offset: value just past δ; None: continuous. The authors' (start, offset): (0.5, 1.44) SOP, (0.0, 1.0) iNat.
+        include_self: a query is its own candidate, as in the authors' code.
+
+    >>> import torch
+    >>> embeddings = torch.eye(4, requires_grad=True)
+    >>> loss = SupHAP()(embeddings, torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]]))
+    >>> loss.backward()
+    >>> loss.item() > 0, embeddings.grad.shape
+    (True, torch.Size([4, 4]))
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(SupStep(tau, rho, delta, start, offset), alpha=alpha, include_self=include_self)
+
+
+class SupNDCG(_NDCG):
+    r"""Sup-NDCG: an upper bound of 1 − NDCG that can be minimised, with gains 2^l − 1.
+
+    .. math:: 1 - \frac{1}{IDCG} \sum_{k \in \Omega^+} \frac{2^{l_k} - 1}{\log_2(1 + rank^+(k) + rank^-_s(k))}
+
+    Source: Ramzi et al. (TPAMI 2025), Eq. 24. Options as in :class:`SupHAP`.
+
+    >>> import torch
+    >>> round(float(SupNDCG()(torch.eye(3), torch.tensor([[0, 0], [0, 0], [0, 1]]))), 4) > 0
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(SupStep(tau, rho, delta, start, offset), include_self=include_self)
+
+
+class SupAP(_AP):
+    r"""Sup-AP: an upper bound of 1 − AP that can be minimised.
+
+    .. math:: 1 - \frac{1}{|\Omega^+|} \sum_{k \in \Omega^+} \frac{rank^+(k)}{rank^+(k) + rank^-_s(k)}
+
+    Source: Ramzi et al. (TPAMI 2025), Eq. 11. Options as in :class:`SupHAP`, and
+
+    Args:
+        level: positives agree with the query down to this level; None: the finest.
+
+    >>> import torch
+    >>> perfect = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> float(SupAP()(perfect, torch.tensor([0, 0, 1, 1])))
+    0.0
+    """
+
+    def __init__(
+        self,
+        *,
+        level: int | None = None,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(SupStep(tau, rho, delta, start, offset), level=level, include_self=include_self)
+
+
+class SmoothHAP(_HAP):
+    """Smooth-H-AP: the objective of :class:`SupHAP` with σ(t/τ) for every step (an ablation, no bound).
+
+    >>> import torch
+    >>> 0 < float(SmoothHAP()(torch.eye(3), torch.tensor([[0, 0], [0, 0], [0, 1]]))) < 1
+    True
+    """
+
+    def __init__(self, *, alpha: float = 1.0, tau: float = 0.01, include_self: bool = False) -> None:
+        super().__init__(Sigmoid(tau), alpha=alpha, include_self=include_self)
+
+
+class SmoothNDCG(_NDCG):
+    """Smooth-NDCG: the objective of :class:`SupNDCG` with σ(t/τ) for every step (an ablation, no bound).
+
+    >>> import torch
+    >>> 0 < float(SmoothNDCG()(torch.eye(3), torch.tensor([[0, 0], [0, 0], [0, 1]]))) < 1
+    True
+    """
+
+    def __init__(self, *, tau: float = 0.01, include_self: bool = False) -> None:
+        super().__init__(Sigmoid(tau), include_self=include_self)
+
+
+class SmoothAP(_AP):
+    """Smooth-AP: the objective of :class:`SupAP` with σ(t/τ) for every step.
+
+    Source: Brown et al., *Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval* (ECCV 2020), Eq. 8.
+
+    Args:
+        level: positives agree with the query down to this level; None: the finest.
+        tau: temperature τ.
+        include_self: a query is its own candidate.
+
+    >>> import torch
+    >>> 0 < float(SmoothAP()(torch.eye(3), torch.tensor([0, 0, 1]))) < 1
+    True
+    """
+
+    def __init__(self, *, level: int | None = None, tau: float = 0.01, include_self: bool = False) -> None:
+        super().__init__(Sigmoid(tau), level=level, include_self=include_self)

@@ -1,0 +1,76 @@
+"""Ranks of the positives, differentiable in the scores: the Sup and the Smooth family.
+
+For a positive k of a query, with step functions H, H⁻ and σ:
+
+* rank⁺(k) = 1 + Σ_{j ≠ k, level_j ≥ level_k} H(s_j − s_k), without gradient;
+* rank⁻(k) = Σ_{level_j < level_k} H⁻(s_j − s_k), which carries the gradient; rank = rank⁺ + rank⁻;
+* H-rank⁺(k) = rel(k) + Σ_{j ≠ k, j ∈ Ω⁺} min(rel(k), rel(j))·H(s_j − s_k), without gradient.
+
+The Smooth family has σ in every place, and its gradient flows through all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from hiertree.losses._exact_counts import ExactCounts
+from hiertree.losses._pairs import Pairs
+from hiertree.losses._step_sums import step_sums
+from hiertree.losses._steps import Sigmoid, SupStep
+
+
+class SoftRanks(Protocol):
+    """Ranks of one batch; meaningless, but finite and ≥ 1, for candidates that are no positives."""
+
+    def rank(self) -> Tensor:
+        """(B, M) rank of each positive."""
+
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:
+        """(B, M) H-rank⁺ of each positive, for the relevance (B, M) of items and (B, L+1) of levels."""
+
+
+def soft_ranks(pairs: Pairs, step: SupStep | Sigmoid) -> SoftRanks:
+    """The ranks that belong to a step function."""
+    return SupRanks(pairs, step) if isinstance(step, SupStep) else SmoothRanks(pairs, step)
+
+
+class SupRanks:
+    """Exact among equals and betters; an upper bound, with a gradient, over what should stand behind."""
+
+    def __init__(self, pairs: Pairs, step: SupStep) -> None:
+        self._pairs, self._step = pairs, step
+        self._counts = ExactCounts(pairs)
+
+    def rank(self) -> Tensor:
+        """rank⁺ + rank⁻."""
+        pairs = self._pairs
+        rank = self._counts.weighted(lambda level: pairs.levels <= level).clamp(min=1)
+        for level in range(1, pairs.num_levels + 1):
+            lower, targets = pairs.valid & (pairs.levels < level), pairs.valid & (pairs.levels == level)
+            rank = rank + step_sums(pairs.scores, lower, targets, self._step)
+        return rank
+
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:
+        """H-rank⁺; the term of k itself is the one that stands in front of the sum."""
+        return self._counts.weighted(lambda level: torch.minimum(relevance, table[:, level, None]))
+
+
+class SmoothRanks:
+    """The sigmoid everywhere."""
+
+    def __init__(self, pairs: Pairs, step: Sigmoid) -> None:
+        self._pairs, self._step = pairs, step
+        self._positives = pairs.valid & (pairs.levels > 0)
+
+    def rank(self) -> Tensor:
+        """1 + Σ_{j ≠ k} σ((s_j − s_k)/τ)."""
+        return 1 + step_sums(self._pairs.scores, self._pairs.valid, self._positives, self._step)
+
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:  # noqa: ARG002 — items know their own
+        """rel(k) + Σ_{j ≠ k} min(rel(k), rel(j))·σ((s_j − s_k)/τ)."""
+        return relevance + step_sums(
+            self._pairs.scores, self._positives, self._positives, self._step, weights=relevance
+        )

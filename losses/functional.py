@@ -1,0 +1,285 @@
+r"""Rank losses as functions of scores, levels and a relevance table.
+
+For B queries and M candidates: ``scores`` (B, M) floats with the graph that leads to them, ``levels`` (B, M) integers
+0 … L from :func:`hiertree.levels`, ``table`` (B, L+1) from :mod:`hiertree.relevance`. Definitions, for a query whose
+positives are Ω⁺ (level ≥ 1), with H(t) = 1 for t ≥ 0 and else 0:
+
+* H⁻(t) = σ(t/τ) for t < 0; σ(t/τ) + start for 0 ≤ t ≤ δ; ρ·(t − δ) + offset for t > δ. Defaults: δ = τ·ln(99),
+  offset = σ(δ/τ) + start. With start ≥ 0.5 and offset ≥ 1, H⁻ ≥ H: the Sup losses bound 1 − metric from above;
+* rank⁺(k) = 1 + Σ_{j ≠ k, level_j ≥ level_k} H(s_j − s_k), without gradient;
+* rank⁻(k) = Σ_{level_j < level_k} H⁻(s_j − s_k), which carries the gradient.
+
+Half-precision scores are computed with in float32, float64 stays. Memory is O(B·M). The gradient cannot be
+differentiated again.
+
+>>> import torch
+>>> from hiertree.relevance import linear
+>>> scores = torch.tensor([[0.9, 0.8, 0.1]], requires_grad=True)
+>>> levels = torch.tensor([[1, 2, 0]], dtype=torch.uint8)
+>>> loss = sup_hap(scores, levels, linear(torch.tensor([[1, 1, 1]])))
+>>> loss.backward()
+>>> bool(scores.grad[0, 0] > 0 > scores.grad[0, 1])  # the better item should rise, the one above it sink
+True
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.losses import _decomposability
+from hiertree.losses._objectives import QueryLosses, ap_losses, h_ap_losses, ndcg_losses
+from hiertree.losses._pairs import Pairs
+from hiertree.losses._steps import Sigmoid, SupStep
+
+__all__ = [
+    "pair_decomposability",
+    "proxy_decomposability",
+    "smooth_ap",
+    "smooth_hap",
+    "smooth_ndcg",
+    "sup_ap",
+    "sup_hap",
+    "sup_ndcg",
+]
+
+
+def sup_hap(
+    scores: Tensor,
+    levels: Any,
+    table: Any,
+    *,
+    tau: float = 0.01,
+    rho: float = 100.0,
+    delta: float | None = None,
+    start: float = 0.5,
+    offset: float | None = None,
+    valid: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Sup-H-AP, an upper bound of 1 − H-AP (Ramzi et al., TPAMI 2025, Eq. 21).
+
+    .. math:: 1 - \frac{1}{R} \sum_{k \in \Omega^+} \frac{rel(k) + \sum_{j \in \Omega^+, j \ne k}
+              \min(rel(k), rel(j)) H(s_j - s_k)}{rank^+(k) + rank^-(k)}, \qquad R = \sum_{k \in \Omega^+} rel(k)
+
+    Args:
+        scores: (B, M) similarities.
+        levels: (B, M) integers, 0 … L.
+        table: (B, L+1) relevance ≥ 0 of each level; its scale does not matter.
+        tau: temperature τ > 0.
+        rho: slope ρ ≥ 0 beyond δ.
+        delta: δ ≥ 0; None: τ·ln(99).
+        start: added to the sigmoid for 0 ≤ t ≤ δ.
+        offset: the value just past δ; None: continuous.
+        valid: (B, M) booleans; False where the item is no candidate of the query (itself, say).
+        reduction: "mean" over the queries that have a positive (0 when none has), or "none": (B,), 0 for the others.
+
+    Returns:
+        Scalar or (B,), ≥ 0 where H⁻ ≥ H.
+
+    Raises:
+        ShapeError: shapes that do not fit together.
+        EmbeddingError: NaN or infinite scores; the message names the row.
+        PathError: levels outside 0 … L.
+        OptionError: an option outside its range.
+    """
+    step = SupStep(tau, rho, delta, start, offset)
+    pairs, table = _checked(scores, levels, table, valid)
+    return _reduced(h_ap_losses(pairs, table, step), reduction)
+
+
+def sup_ndcg(
+    scores: Tensor,
+    levels: Any,
+    table: Any,
+    *,
+    tau: float = 0.01,
+    rho: float = 100.0,
+    delta: float | None = None,
+    start: float = 0.5,
+    offset: float | None = None,
+    valid: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Sup-NDCG, an upper bound of 1 − NDCG (Ramzi et al., TPAMI 2025, Eq. 24).
+
+    .. math:: 1 - \frac{1}{IDCG} \sum_{k \in \Omega^+} \frac{rel(k)}{\log_2(1 + rank^+(k) + rank^-(k))}
+
+    Arguments as in :func:`sup_hap`; ``table`` holds the gains, :func:`hiertree.relevance.gain` in the paper.
+
+    >>> from hiertree.relevance import gain
+    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
+    >>> round(float(sup_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
+    0.0
+    """
+    step = SupStep(tau, rho, delta, start, offset)
+    pairs, table = _checked(scores, levels, table, valid)
+    return _reduced(ndcg_losses(pairs, table, step), reduction)
+
+
+def sup_ap(
+    scores: Tensor,
+    levels: Any,
+    table: Any,
+    *,
+    level: int | None = None,
+    tau: float = 0.01,
+    rho: float = 100.0,
+    delta: float | None = None,
+    start: float = 0.5,
+    offset: float | None = None,
+    valid: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""Sup-AP, an upper bound of 1 − AP (Ramzi et al., TPAMI 2025, Eq. 11).
+
+    .. math:: 1 - \frac{1}{|\Omega^{+,l}|} \sum_{k \in \Omega^{+,l}} \frac{rank^+(k)}{rank^+(k) + rank^-(k)}
+
+    Arguments as in :func:`sup_hap`, and ``level``, l: the positives are at level l and finer (None: the finest).
+    The width of ``table`` tells the finest level; AP weighs all positives alike, so its values are not read.
+
+    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
+    >>> float(sup_ap(scores, levels, torch.ones(1, 3)))
+    0.0
+    """
+    step = SupStep(tau, rho, delta, start, offset)
+    pairs, _ = _checked(scores, levels, table, valid)
+    return _reduced(ap_losses(pairs, level, step), reduction)
+
+
+def smooth_hap(
+    scores: Tensor, levels: Any, table: Any, *, tau: float = 0.01, valid: Any = None, reduction: str = "mean"
+) -> Tensor:
+    """Smooth-H-AP: :func:`sup_hap` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
+
+    >>> from hiertree.relevance import linear
+    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
+    >>> round(float(smooth_hap(scores, levels, linear(torch.tensor([[1, 1, 1]])))), 3)
+    0.0
+    """
+    step = Sigmoid(tau)
+    pairs, table = _checked(scores, levels, table, valid)
+    return _reduced(h_ap_losses(pairs, table, step), reduction)
+
+
+def smooth_ndcg(
+    scores: Tensor, levels: Any, table: Any, *, tau: float = 0.01, valid: Any = None, reduction: str = "mean"
+) -> Tensor:
+    """Smooth-NDCG: :func:`sup_ndcg` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
+
+    >>> from hiertree.relevance import gain
+    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
+    >>> round(float(smooth_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
+    0.0
+    """
+    step = Sigmoid(tau)
+    pairs, table = _checked(scores, levels, table, valid)
+    return _reduced(ndcg_losses(pairs, table, step), reduction)
+
+
+def smooth_ap(
+    scores: Tensor,
+    levels: Any,
+    table: Any,
+    *,
+    level: int | None = None,
+    tau: float = 0.01,
+    valid: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Smooth-AP (Brown et al., ECCV 2020, Eq. 8): :func:`sup_ap` with σ(t/τ) in every place of H and H⁻.
+
+    >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[1, 1, 0]])
+    >>> round(float(smooth_ap(scores, levels, torch.ones(1, 2))), 3)
+    0.0
+    """
+    step = Sigmoid(tau)
+    pairs, _ = _checked(scores, levels, table, valid)
+    return _reduced(ap_losses(pairs, level, step), reduction)
+
+
+def pair_decomposability(
+    scores: Tensor,
+    levels: Any,
+    *,
+    level: int,
+    alpha: float = 0.9,
+    beta: float = 0.6,
+    valid: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    r"""L_DG, which draws the scores of all queries to the same two margins (Ramzi et al., TPAMI 2025, Eq. 7).
+
+    .. math:: \frac{1}{|\Omega^+|} \sum_{j \in \Omega^+} [\alpha - s_j]_+
+              + \frac{1}{|\Omega^-|} \sum_{j \in \Omega^-} [s_j - \beta]_+
+
+    Args:
+        scores: (B, M) similarities.
+        levels: (B, M) integers.
+        level: positives are at this level and finer.
+        alpha: margin of positives.
+        beta: margin of negatives.
+        valid: (B, M) booleans; False where the item is no candidate.
+        reduction: "mean" over the queries that have a positive, "none" (0 for the others), or "avg_nonzero": each of
+            the two sums, over the whole batch, divided by the number of its non-zero terms (the authors' code).
+
+    Raises:
+        ShapeError, EmbeddingError, OptionError: as in :func:`sup_hap`.
+
+    >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
+    0.4
+    """
+    num_levels = max(level, int(torch.as_tensor(levels).max()))
+    pairs, _ = _checked(scores, levels, torch.zeros(len(scores), num_levels + 1), valid)
+    binary = pairs.binary(level)
+    if reduction == "avg_nonzero":
+        return _decomposability.pair_loss_avg_nonzero(binary, alpha=alpha, beta=beta)
+    return _reduced(_decomposability.pair_losses(binary, alpha=alpha, beta=beta), reduction)
+
+
+def proxy_decomposability(scores: Tensor, classes: Tensor, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
+    r"""L*_DG: cross-entropy over similarities to one proxy per class (Ramzi et al., TPAMI 2025, Eq. 8).
+
+    .. math:: -\log \frac{\exp(s_y / \eta)}{\sum_c \exp(s_c / \eta)}
+
+    Args:
+        scores: (B, C) cosine similarities to the proxies.
+        classes: (B,) integers 0 … C − 1.
+        eta: temperature η > 0.
+        reduction: "mean" or "none".
+
+    >>> float(proxy_decomposability(torch.tensor([[1.0, -1.0]]), torch.tensor([0]))) < 1e-6
+    True
+    """
+    losses = _decomposability.proxy_losses(scores, classes, eta=eta)
+    return _reduced(QueryLosses(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)
+
+
+def _checked(scores: Tensor, levels: Any, table: Any, valid: Any) -> tuple[Pairs, Tensor]:
+    """The arguments as pairs and a table on one device, or a typed refusal."""
+    levels, table = torch.as_tensor(levels, device=scores.device), torch.as_tensor(table, device=scores.device)
+    valid = torch.ones_like(scores, dtype=torch.bool) if valid is None else torch.as_tensor(valid, device=scores.device)
+    if scores.ndim != 2 or scores.shape[1] == 0 or not levels.shape == valid.shape == scores.shape:
+        shapes = ", ".join(str(tuple(array.shape)) for array in (scores, levels, valid))
+        raise ShapeError(f"scores, levels, valid of shapes {shapes}", expected="one shape (B, M) with M ≥ 1")
+    if table.ndim != 2 or len(table) != len(scores) or table.shape[1] < 2:
+        raise ShapeError(f"table of shape {tuple(table.shape)}", expected=f"({len(scores)}, L+1) with L ≥ 1")
+    if not bool(scores.isfinite().all()):
+        row = int((~scores.isfinite()).any(dim=1).nonzero()[0])
+        raise EmbeddingError(f"scores hold NaN or infinite values, first in row {row}", expected="finite numbers")
+    num_levels = table.shape[1] - 1
+    if levels.is_floating_point() or bool((levels < 0).any() | (levels > num_levels).any()):
+        raise PathError(
+            f"levels of type {levels.dtype} beside a table for {num_levels} levels", expected="integers 0 … L"
+        )
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return Pairs(scores, levels.to(torch.uint8), valid.bool(), num_levels), table
+
+
+def _reduced(losses: QueryLosses, reduction: str) -> Tensor:
+    if reduction not in ("mean", "none"):
+        raise OptionError(f"reduction={reduction!r}", expected="'mean' or 'none'")
+    return losses.mean() if reduction == "mean" else losses.values
