@@ -34,9 +34,9 @@ def _crescent(x: Plane, y: Plane) -> Plane:
 
 
 def _heart(x: Plane, y: Plane) -> Plane:
-    bumps = np.hypot(np.abs(x) - 0.42, y - 0.3) - 0.5
-    tip = np.maximum((np.abs(x) * 0.72 - y * 0.69) - 0.585, y - 0.32)
-    return np.minimum(bumps, tip)
+    lobes = np.hypot(np.abs(x) - 0.39, y - 0.31) - 0.55
+    square = (np.abs(x) + np.abs(y + 0.08) - 0.78) * np.float32(np.sqrt(0.5))
+    return np.minimum(lobes, square)
 
 
 def _drop(x: Plane, y: Plane) -> Plane:

@@ -97,8 +97,8 @@ def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
         ImageError: it is missing, truncated or no image; the message names it.
     """
     try:
-        with Image.open(file) as image:
-            image.load()
+        image = Image.open(file)
+        with image:
             return image.copy()
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise ImageError(f"image {name!r} does not decode ({error})", expected="a complete image file") from error
