@@ -1,0 +1,34 @@
+"""Rows of a ranking shared out over threads; every row is computed alone, so no result depends on the sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+BUDGET = 2**28  # bytes of scores, and again of keys, that are held at once
+_ROWS_AT_ONCE = 16
+
+
+def num_threads() -> int:
+    """Threads to use: NUMBA_NUM_THREADS if set, else the processors this process may run on."""
+    from numba import config
+
+    return int(config.NUMBA_NUM_THREADS)
+
+
+def for_row_ranges(work: Callable[[slice], None], num_rows: int, *, row_bytes: int) -> None:
+    """Call ``work`` on consecutive ranges of rows from several threads.
+
+    Args:
+        work: writes the results of its rows.
+        num_rows: how many rows there are.
+        row_bytes: memory that ``work`` needs for one row.
+    """
+    threads = min(num_threads(), max(BUDGET // row_bytes, 1), num_rows)
+    if threads < 1:
+        return
+    rows = max(min(_ROWS_AT_ONCE, BUDGET // (row_bytes * threads), -(-num_rows // threads)), 1)
+    ranges = [slice(start, min(start + rows, num_rows)) for start in range(0, num_rows, rows)]
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, ranges):
+            pass

@@ -1,0 +1,19 @@
+"""numba's compiler behind one typed door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+Kernel = TypeVar("Kernel", bound=Callable[..., object])
+
+
+def jit(kernel: Kernel) -> Kernel:
+    """Compile a kernel on first use and keep the machine code on disk; it runs without the interpreter's lock.
+
+    The stored code is renewed when the file of the kernel changes, not when another file does: a kernel may therefore
+    call only kernels of its own file.
+    """
+    return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(kernel))

@@ -1,0 +1,99 @@
+"""The names of metrics, as given to ``metrics=`` and as found in the columns of a result.
+
+=================  =====================================================================
+``H-AP``           hierarchical average precision; ``H-AP(alpha=3)`` with relevance hap(3)
+``NDCG``           with gains 2^l − 1; ``NDCG@k`` cut at k
+``ASI``            average set intersection
+``AP[l]``          average precision, positives at level ≥ l
+``R@k[l]``         1 if any positive is in the top k (Eq. 13)
+``TR@k[l]``        positives in the top k / min(k, positives) (Eq. 14)
+``P@k[l]``         positives in the top k / k
+``mAP@R[l]``       precision summed over the positives in the top R / R, with R positives
+``mAP@k[l]``       precision summed over the positives in the top k / min(k, positives)
+=================  =====================================================================
+
+Levels count from 1, the coarsest; without ``[l]`` the finest is meant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from hiertree.errors import OptionError
+
+_PATTERN = re.compile(
+    r"(?P<hap>H-AP)(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?"
+    r"|(?P<flat>ASI|NDCG)"
+    r"|(?P<ndcg>NDCG)@(?P<ndcg_cutoff>\d+)"
+    r"|((?P<ap>AP)|(?P<mapr>mAP@R)|(?P<cut>R|TR|P|mAP)@(?P<cutoff>\d+))(\[(?P<level>\d+)\])?"
+)
+_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
+_OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric asked for.
+
+    Attributes:
+        name: as the user wrote it.
+        kind: ``H-AP``, ``NDCG``, ``ASI``, ``AP``, ``R``, ``TR``, ``P``, ``mAP@R`` or ``mAP``.
+        level: 1 … L; 0 where the metric has none.
+        cutoff: k, or None for the whole list.
+        alpha: of ``H-AP(alpha=…)``, or None for the relevance of the evaluation.
+    """
+
+    name: str
+    kind: str
+    level: int = 0
+    cutoff: int | None = None
+    alpha: float | None = None
+
+
+def default_names(num_levels: int) -> tuple[str, ...]:
+    """What ``evaluate`` computes unless told otherwise.
+
+    >>> default_names(2)
+    ('H-AP', 'NDCG', 'ASI', 'AP[1]', 'AP[2]', 'R@1', 'R@10', 'mAP@R')
+    """
+    return ("H-AP", "NDCG", "ASI", *(f"AP[{level}]" for level in range(1, num_levels + 1)), "R@1", "R@10", "mAP@R")
+
+
+def parse_metrics(names: Iterable[str], *, num_levels: int) -> tuple[Metric, ...]:
+    """The metrics of these names, in their order.
+
+    Raises:
+        OptionError: a name that does not exist, a level outside 1 … L, a cut-off of 0, a name given twice, or none.
+    """
+    listed = [names] if isinstance(names, str) else list(names)
+    if not listed or len(set(listed)) < len(listed):
+        raise OptionError(f"metrics={listed}", expected="at least one name, each once")
+    return tuple(_parse(name, num_levels) for name in listed)
+
+
+def _parse(name: str, num_levels: int) -> Metric:
+    found = _PATTERN.fullmatch(name)
+    if found is None:
+        raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
+    kind = next(filter(None, found.group("hap", "flat", "ndcg", "ap", "mapr", "cut")))
+    if kind in ("H-AP", "ASI", "NDCG"):
+        alpha, cutoff = found["alpha"], found["ndcg_cutoff"]
+        return Metric(name, kind, cutoff=_cutoff(name, cutoff), alpha=None if alpha is None else float(alpha))
+    level = num_levels if found["level"] is None else int(found["level"])
+    if not 1 <= level <= num_levels:
+        raise OptionError(f"metric {name!r}", expected=f"a level between 1 (coarsest) and {num_levels} (finest)")
+    return Metric(name, kind, level=level, cutoff=_cutoff(name, found["cutoff"]))
+
+
+def _cutoff(name: str, digits: str | None) -> int | None:
+    if digits is not None and int(digits) == 0:
+        raise OptionError(f"metric {name!r}", expected="a cut-off k ≥ 1")
+    return None if digits is None else int(digits)
+
+
+def _hint(name: str) -> str | None:
+    close = [_OTHER_NAMES[name]] if name in _OTHER_NAMES else get_close_matches(name, _EXAMPLES, n=1, cutoff=0.4)
+    return f"did you mean {close[0]!r}?" if close else None

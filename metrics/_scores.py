@@ -1,0 +1,128 @@
+"""Evaluation of a score matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree import level_counts
+from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.metrics._blocks import for_row_ranges
+from hiertree.metrics._convention import Convention
+from hiertree.metrics._measure import Relevance, measure, plan
+from hiertree.metrics._result import Evaluation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hiertree.metrics._ranked import Ties
+
+
+def evaluate_scores(
+    scores: Any,
+    levels: Any,
+    *,
+    valid: Any = None,
+    num_levels: int | None = None,
+    metrics: Iterable[str] | None = None,
+    alpha: float = 1.0,
+    relevance: Relevance | None = None,
+    ties: Ties = "average",
+) -> Evaluation:
+    """Every metric of a matrix of scores, larger meaning nearer.
+
+    Args:
+        scores: (Q, N) real numbers, numpy or torch; ±inf are scores like others. float64 is compared as such,
+            every other type as float32.
+        levels: (Q, N) integers 0 … L, as :func:`hiertree.levels` gives them.
+        valid: (Q, N) booleans; False leaves an item out of the gallery of that query (the query itself, junk).
+        num_levels: L; the largest of ``levels`` unless given.
+        metrics: names (see :mod:`hiertree.metrics`); the default ones unless given.
+        alpha: of the relevance of ``H-AP``, (l/L)^α / |Ω^(l)|.
+        relevance: another one: counts (Q, L+1) → table (Q, L+1), such as ``hiertree.relevance.linear``.
+        ties: ``"average"``, ``"worst"``, ``"best"``, ``"paper"`` or ``"index"``.
+
+    Raises:
+        ShapeError: arrays that are not (Q, N), or of different shapes, or empty.
+        EmbeddingError: a score is NaN.
+        PathError: levels that are not integers in 0 … L.
+        OptionError: an unknown metric or option.
+
+    >>> import numpy as np
+    >>> scores, levels = np.array([[0.9, 0.8, 0.7]]), np.array([[2, 0, 1]])
+    >>> evaluate_scores(scores, levels, metrics=["AP[1]", "AP[2]", "ASI"]).summary().round(4).to_dict()
+    {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
+    """
+    checked_scores, checked_levels = as_scores(scores), as_levels(levels)
+    excluded = ~as_mask(valid, checked_scores.shape)
+    if checked_levels.shape != checked_scores.shape:
+        raise ShapeError(f"levels of shape {checked_levels.shape}", expected=f"the scores' {checked_scores.shape}")
+    depth = _depth(checked_levels, num_levels)
+    chosen = plan(metrics, num_levels=depth, alpha=alpha, relevance=relevance, ties=ties)
+    values = np.empty((len(checked_scores), len(chosen.metrics)))
+
+    def work(rows: slice) -> None:
+        from hiertree.metrics._ranked import sorted_keys
+
+        keys = sorted_keys(checked_scores[rows], checked_levels[rows], excluded[rows], ties=ties)
+        totals = level_counts(checked_levels[rows], depth, valid=~excluded[rows])
+        values[rows] = measure(keys, totals, chosen)
+
+    for_row_ranges(work, len(values), row_bytes=32 * checked_scores.shape[1])
+    left_out = int(excluded.sum())
+    convention = Convention(
+        self_rule="score matrix: every item as given" if not left_out else f"score matrix: {left_out} entries masked",
+        scores=f"as given, {checked_scores.dtype}",
+        num_levels=depth,
+        relevance=chosen.relevance_name,
+        counts="the valid items of each query (strict)",
+        ties=ties,
+    )
+    return Evaluation(tuple(metric.name for metric in chosen.metrics), values, range(len(values)), convention)
+
+
+def as_scores(scores: Any) -> NDArray[Any]:
+    """Check a score matrix and return it C-contiguous as float32, or as float64 if it was."""
+    array = to_numpy(scores)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ShapeError(f"scores of shape {array.shape}", expected="shape (Q, N) with N ≥ 1")
+    if array.dtype.kind not in "fiub":
+        raise EmbeddingError(f"scores of type {array.dtype}", expected="real numbers")
+    wide = array.dtype == np.float64 or (array.dtype.kind in "iu" and array.dtype.itemsize > 2)
+    array = np.ascontiguousarray(array, dtype=np.float64 if wide else np.float32)
+    bad = np.flatnonzero(np.isnan(array).any(axis=1))
+    if len(bad):
+        raise EmbeddingError(f"scores hold NaN in {len(bad)} rows, first in row {bad[0]}", expected="numbers or ±inf")
+    return array
+
+
+def as_levels(levels: Any) -> NDArray[np.uint8]:
+    """Check a level matrix and return it C-contiguous as uint8."""
+    array = to_numpy(levels)
+    if array.ndim != 2:
+        raise ShapeError(f"levels of shape {array.shape}", expected="shape (Q, N)")
+    if array.dtype.kind not in "iub" or array.min(initial=0) < 0 or array.max(initial=0) > MAX_LEVELS:
+        raise PathError(f"levels of type {array.dtype}", expected=f"integers from 0 to {MAX_LEVELS}")
+    return np.ascontiguousarray(array, dtype=np.uint8)
+
+
+def as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Check a mask of the items that count; None means all."""
+    if valid is None:
+        return np.ones(shape, np.bool_)
+    mask = to_numpy(valid)
+    if mask.shape != shape or mask.dtype != np.bool_:
+        raise ShapeError(f"valid of shape {mask.shape} and type {mask.dtype}", expected=f"booleans of shape {shape}")
+    return np.ascontiguousarray(mask)
+
+
+def _depth(levels: NDArray[np.uint8], num_levels: int | None) -> int:
+    deepest = max(int(levels.max(initial=0)), 1)
+    if num_levels is not None and not deepest <= num_levels <= MAX_LEVELS:
+        raise OptionError(
+            f"num_levels={num_levels}", expected=f"between the deepest level given, {deepest}, and {MAX_LEVELS}"
+        )
+    return deepest if num_levels is None else num_levels

@@ -1,0 +1,82 @@
+"""Random trees, scores and galleries, and the reference value of any metric name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from hypothesis import strategies as st
+
+from reference import metrics as reference
+
+NAMES = (
+    "H-AP",
+    "H-AP(alpha=3)",
+    "NDCG",
+    "NDCG@1",
+    "NDCG@3",
+    "ASI",
+    *(
+        f"{stem}[{level}]"
+        for level in (1, 2)
+        for stem in ("AP", "R@1", "R@3", "TR@2", "TR@4", "P@1", "P@3", "mAP@R", "mAP@2", "mAP@4")
+    ),
+)
+
+
+def names_for(num_levels: int) -> list[str]:
+    """The names that exist with so many levels."""
+    return [name for name in NAMES if "[2]" not in name or num_levels >= 2]
+
+
+def reference_metric(name: str, num_levels: int) -> Callable[[Sequence[float], Sequence[int], bool], float | None]:
+    """A function of (scores, levels, paper) that computes the metric by its definition."""
+    stem, _, rest = name.partition("[")
+    level = int(rest[:-1]) if rest else num_levels
+    if stem.startswith("H-AP"):
+        alpha = 3.0 if "alpha=3" in stem else 1.0
+        return lambda scores, levels, paper: reference.h_ap(
+            scores, levels, reference.hap_relevance(levels, num_levels, alpha), paper
+        )
+    if stem == "ASI":
+        return reference.asi
+    kind, _, cutoff = stem.partition("@")
+    if kind == "NDCG":
+        k = int(cutoff) if cutoff else float("inf")
+        return lambda scores, levels, paper: reference.ndcg(scores, levels, k, paper)
+    if kind == "AP":
+        return partial(_at_level, reference.average_precision, level)
+    if cutoff == "R":
+        return partial(_at_level, reference.map_at_r, level)
+    functions = {
+        "R": reference.recall_at_k,
+        "TR": reference.true_recall_at_k,
+        "P": reference.precision_at_k,
+        "mAP": reference.map_at_k,
+    }
+    return lambda scores, levels, paper: functions[kind](scores, levels, level, int(cutoff), paper)
+
+
+def _at_level(
+    metric: Callable[..., float | None], level: int, scores: Sequence[float], levels: Sequence[int], paper: bool
+) -> float | None:
+    return metric(scores, levels, level, paper)
+
+
+@st.composite
+def score_matrices(
+    draw: st.DrawFn, max_items: int = 12, distinct: int = 5
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Scores with many ties, levels, a mask with at least one item a row, and L."""
+    num_levels = draw(st.integers(1, 5))
+    shape = (draw(st.integers(1, 4)), draw(st.integers(1, max_items)))
+    seed = draw(st.integers(0, 2**32 - 1))
+    random = np.random.default_rng(seed)
+    scores = random.integers(-distinct, distinct + 1, shape) / 4.0
+    if draw(st.booleans()):
+        scores = scores.astype(np.float32)
+    levels = random.integers(0, num_levels + 1, shape).astype(np.uint8)
+    valid = random.random(shape) < draw(st.sampled_from([1.0, 0.7]))
+    valid[:, 0] = True
+    return scores, levels, valid, num_levels

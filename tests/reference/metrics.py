@@ -1,0 +1,180 @@
+"""Every metric as its paper writes it, one query at a time, in plain loops over plain lists.
+
+[S] Ramzi et al., TPAMI 2025; [F] Fagin, Kumar, Sivakumar 2003. A query is a list of scores and a list of levels, one
+entry a gallery item. ``rank(k) = 1 + #{j ahead of k}``; j is ahead of k if it scores higher or, at equal scores, has the
+smaller index; with ``paper=True`` every item of equal score is ahead (H(0) = 1, [S] Eq. 3). ``None`` means: no value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
+
+Scores = Sequence[float]
+Levels = Sequence[int]
+
+
+def ahead(scores: Scores, j: int, k: int, paper: bool) -> bool:
+    if j == k:
+        return False
+    if scores[j] == scores[k]:
+        return paper or j < k
+    return scores[j] > scores[k]
+
+
+def rank(scores: Scores, k: int, paper: bool) -> int:
+    return 1 + sum(ahead(scores, j, k, paper) for j in range(len(scores)))
+
+
+def hap_relevance(levels: Levels, num_levels: int, alpha: float = 1.0, itself: int = 0) -> list[float]:
+    """[S] Eq. 20, one value a level; ``itself=1`` counts the query inside Ω^(L)."""
+    values = [0.0]
+    for level in range(1, num_levels + 1):
+        size = sum(own == level for own in levels) + (itself if level == num_levels else 0)
+        values.append((level / num_levels) ** alpha / size if size else 0.0)
+    return values
+
+
+def hierarchical_rank(scores: Scores, levels: Levels, relevance: Sequence[float], k: int, paper: bool = False) -> float:
+    """H-rank⁺, [S] Eq. 18."""
+    value = relevance[levels[k]]
+    for j in range(len(scores)):
+        if levels[j] >= 1 and ahead(scores, j, k, paper):
+            value += min(relevance[levels[k]], relevance[levels[j]])
+    return value
+
+
+def h_ap(scores: Scores, levels: Levels, relevance: Sequence[float], paper: bool = False) -> float | None:
+    """[S] Eq. 19."""
+    total, normaliser = 0.0, 0.0
+    for k in range(len(scores)):
+        if levels[k] >= 1:
+            normaliser += relevance[levels[k]]
+            total += hierarchical_rank(scores, levels, relevance, k, paper) / rank(scores, k, paper)
+    return total / normaliser if normaliser > 0 else None
+
+
+def hierarchical_recall(scores: Scores, levels: Levels, relevance: Sequence[float], k: int) -> float:
+    """H-R@k, [S] Eq. 30."""
+    total = 0.0
+    for j in range(len(scores)):
+        if rank(scores, j, False) <= k:
+            total += relevance[levels[j]]
+    return total / sum(relevance[own] for own in levels)
+
+
+def hierarchical_precision(scores: Scores, levels: Levels, relevance: Sequence[float], k: int) -> float:
+    """H-P@k, [S] Eq. 31; 0 where the k-th item is irrelevant."""
+    kth = next(j for j in range(len(scores)) if rank(scores, j, False) == k)
+    if relevance[levels[kth]] == 0:
+        return 0.0
+    total = 0.0
+    for j in range(len(scores)):
+        if rank(scores, j, False) <= k:
+            total += min(relevance[levels[j]], relevance[levels[kth]])
+    return total / (k * relevance[levels[kth]])
+
+
+def precision_terms(scores: Scores, levels: Levels, level: int, cutoff: float, paper: bool) -> float:
+    """Σ P(rank(k)) over the positives k with rank(k) ≤ cutoff."""
+    total = 0.0
+    for k in range(len(scores)):
+        place = rank(scores, k, paper)
+        if levels[k] >= level and place <= cutoff:
+            hits = 1
+            for j in range(len(scores)):
+                if levels[j] >= level and ahead(scores, j, k, paper):
+                    hits += 1
+            total += hits / place
+    return total
+
+
+def num_positives(levels: Levels, level: int) -> int:
+    return sum(own >= level for own in levels)
+
+
+def average_precision(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
+    """AP^(l), [S] Eq. 2."""
+    positives = num_positives(levels, level)
+    return precision_terms(scores, levels, level, math.inf, paper) / positives if positives else None
+
+
+def map_at_r(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
+    positives = num_positives(levels, level)
+    return precision_terms(scores, levels, level, positives, paper) / positives if positives else None
+
+
+def map_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bool = False) -> float | None:
+    """GLDv2's, with the min rule."""
+    positives = num_positives(levels, level)
+    return precision_terms(scores, levels, level, k, paper) / min(k, positives) if positives else None
+
+
+def hits(scores: Scores, levels: Levels, level: int, k: int, paper: bool) -> int:
+    return sum(levels[j] >= level and rank(scores, j, paper) <= k for j in range(len(scores)))
+
+
+def recall_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bool = False) -> float | None:
+    """[S] Eq. 13."""
+    return float(hits(scores, levels, level, k, paper) > 0) if num_positives(levels, level) else None
+
+
+def true_recall_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bool = False) -> float | None:
+    """[S] Eq. 14, 15."""
+    positives = num_positives(levels, level)
+    return hits(scores, levels, level, k, paper) / min(k, positives) if positives else None
+
+
+def precision_at_k(scores: Scores, levels: Levels, level: int, k: int, paper: bool = False) -> float | None:
+    return hits(scores, levels, level, k, paper) / k if num_positives(levels, level) else None
+
+
+def ndcg(scores: Scores, levels: Levels, k: float = math.inf, paper: bool = False) -> float | None:
+    """[S] Eq. 23, cut at k, the ideal over the whole gallery."""
+    dcg = 0.0
+    for j in range(len(scores)):
+        place = rank(scores, j, paper)
+        if place <= k:
+            dcg += (2 ** levels[j] - 1) / math.log2(1 + place)
+    ideal = 0.0
+    for place, level in enumerate(sorted(levels, reverse=True), start=1):
+        if place <= k:
+            ideal += (2**level - 1) / math.log2(1 + place)
+    return dcg / ideal if ideal > 0 else None
+
+
+def asi(scores: Scores, levels: Levels, paper: bool = False) -> float | None:
+    """[F]; [S] App. C-A1. The intersection is of multisets of levels."""
+    relevant = num_positives(levels, 1)
+    best = sorted(levels, reverse=True)
+    total = 0.0
+    for n in range(1, relevant + 1):
+        top = [levels[j] for j in range(len(scores)) if rank(scores, j, paper) <= n]
+        total += sum(min(top.count(level), best[:n].count(level)) for level in set(best)) / n
+    return total / relevant if relevant else None
+
+
+def tied_orders(scores: Scores) -> Iterator[list[float]]:
+    """Every way to break the ties, as scores without ties; each order equally often."""
+    groups = [[j for j in range(len(scores)) if scores[j] == value] for value in sorted(set(scores), reverse=True)]
+
+    def orders(remaining: list[list[int]]) -> Iterator[list[int]]:
+        if not remaining:
+            yield []
+            return
+        for first in permutations(remaining[0]):
+            for rest in orders(remaining[1:]):
+                yield [*first, *rest]
+
+    for order in orders(groups):
+        strict = [0.0] * len(scores)
+        for place, item in enumerate(order):
+            strict[item] = -float(place)
+        yield strict
+
+
+def over_tied_orders(metric: Callable[[Scores], float | None], scores: Scores) -> list[float] | None:
+    """The metric's value for every order of the tied items."""
+    values = [metric(strict) for strict in tied_orders(scores)]
+    return None if values[0] is None else [value for value in values if value is not None]
