@@ -21,7 +21,8 @@
     ├── ImageError                        images that do not decode
     ├── MissingResourceError              a data set, model or optional package that is not there
     ├── DeviceError                       a device that was asked for is absent
-    └── CheckpointError                   a checkpoint that cannot be resumed
+    ├── CheckpointError                   a checkpoint that cannot be resumed
+    └── TrainingError                     a training run that cannot go on: the loss is no longer finite
 
 A message says what was given, what was expected and how to mend it. The command line prints the message alone
 and exits with status 2.
@@ -136,3 +137,7 @@ class DeviceError(HiertreeError):
 
 class CheckpointError(HiertreeError):
     """A checkpoint that cannot be resumed."""
+
+
+class TrainingError(HiertreeError):
+    """A training run that cannot go on."""

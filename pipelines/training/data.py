@@ -1,0 +1,174 @@
+"""From a data set's images to batches of tensors.
+
+A batch is asked for by a key that says everything about it (epoch, number in the epoch, indices), so a data loader's
+workers need no state, and a run can go on from any batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+from torchvision.transforms.v2 import functional
+
+from hiertree.datasets import ImageDataset
+from hiertree.pipelines.training._components import target
+from hiertree.pipelines.training.augmentation import batch_numbers, crop_photo, move_glyphs
+from hiertree.pipelines.training.recipe import GlyphAugmentation, Images, PhotoAugmentation, Recipe
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+class BatchSampler(Protocol):
+    """Lists of indices, a batch each, as a function of its own seed and the epoch."""
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go to an ``epoch``, passing over its first ``batch`` batches."""
+        ...
+
+    def __iter__(self) -> Iterator[list[int]]: ...
+
+    def __len__(self) -> int: ...
+
+
+class BatchKey(NamedTuple):
+    """Everything that a batch depends on besides the recipe."""
+
+    epoch: int
+    number: int
+    indices: list[int]
+
+
+class Batch(NamedTuple):
+    """Indices (B,) int64 in the data set, and images (B, C, S, S) uint8."""
+
+    indices: Tensor
+    images: Tensor
+
+
+class Views(Dataset[Batch]):
+    """The images of a data set as training or evaluation sees them, a batch at a time.
+
+    Args:
+        dataset: where the images come from.
+        settings: the recipe's section.
+        augment: the seed of the training view; None gives the evaluation view.
+
+    Raises:
+        ImageError: an image does not decode (at once where they are cached).
+    """
+
+    def __init__(self, dataset: ImageDataset, settings: Images, *, augment: int | None = None) -> None:
+        self.images = dataset.images
+        self.settings = settings
+        self.seed = augment
+        self.augmentation = settings.augmentation if augment is not None else None
+        self._cache: Tensor | None = None
+        if settings.cache:
+            self._cache = torch.stack([self._plain(self._decode(index)) for index in range(len(self.images))])
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, key: BatchKey) -> Batch:
+        indices = torch.tensor(key.indices)
+        if self.seed is None or self.augmentation is None:
+            return Batch(indices, self._stack(key.indices))
+        numbers = batch_numbers(len(indices), seed=self.seed, epoch=key.epoch, batch=key.number)
+        if isinstance(self.augmentation, PhotoAugmentation):
+            crops = [
+                crop_photo(self._decode(index), row, self.augmentation, size=self.settings.size)
+                for index, row in zip(key.indices, numbers, strict=True)
+            ]
+            return Batch(indices, torch.stack(crops))
+        images = self._stack(key.indices)
+        if isinstance(self.augmentation, GlyphAugmentation):
+            images = move_glyphs(images, numbers, self.augmentation)
+        return Batch(indices, images)
+
+    def _stack(self, indices: list[int]) -> Tensor:
+        if self._cache is not None:
+            chosen: Tensor = self._cache[indices]
+            return chosen
+        return torch.stack([self._plain(self._decode(index)) for index in indices])
+
+    def _decode(self, index: int) -> Tensor:
+        if self._cache is not None:
+            return self._cache[index]
+        return _pixels(self.images[index], channels=self.settings.channels)
+
+    def _plain(self, image: Tensor) -> Tensor:
+        """The evaluation view: the whole image squeezed into the square, or the centre after a resize."""
+        size, resize = self.settings.size, self.settings.resize
+        if resize is None and image.shape[-2:] == (size, size):
+            return image
+        view: Tensor = functional.resize(image, [size, size] if resize is None else [resize], antialias=True)
+        if resize is not None:
+            view = functional.center_crop(view, [size, size])
+        return view
+
+
+class EpochKeys:
+    """The keys of one epoch's batches from a given one on; a data loader asks again for every epoch.
+
+    Args:
+        sampler: of batches, as :mod:`hiertree.samplers` has them.
+    """
+
+    def __init__(self, sampler: BatchSampler) -> None:
+        self.sampler = sampler
+        self.epoch = self.first = 0
+
+    def start(self, epoch: int, *, first: int = 0) -> None:
+        """Go to an epoch, leaving out its first batches."""
+        self.epoch, self.first = epoch, first
+        self.sampler.load_state_dict({"epoch": epoch, "batch": first})
+
+    def __iter__(self) -> Iterator[BatchKey]:
+        for number, indices in enumerate(self.sampler, start=self.first):
+            yield BatchKey(self.epoch, number, indices)
+
+    def __len__(self) -> int:
+        return len(self.sampler) - self.first
+
+
+def load_split(recipe: Recipe, split: str) -> ImageDataset:
+    """The "train" or "test" split of a recipe's data.
+
+    Raises:
+        HiertreeError: whatever the loader finds wrong with the files.
+    """
+    loader = target("data", recipe.data.name)
+    dataset: ImageDataset = loader(split=split, **recipe.data.options())
+    return dataset
+
+
+def loader_of(views: Views, keys: Iterable[BatchKey], *, workers: int, pin_memory: bool) -> DataLoader[Batch]:
+    """A data loader that fetches whole batches by their keys."""
+    return DataLoader(
+        views,
+        batch_size=None,
+        sampler=keys,
+        num_workers=workers,
+        pin_memory=pin_memory,
+        persistent_workers=workers > 0,
+        generator=torch.Generator(),  # the workers' seeds are never used; this leaves torch's own generator alone
+    )
+
+
+def evaluation_keys(count: int, batch_size: int) -> list[BatchKey]:
+    """Keys that go through all images once, in order."""
+    return [
+        BatchKey(0, start, list(range(start, min(start + batch_size, count)))) for start in range(0, count, batch_size)
+    ]
+
+
+def _pixels(image: Image, *, channels: int) -> Tensor:
+    """A decoded image as a (C, H, W) uint8 tensor."""
+    array = np.array(image.convert("L" if channels == 1 else "RGB"))
+    return torch.from_numpy(array if channels == 3 else array[:, :, None]).permute(2, 0, 1).contiguous()

@@ -1,0 +1,193 @@
+"""Network, loss and optimizer, and the one step that they take together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hiertree.errors import CheckpointError, DeviceError, OptionError, RecipeError, TrainingError
+from hiertree.pipelines.training._components import takes, target
+from hiertree.pipelines.training.model import Embedder
+from hiertree.pipelines.training.optimization import build_optimizer, set_learning_rates
+from hiertree.pipelines.training.recipe import Recipe, Training
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+    from hiertree.losses import Loss
+
+
+def build_fabric(training: Training) -> Fabric:
+    """Lightning Fabric on the device and with the precision asked for.
+
+    Raises:
+        DeviceError: there is no GPU, or the precision needs one.
+    """
+    present = torch.cuda.is_available()
+    if training.device == "cuda" and not present:
+        raise DeviceError(
+            "training.device=cuda", expected="a GPU that torch can use", remedy="set training.device=cpu or auto"
+        )
+    device = "cuda" if present and training.device != "cpu" else "cpu"
+    if device == "cpu" and training.precision == "16-mixed":
+        raise DeviceError(
+            "training.precision=16-mixed on a CPU", expected="a GPU", remedy="set training.precision=bf16-mixed"
+        )
+    from lightning.fabric import Fabric
+
+    return Fabric(accelerator=device, devices=1, precision=training.precision)
+
+
+def build_loss(recipe: Recipe, *, num_classes: int) -> Loss:
+    """The loss a recipe asks for.
+
+    Raises:
+        RecipeError: an option out of range.
+    """
+    derived = {"num_classes": num_classes, "embedding_size": recipe.model.embedding_size}
+    known = {name: value for name, value in derived.items() if takes("loss", recipe.loss.name, name)}
+    try:
+        loss: Loss = target("loss", recipe.loss.name)(**known, **recipe.loss.options())
+    except OptionError as error:
+        raise RecipeError(f"loss: {error.given}", expected=error.expected, remedy=error.remedy) from error
+    return loss
+
+
+class Learner:
+    """What learns. All of its state is in :meth:`tensors` and the number of steps done.
+
+    Everything random in a step (dropout, say) follows from the seed and the step's number.
+
+    Args:
+        recipe: the experiment.
+        fabric: device and precision.
+        num_classes: leaves of the training split's tree.
+        steps_per_epoch: batches of the sampler.
+
+    Raises:
+        RecipeError, MissingResourceError: a network or loss that cannot be built as asked.
+    """
+
+    def __init__(self, recipe: Recipe, fabric: Fabric, *, num_classes: int, steps_per_epoch: int) -> None:
+        self.recipe, self.fabric, self.steps_per_epoch = recipe, fabric, steps_per_epoch
+        with self._own_randomness():
+            torch.manual_seed(recipe.seed)
+            self.embedder = Embedder(recipe.model, channels=recipe.images.channels)
+            self.loss = build_loss(recipe, num_classes=num_classes)
+        self._network = fabric.setup_module(self.embedder)
+        self.loss.to(fabric.device)
+        self.optimizer = build_optimizer(self.embedder, self.loss, recipe.optimizer)
+        self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Go to training mode as this epoch wants it."""
+        self.embedder.set_training(frozen_backbone=epoch < self.recipe.model.freeze_backbone_epochs)
+        self.loss.train()
+
+    def step(self, images: Tensor, paths: Tensor, *, step: int) -> dict[str, float]:
+        """Learn from one batch.
+
+        Args:
+            images: (B, C, S, S) uint8.
+            paths: (B, L) integers.
+            step: steps done before.
+
+        Returns:
+            The loss and its terms.
+
+        Raises:
+            TrainingError: the loss or its gradient is not finite; nothing was learnt from this batch.
+        """
+        total = self.recipe.training.epochs * self.steps_per_epoch
+        schedule = self.recipe.schedule
+        set_learning_rates(self.optimizer, schedule, step=step, total=total, steps_per_epoch=self.steps_per_epoch)
+        with self._own_randomness():
+            torch.manual_seed(int(np.random.SeedSequence([self.recipe.seed, step]).generate_state(1)[0]))
+            embeddings = self._network(self.fabric.to_device(images))
+        terms = self.loss.terms(embeddings, self.fabric.to_device(paths))
+        loss = self.loss.total(terms)
+        values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
+        _require_finite(values, step)
+        self._fabric_optimizer.zero_grad()
+        self.fabric.backward(loss)
+        norm = self.fabric.clip_gradients(
+            self._network,
+            self._fabric_optimizer,
+            max_norm=self.recipe.optimizer.clip_norm or math.inf,
+            error_if_nonfinite=False,
+        )
+        if (
+            norm is not None and self.recipe.training.precision != "16-mixed"
+        ):  # there the scaler leaves such a step out by itself
+            _require_finite({"norm of the gradient": float(norm)}, step)
+        self._fabric_optimizer.step()
+        return values
+
+    def learning_rate(self) -> float:
+        """The learning rate of the first parameter group, the backbone's, in the last step."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @torch.inference_mode()
+    def embed(self, images: Tensor) -> Tensor:
+        """(B, C, S, S) uint8 → (B, d) float32 on the CPU, in evaluation mode."""
+        self.embedder.eval()
+        embeddings: Tensor = self._network(self.fabric.to_device(images))
+        return embeddings.float().cpu()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights of network and loss, and the optimizer's state, by name."""
+        found = {f"embedder.{name}": tensor for name, tensor in self.embedder.state_dict().items()}
+        found |= {f"loss.{name}": tensor for name, tensor in self.loss.state_dict().items()}
+        for index, state in self.optimizer.state_dict()["state"].items():
+            found |= {f"optimizer.{index}.{key}": value for key, value in state.items() if value is not None}
+        return found
+
+    def _own_randomness(self) -> AbstractContextManager[None]:
+        """A block that may seed torch's generators without the caller noticing."""
+        device = self.fabric.device
+        return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+    def scaler(self) -> dict[str, Any]:
+        """State of the gradient scaler of 16-bit training; empty without one."""
+        return self.fabric.strategy.precision.state_dict()
+
+    def load(self, tensors: Mapping[str, Tensor], scaler: Mapping[str, Any]) -> None:
+        """Take over what :meth:`tensors` and :meth:`scaler` gave.
+
+        Raises:
+            CheckpointError: the tensors are those of another network.
+        """
+        parts: dict[str, dict[str, Tensor]] = {"embedder": {}, "loss": {}, "optimizer": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition(".")
+            parts.setdefault(part, {})[rest] = tensor
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in parts["optimizer"].items():
+            index, _, key = name.partition(".")
+            state.setdefault(int(index), {})[key] = tensor
+        try:
+            self.embedder.load_state_dict(parts["embedder"])
+            self.loss.load_state_dict(parts["loss"])
+            whole: dict[str, Any] = {"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]}
+            self._fabric_optimizer.load_state_dict(whole)
+        except (RuntimeError, ValueError) as error:
+            raise CheckpointError(f"tensors that do not fit ({error})", expected="those of this recipe") from error
+        if scaler:
+            self.fabric.strategy.precision.load_state_dict(dict(scaler))
+
+
+def _require_finite(values: Mapping[str, float], step: int) -> None:
+    if all(map(math.isfinite, values.values())):
+        return
+    shown = ", ".join(f"{name} = {value}" for name, value in values.items())
+    raise TrainingError(
+        f"step {step}: {shown}",
+        expected="finite numbers",
+        remedy="lower optimizer.lr, set optimizer.clip_norm, or use precision 32-true; the last checkpoint is whole",
+    )

@@ -1,0 +1,191 @@
+"""The run itself: epochs of steps, checkpoints between them, the test split measured now and then."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from hiertree import files
+from hiertree.datasets import ImageDataset
+from hiertree.errors import CheckpointError, TrainingError
+from hiertree.pipelines.training._components import target
+from hiertree.pipelines.training.checkpoint import checkpoints, read_checkpoint, remove_checkpoints, save_checkpoint
+from hiertree.pipelines.training.data import Batch, BatchSampler, EpochKeys, Views, loader_of
+from hiertree.pipelines.training.history import Board, write_history
+from hiertree.pipelines.training.learner import Learner
+from hiertree.pipelines.training.measuring import Examination, Measured
+from hiertree.pipelines.training.recipe import Recipe
+from hiertree.pipelines.training.run_folder import RunFolder
+from hiertree.progress import progress
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+@dataclass
+class Position:
+    """How far a run has come: all of its state that is not a tensor.
+
+    Attributes:
+        epoch: epochs done.
+        batch: batches done of the current epoch.
+        step: batches done altogether.
+        sums: loss and terms, added up over the current epoch.
+        history: one row for each epoch done.
+        best: epoch, step and value of the best evaluation so far.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    sums: dict[str, float] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    best: dict[str, float] | None = None
+
+
+class Run:
+    """One experiment, from its newest checkpoint (or from nothing) to its results.
+
+    Args:
+        recipe: the experiment.
+        folder: where it keeps what it makes.
+        fabric: device and precision.
+        train_set: images to learn from.
+        test_set: images to measure on.
+
+    Raises:
+        CheckpointError: the newest checkpoint is damaged, or of another recipe.
+        HiertreeError: whatever is wrong with recipe or images.
+    """
+
+    def __init__(
+        self, recipe: Recipe, folder: RunFolder, fabric: Fabric, *, train_set: ImageDataset, test_set: ImageDataset
+    ) -> None:
+        self.recipe, self.folder = recipe, folder
+        self._paths = torch.from_numpy(np.ascontiguousarray(train_set.paths, dtype=np.int64))
+        self._keys = EpochKeys(build_sampler(recipe, train_set))
+        views = Views(train_set, recipe.images, augment=recipe.seed)
+        pin = fabric.device.type == "cuda"
+        self._batches = loader_of(views, self._keys, workers=recipe.images.workers, pin_memory=pin)
+        self._steps_per_epoch = len(self._keys)
+        num_classes = int(self._paths[:, -1].max()) + 1
+        self.learner = Learner(recipe, fabric, num_classes=num_classes, steps_per_epoch=self._steps_per_epoch)
+        self._examination = Examination(test_set, recipe)
+        self._left_out = {part.split: list(part.left_out) for part in (train_set, test_set)}
+        self.position = Position()
+        self._fingerprint = recipe.fingerprint()
+        self._resume()
+
+    def finish(self) -> dict[str, Any]:
+        """Train the epochs that are left, measure, write the results; returns the content of ``metrics.json``."""
+        board = Board(self.folder.tensorboard, step=self.position.step)
+        measured = None
+        try:
+            while self.position.epoch < self.recipe.training.epochs:
+                measured = self._epoch(board)
+        finally:
+            board.close()
+        measured = measured or self._measure()
+        summary = {
+            "recipe": self.recipe.name,
+            "seed": self.recipe.seed,
+            "fingerprint": self._fingerprint,
+            "epochs": self.position.epoch,
+            "steps": self.position.step,
+            "best": self.position.best,
+            "left_out": self._left_out,
+        }
+        return self.folder.finish(self.recipe, self.learner.embedder, measured, summary)
+
+    def _epoch(self, board: Board) -> Measured | None:
+        """The rest of the current epoch; returns the measurement that followed it, if one did."""
+        position = self.position
+        self.learner.start_epoch(position.epoch)
+        self._keys.start(position.epoch, first=position.batch)
+        started, waited = time.perf_counter(), 0.0
+        description = f"{self.recipe.name}, epoch {position.epoch + 1}/{self.recipe.training.epochs}"
+        with progress(description=description, total=len(self._keys)) as advance:
+            asked = time.perf_counter()
+            for batch in self._batches:
+                waited += time.perf_counter() - asked
+                values = self._step(batch, board)
+                advance(1, f"loss {values['loss']:.4f}")
+                asked = time.perf_counter()
+        seconds = time.perf_counter() - started
+        row = {name: total / position.batch for name, total in position.sums.items()}
+        row |= {"lr": self.learner.learning_rate(), "seconds": round(seconds, 3), "waited": round(waited / seconds, 4)}
+        return self._end_epoch(row, board)
+
+    def _step(self, batch: Batch, board: Board) -> dict[str, float]:
+        position = self.position
+        try:
+            values = self.learner.step(batch.images, self._paths[batch.indices], step=position.step)
+        except TrainingError:
+            with files.replacing(self.folder.path / "failed_batch.npz") as temporary:
+                np.savez(temporary, indices=batch.indices.numpy(), images=batch.images.numpy())
+            raise
+        position.batch += 1
+        position.step += 1
+        for name, value in values.items():
+            position.sums[name] = position.sums.get(name, 0.0) + value
+        board.add(values, group="step", step=position.step)
+        every = self.recipe.training.checkpoint_every_steps
+        if every and position.step % every == 0 and position.batch < self._steps_per_epoch:
+            self._checkpoint()
+        return values
+
+    def _end_epoch(self, row: dict[str, Any], board: Board) -> Measured | None:
+        position, every = self.position, self.recipe.evaluation.every
+        position.epoch, position.batch, position.sums = position.epoch + 1, 0, {}
+        last = position.epoch == self.recipe.training.epochs
+        measured = self._measure() if last or (every and position.epoch % every == 0) else None
+        row = {"epoch": position.epoch, "step": position.step, **row}
+        board.add({name: row[name] for name in ("loss", "lr", "seconds", "waited")}, group="epoch", step=position.step)
+        if measured is not None:
+            row["metrics"] = measured.metrics()
+            board.add(row["metrics"], group="test", step=position.step)
+            self._note_best(row["metrics"])
+        position.history.append(row)
+        write_history(self.folder.history, position.history)
+        self._checkpoint()
+        return measured
+
+    def _measure(self) -> Measured:
+        return self._examination.measure(self.learner)
+
+    def _note_best(self, metrics: dict[str, float]) -> None:
+        position, name = self.position, self.recipe.evaluation.select
+        if name in metrics and (position.best is None or metrics[name] > position.best["value"]):
+            position.best = {"epoch": position.epoch, "step": position.step, "value": metrics[name]}
+
+    def _checkpoint(self) -> None:
+        """Keep the state after this step; of the earlier checkpoints only the best stays."""
+        position = self.position
+        state = {"position": asdict(position), "scaler": self.learner.scaler()}
+        save_checkpoint(
+            self.folder.checkpoints, self.learner.tensors(), state, step=position.step, fingerprint=self._fingerprint
+        )
+        best = {int(position.best["step"])} if position.best else set()
+        remove_checkpoints(self.folder.checkpoints, keep={position.step} | best)
+
+    def _resume(self) -> None:
+        newest = max(checkpoints(self.folder.checkpoints).items(), default=None)
+        if newest is None:
+            return
+        tensors, state = read_checkpoint(newest[1], fingerprint=self._fingerprint)
+        try:
+            self.position = Position(**state["position"])
+            self.learner.load(tensors, state["scaler"])
+        except (KeyError, TypeError) as error:
+            raise CheckpointError(f"{newest[1]} ({error!r})", expected="the state of a training run") from error
+
+
+def build_sampler(recipe: Recipe, train_set: ImageDataset) -> BatchSampler:
+    """The batch sampler a recipe asks for, seeded by the recipe."""
+    build: Callable[..., BatchSampler] = target("sampler", recipe.sampler.name)
+    return build(train_set.paths, seed=recipe.seed, **recipe.sampler.options())

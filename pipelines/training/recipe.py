@@ -1,0 +1,207 @@
+"""What an experiment is: one frozen, fully checked value, the same whether it came from a file or from Python.
+
+A recipe has plain sections, declared here, and three *components* (``data``, ``sampler``, ``loss``) whose keys are the
+keyword options of the function or class they name. Those are read from its signature, so they are written down once.
+
+>>> recipe = Recipe.model_validate({
+...     "name": "example", "data": {"name": "synthetic"},
+...     "sampler": {"name": "ClassBalancedSampler", "batch_size": 64, "images_per_class": 4},
+...     "loss": {"name": "HAPPIER", "alpha": 3.0}, "training": {"epochs": 10},
+... })
+>>> recipe.loss.options()["alpha"], recipe.optimizer.lr
+(3.0, 0.001)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from hiertree.pipelines.training._components import Component, Section, component
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class GlyphAugmentation(Section):
+    """Small rotations, scalings, shears and shifts: what a hand does to a character. Never a flip."""
+
+    name: Literal["glyph"] = "glyph"
+    degrees: NonNegative = 10.0
+    scale: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    shear: NonNegative = 0.1
+    shift: Fraction = 0.08
+
+
+class PhotoAugmentation(Section):
+    """A random crop of random area and aspect, resized, and a left-right flip."""
+
+    name: Literal["photo"] = "photo"
+    smallest_area: Annotated[float, Field(gt=0, le=1)] = 0.2
+    widest_aspect: Annotated[float, Field(ge=1)] = 4 / 3
+    flip: bool = True
+
+
+class NoAugmentation(Section):
+    """Train on the evaluation's view of each image."""
+
+    name: Literal["none"] = "none"
+
+
+class Images(Section):
+    """How an image file becomes a tensor.
+
+    Attributes:
+        size: height and width in pixels.
+        channels: 1 (grey) or 3 (RGB).
+        resize: at evaluation, shorter side before the central crop; None squeezes the whole image into the square.
+        cache: decode every image once and keep it in memory as uint8; meant for tiny images.
+        augmentation: what training does to an image.
+        workers: processes that decode; 0 decodes in the training process.
+    """
+
+    size: Count = 32
+    channels: Literal[1, 3] = 3
+    resize: Count | None = None
+    cache: bool = True
+    augmentation: Annotated[GlyphAugmentation | PhotoAugmentation | NoAugmentation, Field(discriminator="name")] = (
+        GlyphAugmentation()
+    )
+    workers: Annotated[int, Field(ge=0)] = 0
+
+
+class Model(Section):
+    """Backbone → pooling → LayerNorm → linear projection → unit length.
+
+    Attributes:
+        backbone: ``small_cnn`` (built in, for tiny images) or the name of a timm model.
+        width: channels of ``small_cnn``'s first stage.
+        pretrained: timm's own weights (True), a local ``.safetensors`` file, or none (False).
+        pooling: ``gem``, ``average`` or ``max`` over the map, or ``backbone``: whatever the timm model does itself.
+        layer_norm: normalise the pooled features, without affine parameters.
+        embedding_size: dimensions of an embedding.
+        freeze_backbone_epochs: epochs at the start in which only head and loss learn.
+        freeze_batch_norm: keep the backbone's BatchNorm statistics and use them in training too.
+    """
+
+    backbone: str = "small_cnn"
+    width: Count = 32
+    pretrained: bool | str = False
+    pooling: Literal["gem", "average", "max", "backbone"] = "gem"
+    layer_norm: bool = True
+    embedding_size: Count = 128
+    freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
+    freeze_batch_norm: bool = False
+
+
+class Optimizer(Section):
+    """One optimizer, three parameter groups: backbone, head, and what the loss learns (its proxies).
+
+    Attributes:
+        name: ``adam``, ``adamw`` or ``sgd``.
+        lr: learning rate of the backbone, and of the others unless they have their own.
+        head_lr: learning rate of the head.
+        proxies_lr: learning rate of the loss's parameters, on which there is no weight decay.
+        weight_decay: of backbone and head.
+        momentum: of ``sgd``, which is Nesterov's where this is above 0.
+        clip_norm: largest norm of the gradient; None does not clip.
+    """
+
+    name: Literal["adam", "adamw", "sgd"] = "adam"
+    lr: Positive = 1e-3
+    head_lr: Positive | None = None
+    proxies_lr: Positive | None = None
+    weight_decay: NonNegative = 0.0
+    momentum: Annotated[float, Field(ge=0, lt=1)] = 0.9
+    clip_norm: Positive | None = None
+
+
+class Schedule(Section):
+    """What the learning rates are multiplied with, step by step.
+
+    Attributes:
+        name: ``cosine`` falls to the final fraction along half a cosine; ``constant`` stays.
+        warmup_epochs: epochs over which the factor first rises linearly from 0 to 1.
+        final: fraction of the learning rate reached at the end.
+        proxies_final: the same for the loss's parameters; None means ``final``.
+    """
+
+    name: Literal["cosine", "constant"] = "cosine"
+    warmup_epochs: NonNegative = 0.0
+    final: Fraction = 0.0
+    proxies_final: Fraction | None = None
+
+
+class Training(Section):
+    """How long, on what, and how often a checkpoint is kept.
+
+    Attributes:
+        epochs: passes over the sampler.
+        device: ``auto`` takes a GPU if there is one; ``cuda`` refuses to run without.
+        precision: as Lightning Fabric names it; the loss itself is always computed in float32.
+        checkpoint_every_steps: steps between checkpoints; None keeps one at the end of each epoch only.
+    """
+
+    epochs: Count
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    checkpoint_every_steps: Count | None = None
+
+
+class Evaluation(Section):
+    """When the test split is measured, and how images are fed to the model then.
+
+    Attributes:
+        every: epochs between evaluations; the last epoch is always evaluated. None evaluates only then.
+        batch_size: images embedded at once.
+        metrics: names as :func:`hiertree.metrics.evaluate` takes them; None computes its default ones.
+        select: metric by which the best epoch is told; the results reported are the last epoch's all the same.
+    """
+
+    every: Count | None = None
+    batch_size: Count = 512
+    metrics: tuple[str, ...] | None = None
+    select: str = "H-AP"
+
+
+class Recipe(Section):
+    """One experiment.
+
+    Attributes:
+        name: what tables call it.
+        seed: the only source of randomness.
+        data: ``name`` of a data set and the options of its loader.
+        images: how images become tensors.
+        sampler: ``name`` of a batch sampler and its options.
+        model: the network.
+        loss: ``name`` of a class of :mod:`hiertree.losses` and its options.
+        optimizer: how weights move.
+        schedule: how learning rates change.
+        training: how long and on what.
+        evaluation: when the test split is measured.
+    """
+
+    name: str
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
+    data: SerializeAsAny[Annotated[Component, BeforeValidator(component("data"))]]
+    images: Images = Images()
+    sampler: SerializeAsAny[Annotated[Component, BeforeValidator(component("sampler"))]]
+    model: Model = Model()
+    loss: SerializeAsAny[Annotated[Component, BeforeValidator(component("loss"))]]
+    optimizer: Optimizer = Optimizer()
+    schedule: Schedule = Schedule()
+    training: Training
+    evaluation: Evaluation = Evaluation()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every setting, defaults included, as plain values that YAML and JSON can hold."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of every setting: two recipes of one fingerprint are the same experiment."""
+        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
