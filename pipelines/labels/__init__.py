@@ -1,1 +1,33 @@
-"""Hierarchical labels from raw landmark ids: read, clean, embed, cluster, name, export."""
+"""Hierarchical labels from raw landmark ids: read, clean, embed, cluster, name, export.
+
+>>> from hiertree.pipelines.labels import TfidfEncoder, propose
+>>> counts = {"lake": 5, "glacial lake": 1, "church building": 4, "Catholic cathedral": 2}
+>>> [cluster.name for cluster in propose(counts, TfidfEncoder(), clusters=2).clusters]
+['lake', 'place of worship']
+"""
+
+from hiertree.pipelines.labels.building import BuildResult, build
+from hiertree.pipelines.labels.cleaning import clean, normalise_label
+from hiertree.pipelines.labels.clip_encoder import ClipEncoder
+from hiertree.pipelines.labels.clustering import choose_k, spherical_kmeans
+from hiertree.pipelines.labels.proposing import Cluster, Proposal, propose
+from hiertree.pipelines.labels.reading import Columns, read_landmarks
+from hiertree.pipelines.labels.text_encoders import TextEncoder
+from hiertree.pipelines.labels.tfidf_encoder import TfidfEncoder
+
+__all__ = [
+    "BuildResult",
+    "ClipEncoder",
+    "Cluster",
+    "Columns",
+    "Proposal",
+    "TextEncoder",
+    "TfidfEncoder",
+    "build",
+    "choose_k",
+    "clean",
+    "normalise_label",
+    "propose",
+    "read_landmarks",
+    "spherical_kmeans",
+]

@@ -1,0 +1,121 @@
+"""k-means on the sphere, and the choice of k.
+
+Distinct labels are clustered, each counting once however many landmarks carry it, as in the paper: a supercategory is
+a notion, and a common label must not draw the centres to itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree.errors import OptionError
+from hiertree.progress import track
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ITERATIONS = 50
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Clusters numbered from the largest to the smallest.
+
+    Attributes:
+        assignment: (n,) int64, the cluster of each row.
+        centres: (k, d) float32, of unit norm.
+        objective: sum over rows of the cosine to their centre.
+    """
+
+    assignment: NDArray[np.int64]
+    centres: NDArray[np.float32]
+    objective: float
+
+
+def spherical_kmeans(vectors: NDArray[np.float32], k: int, *, seed: int = 0, restarts: int = 10) -> Clustering:
+    """The best of several runs of k-means by cosine (faiss), each from a k-means++ start.
+
+    Args:
+        vectors: (n, d) float32 of unit norm.
+        k: number of clusters, from 1 to the number of different rows.
+        seed: every start follows from it; the same input and seed give the same clusters.
+        restarts: number of runs.
+
+    Raises:
+        OptionError: k or restarts outside its range.
+
+    >>> vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8], [0.6, 0.8]], dtype=np.float32)
+    >>> spherical_kmeans(vectors, 2).assignment
+    array([1, 1, 0, 0, 0])
+    """
+    different = len(np.unique(vectors, axis=0))
+    if not 1 <= k <= different:
+        raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that differ")
+    if restarts < 1:
+        raise OptionError(f"restarts={restarts}", expected="at least 1")
+    runs = [_run(vectors, k, start) for start in np.random.SeedSequence(seed).generate_state(restarts)]
+    return max(runs, key=lambda run: run.objective)
+
+
+def choose_k(vectors: NDArray[np.float32], *, seed: int = 0) -> tuple[int, dict[int, float]]:
+    """The k of the highest silhouette (cosine, mean over labels), the smallest one on a tie, and the scores tried.
+
+    About a dozen values from √n/2 to n/4 (at most 200) are tried; a cluster of one label scores 0.
+
+    >>> angles = np.repeat(np.arange(3) * 2.0, 8) + np.tile(np.linspace(0, 0.1, 8), 3)
+    >>> choose_k(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))[0]
+    3
+    """
+    from sklearn.metrics import silhouette_score
+
+    scores: dict[int, float] = {}
+    for k in track(_candidates(vectors), description="number of clusters"):
+        assignment = spherical_kmeans(vectors, k, seed=seed, restarts=4).assignment
+        used = len(np.unique(assignment))
+        if 2 <= used < len(vectors):
+            scores[k] = float(silhouette_score(vectors, assignment, metric="cosine"))
+    best = max(scores, key=lambda k: (round(scores[k], 6), -k)) if scores else 1
+    return best, scores
+
+
+def _candidates(vectors: NDArray[Any]) -> list[int]:
+    different = len(np.unique(vectors, axis=0))
+    most = max(2, min(200, different // 4))
+    least = min(max(2, round(np.sqrt(different) / 2)), most)
+    return sorted({round(k) for k in np.geomspace(least, most, 12) if round(k) <= different})
+
+
+def _run(vectors: NDArray[np.float32], k: int, seed: int) -> Clustering:
+    import faiss
+    from sklearn.cluster import kmeans_plusplus
+
+    start = kmeans_plusplus(vectors, k, random_state=int(seed))[0]
+    kmeans = faiss.Kmeans(
+        vectors.shape[1], k, niter=ITERATIONS, spherical=True, seed=int(seed % 2**31), min_points_per_centroid=1
+    )
+    kmeans.train(vectors, init_centroids=np.ascontiguousarray(start, dtype=np.float32))
+    nearest = kmeans.index.search(vectors, 1)[1][:, 0]
+    return _ordered(vectors, nearest)
+
+
+def _ordered(vectors: NDArray[np.float32], assignment: NDArray[Any]) -> Clustering:
+    """Clusters renumbered by size, then by their first row; empty ones vanish."""
+    used, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
+    order = np.lexsort((first, -sizes))
+    renumbered = np.empty(used.max() + 1, dtype=np.int64)
+    renumbered[used[order]] = np.arange(len(used))
+    numbers = renumbered[assignment]
+    centres = unit_centres(vectors, numbers)
+    return Clustering(numbers, centres, float((vectors * centres[numbers]).sum()))
+
+
+def unit_centres(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The mean direction of each cluster; of opposite vectors, that of the first."""
+    sums = np.zeros((assignment.max() + 1, vectors.shape[1]), dtype=np.float64)
+    np.add.at(sums, assignment, vectors)
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    first = vectors[np.unique(assignment, return_index=True)[1]]
+    return np.where(norms > 0, sums / np.where(norms > 0, norms, 1), first).astype(np.float32)

@@ -1,0 +1,151 @@
+"""What a place-type label says, by the grammar of English noun phrases: its head noun, its modifiers, its sense.
+
+"Washington state park" is headed by *state park*, "group of lakes" by *lake*, "school building" by *school* (because
+*building* alone says little), "Rock formations in the United States" by *rock formation*. The head noun's sense is the
+group it belongs to in ``place_nouns.yaml``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+NATURAL, HUMAN_MADE = KINDS = ("natural", "human-made")
+_WORD = re.compile(r"[^\W\d_]+(?:[-.'’][^\W\d_]+)*")
+_PREPOSITIONS = frozenset(
+    ("of", "in", "at", "on", "to", "for", "from", "with", "by", "near", "under", "over", "between")
+)
+_ARTICLES = frozenset(("a", "an", "the", "and", "or"))
+_LONGEST_NOUN = 5  # words
+
+
+@dataclass(frozen=True)
+class Thesaurus:
+    """The content of ``place_nouns.yaml``.
+
+    Attributes:
+        sense_of: noun → its group.
+        theme_of: group → its theme.
+        kind_of: group → ``natural`` or ``human-made``.
+        administrative: modifiers that say who owns or lists a place.
+        light: head nouns that say little.
+        framing: nouns before "of" that say little.
+    """
+
+    sense_of: dict[str, str]
+    theme_of: dict[str, str]
+    kind_of: dict[str, str]
+    administrative: frozenset[str]
+    light: frozenset[str]
+    framing: frozenset[str]
+
+    def anchors(self, kind: str) -> list[str]:
+        """All nouns of a kind, in the order of the file."""
+        return [noun for noun, sense in self.sense_of.items() if self.kind_of[sense] == kind]
+
+
+@dataclass(frozen=True)
+class Phrase:
+    """A label taken apart.
+
+    Attributes:
+        words: its words, lower case and singular, without articles and prepositions.
+        head: the head noun, perhaps of several words.
+        sense: the group of the head noun, or of another noun of the label, or None.
+        certain: whether the sense is that of the head noun.
+    """
+
+    words: tuple[str, ...]
+    head: str
+    sense: str | None
+    certain: bool
+
+
+@cache
+def thesaurus() -> Thesaurus:
+    """Read ``place_nouns.yaml``, once."""
+    import yaml
+
+    content = yaml.safe_load(Path(__file__).with_name("place_nouns.yaml").read_text(encoding="utf-8"))
+    themes = [(kind, theme, senses) for kind in KINDS for theme, senses in content[kind].items()]
+    groups = [(sense, nouns) for _, _, senses in themes for sense, nouns in senses.items()]
+    return Thesaurus(
+        sense_of={" ".join(_words(noun)): sense for sense, nouns in groups for noun in nouns},
+        theme_of={sense: theme for _, theme, senses in themes for sense in senses},
+        kind_of={sense: kind for kind, _, senses in themes for sense in senses},
+        administrative=frozenset(content["administrative"]),
+        light=frozenset(content["light"]),
+        framing=frozenset(content["framing"]),
+    )
+
+
+def parse(label: str) -> Phrase:
+    """Take a label apart.
+
+    >>> parse("Washington state park").head, parse("group of lakes").head, parse("school building").head
+    ('state park', 'lake', 'school')
+    >>> parse("Rock formations in the United States")
+    Phrase(words=('rock', 'formation', 'united', 'state'), head='rock formation', sense='rock formation', certain=True)
+    """
+    words = _words(label)
+    content = tuple(word for word in words if word not in _PREPOSITIONS and word not in _ARTICLES)
+    for part in _head_parts(words):
+        noun = _head_noun(part)
+        if noun is not None:
+            return Phrase(content, noun, thesaurus().sense_of[noun], certain=True)
+    last = next((part[-1] for part in _head_parts(words) if part), "")
+    for end in range(len(words), 0, -1):
+        noun = _noun_ending(words, end)
+        if noun is not None:
+            return Phrase(content, last, thesaurus().sense_of[noun], certain=False)
+    return Phrase(content, last, None, certain=False)
+
+
+def singular(word: str) -> str:
+    """An English noun's singular, by rule.
+
+    >>> [singular(word) for word in ("parks", "cities", "churches", "glass", "ruins", "campus")]
+    ['park', 'city', 'church', 'glass', 'ruin', 'campus']
+    """
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")) else word
+
+
+def _words(label: str) -> tuple[str, ...]:
+    return tuple(singular(word) for word in _WORD.findall(label.casefold()))
+
+
+def _head_parts(words: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Where the head noun is looked for: the whole, what follows "group of", what stands before a preposition."""
+    yield words
+    cut = next((place for place, word in enumerate(words) if place and word in _PREPOSITIONS), None)
+    if cut is None:
+        return
+    if words[cut] == "of" and words[cut - 1] in thesaurus().framing:
+        yield from _head_parts(words[cut + 1 :])
+    yield words[:cut]
+
+
+def _head_noun(words: Sequence[str]) -> str | None:
+    """The longest known noun at the end of the words; before a light one, if there is such a noun there."""
+    if any(word in _PREPOSITIONS for word in words):
+        whole = " ".join(words)
+        return whole if whole in thesaurus().sense_of else None
+    own = _noun_ending(words, len(words))
+    if words and words[-1] in thesaurus().light and (own is None or " " not in own):
+        return _head_noun(words[:-1]) or own
+    return own
+
+
+def _noun_ending(words: Sequence[str], end: int) -> str | None:
+    for start in range(max(0, end - _LONGEST_NOUN), end):
+        noun = " ".join(words[start:end])
+        if noun in thesaurus().sense_of:
+            return noun
+    return None

@@ -1,0 +1,145 @@
+"""From distinct labels to proposed supercategories: embed, cluster, settle the kinds, name. No files here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hiertree.errors import OptionError
+from hiertree.pipelines.labels.clustering import choose_k, spherical_kmeans, unit_centres
+from hiertree.pipelines.labels.kinds import kind_margins, kind_of, settle_kinds
+from hiertree.pipelines.labels.naming import propose_names
+from hiertree.pipelines.labels.phrases import HUMAN_MADE, NATURAL, thesaurus
+from hiertree.pipelines.labels.text_encoders import TextEncoder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class LabelPlace:
+    """A label in its cluster.
+
+    Attributes:
+        label: its text.
+        landmarks: how many landmarks carry it.
+        similarity: cosine to the cluster's centre.
+        silhouette: in [−1, 1]; negative when another cluster is nearer.
+        margin: positive for natural, negative for human-made.
+        doubt: what people should look at, or an empty string.
+    """
+
+    label: str
+    landmarks: int
+    similarity: float
+    silhouette: float
+    margin: float
+    doubt: str
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A proposed supercategory, its labels from the commonest to the rarest."""
+
+    name: str
+    kind: str
+    margin: float
+    labels: tuple[LabelPlace, ...]
+    doubt: str
+
+    @property
+    def landmarks(self) -> int:
+        """Landmarks that carry one of its labels (counted once a label)."""
+        return sum(place.landmarks for place in self.labels)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The clusters, those of most landmarks first, and the silhouettes by which k was chosen (none if it was given)."""
+
+    clusters: tuple[Cluster, ...]
+    silhouettes: dict[int, float]
+
+    def cluster_of(self) -> dict[str, Cluster]:
+        """Label → its cluster."""
+        return {place.label: cluster for cluster in self.clusters for place in cluster.labels}
+
+
+def propose(
+    counts: Mapping[str, int], encoder: TextEncoder, *, clusters: int | Literal["auto"] = "auto", seed: int = 0
+) -> Proposal:
+    """Propose supercategories for labels; the order in which they are given does not matter.
+
+    Args:
+        counts: label → number of landmarks.
+        encoder: what embeds the labels, together with the place nouns that anchor the two kinds.
+        clusters: k, or ``"auto"`` for the best silhouette (:func:`choose_k`). Settling the kinds may empty a cluster
+            or, when all have one kind, add one.
+        seed: of k-means.
+
+    Raises:
+        OptionError: more clusters than labels, or fewer than two labels.
+
+    >>> from hiertree.pipelines.labels import TfidfEncoder
+    >>> labels = {"lake": 3, "pond": 1, "road bridge": 1, "railway bridge": 2}
+    >>> [(cluster.name, cluster.kind) for cluster in propose(labels, TfidfEncoder(), clusters=2).clusters]
+    [('lake', 'natural'), ('bridge', 'human-made')]
+    """
+    labels = sorted(counts)
+    if len(labels) < 2:
+        raise OptionError(f"{len(labels)} distinct labels", expected="at least 2 to cluster")
+    nouns = {kind: thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE)}
+    encoded = encoder.encode([*labels, *nouns[NATURAL], *nouns[HUMAN_MADE]])
+    vectors, natural, human_made = np.split(encoded, np.cumsum([len(labels), len(nouns[NATURAL])]))
+    k, silhouettes = choose_k(vectors, seed=seed) if clusters == "auto" else (clusters, {})
+    margins = kind_margins(vectors, natural, human_made)
+    assignment = spherical_kmeans(vectors, k, seed=seed, restarts=20).assignment
+    assignment, cluster_margins = settle_kinds(vectors, assignment, margins, encoder.kind_margin)
+    places = _places(labels, counts, vectors, assignment, margins, encoder.kind_margin)
+    members = [
+        [place for place, own in zip(places, assignment, strict=True) if own == c] for c in np.unique(assignment)
+    ]
+    names = propose_names([{place.label: place.landmarks for place in cluster} for cluster in members])
+    made = [
+        _cluster(name, float(margin), cluster, encoder.kind_margin)
+        for name, margin, cluster in zip(names, cluster_margins, members, strict=True)
+    ]
+    return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), silhouettes)
+
+
+def _places(
+    labels: list[str],
+    counts: Mapping[str, int],
+    vectors: NDArray[np.float32],
+    assignment: NDArray[np.int64],
+    margins: NDArray[np.float64],
+    certain: float,
+) -> list[LabelPlace]:
+    similarity = (vectors * unit_centres(vectors, assignment)[assignment]).sum(axis=1)
+    silhouette = _silhouettes(vectors, assignment)
+    places = []
+    for row, label in enumerate(labels):
+        doubts = ["kind"] if abs(margins[row]) < certain else []
+        doubts += ["nearer to another cluster"] if silhouette[row] < 0 else []
+        near, fit, margin = (round(float(value[row]), 4) for value in (similarity, silhouette, margins))
+        places.append(LabelPlace(label, counts[label], near, fit, margin, ", ".join(doubts)))
+    return places
+
+
+def _silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float64]:
+    from sklearn.metrics import silhouette_samples
+
+    if not 2 <= len(np.unique(assignment)) < len(vectors):
+        return np.zeros(len(vectors))
+    return np.asarray(silhouette_samples(vectors, assignment, metric="cosine"), dtype=np.float64)
+
+
+def _cluster(name: str, margin: float, places: list[LabelPlace], certain: float) -> Cluster:
+    doubtful = sum(place.landmarks for place in places if place.doubt)
+    doubts = ["kind"] if abs(margin) < certain else []
+    doubts += ["labels"] if 3 * doubtful > sum(place.landmarks for place in places) else []
+    ordered = tuple(sorted(places, key=lambda place: (-place.landmarks, place.label)))
+    return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts))
