@@ -1,11 +1,60 @@
-"""Ranking metrics over label hierarchies."""
+"""Ranking metrics over label hierarchies: exact under ties, and explicit about their conventions.
+
+* :func:`evaluate`: embeddings and label paths → every metric, block by block.
+* :func:`evaluate_scores`: a (Q, N) score matrix and its levels.
+* :func:`evaluate_ranking`: ranked lists made elsewhere.
+* One function a metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
+
+Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
+``ASI``, ``AP[l]``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``. Levels count from 1, the coarsest;
+without ``[l]`` the finest is meant. Definitions follow Ramzi et al., *Optimization of Rank Losses for Image Retrieval*,
+TPAMI 2025.
+
+A query without positives has no value: NaN where values are listed by query, left out of means, counted in ``skipped``.
+
+>>> from hiertree.metrics import evaluate
+>>> result = evaluate([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]], [[0, 0], [0, 0], [0, 1]], metrics=["H-AP", "R@1"])
+>>> result.summary().round(4).to_dict()
+{'H-AP': 0.9444, 'R@1': 0.5}
+"""
 
 if __name__ != "hiertree.metrics":
     raise ImportError("import this package as hiertree.metrics (pip install the repository first)")
 
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._evaluate import evaluate
+from hiertree.metrics._functions import (
+    PrecisionRecall,
+    asi,
+    average_precision,
+    h_ap,
+    hierarchical_precision_recall,
+    map_at_k,
+    map_at_r,
+    ndcg,
+    precision_at_k,
+    recall_at_k,
+    true_recall_at_k,
+)
+from hiertree.metrics._ranking import evaluate_ranking
 from hiertree.metrics._result import Evaluation
 from hiertree.metrics._scores import evaluate_scores
 
-__all__ = ["Convention", "Evaluation", "evaluate", "evaluate_scores"]
+__all__ = [
+    "Convention",
+    "Evaluation",
+    "PrecisionRecall",
+    "asi",
+    "average_precision",
+    "evaluate",
+    "evaluate_ranking",
+    "evaluate_scores",
+    "h_ap",
+    "hierarchical_precision_recall",
+    "map_at_k",
+    "map_at_r",
+    "ndcg",
+    "precision_at_k",
+    "recall_at_k",
+    "true_recall_at_k",
+]

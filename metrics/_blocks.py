@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,10 +11,8 @@ _ROWS_AT_ONCE = 16
 
 
 def num_threads() -> int:
-    """Threads to use: NUMBA_NUM_THREADS if set, else the processors this process may run on."""
-    from numba import config
-
-    return int(config.NUMBA_NUM_THREADS)
+    """The processors this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def for_row_ranges(work: Callable[[slice], None], num_rows: int, *, row_bytes: int) -> None:

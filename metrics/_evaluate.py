@@ -86,7 +86,7 @@ def evaluate(
 
     Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025, Sec. III–IV.
 
-    >>> embeddings = [[1.0, 0.0], [0.9, 0.1], [0.5, 0.5], [0.0, 1.0]]
+    >>> embeddings = [[1.0, 0.0], [0.9, 0.1], [0.6, 0.5], [0.0, 1.0]]
     >>> paths = [[0, 0], [0, 0], [0, 1], [1, 2]]  # kind, landmark
     >>> result = evaluate(embeddings, paths, metrics=["H-AP", "R@1", "AP[1]"])
     >>> result.summary().round(4).to_dict()
@@ -110,8 +110,7 @@ def evaluate(
         extra_finest=int(counts == "official"),
     )
     values = _values(inputs, chosen, block_size, progress)
-    names = tuple(metric.name for metric in chosen.metrics)
-    return Evaluation(names, values, range(len(values)), _convention(inputs, chosen, counts))
+    return Evaluation(chosen.names, values, range(len(values)), _convention(inputs, chosen, counts))
 
 
 def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any) -> Inputs:

@@ -42,6 +42,11 @@ class Plan:
     ties: Ties
     extra_finest: int = 0
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the result."""
+        return tuple(metric.name for metric in self.metrics)
+
     def table(self, metric: Metric, totals: NDArray[np.int64]) -> NDArray[np.float64]:
         """Relevance of each level for each query, as an H-AP asks for."""
         counts = totals.copy()

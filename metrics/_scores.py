@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -56,35 +56,50 @@ def evaluate_scores(
     >>> evaluate_scores(scores, levels, metrics=["AP[1]", "AP[2]", "ASI"]).summary().round(4).to_dict()
     {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
     """
-    checked_scores, checked_levels = as_scores(scores), as_levels(levels)
-    excluded = ~as_mask(valid, checked_scores.shape)
-    if checked_levels.shape != checked_scores.shape:
-        raise ShapeError(f"levels of shape {checked_levels.shape}", expected=f"the scores' {checked_scores.shape}")
-    depth = _depth(checked_levels, num_levels)
-    chosen = plan(metrics, num_levels=depth, alpha=alpha, relevance=relevance, ties=ties)
-    values = np.empty((len(checked_scores), len(chosen.metrics)))
+    matrix = as_score_matrix(scores, levels, valid, num_levels)
+    chosen = plan(metrics, num_levels=matrix.num_levels, alpha=alpha, relevance=relevance, ties=ties)
+    values = np.empty((len(matrix.scores), len(chosen.metrics)))
 
     def work(rows: slice) -> None:
         from hiertree.metrics._ranked import sorted_keys
 
-        keys = sorted_keys(checked_scores[rows], checked_levels[rows], excluded[rows], ties=ties)
-        totals = level_counts(checked_levels[rows], depth, valid=~excluded[rows])
+        excluded = matrix.excluded[rows]
+        keys = sorted_keys(matrix.scores[rows], matrix.levels[rows], excluded, ties=ties)
+        totals = level_counts(matrix.levels[rows], matrix.num_levels, valid=~excluded)
         values[rows] = measure(keys, totals, chosen)
 
-    for_row_ranges(work, len(values), row_bytes=32 * checked_scores.shape[1])
-    left_out = int(excluded.sum())
+    for_row_ranges(work, len(values), row_bytes=32 * matrix.scores.shape[1])
+    left_out = int(matrix.excluded.sum())
     convention = Convention(
-        self_rule="score matrix: every item as given" if not left_out else f"score matrix: {left_out} entries masked",
-        scores=f"as given, {checked_scores.dtype}",
-        num_levels=depth,
+        self_rule="score matrix, " + (f"{left_out} entries masked" if left_out else "nothing masked"),
+        scores=f"as given, {matrix.scores.dtype}",
+        num_levels=matrix.num_levels,
         relevance=chosen.relevance_name,
-        counts="the valid items of each query (strict)",
+        counts="strict: the valid items of each query",
         ties=ties,
     )
-    return Evaluation(tuple(metric.name for metric in chosen.metrics), values, range(len(values)), convention)
+    return Evaluation(chosen.names, values, range(len(values)), convention)
 
 
-def as_scores(scores: Any) -> NDArray[Any]:
+class ScoreMatrix(NamedTuple):
+    """Checked scores, float32 or float64, levels and mask, all (Q, N), and L."""
+
+    scores: NDArray[Any]
+    levels: NDArray[np.uint8]
+    excluded: NDArray[np.bool_]
+    num_levels: int
+
+
+def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None) -> ScoreMatrix:
+    """Check what describes a score matrix."""
+    checked_scores, checked_levels = _as_scores(scores), _as_levels(levels)
+    if checked_levels.shape != checked_scores.shape:
+        raise ShapeError(f"levels of shape {checked_levels.shape}", expected=f"the scores' {checked_scores.shape}")
+    excluded = ~_as_mask(valid, checked_scores.shape)
+    return ScoreMatrix(checked_scores, checked_levels, excluded, _depth(checked_levels, num_levels))
+
+
+def _as_scores(scores: Any) -> NDArray[Any]:
     """Check a score matrix and return it C-contiguous as float32, or as float64 if it was."""
     array = to_numpy(scores)
     if array.ndim != 2 or array.shape[1] == 0:
@@ -99,7 +114,7 @@ def as_scores(scores: Any) -> NDArray[Any]:
     return array
 
 
-def as_levels(levels: Any) -> NDArray[np.uint8]:
+def _as_levels(levels: Any) -> NDArray[np.uint8]:
     """Check a level matrix and return it C-contiguous as uint8."""
     array = to_numpy(levels)
     if array.ndim != 2:
@@ -109,7 +124,7 @@ def as_levels(levels: Any) -> NDArray[np.uint8]:
     return np.ascontiguousarray(array, dtype=np.uint8)
 
 
-def as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Check a mask of the items that count; None means all."""
     if valid is None:
         return np.ones(shape, np.bool_)

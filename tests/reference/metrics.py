@@ -1,7 +1,7 @@
 """Every metric as its paper writes it, one query at a time, in plain loops over plain lists.
 
 [S] Ramzi et al., TPAMI 2025; [F] Fagin, Kumar, Sivakumar 2003. A query is a list of scores and a list of levels, one
-entry a gallery item. ``rank(k) = 1 + #{j ahead of k}``; j is ahead of k if it scores higher or, at equal scores, has the
+entry a gallery item. rank(k) = 1 + #{j ahead of k}; j is ahead of k if it scores higher or, at equal scores, has the
 smaller index; with ``paper=True`` every item of equal score is ahead (H(0) = 1, [S] Eq. 3). ``None`` means: no value.
 """
 
