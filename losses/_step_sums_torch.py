@@ -43,10 +43,10 @@ def _rows(scores: Tensor, candidates: Tensor, targets: Tensor) -> Iterator[tuple
     queries, all_targets = targets.nonzero(as_tuple=True)
     rows_at_once = max(1, PAIRS_AT_ONCE // scores.shape[1])
     for query, target in zip(torch.split(queries, rows_at_once), torch.split(all_targets, rows_at_once), strict=True):
-        differences = candidate_scores[query].sub_(scores[query, target][:, None])
+        differences = candidate_scores.index_select(0, query).sub_(scores[query, target][:, None])
         differences.scatter_(1, target[:, None], -torch.inf)
         yield query, target, differences
 
 
 def _pair_weights(weights: Tensor, query: Tensor, target: Tensor) -> Tensor:
-    return torch.minimum(weights[query], weights[query, target][:, None])
+    return torch.minimum(weights.index_select(0, query), weights[query, target][:, None])

@@ -38,16 +38,16 @@ class Sigmoid:
     tau: float = 0.01
 
     def __post_init__(self) -> None:
-        _require(self.tau > 0 and math.isfinite(self.tau), "tau", self.tau, "a finite number > 0")
+        _require(0 < self.tau < math.inf, "tau", self.tau, "a finite number > 0")
 
     def value(self, differences: Tensor) -> Tensor:
         """σ(t/τ)."""
-        return torch.sigmoid(differences / self.tau)
+        return torch.sigmoid(differences * (1 / self.tau))
 
     def slope(self, differences: Tensor) -> Tensor:
         """σ(t/τ)·(1 − σ(t/τ))/τ."""
         sigmoid = self.value(differences)
-        return torch.addcmul(sigmoid, sigmoid, sigmoid, value=-1.0).div_(self.tau)
+        return sigmoid.addcmul_(sigmoid, sigmoid, value=-1.0).mul_(1 / self.tau)
 
 
 @dataclass(frozen=True)
@@ -70,28 +70,40 @@ class SupStep:
 
     def __post_init__(self) -> None:
         Sigmoid(self.tau)
-        for name, value in (("rho", self.rho), ("delta", self.margin), ("start", self.start), ("offset", self.jump)):
-            _require(value >= 0 and math.isfinite(value), name, value, "a finite number ≥ 0")
+        for name in ("rho", "delta", "start", "offset"):
+            value = getattr(self, name)
+            _require(value is None or 0 <= value < math.inf, name, value, "a finite number ≥ 0")
 
     @property
     def margin(self) -> float:
-        """δ as used."""
+        """δ; by default where σ(δ/τ) = 1 − ε."""
         return self.tau * math.log((1 - EPSILON) / EPSILON) if self.delta is None else self.delta
 
     @property
-    def jump(self) -> float:
-        """The offset as used: the value just past δ."""
-        return 1 / (1 + math.exp(-self.margin / self.tau)) + self.start if self.offset is None else self.offset
+    def _jump_at_margin(self) -> float:
+        """How far H⁻ leaps at δ, beyond being continuous; 0 unless an offset is given."""
+        return 0.0 if self.offset is None else self.offset - self.start - _logistic(self.margin / self.tau)
 
     def value(self, differences: Tensor) -> Tensor:
-        """H⁻(t)."""
-        near = torch.sigmoid(differences / self.tau).add_(differences >= 0, alpha=self.start)
-        tail = (differences - self.margin).mul_(self.rho).add_(self.jump)
-        return torch.where(differences > self.margin, tail, near)
+        """H⁻(t) = σ(min(t, δ)/τ) + start·[t ≥ 0] + ρ·max(t − δ, 0) + (offset − start − σ(δ/τ))·[t > δ]."""
+        value = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
+        value.add_((differences - self.margin).clamp_(min=0), alpha=self.rho)
+        value.add_(differences.clone().ge_(0), alpha=self.start)  # in place: a boolean result costs a CPU far more
+        if self._jump_at_margin:
+            value.add_(differences.clone().gt_(self.margin), alpha=self._jump_at_margin)
+        return value
 
     def slope(self, differences: Tensor) -> Tensor:
-        """The derivative of H⁻ (of its right-hand branch where H⁻ jumps)."""
-        return Sigmoid(self.tau).slope(differences).masked_fill_(differences > self.margin, self.rho)
+        """σ·(1 − σ)/τ for t ≤ δ, ρ beyond; the jumps of H⁻ have none."""
+        sigmoid = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
+        at_margin = _logistic(self.margin / self.tau)
+        slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1.0).mul_(1 / self.tau)
+        beyond = differences.clone().gt_(self.margin)
+        return slope.add_(beyond, alpha=self.rho - at_margin * (1 - at_margin) / self.tau)
+
+
+def _logistic(t: float) -> float:
+    return 1 / (1 + math.exp(-t))
 
 
 def _require(holds: bool, name: str, value: float, expected: str) -> None:

@@ -1,0 +1,309 @@
+"""Values, bounds and gradients of the functional losses, against the loop transcriptions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import losses as reference
+from torch import Tensor
+
+from hiertree import level_counts
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.losses import _step_sums_torch, functional
+from hiertree.relevance import gain, hap, linear
+
+H_MINUS, HEAVISIDE, SIGMOID = reference.h_minus(), reference.heaviside, reference.sigmoid()
+RANK_LOSSES = ["sup_hap", "sup_ndcg", "sup_ap", "smooth_hap", "smooth_ndcg", "smooth_ap"]
+RELEVANCE = {"hap": hap, "ndcg": gain, "ap": linear}
+
+
+def random_batch(
+    seed: int, num_levels: int, *, queries: int = 5, candidates: int = 14, ties: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, levels and a mask; every query has a candidate at each level."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.rand(queries, candidates, generator=generator, dtype=torch.float64) * 0.2
+    if ties:
+        scores = (scores * 40).round() / 40
+    levels = torch.randint(0, num_levels + 1, (queries, candidates), generator=generator)
+    levels[:, : num_levels + 1] = torch.arange(num_levels + 1)
+    valid = torch.rand(queries, candidates, generator=generator) < 0.8
+    valid[:, : num_levels + 1] = True
+    return scores, levels.to(torch.uint8), valid
+
+
+def table_for(name: str, levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
+    table: Tensor = RELEVANCE[name.split("_")[1]](level_counts(levels, num_levels, valid=valid))
+    return table
+
+
+def expected_values(name: str, scores: Tensor, levels: Tensor, table: Tensor, valid: Tensor) -> list[float]:
+    equal, lower = (HEAVISIDE, H_MINUS) if name.startswith("sup") else (SIGMOID, SIGMOID)
+    return [
+        one_value(name, scores[q][valid[q]].tolist(), levels[q][valid[q]].tolist(), table[q].tolist(), equal, lower)
+        for q in range(len(scores))
+    ]
+
+
+def one_value(
+    name: str,
+    scores: list[float],
+    levels: list[int],
+    table: list[float],
+    equal: Callable[[float], float],
+    lower: Callable[[float], float],
+) -> float:
+    if name.endswith("_ap"):
+        value = reference.one_minus_ap(scores, levels, len(table) - 1, equal=equal, lower=lower)
+    else:
+        objective = reference.one_minus_h_ap if name.endswith("hap") else reference.one_minus_ndcg
+        value = objective(scores, levels, table, equal=equal, lower=lower)
+    return 0.0 if value is None else value
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+@pytest.mark.parametrize("num_levels", [1, 2, 3, 4])
+@pytest.mark.parametrize("ties", [False, True])
+def test_value_equals_the_loops(name: str, num_levels: int, ties: bool) -> None:
+    scores, levels, valid = random_batch(num_levels, num_levels, ties=ties)
+    table = table_for(name, levels, valid, num_levels)
+    expected = torch.tensor(expected_values(name, scores, levels, table, valid), dtype=torch.float64)
+    loss = getattr(functional, name)
+    values = loss(scores, levels, table, valid=valid, reduction="none")
+    torch.testing.assert_close(values, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(loss(scores, levels, table, valid=valid), expected.mean(), rtol=1e-12, atol=1e-12)
+    single = loss(scores.float(), levels, table, valid=valid, reduction="none")
+    assert single.dtype == torch.float32
+    if not ties:  # float32 neither makes nor breaks a tie here
+        torch.testing.assert_close(single.double(), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("start", "offset", "delta"), [(0.5, 1.44, 0.05), (0.0, 1.0, 0.05), (0.5, None, 0.02)])
+def test_steps_of_the_authors_configurations(start: float, offset: float | None, delta: float) -> None:
+    scores, levels, valid = random_batch(3, 2, ties=True)
+    table = table_for("sup_hap", levels, valid, 2)
+    step = reference.h_minus(tau=0.02, rho=50.0, delta=delta, start=start, offset=offset)
+    expected = [
+        one_value("sup_hap", s[v].tolist(), lev[v].tolist(), rel.tolist(), HEAVISIDE, step)
+        for s, lev, v, rel in zip(scores, levels, valid, table, strict=True)
+    ]
+    values = functional.sup_hap(
+        scores,
+        levels,
+        table,
+        valid=valid,
+        reduction="none",
+        tau=0.02,
+        rho=50.0,
+        delta=delta,
+        start=start,
+        offset=offset,
+    )
+    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+@pytest.mark.parametrize("num_levels", [1, 3])
+def test_gradient_equals_central_differences(name: str, num_levels: int) -> None:
+    scores, levels, valid = random_batch(7, num_levels, queries=3, candidates=9)
+    scores = scores.argsort(dim=1).argsort(dim=1) * 0.011 + scores * 0.005  # far enough apart: no jump inside a step
+    table = table_for(name, levels, valid, num_levels)
+    loss = getattr(functional, name)
+    assert torch.autograd.gradcheck(
+        lambda s: loss(s, levels, table, valid=valid, tau=0.05, reduction="none"),
+        scores.requires_grad_(),
+        eps=1e-7,
+        atol=1e-6,
+        rtol=1e-5,
+    )
+
+
+def test_gradient_past_the_margin_has_the_slope_rho() -> None:
+    scores = torch.tensor([[0.5, 0.1]], dtype=torch.float64, requires_grad=True)  # the negative leads by 0.4
+    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2), rho=100.0).backward()
+    rank = 1 + reference.h_minus()(0.4)
+    expected = torch.tensor([[100 / rank**2, -100 / rank**2]], dtype=torch.float64)
+    torch.testing.assert_close(scores.grad, expected)
+
+
+def test_gradient_at_a_tie_is_that_of_the_sigmoid_branch() -> None:
+    scores = torch.tensor([[0.3, 0.3]], dtype=torch.float64, requires_grad=True)
+    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2)).backward()
+    slope = 0.25 / 0.01 / 4  # σ'(0)/τ over rank², rank = 1 + H⁻(0) = 2
+    torch.testing.assert_close(scores.grad, torch.tensor([[slope, -slope]], dtype=torch.float64))
+
+
+def test_items_ranked_right_beyond_the_margin_get_no_gradient() -> None:
+    scores = torch.tensor([[0.9, 0.5, 0.52, -0.4]], requires_grad=True)
+    functional.sup_hap(scores, torch.tensor([[2, 1, 0, 0]]), torch.tensor([[0.0, 0.5, 1.0]])).backward()
+    assert scores.grad is not None
+    assert float(scores.grad[0, [0, 3]].abs().max()) < 1e-12  # beside slopes of tens
+    assert scores.grad[0, 2] > 0 > scores.grad[0, 1]
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_a_second_derivative_is_refused(name: str) -> None:
+    scores, levels, valid = random_batch(1, 2)
+    value = getattr(functional, name)(scores.requires_grad_(), levels, table_for(name, levels, valid, 2), valid=valid)
+    (gradient,) = torch.autograd.grad(value, scores, create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        gradient.square().sum().backward()
+
+
+@pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), num_levels=st.integers(1, 4), grid=st.sampled_from([2, 5, 30, 1000]))
+def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
+    name: str, data: st.DataObject, num_levels: int, grid: int
+) -> None:
+    items = data.draw(
+        st.lists(st.tuples(st.integers(-grid, grid), st.integers(0, num_levels)), min_size=1, max_size=15)
+    )
+    scores = torch.tensor([[score / grid for score, _ in items]], dtype=torch.float64)
+    levels = torch.tensor([[level for _, level in items]])
+    valid = torch.ones_like(levels, dtype=torch.bool)
+    table = table_for(name, levels, valid, num_levels)
+    value = float(getattr(functional, name)(scores, levels, table))
+    metric = one_value(name, scores[0].tolist(), levels[0].tolist(), table[0].tolist(), HEAVISIDE, HEAVISIDE)
+    assert value >= metric - 1e-12
+    assert value >= -1e-12
+
+
+@pytest.mark.parametrize("family", ["sup", "smooth"])
+def test_with_one_level_hap_is_ap(family: str) -> None:
+    scores, levels, valid = random_batch(2, 1, ties=True)
+    table = table_for("sup_hap", levels, valid, 1)
+    hierarchical = getattr(functional, f"{family}_hap")(scores, levels, table, valid=valid, reduction="none")
+    flat = getattr(functional, f"{family}_ap")(scores, levels, table, valid=valid, reduction="none")
+    torch.testing.assert_close(hierarchical, flat, rtol=1e-14, atol=1e-14)
+
+
+def test_ap_takes_the_level_asked_for() -> None:
+    scores, levels, valid = random_batch(4, 3)
+    table = table_for("sup_ap", levels, valid, 3)
+    coarse = functional.sup_ap(scores, levels, table, level=1, valid=valid)
+    as_binary = functional.sup_ap(scores, (levels >= 1).int(), table[:, :2], valid=valid)
+    torch.testing.assert_close(coarse, as_binary, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_neither_order_nor_chunks_nor_the_tables_scale_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores, levels, valid = random_batch(5, 3, queries=7, candidates=20, ties=True)
+    table, loss = table_for(name, levels, valid, 3), getattr(functional, name)
+
+    def value_and_gradient(columns: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
+        leaf = scores.clone().requires_grad_()
+        value = loss(leaf[:, columns], levels[:, columns], table * scale, valid=valid[:, columns])
+        return value.detach(), torch.autograd.grad(value, leaf)[0]
+
+    expected = value_and_gradient(torch.arange(20))
+    torch.testing.assert_close(value_and_gradient(torch.randperm(20), 1e40), expected, rtol=1e-12, atol=1e-13)
+    monkeypatch.setattr(_step_sums_torch, "PAIRS_AT_ONCE", 1)
+    torch.testing.assert_close(value_and_gradient(torch.arange(20)), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_queries_without_a_positive_are_left_out_of_the_mean(name: str) -> None:
+    scores, levels, valid = random_batch(6, 2)
+    levels[1] = 0
+    table = table_for(name, levels, valid, 2)
+    values = getattr(functional, name)(scores, levels, table, valid=valid, reduction="none")
+    mean = getattr(functional, name)(scores, levels, table, valid=valid)
+    assert values[1] == 0
+    torch.testing.assert_close(mean, values.sum() / 4)
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_without_any_positive_the_loss_is_zero_and_differentiable(name: str) -> None:
+    scores = torch.rand(2, 3, requires_grad=True)
+    value = getattr(functional, name)(scores, torch.zeros(2, 3, dtype=torch.uint8), torch.zeros(2, 3))
+    value.backward()
+    assert value.item() == 0
+    assert torch.equal(scores.grad, torch.zeros(2, 3)) if scores.grad is not None else False
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_scores_are_computed_with_in_float32(name: str, dtype: torch.dtype) -> None:
+    scores, levels, valid = random_batch(8, 2)
+    half = scores.to(dtype).requires_grad_()
+    table = table_for(name, levels, valid, 2)
+    value = getattr(functional, name)(half, levels, table, valid=valid)
+    value.backward()
+    torch.testing.assert_close(value, getattr(functional, name)(half.float(), levels, table, valid=valid))
+    assert value.dtype == torch.float32
+    assert half.grad is not None
+    assert bool(half.grad.isfinite().all())
+
+
+def test_a_tree_of_255_levels_has_finite_ndcg() -> None:
+    scores = torch.tensor([[0.3, 0.2, 0.1]], requires_grad=True)
+    table = gain(torch.ones(1, 256, dtype=torch.int64))
+    value = functional.sup_ndcg(scores, torch.tensor([[0, 255, 254]]), table)
+    value.backward()
+    assert 0 < value.item() < 1
+    assert scores.grad is not None
+    assert bool(scores.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_pair_decomposability_equals_the_loops(reduction: str) -> None:
+    scores, levels, valid = random_batch(9, 3)
+    scores = scores * 8 - 0.5
+    levels[2] = 0
+    loops = [
+        reference.pair_decomposability(s[v].tolist(), lev[v].tolist(), 2)
+        for s, lev, v in zip(scores, levels, valid, strict=True)
+    ]
+    value = functional.pair_decomposability(scores, levels, level=2, valid=valid, reduction=reduction)
+    given_values = [v for v in loops if v is not None]
+    expected = [v or 0.0 for v in loops] if reduction == "none" else math.fsum(given_values) / len(given_values)
+    torch.testing.assert_close(value, torch.tensor(expected, dtype=torch.float64))
+    assert torch.autograd.gradcheck(
+        lambda s: functional.pair_decomposability(s, levels, level=2, valid=valid, reduction=reduction),
+        scores.requires_grad_(),
+    )
+
+
+def test_avg_nonzero_divides_by_the_pairs_that_still_hurt() -> None:
+    scores = torch.tensor([[0.95, 0.7, 0.5, 0.8], [0.3, 0.99, 0.1, 0.2]])
+    levels = torch.tensor([[1, 1, 0, 0], [1, 1, 0, 0]])
+    value = functional.pair_decomposability(scores, levels, level=1, reduction="avg_nonzero")
+    assert float(value) == pytest.approx((0.2 + 0.6) / 2 + 0.2)
+
+
+def test_proxy_decomposability_equals_the_loops() -> None:
+    scores = torch.rand(4, 6, dtype=torch.float64) * 2 - 1
+    classes = torch.tensor([5, 0, 3, 3])
+    expected = [reference.proxy_decomposability(s.tolist(), c) for s, c in zip(scores, classes.tolist(), strict=True)]
+    values = functional.proxy_decomposability(scores, classes, reduction="none")
+    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64))
+
+
+BAD_CALLS = {
+    "scores and levels of two shapes": (ShapeError, {"levels": torch.zeros(2, 4)}),
+    "a table without level 1": (ShapeError, {"table": torch.zeros(2, 1)}),
+    "a table of another batch": (ShapeError, {"table": torch.zeros(3, 2)}),
+    "no candidates": (ShapeError, {"scores": torch.zeros(2, 0), "levels": torch.zeros(2, 0)}),
+    "a NaN score": (EmbeddingError, {"scores": torch.tensor([[0.0, 0.0, 0.0], [0.0, float("nan"), 0.0]])}),
+    "a level beyond the table": (PathError, {"levels": torch.full((2, 3), 2)}),
+    "a negative level": (PathError, {"levels": torch.full((2, 3), -1)}),
+    "levels that are no integers": (PathError, {"levels": torch.zeros(2, 3)}),
+    "a zero temperature": (OptionError, {"tau": 0.0}),
+    "a negative slope": (OptionError, {"rho": -1.0}),
+    "an infinite margin": (OptionError, {"delta": math.inf}),
+    "an unknown reduction": (OptionError, {"reduction": "sum"}),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CALLS)
+def test_bad_input_is_refused_by_name(case: str) -> None:
+    error, changed = BAD_CALLS[case]
+    arguments = {"scores": torch.rand(2, 3), "levels": torch.ones(2, 3, dtype=torch.int64), "table": torch.ones(2, 2)}
+    with pytest.raises(error):
+        functional.sup_hap(**{**arguments, **changed})

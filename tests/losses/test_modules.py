@@ -1,0 +1,371 @@
+"""The loss modules: embeddings and paths in, a scalar out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from reference import losses as reference
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.losses import (
+    HAPPIER,
+    ROADMAP,
+    RODNDCG,
+    Loss,
+    PairDecomposability,
+    ProxyDecomposability,
+    SmoothAP,
+    SmoothHAP,
+    SmoothNDCG,
+    SupAP,
+    SupHAP,
+    SupNDCG,
+    _step_sums_torch,
+)
+from hiertree.losses._loss import PairLoss
+from hiertree.losses._pairs import compare
+
+NUM_CLASSES, SIZE = 12, 8
+LOSSES: dict[str, Callable[[], Loss]] = {
+    "SupHAP": SupHAP,
+    "SupNDCG": SupNDCG,
+    "SupAP": SupAP,
+    "SmoothHAP": SmoothHAP,
+    "SmoothNDCG": SmoothNDCG,
+    "SmoothAP": SmoothAP,
+    "PairDecomposability": PairDecomposability,
+    "PairDecomposability avg_nonzero": lambda: PairDecomposability(reduction="avg_nonzero"),
+    "ProxyDecomposability": lambda: ProxyDecomposability(NUM_CLASSES, SIZE),
+    "HAPPIER": lambda: HAPPIER(NUM_CLASSES, SIZE),
+    "RODNDCG": lambda: RODNDCG(NUM_CLASSES, SIZE),
+    "ROADMAP pair": ROADMAP,
+    "ROADMAP proxy": lambda: ROADMAP(NUM_CLASSES, SIZE, decomposability="proxy"),
+}
+RANK_LOSSES = [name for name in LOSSES if name[:2] in ("Su", "Sm")]
+every_loss = pytest.mark.parametrize("name", LOSSES)
+
+
+def batch(seed: int = 0, num_items: int = 24, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    """Embeddings and (n, 2) paths: three super-categories of four classes, unequal in size and unsorted."""
+    generator = torch.Generator().manual_seed(seed)
+    fine = torch.randint(0, NUM_CLASSES, (num_items,), generator=generator)
+    embeddings = torch.randn(num_items, SIZE, generator=generator, dtype=dtype)
+    return embeddings, torch.stack([fine // 4, fine], dim=1)
+
+
+def loops(objective: Callable[..., float | None], embeddings: Tensor, paths: Tensor) -> list[float]:
+    """The values of the queries that have one, each query's candidates being the rest of the batch."""
+    rows, labels = embeddings.tolist(), paths.tolist()
+    values = []
+    for q in range(len(rows)):
+        others = [j for j in range(len(rows)) if j != q]
+        scores = reference.cosines(rows[q], [rows[j] for j in others])
+        value = objective(scores, [reference.level_of(labels[q], labels[j]) for j in others])
+        if value is not None:
+            values.append(value)
+    return values
+
+
+SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
+SMOOTH = {"equal": reference.sigmoid(), "lower": reference.sigmoid()}
+GAINS = [0.0, 1.0, 3.0]
+TRANSCRIPTIONS: dict[str, Callable[[list[float], list[int]], float | None]] = {
+    "SupHAP": lambda scores, levels: reference.one_minus_h_ap(scores, levels, reference.hap_table(levels, 2), **SUP),
+    "SupNDCG": lambda scores, levels: reference.one_minus_ndcg(scores, levels, GAINS, **SUP),
+    "SupAP": lambda scores, levels: reference.one_minus_ap(scores, levels, 2, **SUP),
+    "SmoothHAP": lambda scores, levels: reference.one_minus_h_ap(
+        scores, levels, reference.hap_table(levels, 2), **SMOOTH
+    ),
+    "SmoothNDCG": lambda scores, levels: reference.one_minus_ndcg(scores, levels, GAINS, **SMOOTH),
+    "SmoothAP": lambda scores, levels: reference.one_minus_ap(scores, levels, 2, **SMOOTH),
+    "PairDecomposability": lambda scores, levels: reference.pair_decomposability(scores, levels, 2),
+}
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTIONS)
+def test_loss_is_the_mean_of_the_loops_over_queries_with_a_positive(name: str) -> None:
+    embeddings, paths = batch()
+    paths[0] = torch.tensor([7, 40])  # alone in its class and super-category
+    loss = LOSSES[name]()
+    values = loops(TRANSCRIPTIONS[name], embeddings, paths)
+    assert float(loss(embeddings, paths)) == pytest.approx(sum(values) / len(values), rel=1e-11)
+    assert loss.last_num_skipped == len(paths) - len(values) > 0
+
+
+def test_alpha_stresses_the_finest_level() -> None:
+    embeddings, paths = batch()
+    values = loops(
+        lambda scores, levels: reference.one_minus_h_ap(
+            scores, levels, reference.hap_table(levels, 2, alpha=5.0), **SUP
+        ),
+        embeddings,
+        paths,
+    )
+    assert float(SupHAP(alpha=5.0)(embeddings, paths)) == pytest.approx(sum(values) / len(values), rel=1e-11)
+
+
+def test_coarse_positives_by_level() -> None:
+    embeddings, paths = batch()
+    assert float(SupAP(level=1)(embeddings, paths)) == float(SupAP()(embeddings, paths[:, 0]))
+    assert float(SmoothAP(level=1)(embeddings, paths)) == float(SmoothAP()(embeddings, paths[:, 0]))
+    assert float(PairDecomposability(level=1)(embeddings, paths)) == float(
+        PairDecomposability()(embeddings, paths[:, 0])
+    )
+    with pytest.raises(OptionError, match="level=3"):
+        SupAP(level=3)(embeddings, paths)
+
+
+@every_loss
+def test_gradient_equals_central_differences(name: str) -> None:
+    torch.manual_seed(0)
+    embeddings, paths = batch(num_items=9)
+    loss = LOSSES[name]().double()
+    assert torch.autograd.gradcheck(
+        lambda e: loss(e, paths), embeddings.requires_grad_(), eps=1e-8, atol=1e-5, rtol=1e-4
+    )
+
+
+@every_loss
+def test_neither_the_order_of_the_batch_nor_the_length_of_vectors_matters(name: str) -> None:
+    torch.manual_seed(0)
+    embeddings, paths = batch()
+    loss = LOSSES[name]().double()
+    shuffled = torch.randperm(len(paths))
+    lengths = torch.rand(len(paths), 1, dtype=torch.float64) * 1e200 + 1e-200
+    torch.testing.assert_close(loss((embeddings * lengths)[shuffled], paths[shuffled]), loss(embeddings, paths))
+
+
+@every_loss
+def test_terms_add_up_to_the_loss(name: str) -> None:
+    embeddings, paths = batch()
+    loss = LOSSES[name]().double()
+    terms = loss.terms(embeddings, paths)
+    assert set(terms) == set(loss.weights)
+    weighted = sum(loss.weights[name] * value.item() for name, value in terms.items())
+    assert loss.total(terms).item() == loss(embeddings, paths).item() == pytest.approx(weighted)
+
+
+def test_lambda_weighs_the_two_terms() -> None:
+    assert HAPPIER(3, 2).weights == {"SupHAP": 0.9, "ProxyDecomposability": 0.1}
+    assert ROADMAP().weights == {"SupAP": 0.5, "PairDecomposability": 0.5}
+    assert ROADMAP(3, 2, decomposability="proxy").weights == {"SupAP": 0.9, "ProxyDecomposability": 0.1}
+    assert RODNDCG(3, 2, lambda_=0.25).weights == {"SupNDCG": 0.75, "ProxyDecomposability": 0.25}
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_reference_embeddings_are_ranked_instead_of_the_batch(name: str) -> None:
+    embeddings, paths = batch()
+    memory, memory_paths = batch(1, num_items=31)
+    loss = LOSSES[name]()
+    assert isinstance(loss, PairLoss)
+    beside_memory = compare(torch.cat([embeddings[:1], memory]), torch.cat([paths[:1], memory_paths]))
+    expected = loss.query_losses(beside_memory).values[0]
+    torch.testing.assert_close(loss(embeddings[:1], paths[:1], memory, memory_paths), expected)
+
+
+def test_the_batch_given_as_its_own_reference_is_masked_and_a_copy_is_not() -> None:
+    embeddings, paths = batch()
+    loss = SupHAP()
+    alone = float(loss(embeddings, paths))
+    assert float(loss(embeddings, paths, embeddings, paths)) == alone
+    assert float(loss(embeddings, paths, embeddings.clone(), paths)) != alone
+
+
+def test_include_self_adds_the_query_as_its_own_best_match() -> None:
+    embeddings, paths = batch()
+    loss = SupAP(include_self=True)
+    expected = SupAP()(embeddings, paths, embeddings.clone(), paths)
+    assert float(loss(embeddings, paths)) == pytest.approx(float(expected))
+    assert loss.last_num_skipped == 0
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_gradient_flows_to_queries_and_to_a_memory_that_asks_for_it(name: str) -> None:
+    embeddings, paths = batch(num_items=4)
+    memory, memory_paths = batch(1, num_items=9)
+    loss = LOSSES[name]()
+    assert torch.autograd.gradcheck(
+        lambda e, m: loss(e, paths, m, memory_paths),
+        (embeddings.requires_grad_(), memory.requires_grad_()),
+        eps=1e-8,
+        atol=1e-5,
+        rtol=1e-4,
+    )
+
+
+@every_loss
+def test_perfect_embeddings_give_a_finite_loss(name: str) -> None:
+    fine = torch.arange(NUM_CLASSES).repeat_interleave(2)
+    embeddings = torch.eye(NUM_CLASSES, SIZE).repeat_interleave(2, dim=0) + 1e-3
+    embeddings.requires_grad_()
+    value = LOSSES[name]()(embeddings, torch.stack([fine // 4, fine], dim=1))
+    value.backward()
+    assert value.item() >= -1e-6
+    assert embeddings.grad is not None
+    assert bool(embeddings.grad.isfinite().all())
+
+
+@pytest.mark.parametrize("name", ["SupHAP", "SupNDCG", "SupAP"])
+def test_a_perfect_ranking_costs_nothing(name: str) -> None:
+    paths = torch.tensor([[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2]])
+    angles = torch.tensor([0.0, 0.1, 1.0, 1.12, 3.0, 3.1])  # no two alike: a tie among positives costs NDCG
+    embeddings = torch.stack([angles.cos(), angles.sin()], dim=1)
+    assert float(LOSSES[name]()(embeddings, paths)) == pytest.approx(0, abs=1e-6)
+
+
+@every_loss
+@pytest.mark.parametrize("labels", ["one class", "classes of one image"])
+def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str, labels: str) -> None:
+    embeddings, _ = batch(num_items=6)
+    column = torch.zeros(6, dtype=torch.int64) if labels == "one class" else torch.arange(6)
+    loss = LOSSES[name]().double()
+    value = loss(embeddings.requires_grad_(), torch.stack([column, column], dim=1))
+    value.backward()
+    assert value.item() >= -1e-9
+    if labels == "classes of one image" and name in RANK_LOSSES:
+        assert value.item() == 0
+        assert loss.last_num_skipped == 6
+
+
+def test_a_batch_of_one_costs_nothing() -> None:
+    embeddings = torch.ones(1, 3, requires_grad=True)
+    value = SupHAP()(embeddings, torch.tensor([[0, 1]]))
+    value.backward()
+    assert value.item() == 0
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("spread", [0.0, 0.05, 1.0])
+def test_autocast_gives_no_nan_from_perfect_to_random_embeddings(name: str, dtype: torch.dtype, spread: float) -> None:
+    torch.manual_seed(0)
+    noise, paths = batch(dtype=torch.float32)
+    centres = torch.randn(NUM_CLASSES, SIZE)
+    images = centres[paths[:, 1]] + spread * noise
+    layer, loss = torch.nn.Linear(SIZE, SIZE), LOSSES[name]()
+    with torch.autocast("cpu", dtype=dtype):
+        embeddings = layer(images)
+        value = loss(embeddings, paths)
+    assert embeddings.dtype == dtype
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value, loss(embeddings.float(), paths), rtol=1e-6, atol=1e-6)
+    scaler = torch.amp.GradScaler("cpu", enabled=dtype == torch.float16, init_scale=1024.0)
+    scaler.scale(value).backward()
+    assert all(bool(p.grad.isfinite().all()) for p in layer.parameters() if p.grad is not None)
+    assert layer.weight.grad is not None
+
+
+@every_loss
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0])
+def test_bad_embeddings_are_refused_by_row(name: str, bad: float) -> None:
+    embeddings, paths = batch()
+    embeddings[5] = bad
+    with pytest.raises(EmbeddingError, match=r"embeddings.*rows: 5"):
+        LOSSES[name]().double()(embeddings, paths)
+
+
+def test_input_that_does_not_fit_is_refused() -> None:
+    embeddings, paths = batch()
+    loss = SupHAP()
+    with pytest.raises(ShapeError, match="24 rows"):
+        loss(embeddings, paths[:-1])
+    with pytest.raises(ShapeError, match="both or neither"):
+        loss(embeddings, paths, embeddings)
+    with pytest.raises(ShapeError, match="one L"):
+        loss(embeddings, paths, embeddings.clone(), paths[:, 0])
+    with pytest.raises(ShapeError, match="dimensions"):
+        loss(embeddings, paths, embeddings[:, 1:], paths)
+    with pytest.raises(ShapeError, match="n, d"):
+        loss(embeddings, paths, embeddings[:0], paths[:0])
+    with pytest.raises(PathError, match="negative"):
+        loss(embeddings, -paths - 1)
+    with pytest.raises(EmbeddingError, match="floating-point"):
+        loss(torch.ones(24, 3, dtype=torch.int64), paths)
+
+
+def test_options_outside_their_range_are_refused() -> None:
+    for make in (
+        lambda: SupHAP(tau=0),
+        lambda: HAPPIER(3, 2, lambda_=1.5),
+        lambda: HAPPIER(0, 2),
+        lambda: ProxyDecomposability(3, 2, eta=-1),
+        lambda: PairDecomposability(reduction="sum"),
+        lambda: ROADMAP(decomposability="proxies"),
+        lambda: ROADMAP(decomposability="proxy"),
+    ):
+        with pytest.raises(OptionError):
+            make()
+
+
+def test_a_class_without_a_proxy_is_refused_by_row() -> None:
+    with pytest.raises(PathError, match="finest id 9 in row 1"):
+        HAPPIER(9, 2)(torch.eye(2), torch.tensor([[0, 8], [0, 9]]))
+
+
+def test_proxies_learn_and_are_saved_with_the_loss() -> None:
+    torch.manual_seed(0)
+    embeddings, paths = batch(dtype=torch.float32)
+    loss = HAPPIER(NUM_CLASSES, SIZE)
+    optimizer = torch.optim.SGD(loss.parameters(), lr=10.0)
+    before = loss(embeddings, paths).item()
+    for _ in range(20):
+        optimizer.zero_grad()
+        loss(embeddings, paths).backward()
+        optimizer.step()
+    assert loss(embeddings, paths).item() < before
+    copy = HAPPIER(NUM_CLASSES, SIZE)
+    copy.load_state_dict(loss.state_dict())
+    assert copy(embeddings, paths).item() == loss(embeddings, paths).item()
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_descending_the_gradient_mends_a_ranking(name: str) -> None:
+    embeddings, paths = batch(dtype=torch.float32)
+    embeddings.requires_grad_()
+    loss = LOSSES[name]()
+    before = loss(embeddings, paths).item()
+    optimizer = torch.optim.Adam([embeddings], lr=0.05)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss(embeddings, paths).backward()
+        optimizer.step()
+    assert loss(embeddings, paths).item() < 0.7 * before
+
+
+class _LargestTensor(TorchDispatchMode):
+    """Records the size of the largest tensor any operation makes, backward included."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(tensor, Tensor):
+                self.largest = max(self.largest, tensor.untyped_storage().nbytes() // tensor.element_size())
+        return result
+
+
+@pytest.mark.parametrize("name", RANK_LOSSES)
+def test_no_tensor_is_larger_than_a_few_score_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_step_sums_torch, "PAIRS_AT_ONCE", 1 << 14)
+    num_items = 192
+    embeddings = torch.randn(num_items, SIZE, requires_grad=True)
+    fine = torch.arange(num_items) // 4
+    with _LargestTensor() as memory:
+        LOSSES[name]()(embeddings, torch.stack([fine // 24, fine], dim=1)).backward()
+    assert num_items**2 <= memory.largest <= 2 * num_items**2
+
+
+def test_options_show_in_the_representation() -> None:
+    expected = {
+        SupHAP(alpha=3): ("alpha=3", "tau=0.01"),
+        HAPPIER(3, 2): ("lambda_=0.1", "num_classes=3"),
+        SmoothAP(): ("level=finest",),
+        ROADMAP(): ("reduction='mean'", "rho=100"),
+    }
+    for loss, parts in expected.items():
+        assert all(part in repr(loss) for part in parts)
