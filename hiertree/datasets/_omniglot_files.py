@@ -137,9 +137,9 @@ def _ink(drawing: Image.Image, size: int) -> NDArray[np.uint8]:
 
 def _read_npz(path: Path, image_size: int) -> Drawings:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays = {name: file[name] for name in ("images", "split", "alphabet", "character", "drawer")}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise ImageError(
             f"{path} cannot be read ({error})", expected="an npz of images, split, alphabet, character and drawer"
         ) from error

@@ -1,0 +1,174 @@
+"""Tables of images as people write them, and what is wrong with them named by line."""
+
+from __future__ import annotations
+
+import logging
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from hiertree.datasets import load_table
+from hiertree.errors import EmptyLabelError, ImageError, OptionError, SeveralParentsError, TableError
+
+LEVELS = ["kind", "landmark"]
+ROWS = [
+    ("a.png", "lake", "Blue, Lake", "train"),
+    ("b.png", "lake", "Blue, Lake", "test"),
+    ("sub/c.jpg", "church", 'St. "Mary"', "test"),
+    ("été.png", "church", "St. Paul's", "test"),
+]
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for number, (name, *_) in enumerate(ROWS):
+        file = tmp_path / "photos" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8 + number, 5), (40 * number, 0, 0)).save(file)
+    return tmp_path / "photos"
+
+
+def write(path: Path, rows: Any = ROWS, **options: Any) -> Path:
+    pd.DataFrame(rows, columns=["file", *LEVELS, "split"]).to_csv(path, index=False, **options)
+    return path
+
+
+def load(path: Path, split: str | None, photos: Path, **options: Any) -> Any:
+    settings = {"root": photos, "image": "file", "levels": LEVELS, "split_column": "split", **options}
+    return load_table(path, split, **settings)
+
+
+@pytest.mark.parametrize("options", [{}, {"encoding": "utf-8-sig", "lineterminator": "\r\n"}, {"quoting": 1}])
+def test_byte_order_marks_crlf_and_quoted_commas_are_read(tmp_path: Path, photos: Path, options: Any) -> None:
+    dataset = load(write(tmp_path / "images.csv", **options), "test", photos)
+    assert dataset.tree.leaves == ("Blue, Lake", 'St. "Mary"', "St. Paul's")
+    assert dataset.paths.tolist() == [[0, 0], [1, 1], [1, 2]]
+    assert [dataset.images[index].size for index in range(3)] == [(9, 5), (10, 5), (11, 5)]
+    assert dataset.images.name(2) == "été.png"
+    assert (dataset.name, dataset.split, dataset.left_out) == ("images", "test", ())
+
+
+def test_parquet_is_read_like_csv(tmp_path: Path, photos: Path) -> None:
+    path = tmp_path / "images.parquet"
+    pd.DataFrame(ROWS, columns=["file", *LEVELS, "split"]).to_parquet(path)
+    assert load(path, "test", photos).paths.tolist() == [[0, 0], [1, 1], [1, 2]]
+
+
+def test_without_a_split_all_rows_are_taken(tmp_path: Path, photos: Path) -> None:
+    dataset = load(write(tmp_path / "images.csv"), None, photos, split_column=None)
+    assert (len(dataset), dataset.split) == (4, "all")
+
+
+def test_a_split_that_no_row_has_lists_those_there_are(tmp_path: Path, photos: Path) -> None:
+    with pytest.raises(TableError, match=r"'Test' in column 'split'.*'test' \(3 rows\), 'train' \(1 rows\)"):
+        load(write(tmp_path / "images.csv"), "Test", photos)
+
+
+def test_a_missing_column_is_named(tmp_path: Path, photos: Path) -> None:
+    with pytest.raises(TableError, match="species"):
+        load(write(tmp_path / "images.csv"), "test", photos, levels=["kind", "species"])
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.png", "sub/../../secret.png", "/etc/passwd", "C:\\secret.png", "..\\secret.png", "", "  "]
+)
+def test_an_image_outside_root_is_refused_by_line(tmp_path: Path, photos: Path, name: str) -> None:
+    (tmp_path / "secret.png").write_bytes((photos / "a.png").read_bytes())
+    path = write(tmp_path / "images.csv", [ROWS[1], (name, "lake", "Blue, Lake", "test")])
+    with pytest.raises(TableError, match=r"images\.csv, line 3: image"):
+        load(path, "test", photos, on_bad_image="skip")
+
+
+def test_names_with_two_dots_that_stay_inside_are_fine(tmp_path: Path, photos: Path) -> None:
+    (photos / "a.png").rename(photos / "..a...png")
+    rows = [("..a...png", "lake", "Blue, Lake", "test")]
+    assert len(load(write(tmp_path / "images.csv", rows), "test", photos)) == 1
+
+
+def test_missing_files_are_named_at_once(tmp_path: Path, photos: Path) -> None:
+    (photos / "b.png").unlink()
+    path = write(tmp_path / "images.csv")
+    with pytest.raises(ImageError, match=r"1 of 3 images are not in .*'b\.png'.*on_bad_image='skip'"):
+        load(path, "test", photos)
+    assert len(load(path, "train", photos)) == 1
+
+
+def test_a_truncated_image_is_named_when_it_is_read(tmp_path: Path, photos: Path) -> None:
+    (photos / "sub/c.jpg").write_bytes((photos / "sub/c.jpg").read_bytes()[:200])
+    dataset = load(write(tmp_path / "images.csv"), "test", photos)
+    with pytest.raises(ImageError, match=r"'sub/c\.jpg' does not decode"):
+        dataset.images[1]
+    assert dataset.images[0].size == (9, 5)
+
+
+def test_skipping_leaves_bad_images_out_counts_and_names_them(
+    tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    image = photos / "sub/c.jpg"
+    image.write_bytes(image.read_bytes()[: len(image.read_bytes()) - 20])
+    (photos / "b.png").unlink()
+    with caplog.at_level(logging.WARNING):
+        dataset = load(write(tmp_path / "images.csv"), "test", photos, on_bad_image="skip")
+    assert dataset.left_out == ("b.png", "sub/c.jpg")
+    assert dataset.tree.leaves == ("St. Paul's",)
+    assert dataset.paths.tolist() == [[0, 0]]
+    assert "2 of 3 images" in caplog.text
+    assert "'b.png', 'sub/c.jpg'" in caplog.text
+
+
+def test_nothing_left_after_skipping_is_an_error(tmp_path: Path, photos: Path) -> None:
+    (photos / "a.png").write_text("no image")
+    with pytest.raises(ImageError, match="none of 1 images"):
+        load(write(tmp_path / "images.csv"), "train", photos, on_bad_image="skip")
+
+
+def test_an_empty_label_is_named_by_line(tmp_path: Path, photos: Path) -> None:
+    path = write(tmp_path / "images.csv", [ROWS[0], ("b.png", "", "Blue, Lake", "train")])
+    with pytest.raises(EmptyLabelError, match=r"images\.csv, line 3"):
+        load(path, "train", photos)
+
+
+def test_one_leaf_text_under_two_parents_needs_to_be_asked_for(tmp_path: Path, photos: Path) -> None:
+    rows = [("a.png", "Greek", "character01", "train"), ("b.png", "Latin", "character01", "train")]
+    path = write(tmp_path / "images.csv", rows)
+    with pytest.raises(SeveralParentsError, match=r"images\.csv, line 3.*leaf='path'"):
+        load(path, "train", photos)
+    dataset = load(path, "train", photos, leaf="path")
+    assert dataset.tree.leaves == (("Greek", "character01"), ("Latin", "character01"))
+    assert dataset.paths.tolist() == [[0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_bad_image": "ignore"}, "'error' or 'skip'"),
+        ({"levels": []}, "levels=\\[\\]"),
+        ({"levels": "kind"}, "levels='kind'"),
+        ({"levels": ["kind", "kind"]}, "different columns"),
+        ({"split_column": None}, "split='test' without split_column"),
+    ],
+)
+def test_impossible_options_are_refused(tmp_path: Path, photos: Path, options: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        load(write(tmp_path / "images.csv"), "test", photos, **options)
+
+
+def test_the_washington_photographs_load_with_their_landmarks(shared_data: Path, tmp_path: Path) -> None:
+    folder = shared_data / "gldv2_washington"
+    table = pd.read_csv(folder / "gldv2_wa_images.csv", dtype=str).dropna(subset=["instance_of"]).head(200)
+    table["file"] = table["image_id"] + ".jpg"
+    with zipfile.ZipFile(folder / "gldv2_wa_112px.zip") as archive:
+        archive.extractall(tmp_path, members=set(table["file"]) & set(archive.namelist()))
+    table.to_csv(tmp_path / "images.csv", index=False)
+    levels = ["instance_of", "landmark_id"]
+    dataset = load_table(tmp_path / "images.csv", root=tmp_path, image="file", levels=levels, on_bad_image="skip")
+    assert len(dataset) + len(dataset.left_out) == 200
+    assert len(dataset.left_out) < 5
+    assert dataset.tree.level_sizes[1] > 50
+    assert dataset.images[0].size == (112, 112)
+    leaf = dataset.tree.labels_of(dataset.paths[0].tolist())
+    assert leaf == tuple(table.loc[table["file"] == dataset.images.name(0), levels].iloc[0])
