@@ -1,0 +1,5 @@
+"""``python -m hiertree``: the command line."""
+
+from hiertree.cli import main
+
+main()

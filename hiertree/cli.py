@@ -1,0 +1,162 @@
+"""The command line: each command is one call into the pipelines, whose modules load only when it runs.
+
+Errors of :mod:`hiertree.errors` are printed as one line and end with status 2; so do wrong options.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+import hiertree
+from hiertree.errors import HiertreeError, OptionError
+
+OUT_FOLDER = click.Path(file_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
+ANY_PATH = click.Path(path_type=Path)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with its status."""
+    try:
+        sys.exit(commands.main(arguments, prog_name="hiertree", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (HiertreeError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(hiertree.__version__, prog_name="hiertree")
+def commands() -> None:
+    """Hierarchical image retrieval: build label hierarchies, measure H-AP, train HAPPIER models."""
+
+
+@commands.command()
+@click.option(
+    "--out", type=OUT_FOLDER, default=Path("hiertree-demo"), show_default=True, help="Folder for everything it makes."
+)
+@click.option("--data", type=ANY_PATH, help="Omniglot (zip, npz or folder) instead of the drawn images.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The one seed.")
+@click.option("--quick", is_flag=True, help="A few steps only: to see that everything runs.")
+@click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")
+def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:
+    """Landmark ids to labels, images to a trained HAPPIER model, and a page that shows both. Offline, in minutes."""
+    from hiertree.pipelines.demo import run_demo
+
+    run_demo(out, data=data, seed=seed, quick=quick, fresh=fresh)
+
+
+@commands.group()
+def labels() -> None:
+    """Hierarchical labels from raw landmark ids."""
+
+
+@labels.command()
+@click.argument("landmarks", type=FILE)
+@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier build there is replaced.")
+@click.option("--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
+@click.option("--encoder", type=click.Choice(["tfidf", "clip"]), default="tfidf", show_default=True)
+@click.option("--clip-model", default="ViT-L-14", show_default=True, help="An open_clip model.")
+@click.option("--clip-weights", default="laion2b_s32b_b82k", show_default=True, help="Their name, or a local file.")
+@click.option("--prompt", "prompts", multiple=True, help="Template with {label} for CLIP; several are averaged.")
+@click.option("--device", default="cpu", show_default=True, help="Where CLIP runs.")
+@click.option("--clusters", default="auto", show_default=True, help="Number of supercategories, or auto.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of k-means.")
+@click.option(
+    "--multi",
+    type=click.Choice(["drop", "first", "all"]),
+    default="drop",
+    show_default=True,
+    help="What becomes of landmarks with several labels.",
+)
+@click.option("--separator", default="|", show_default=True, help="What stands between several values.")
+@click.option("--id-column", default="landmark_id", show_default=True)
+@click.option("--category-column", default="category", show_default=True)
+@click.option("--instance-column", default="instance_of", show_default=True)
+@click.option("--item-column", help="Column of the values' Wikidata ids, if there is one.")
+def build(
+    landmarks: Path,
+    out: Path,
+    instances: Path | None,
+    encoder: str,
+    clip_model: str,
+    clip_weights: str,
+    prompts: tuple[str, ...],
+    device: str,
+    clusters: str,
+    seed: int,
+    multi: Any,
+    separator: str,
+    id_column: str,
+    category_column: str,
+    instance_column: str,
+    item_column: str | None,
+) -> None:
+    """Clean, embed, cluster and name the types of LANDMARKS; write them as a tree in H-GLDv2's columns.
+
+    LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
+    """
+    from hiertree.pipelines import labels as pipeline
+
+    if clusters != "auto" and not clusters.isdigit():
+        raise OptionError(f"--clusters {clusters}", expected="a number or auto")
+    clip = pipeline.ClipEncoder(clip_model, clip_weights, prompts or (pipeline.PROMPT,), device=device)
+    result = pipeline.build(
+        landmarks,
+        out=out,
+        instances=instances,
+        encoder=clip if encoder == "clip" else pipeline.TfidfEncoder(),
+        clusters="auto" if clusters == "auto" else int(clusters),
+        seed=seed,
+        multi=multi,
+        separator=separator,
+        columns=pipeline.Columns(id_column, category_column, instance_column, item_column),
+    )
+    click.echo(pipeline.describe(result))
+
+
+@commands.command()
+@click.argument("recipe")
+@click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the run.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, optimizer.lr=1e-4 for instance."
+)
+@click.option("--on-bad-image", type=click.Choice(["error", "skip"]), help="What becomes of images that do not decode.")
+@click.option("--fresh", is_flag=True, help="Remove an earlier run in that folder first.")
+def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str | None, fresh: bool) -> None:
+    """Train RECIPE, a YAML file or the name of a built-in one; an interrupted run goes on where it was."""
+    from hiertree.pipelines.train import train as run
+    from hiertree.pipelines.training.reading import load_recipe
+
+    policy = [f"data.on_bad_image={on_bad_image}"] if on_bad_image else []
+    trained = run(load_recipe(recipe, [*overrides, *policy]), out, fresh=fresh)
+    if trained.already_finished:
+        click.echo(f"{out} holds this run, finished", err=True)
+    for name, value in trained.metrics.items():
+        click.echo(f"{name:16s} {100 * value:6.2f}")
+
+
+@commands.command()
+@click.argument("recipes", nargs=-1, required=True)
+@click.option("--seeds", default="0", show_default=True, help="Seeds, separated by commas.")
+@click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the runs and the table.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, for every recipe.")
+def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[str, ...]) -> None:
+    """Train RECIPES with each seed and tabulate mean ± standard deviation; finished runs are not run again."""
+    from hiertree.pipelines.compare import compare as run
+    from hiertree.pipelines.compare import comparison_table
+
+    try:
+        numbers = [int(seed) for seed in seeds.split(",")]
+    except ValueError:
+        raise OptionError(f"--seeds {seeds}", expected="integers separated by commas") from None
+    click.echo(comparison_table(run(recipes, seeds=numbers, out=out, overrides=overrides)))

@@ -1,0 +1,81 @@
+"""The wheel holds every folder of source, and works where only the wheel is: in another venv, from another folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from project import ROOT, project_table
+
+SOURCE_FOLDERS = {
+    "hiertree": "hiertree",
+    "metrics": "hiertree.metrics",
+    "losses": "hiertree.losses",
+    "pipelines": "hiertree.pipelines",
+}
+
+
+def test_every_source_folder_is_a_listed_package():
+    found = set()
+    for folder, package in SOURCE_FOLDERS.items():
+        for marker in (ROOT / folder).rglob("__init__.py"):
+            inner = marker.parent.relative_to(ROOT / folder).parts
+            found.add(".".join((package, *inner)))
+    assert found == set(project_table()["tool"]["setuptools"]["packages"])
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True)
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of a clean venv that holds the wheel; its dependencies are lent by this environment."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", str(wheel)]
+    subprocess.run(command, check=True, capture_output=True)
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    (site_packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def test_wheel_holds_every_source_file_and_nothing_else(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name for name in archive.namelist() if name.startswith("hiertree/")}
+    expected = set()
+    for folder, package in SOURCE_FOLDERS.items():
+        for file in (ROOT / folder).rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                expected.add(f"{package.replace('.', '/')}/{file.relative_to(ROOT / folder).as_posix()}")
+    assert inside == expected
+
+
+def test_every_package_imports_from_the_wheel_alone(elsewhere: Path, tmp_path: Path):
+    packages = project_table()["tool"]["setuptools"]["packages"]
+    code = f"import {', '.join(packages)}; print(hiertree.__file__)"
+    answer = subprocess.run([elsewhere, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert Path(answer.stdout.strip()).is_relative_to(elsewhere.parents[1])
+
+
+@pytest.mark.parametrize("command", [["-m", "hiertree", "--version"], ["-m", "hiertree", "--help"]])
+def test_command_line_runs_from_another_folder(elsewhere: Path, tmp_path: Path, command: list[str]):
+    answer = subprocess.run([elsewhere, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "hiertree" in answer.stdout
+
+
+def test_one_version_everywhere():
+    import hiertree
+
+    assert project_table()["project"]["version"] == hiertree.__version__
+    assert f"## {hiertree.__version__}" in (ROOT / "CHANGELOG.md").read_text()
