@@ -50,7 +50,7 @@ def compare(
     loaded = [load_recipe(recipe, [*overrides, f"seed={seed}"]) for recipe in recipes for seed in seeds]
     _require_distinct("recipes", [recipe.name for recipe in loaded if recipe.seed == seeds[0]])
     folder = Path(out)
-    runs = pd.DataFrame([_row(recipe, folder) for recipe in loaded])
+    runs: pd.DataFrame = pd.DataFrame([_row(recipe, folder) for recipe in loaded])
     _write(runs, folder, overrides=overrides)
     return runs
 

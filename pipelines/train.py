@@ -58,14 +58,12 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
 
     fabric = build_fabric(recipe.training)
     folder = RunFolder(Path(out))
-    if not fresh:
-        folder.require_usable(recipe)
-        if content := folder.finished():
-            return Trained(folder.path, content["metrics"], already_finished=True)
+    folder.require_usable(recipe, fresh=fresh)
+    if not fresh and (content := folder.finished()):
+        return Trained(folder.path, content["metrics"], already_finished=True)
     train_set, test_set = load_split(recipe, "train"), load_split(recipe, "test")
     if fresh:
         folder.clear()
-        folder.require_usable(recipe)
     run = Run(recipe, folder, fabric, train_set=train_set, test_set=test_set)
     folder.claim(recipe)
     return Trained(folder.path, run.finish()["metrics"], already_finished=False)

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
+from hiertree._paths import LeafKey
 from hiertree.datasets._dataset import ImageDataset
 from hiertree.datasets._sources import FileImages, decode
 from hiertree.errors import ImageError, OptionError, TableError
@@ -18,8 +19,6 @@ from hiertree.progress import track
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from hiertree._paths import LeafKey
 
 OnBadImage = Literal["error", "skip"]
 _LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.errors import CheckpointError, DeviceError, OptionError, RecipeError, TrainingError
+from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, OptionError, RecipeError, TrainingError
 from hiertree.pipelines.training._components import takes, target
 from hiertree.pipelines.training.model import Embedder
 from hiertree.pipelines.training.optimization import build_optimizer, set_learning_rates
@@ -110,7 +110,10 @@ class Learner:
         with self._own_randomness():
             torch.manual_seed(int(np.random.SeedSequence([self.recipe.seed, step]).generate_state(1)[0]))
             embeddings = self._network(self.fabric.to_device(images))
-        terms = self.loss.terms(embeddings, self.fabric.to_device(paths))
+        try:
+            terms = self.loss.terms(embeddings, self.fabric.to_device(paths))
+        except EmbeddingError as error:
+            raise _diverged(step, error.given) from error
         loss = self.loss.total(terms)
         values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
         _require_finite(values, step)
@@ -185,9 +188,12 @@ class Learner:
 def _require_finite(values: Mapping[str, float], step: int) -> None:
     if all(map(math.isfinite, values.values())):
         return
-    shown = ", ".join(f"{name} = {value}" for name, value in values.items())
-    raise TrainingError(
-        f"step {step}: {shown}",
+    raise _diverged(step, ", ".join(f"{name} = {value}" for name, value in values.items()))
+
+
+def _diverged(step: int, found: str) -> TrainingError:
+    return TrainingError(
+        f"step {step}: {found}",
         expected="finite numbers",
         remedy="lower optimizer.lr, set optimizer.clip_norm, or use precision 32-true; the last checkpoint is whole",
     )

@@ -84,13 +84,12 @@ class _RecipeLoader(yaml.SafeLoader):
     """The safe loader with YAML 1.2's numbers and unique keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if key_node.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"key {key_node.value!r} is given twice", problem_mark=key_node.start_mark
-                )
-            seen.add(key_node.value)
+        seen: list[Any] = []
+        for key, _ in node.value:
+            if key.value in seen:
+                problem = f"key {key.value!r} is given twice"
+                raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
+            seen.append(key.value)
         return super().construct_mapping(node, deep)
 
 

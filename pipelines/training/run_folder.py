@@ -51,15 +51,20 @@ class RunFolder:
         self.tensorboard = path / "tensorboard"
         self.metrics = path / "metrics.json"
 
-    def require_usable(self, recipe: Recipe) -> None:
+    def require_usable(self, recipe: Recipe, *, fresh: bool) -> None:
         """See that it is a new or empty folder, or that of this very recipe.
+
+        Args:
+            recipe: the experiment.
+            fresh: a run of any recipe will do, as it is about to be cleared.
 
         Raises:
             RecipeError: it holds a run of another recipe; the message names the settings that differ.
             OptionError: it holds something else.
         """
         if self.recipe.is_file():
-            self._require_same(recipe)
+            if not fresh:
+                self._require_same(recipe)
         elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
