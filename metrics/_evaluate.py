@@ -25,17 +25,13 @@ _PRODUCT_ROWS = 256
 
 
 class Inputs(NamedTuple):
-    """Checked embeddings and paths; ``gallery`` is ``query`` itself in self-retrieval."""
+    """Checked embeddings and paths; in self-retrieval the gallery is the queries."""
 
     query: NDArray[Any]
     query_paths: NDArray[np.int64]
     gallery: NDArray[Any]
     gallery_paths: NDArray[np.int64]
-
-    @property
-    def self_retrieval(self) -> bool:
-        """Whether each query stands in its own gallery."""
-        return self.gallery is self.query
+    self_retrieval: bool
 
 
 def evaluate(
@@ -122,7 +118,7 @@ def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any) -> 
     if gallery is None:
         if len(queries) == 1:
             raise ShapeError("one item", expected="at least two in self-retrieval, a query and a gallery")
-        return Inputs(queries, paths, queries, paths)
+        return Inputs(queries, paths, queries, paths, self_retrieval=True)
     items = as_embeddings(gallery, name="gallery")
     item_paths = as_paths(gallery_paths, name="gallery_paths", num_items=len(items))
     if len(items) == 0:
@@ -133,7 +129,8 @@ def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any) -> 
             expected=f"those of the queries, {queries.shape[1]} and {paths.shape[1]}",
         )
     dtype = np.result_type(queries, items)
-    return Inputs(queries.astype(dtype, copy=False), paths, items.astype(dtype, copy=False), item_paths)
+    queries, items = queries.astype(dtype, copy=False), items.astype(dtype, copy=False)
+    return Inputs(queries, paths, items, item_paths, self_retrieval=False)
 
 
 def _values(inputs: Inputs, chosen: Plan, block_size: int | None, progress: bool) -> NDArray[np.float64]:

@@ -43,6 +43,10 @@ def cumulative_gains(
         total, item = 0.0, 0
         while item < number and before[item] < cutoff:
             start, n, gain = before[item], size[item], 0.0
+            if n == 1:
+                total += gains[level[item]] * discount[start]
+                item += 1
+                continue
             while item < number and before[item] == start:
                 gain += gains[level[item]]
                 item += 1

@@ -83,7 +83,8 @@ def hierarchical_sums(ranked: Ranked, tables: NDArray[np.float64], paper: bool, 
             start, n = before[item], size[item]
             if n == 1:
                 total += (table[level[item]] + ahead[level[item]]) / (start + 1)
-                ahead += shared[level[item]]
+                for depth in range(1, num_levels + 1):
+                    ahead[depth] += shared[level[item], depth]
                 item += 1
                 continue
             members[:] = 0.0

@@ -25,7 +25,9 @@ TIES: tuple[Ties, ...] = ("average", "worst", "best", "paper", "index")
 END = np.uint64(2**64 - 1)
 LEVEL_BITS = np.uint64(8)
 LEVEL_MASK = np.uint64(255)
-_SIGN = np.uint32(2**31)
+_SIGN = np.uint64(2**31)
+_BELOW_SIGN = np.uint64(2**31 - 1)
+_FEW = 24
 
 
 class Ranked(NamedTuple):
@@ -56,8 +58,7 @@ def sorted_keys(
     """The rankings of r rows of scores (float32 or float64, no NaN), as sorted keys of the same shape."""
     keys = np.empty(scores.shape, np.uint64)
     if scores.dtype == np.float32 and ties != "index":
-        _pack(scores, levels, excluded, keys)
-        keys.sort(axis=1)
+        _bucket_sort(scores, levels, excluded, keys)
     else:
         order = np.argsort(-scores, axis=1, kind="stable")
         _keys_in_order(order, scores, levels, excluded, ties == "index", keys)
@@ -83,20 +84,71 @@ def ranked_positives(keys: NDArray[np.uint64], *, ties: Ties, preference: NDArra
 
 
 @jit
-def _pack(
+def _key(score: np.float32, level: np.uint8) -> np.uint64:
+    """The tie group is the score's bit pattern, made to fall as the score rises; −0 ties with 0."""
+    pattern = np.uint64(np.float32(score + np.float32(0.0)).view(np.uint32))
+    descending = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
+    return np.uint64((descending << LEVEL_BITS) | np.uint64(level))
+
+
+@jit
+def _sort_few(keys: NDArray[np.uint64]) -> None:
+    if len(keys) > _FEW:
+        keys.sort()
+        return
+    for item in range(1, len(keys)):
+        key, place = keys[item], item
+        while place > 0 and keys[place - 1] > key:
+            keys[place] = keys[place - 1]
+            place -= 1
+        keys[place] = key
+
+
+@jit
+def _bucket_sort(
     scores: NDArray[np.float32],
     levels: NDArray[np.uint8],
     excluded: NDArray[np.bool_],
     keys: NDArray[np.uint64],
 ) -> None:
-    """Unsorted keys; the tie group is the score's bit pattern, made to fall as the score rises."""
+    """Sorted keys: items go into as many equal intervals of the score as there are items, and these are sorted.
+
+    An interval without positives is left as it is, since the order of negatives between two positives is never read.
+    """
+    num_items = scores.shape[1]
+    bucket = np.empty(num_items, np.int32)
+    start = np.empty(num_items + 2, np.int32)
+    relevant = np.empty(num_items + 1, np.uint8)
     for row in range(scores.shape[0]):
-        patterns = (scores[row] + np.float32(0.0)).view(np.uint32)  # the sum turns −0 into 0, which it must tie with
-        for item in range(scores.shape[1]):
-            pattern = patterns[item]
-            descending = pattern if pattern & _SIGN else ~pattern ^ _SIGN
-            key = (np.uint64(descending) << LEVEL_BITS) | np.uint64(levels[row, item])
-            keys[row, item] = END if excluded[row, item] else key
+        own = scores[row]
+        top, low = np.float32(-np.inf), np.float32(np.inf)
+        for item in range(num_items):
+            if not excluded[row, item]:
+                top, low = max(top, own[item]), min(low, own[item])
+        width = np.float32(top - low)
+        scale = np.float32(num_items - 1) / width
+        if not (width > 0 and np.isfinite(width) and np.isfinite(scale)):
+            top, scale = np.float32(0.0), np.float32(0.0)  # one interval
+        start[:] = 0
+        relevant[:] = 0
+        for item in range(num_items):
+            place = np.int32((top - own[item]) * scale) if scale > 0 else np.int32(0)
+            place = num_items if excluded[row, item] else min(place, num_items - 1)
+            bucket[item] = place
+            start[place + 1] += 1
+            relevant[place] |= levels[row, item]
+        for place in range(num_items + 1):
+            start[place + 1] += start[place]
+        for item in range(num_items):
+            place = bucket[item]
+            keys[row, start[place]] = _key(own[item], levels[row, item])
+            start[place] += 1
+        first = 0
+        for place in range(num_items):
+            if relevant[place] and start[place] - first > 1:
+                _sort_few(keys[row, first : start[place]])
+            first = start[place]
+        keys[row, first:] = END
 
 
 @jit

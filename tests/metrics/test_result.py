@@ -1,0 +1,67 @@
+"""What an evaluation reports."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hiertree.errors import OptionError
+from hiertree.metrics import evaluate, evaluate_scores
+
+
+@pytest.fixture
+def result():
+    random = np.random.default_rng(0)
+    paths = np.stack([np.arange(40) // 20, np.arange(40) // 4], axis=1)
+    paths[0] = [7, 70]  # alone in its kind
+    return evaluate(random.standard_normal((40, 8)), paths)
+
+
+def test_means_leave_out_the_queries_without_positives_and_count_them(result):
+    table = result.per_query()
+    assert table.shape == (40, len(result.names))
+    assert table.loc[0].isna().all()
+    assert set(result.skipped.values()) == {1}
+    for name, mean in result.summary().items():
+        assert mean == pytest.approx(table[name].iloc[1:].mean())
+
+
+def test_a_metric_that_no_query_has_is_absent_from_the_summary():
+    found = evaluate_scores([[1.0, 2.0]], [[1, 0]], num_levels=2, metrics=["AP[1]", "AP[2]"])
+    assert list(found.summary().index) == ["AP[1]"]
+    assert found.skipped == {"AP[1]": 0, "AP[2]": 1}
+    assert "AP[2]" not in json.loads(found.to_json())["summary"]
+    assert "—" in str(found)
+
+
+def test_json_holds_means_counts_and_the_card(result):
+    written = json.loads(result.to_json())
+    assert written["summary"] == pytest.approx(result.summary().to_dict())
+    assert written["num_queries"] == 40
+    assert written["convention"]["ties"] == "average"
+    assert written["convention"]["self_rule"] == "self-retrieval, each query masked by index"
+
+
+def test_the_card_prints_with_the_result(result):
+    shown = str(result)
+    assert "H-AP" in shown
+    assert "1 of 40 queries without positives" in shown
+    assert "expectation over all orders" in shown
+
+
+def test_confidence_intervals_hold_the_mean_and_repeat(result):
+    bounds = result.confidence_interval(resamples=200)
+    means = result.summary()
+    assert ((bounds["low"] <= means) & (means <= bounds["high"])).all()
+    assert bounds.equals(result.confidence_interval(resamples=200))
+    wide = result.confidence_interval(confidence=0.99, resamples=200)
+    assert (wide["high"] - wide["low"] >= bounds["high"] - bounds["low"]).all()
+    with pytest.raises(OptionError):
+        result.confidence_interval(confidence=95)
+
+
+def test_the_plot_has_a_bar_a_metric(result):
+    axes = result.plot().axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(result.names)
