@@ -75,10 +75,8 @@ def _paint(figures: Figures, size: int) -> Plane:
     second = _second_tone(figures, x, y, pixel)
     marks = np.zeros_like(body)
     for place in np.moveaxis(figures.marks, 1, 0):
-        from_mark = np.hypot(x - place[:, 0, None, None], y - place[:, 1, None, None])
-        marks = np.maximum(marks, coverage(from_mark - figures.mark_size[:, None, None], pixel=pixel))
-    veil = np.hypot(across - figures.veil[:, 0, None, None], up - figures.veil[:, 1, None, None])
-    hidden = coverage(veil - figures.veil[:, 2, None, None], pixel=np.float32(2 / size))
+        marks = np.maximum(marks, _disc(x, y, place, figures.mark_size, pixel))
+    hidden = _disc(across, up, figures.veil, figures.veil[:, 2], np.float32(2 / size))
     ground, tone, accent, ink = _palette(figures, up)
     painted = _over(ground, tone, body)
     painted = _over(painted, accent, body * second)
@@ -103,6 +101,11 @@ def _second_tone(figures: Figures, x: Plane, y: Plane, pixel: Plane) -> Plane:
     along, beside = _turned(x, y, figures.slant, 1 / figures.waves)
     wave = _by_kind(TEXTURES, figures.texture, along, beside)
     return coverage(-wave, pixel=2 * np.pi * pixel * figures.waves[:, None, None])
+
+
+def _disc(x: Plane, y: Plane, centre: Plane, radius: Plane, pixel: Plane) -> Plane:
+    distance = np.hypot(x - centre[:, 0, None, None], y - centre[:, 1, None, None])
+    return coverage(distance - radius[:, None, None], pixel=pixel)
 
 
 def _by_kind(

@@ -74,7 +74,7 @@ def load_synthetic(
     tree = LabelTree.from_paths(rows, level_names=LEVEL_NAMES)
     leaf_of_image = np.repeat(np.arange(len(rows)), images)
     generator = np.random.default_rng([seed, SPLITS.index(split)])
-    figures = _draw(np.repeat(np.array(shown), instances, axis=0), leaf_of_image, generator)
+    figures = _draw(np.repeat(shown, instances, axis=0), leaf_of_image, generator)
     return ImageDataset(
         name="synthetic",
         split=split,
@@ -97,14 +97,19 @@ def _labels(family: int, kind: int, instance: str) -> tuple[str, str, str]:
     return silhouette, texture, f"{silhouette}/{texture}/{instance}"
 
 
-def _draw(classes: NDArray[np.int64], leaf_of_image: NDArray[np.int64], generator: np.random.Generator) -> Figures:
-    """Traits of every image: those of its instance, seen in its own way."""
+def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np.random.Generator) -> Figures:
+    """Traits of every image: those of its instance, seen in its own way.
+
+    Args:
+        classes: (c, 2) family and kind of each instance.
+        of_image: (n,) the instance of each image.
+        generator: draws the traits.
+    """
 
     def among(low: float, high: float, *shape: int) -> NDArray[np.float32]:
         return generator.uniform(low, high, shape).astype(np.float32)
 
-    n, of_image = len(leaf_of_image), leaf_of_image
-    instances = len(classes)
+    n, instances = len(of_image), len(classes)
     hue, waves, slant = among(0, 1, instances), among(1.3, 2.1, instances), among(-0.25, 0.25, instances)
     mark_size = among(0.16, 0.26, instances)
     reach, bearing = among(0.1, 0.5, instances, MARKS), 2 * np.pi * among(0, 1, instances, MARKS)
