@@ -1,0 +1,91 @@
+"""Embeddings and labels on disk."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hiertree.errors import InputError, OptionError, PathError, TableError
+from hiertree.metrics import evaluate
+from hiertree.pipelines.evaluate import evaluate_file
+
+LABELS = ["kind", "name"]
+
+
+@pytest.fixture
+def retrieval():
+    random = np.random.default_rng(0)
+    paths = np.stack([np.arange(30) // 15, np.arange(30) // 3], axis=1)
+    return random.standard_normal((30, 6)).astype(np.float32), paths
+
+
+def test_an_npz_gives_the_numbers_of_evaluate(retrieval, tmp_path, capsys):
+    embeddings, paths = retrieval
+    np.savez(tmp_path / "embeddings.npz", embeddings=embeddings, paths=paths)
+    result = evaluate_file(
+        tmp_path / "embeddings.npz", out=tmp_path / "result.json", per_query=tmp_path / "values.parquet", as_json=True
+    )
+    expected = evaluate(embeddings, paths)
+    np.testing.assert_array_equal(result.values, expected.values)
+    written = json.loads((tmp_path / "result.json").read_text())
+    assert json.loads(capsys.readouterr().out)["summary"] == written["summary"] == expected.as_dict()["summary"]
+    assert written["manifest"]["inputs"][0]["name"] == "embeddings.npz"
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "values.parquet"), expected.per_query(), check_index_type=False
+    )
+
+
+def test_a_gallery_in_the_npz_is_used(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    arrays = {"embeddings": embeddings[:5], "paths": paths[:5]}
+    np.savez(tmp_path / "e.npz", **arrays, gallery_embeddings=embeddings[5:], gallery_paths=paths[5:])
+    result = evaluate_file(tmp_path / "e.npz", ties="worst", metrics=["H-AP", "AP[1]"])
+    expected = evaluate(embeddings[:5], paths[:5], embeddings[5:], paths[5:], ties="worst", metrics=["H-AP", "AP[1]"])
+    np.testing.assert_array_equal(result.values, expected.values)
+
+
+def test_an_npy_takes_its_labels_from_a_table(retrieval, tmp_path, capsys):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    rows = [f'"kind, {kind}",{fine - 5 * kind}' for kind, fine in paths]  # names repeat under both kinds
+    (tmp_path / "labels.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(["kind,name", *rows]).encode())
+    expected = evaluate(embeddings, paths)
+    for levels in ((), LABELS):
+        result = evaluate_file(
+            tmp_path / "e.npy", labels=tmp_path / "labels.csv", levels=levels, per_query=tmp_path / "values.csv"
+        )
+        np.testing.assert_array_equal(result.values, expected.values)
+    shown = capsys.readouterr().out
+    assert "AP[1]" in shown
+    assert "self-retrieval" in shown
+    assert len(pd.read_csv(tmp_path / "values.csv")) == 30
+
+
+def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    np.savez(tmp_path / "no_paths.npz", embeddings=embeddings)
+    np.savez(tmp_path / "pickled.npz", embeddings=embeddings, paths=np.array([{}] * 30))
+    np.savez(tmp_path / "negative.npz", embeddings=embeddings, paths=-paths)
+    (tmp_path / "broken.npz").write_bytes(b"PK not really")
+    (tmp_path / "short.csv").write_text("kind\na\n")
+    before = sorted(tmp_path.iterdir())
+    for error, file, options in (
+        (InputError, "absent.npz", {}),
+        (InputError, "no_paths.npz", {}),
+        (InputError, "pickled.npz", {}),
+        (InputError, "broken.npz", {}),
+        (PathError, "negative.npz", {}),
+        (OptionError, "negative.npz", {"labels": tmp_path / "short.csv"}),
+        (OptionError, "e.npy", {}),
+        (OptionError, "short.csv", {}),
+        (InputError, "e.npy", {"labels": tmp_path / "short.csv"}),
+        (TableError, "e.npy", {"labels": tmp_path / "short.csv", "levels": ["species"]}),
+        (OptionError, "negative.npz", {"per_query": tmp_path / "values.xlsx"}),
+    ):
+        with pytest.raises(error):
+            evaluate_file(tmp_path / file, out=tmp_path / "result.json", **options)
+    assert sorted(tmp_path.iterdir()) == before
