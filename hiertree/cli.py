@@ -64,7 +64,13 @@ def labels() -> None:
 @click.argument("landmarks", type=FILE)
 @click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier build there is replaced.")
 @click.option("--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
-@click.option("--encoder", type=click.Choice(["tfidf", "clip"]), default="tfidf", show_default=True)
+@click.option(
+    "--encoder",
+    type=click.Choice(["tfidf", "clip"]),
+    default="tfidf",
+    show_default=True,
+    help="Of the labels' texts; tfidf needs no download.",
+)
 @click.option("--clip-model", default="ViT-L-14", show_default=True, help="An open_clip model.")
 @click.option("--clip-weights", default="laion2b_s32b_b82k", show_default=True, help="Their name, or a local file.")
 @click.option("--prompt", "prompts", multiple=True, help="Template with {label} for CLIP; several are averaged.")
@@ -79,9 +85,9 @@ def labels() -> None:
     help="What becomes of landmarks with several labels.",
 )
 @click.option("--separator", default="|", show_default=True, help="What stands between several values.")
-@click.option("--id-column", default="landmark_id", show_default=True)
-@click.option("--category-column", default="category", show_default=True)
-@click.option("--instance-column", default="instance_of", show_default=True)
+@click.option("--id-column", default="landmark_id", show_default=True, help="Column of the landmark ids.")
+@click.option("--category-column", default="category", show_default=True, help="Column of the Commons categories.")
+@click.option("--instance-column", default="instance_of", show_default=True, help="Column of the 'instance of' values.")
 @click.option("--item-column", help="Column of the values' Wikidata ids, if there is one.")
 def build(
     landmarks: Path,
@@ -109,7 +115,7 @@ def build(
 
     if clusters != "auto" and not clusters.isdigit():
         raise OptionError(f"--clusters {clusters}", expected="a number or auto")
-    clip = pipeline.ClipEncoder(clip_model, clip_weights, prompts or (pipeline.PROMPT,), device=device)
+    clip = pipeline.ClipEncoder(clip_model, clip_weights, prompts or pipeline.ClipEncoder.prompts, device=device)
     result = pipeline.build(
         landmarks,
         out=out,
@@ -156,7 +162,68 @@ def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[st
     from hiertree.pipelines.compare import comparison_table
 
     try:
-        numbers = [int(seed) for seed in seeds.split(",")]
+        numbers = [int(seed) for seed in _listed(seeds)]
     except ValueError:
         raise OptionError(f"--seeds {seeds}", expected="integers separated by commas") from None
     click.echo(comparison_table(run(recipes, seeds=numbers, out=out, overrides=overrides)))
+
+
+@commands.command()
+@click.argument("embeddings", type=FILE)
+@click.option("--labels", type=FILE, help="For an .npy: CSV or Parquet table with one row an embedding, in its order.")
+@click.option("--levels", default="", metavar="A,B,…", help="Its columns, coarse → fine; default: all of them.")
+@click.option(
+    "--metrics", "names", default="", metavar="A,B,…", help="H-AP, NDCG@100, R@1, AP[1], … instead of the default."
+)
+@click.option("--alpha", type=float, default=1.0, show_default=True, help="Of H-AP's relevance.")
+@click.option(
+    "--counts",
+    type=click.Choice(["strict", "official"]),
+    default="strict",
+    show_default=True,
+    help="Whether |Ω^(L)| holds the query.",
+)
+@click.option(
+    "--ties",
+    type=click.Choice(["average", "worst", "best", "paper", "index"]),
+    default="average",
+    show_default=True,
+    help="What equal scores mean.",
+)
+@click.option("--block-size", type=int, help="Queries at once; changes no number.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--per-query", type=FILE, help="Parquet or CSV file for the values of every query.")
+@click.option("--out", type=FILE, help="JSON file for means, conventions and provenance.")
+def evaluate(
+    embeddings: Path,
+    labels: Path | None,
+    levels: str,
+    names: str,
+    alpha: float,
+    counts: Any,
+    ties: Any,
+    block_size: int | None,
+    as_json: bool,
+    per_query: Path | None,
+    out: Path | None,
+) -> None:
+    """Measure EMBEDDINGS, an .npz of embeddings and paths (what train writes) or an .npy beside a table of labels."""
+    from hiertree.pipelines.evaluate import evaluate_file
+
+    evaluate_file(
+        embeddings,
+        labels=labels,
+        levels=_listed(levels),
+        metrics=_listed(names) or None,
+        alpha=alpha,
+        counts=counts,
+        ties=ties,
+        block_size=block_size,
+        as_json=as_json,
+        per_query=per_query,
+        out=out,
+    )
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
