@@ -104,32 +104,12 @@ class Learner:
         Raises:
             TrainingError: the loss or its gradient is not finite; nothing was learnt from this batch.
         """
-        total = self.recipe.training.epochs * self.steps_per_epoch
-        schedule = self.recipe.schedule
-        set_learning_rates(self.optimizer, schedule, step=step, total=total, steps_per_epoch=self.steps_per_epoch)
-        with self._own_randomness():
-            torch.manual_seed(int(np.random.SeedSequence([self.recipe.seed, step]).generate_state(1)[0]))
-            embeddings = self._network(self.fabric.to_device(images))
-        try:
-            terms = self.loss.terms(embeddings, self.fabric.to_device(paths))
-        except EmbeddingError as error:
-            raise _diverged(step, error.given) from error
+        self._set_learning_rates(step)
+        terms = self._terms(images, paths, step)
         loss = self.loss.total(terms)
         values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
         _require_finite(values, step)
-        self._fabric_optimizer.zero_grad()
-        self.fabric.backward(loss)
-        norm = self.fabric.clip_gradients(
-            self._network,
-            self._fabric_optimizer,
-            max_norm=self.recipe.optimizer.clip_norm or math.inf,
-            error_if_nonfinite=False,
-        )
-        if (
-            norm is not None and self.recipe.training.precision != "16-mixed"
-        ):  # there the scaler leaves such a step out by itself
-            _require_finite({"norm of the gradient": float(norm)}, step)
-        self._fabric_optimizer.step()
+        self._learn(loss, step)
         return values
 
     def learning_rate(self) -> float:
@@ -142,6 +122,31 @@ class Learner:
         self.embedder.eval()
         embeddings: Tensor = self._network(self.fabric.to_device(images))
         return embeddings.float().cpu()
+
+    def _set_learning_rates(self, step: int) -> None:
+        per_epoch = self.steps_per_epoch
+        total = self.recipe.training.epochs * per_epoch
+        set_learning_rates(self.optimizer, self.recipe.schedule, step=step, total=total, steps_per_epoch=per_epoch)
+
+    def _terms(self, images: Tensor, paths: Tensor, step: int) -> dict[str, Tensor]:
+        with self._own_randomness():
+            torch.manual_seed(int(np.random.SeedSequence([self.recipe.seed, step]).generate_state(1)[0]))
+            embeddings = self._network(self.fabric.to_device(images))
+        try:
+            return self.loss.terms(embeddings, self.fabric.to_device(paths))
+        except EmbeddingError as error:
+            raise _diverged(step, error.given) from error
+
+    def _learn(self, loss: Tensor, step: int) -> None:
+        """Backward, clip, and move, unless the gradient is not finite."""
+        optimizer, limit = self._fabric_optimizer, self.recipe.optimizer.clip_norm or math.inf
+        optimizer.zero_grad()
+        self.fabric.backward(loss)
+        norm = self.fabric.clip_gradients(self._network, optimizer, max_norm=limit, error_if_nonfinite=False)
+        scaled = self.recipe.training.precision == "16-mixed"  # then the scaler leaves out such a step by itself
+        if norm is not None and not scaled:
+            _require_finite({"norm of the gradient": float(norm)}, step)
+        optimizer.step()
 
     def tensors(self) -> dict[str, Tensor]:
         """Weights of network and loss, and the optimizer's state, by name."""

@@ -99,6 +99,7 @@ class Run:
             "steps": self.position.step,
             "best": self.position.best,
             "left_out": self._left_out,
+            "device": self.learner.fabric.device.type,
         }
         return self.folder.finish(self.recipe, self.learner.embedder, measured, summary)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -105,6 +106,7 @@ class RunFolder:
         made = manifest(
             command=f"hiertree train {recipe.name}",
             parameters=recipe.as_dict(),
+            inputs=_files_read(recipe),
             outputs=[self.recipe, self.history, *written],
             seed=recipe.seed,
         )
@@ -130,6 +132,12 @@ class RunFolder:
                 expected="a run of the same recipe",
                 remedy="choose another folder, or remove that run (--fresh)",
             )
+
+
+def _files_read(recipe: Recipe) -> list[Path]:
+    """The tables and archives that the recipe's data names; folders are not gone through."""
+    values = [Path(value) for value in recipe.data.options().values() if isinstance(value, (str, os.PathLike))]
+    return [path for path in values if path.is_file()]
 
 
 def _card(measured: Measured) -> dict[str, Any]:

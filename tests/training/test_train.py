@@ -155,11 +155,8 @@ def test_folder_of_something_else_is_left_alone(tiny_recipe: Tiny, tmp_path: Pat
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
-@pytest.mark.parametrize("broken_at", [0, 1, 2, 3, 5])
-def test_run_interrupted_at_any_step_ends_with_the_same_weights(
-    finished: Path, tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken_at: int
-) -> None:
-    """The recipe is the finished one's but for how often a checkpoint is written, which no weight depends on."""
+def break_at(broken_at: int, recipe: Recipe, out: Path) -> None:
+    """Train until a step, then stop as Ctrl-C would."""
     take_step = Learner.step
 
     def interrupted(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
@@ -167,15 +164,43 @@ def test_run_interrupted_at_any_step_ends_with_the_same_weights(
             raise KeyboardInterrupt
         return take_step(self, images, paths, step=step)
 
-    recipe = tiny_recipe("training.checkpoint_every_steps=1")
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Learner, "step", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            train(recipe, tmp_path)
+            train(recipe, out)
+
+
+@pytest.mark.parametrize("broken_at", [0, 1, 2, 3, 5])
+def test_run_interrupted_at_any_step_ends_with_the_same_weights(
+    finished: Path, tiny_recipe: Tiny, tmp_path: Path, broken_at: int
+) -> None:
+    """The recipe is the finished one's but for how often a checkpoint is written, which no weight depends on."""
+    recipe = tiny_recipe("training.checkpoint_every_steps=1")
+    break_at(broken_at, recipe, tmp_path)
     assert max(checkpoints(tmp_path / "checkpoints"), default=0) == broken_at
     train(recipe, tmp_path)
     assert_same_weights(finished, tmp_path)
     assert curve(finished) == curve(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("model.freeze_backbone_epochs=2",),
+        ("optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.clip_norm=0.5"),
+        ("loss={name: SmoothAP}", "images.workers=2", "images.cache=false"),
+        ("training.precision=bf16-mixed", "evaluation.every=1"),
+    ],
+)
+def test_interrupted_run_of_any_kind_ends_with_the_same_weights(
+    tiny_recipe: Tiny, tmp_path: Path, overrides: tuple[str, ...]
+) -> None:
+    recipe = tiny_recipe(*overrides)
+    train(recipe, tmp_path / "whole")
+    break_at(3, recipe, tmp_path / "broken")
+    train(recipe, tmp_path / "broken")
+    assert_same_weights(tmp_path / "whole", tmp_path / "broken")
+    assert curve(tmp_path / "whole") == curve(tmp_path / "broken")
 
 
 def test_killed_run_ends_with_the_same_weights(tiny_recipe: Tiny, tmp_path: Path) -> None:
