@@ -1,7 +1,7 @@
 """k-means on the sphere, and the choice of k.
 
-Distinct labels are clustered, each counting once however many landmarks carry it, as in the paper: a supercategory is
-a notion, and a common label must not draw the centres to itself.
+Distinct labels are clustered. Each may weigh more than one: the pipeline lets a label of n landmarks weigh 1 + ln n, so
+that a common one ("waterfall") can have a cluster to itself and yet does not draw every centre towards it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Clustering:
     Attributes:
         assignment: (n,) int64, the cluster of each row.
         centres: (k, d) float32, of unit norm.
-        objective: sum over rows of the cosine to their centre.
+        objective: sum over rows of weight times cosine to their centre.
     """
 
     assignment: NDArray[np.int64]
@@ -35,32 +35,48 @@ class Clustering:
     objective: float
 
 
-def spherical_kmeans(vectors: NDArray[np.float32], k: int, *, seed: int = 0, restarts: int = 10) -> Clustering:
+def spherical_kmeans(
+    vectors: NDArray[np.float32],
+    k: int,
+    *,
+    weights: NDArray[np.float64] | None = None,
+    seed: int = 0,
+    restarts: int = 20,
+) -> Clustering:
     """The best of several runs of k-means by cosine (faiss), each from a k-means++ start.
 
     Args:
         vectors: (n, d) float32 of unit norm.
         k: number of clusters, from 1 to the number of different rows.
+        weights: (n,) positive weights of the rows; default: one each.
         seed: every start follows from it; the same input and seed give the same clusters.
         restarts: number of runs.
 
     Raises:
-        OptionError: k or restarts outside its range.
+        OptionError: k, weights or restarts outside their range.
 
-    >>> vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8], [0.6, 0.8]], dtype=np.float32)
+    >>> vectors = np.array([[1, 0], [0.96, 0.28], [0, 1], [-0.6, 0.8], [0.28, 0.96]], dtype=np.float32)
     >>> spherical_kmeans(vectors, 2).assignment
     array([1, 1, 0, 0, 0])
     """
+    from threadpoolctl import threadpool_limits
+
     different = len(np.unique(vectors, axis=0))
     if not 1 <= k <= different:
         raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that differ")
     if restarts < 1:
         raise OptionError(f"restarts={restarts}", expected="at least 1")
-    runs = [_run(vectors, k, start) for start in np.random.SeedSequence(seed).generate_state(restarts)]
+    weight = np.ones(len(vectors)) if weights is None else weights
+    if weight.shape != (len(vectors),) or not (np.isfinite(weight) & (weight > 0)).all():
+        raise OptionError(f"weights of shape {weight.shape}", expected=f"{len(vectors)} positive numbers")
+    with threadpool_limits(1):  # many small products: threads would only wait for each other
+        runs = [_run(vectors, k, weight, start) for start in np.random.SeedSequence(seed).generate_state(restarts)]
     return max(runs, key=lambda run: run.objective)
 
 
-def choose_k(vectors: NDArray[np.float32], *, seed: int = 0) -> tuple[int, dict[int, float]]:
+def choose_k(
+    vectors: NDArray[np.float32], *, weights: NDArray[np.float64] | None = None, seed: int = 0
+) -> tuple[int, dict[int, float]]:
     """The k of the highest silhouette (cosine, mean over labels), the smallest one on a tie, and the scores tried.
 
     About a dozen values from √n/2 to n/4 (at most 200) are tried; a cluster of one label scores 0.
@@ -73,7 +89,7 @@ def choose_k(vectors: NDArray[np.float32], *, seed: int = 0) -> tuple[int, dict[
 
     scores: dict[int, float] = {}
     for k in track(_candidates(vectors), description="number of clusters"):
-        assignment = spherical_kmeans(vectors, k, seed=seed, restarts=4).assignment
+        assignment = spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=4).assignment
         used = len(np.unique(assignment))
         if 2 <= used < len(vectors):
             scores[k] = float(silhouette_score(vectors, assignment, metric="cosine"))
@@ -88,34 +104,37 @@ def _candidates(vectors: NDArray[Any]) -> list[int]:
     return sorted({round(k) for k in np.geomspace(least, most, 12) if round(k) <= different})
 
 
-def _run(vectors: NDArray[np.float32], k: int, seed: int) -> Clustering:
+def _run(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64], seed: int) -> Clustering:
     import faiss
     from sklearn.cluster import kmeans_plusplus
 
-    start = kmeans_plusplus(vectors, k, random_state=int(seed))[0]
+    start = kmeans_plusplus(vectors, k, sample_weight=weights, random_state=int(seed))[0]
     kmeans = faiss.Kmeans(
         vectors.shape[1], k, niter=ITERATIONS, spherical=True, seed=int(seed % 2**31), min_points_per_centroid=1
     )
-    kmeans.train(vectors, init_centroids=np.ascontiguousarray(start, dtype=np.float32))
+    start = np.ascontiguousarray(start, dtype=np.float32)
+    kmeans.train(vectors, weights=weights.astype(np.float32), init_centroids=start)
     nearest = kmeans.index.search(vectors, 1)[1][:, 0]
-    return _ordered(vectors, nearest)
+    return _ordered(vectors, nearest, weights)
 
 
-def _ordered(vectors: NDArray[np.float32], assignment: NDArray[Any]) -> Clustering:
+def _ordered(vectors: NDArray[np.float32], assignment: NDArray[Any], weights: NDArray[np.float64]) -> Clustering:
     """Clusters renumbered by size, then by their first row; empty ones vanish."""
     used, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
     order = np.lexsort((first, -sizes))
     renumbered = np.empty(used.max() + 1, dtype=np.int64)
     renumbered[used[order]] = np.arange(len(used))
     numbers = renumbered[assignment]
-    centres = unit_centres(vectors, numbers)
-    return Clustering(numbers, centres, float((vectors * centres[numbers]).sum()))
+    centres = unit_centres(vectors, numbers, weights)
+    return Clustering(numbers, centres, float(weights @ (vectors * centres[numbers]).sum(axis=1)))
 
 
-def unit_centres(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float32]:
+def unit_centres(
+    vectors: NDArray[np.float32], assignment: NDArray[np.int64], weights: NDArray[np.float64]
+) -> NDArray[np.float32]:
     """The mean direction of each cluster; of opposite vectors, that of the first."""
     sums = np.zeros((assignment.max() + 1, vectors.shape[1]), dtype=np.float64)
-    np.add.at(sums, assignment, vectors)
+    np.add.at(sums, assignment, vectors * weights[:, None])
     norms = np.linalg.norm(sums, axis=1, keepdims=True)
     first = vectors[np.unique(assignment, return_index=True)[1]]
     return np.where(norms > 0, sums / np.where(norms > 0, norms, 1), first).astype(np.float32)

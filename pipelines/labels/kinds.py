@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hiertree.pipelines.labels.clustering import unit_centres
 from hiertree.pipelines.labels.phrases import HUMAN_MADE, NATURAL
 
 if TYPE_CHECKING:
@@ -49,13 +48,18 @@ def kind_of(margin: float) -> str:
 
 
 def settle_kinds(
-    vectors: NDArray[np.float32], assignment: NDArray[np.int64], margins: NDArray[np.float64], certain: float
+    vectors: NDArray[np.float32],
+    assignment: NDArray[np.int64],
+    centres: NDArray[np.float32],
+    margins: NDArray[np.float64],
+    certain: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Give every cluster one kind, and move the labels that are certain of the other.
 
     Args:
         vectors: (n, d) unit rows.
         assignment: (n,) clusters from 0, none empty.
+        centres: (k, d) unit rows, the clusters' centres.
         margins: (n,) as from :func:`kind_margins`.
         certain: the size from which a label's margin decides.
 
@@ -63,13 +67,12 @@ def settle_kinds(
         The new assignment (clusters from 0 in the same order, none empty), and the (k,) mean margin of each cluster;
         every certain label agrees in sign with its cluster's.
 
-    >>> axes = np.eye(2, dtype=np.float32)[[0, 0, 0, 1, 1]]
-    >>> settle_kinds(axes, np.array([0, 0, 0, 1, 1]), np.array([1, 1, -1, -1, -1.0]), 0.5)
+    >>> axes = np.eye(2, dtype=np.float32)
+    >>> settle_kinds(axes[[0, 0, 0, 1, 1]], np.array([0, 0, 0, 1, 1]), axes, np.array([1, 1, -1, -1, -1.0]), 0.5)
     (array([0, 0, 1, 1, 1]), array([ 1., -1.]))
     """
     settled = assignment.copy()
     is_natural = np.bincount(assignment, weights=margins) > 0
-    centres = unit_centres(vectors, assignment)
     for natural in (True, False):
         homes = np.flatnonzero(is_natural == natural)
         movers = np.flatnonzero((np.abs(margins) >= certain) & ((margins > 0) == natural))

@@ -1,67 +1,97 @@
-"""Proposed names of clusters: the head noun that its labels share, else the sense, else the two commonest nouns.
+"""Proposed names of clusters: one noun if the labels agree in it, else two.
 
-A noun's *share* of a cluster is the mean of the share of labels and the share of landmarks that carry it. "urban park"
-carries both *urban park* and *park*.
+Nouns are the labels' head nouns ("urban park" carries *urban park* and *park*), then the senses of those. A noun's
+*share* of a cluster is the mean of the part of its labels and the part of its landmarks that carry it. A noun names a
+cluster when its share is at least 0.55 and no other cluster has a greater share of it; beside it another noun is
+*prominent* when at least three landmarks in ten carry that one.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
 
 from hiertree.pipelines.labels.phrases import parse, thesaurus
 
 Counts = Mapping[str, int]  # label → number of landmarks
-_MAIN, _SECOND = 0.5, 0.3  # least shares of the noun that names a cluster, and of one worth naming beside it
+_MAIN, _PROMINENT = 0.55, 0.3
+
+
+@dataclass(frozen=True)
+class _Share:
+    whole: float
+    of_landmarks: float
 
 
 def propose_names(clusters: Sequence[Counts]) -> list[str]:
     """A readable name for each cluster, no two alike; the clusters of most landmarks choose first.
 
-    >>> propose_names([{"park": 3, "urban park": 2}, {"lake": 4, "pond": 1}, {"road bridge": 2, "arch bridge": 1}])
-    ['park', 'lake', 'bridge']
+    >>> propose_names([{"park": 3, "urban park": 2}, {"lake": 4, "pond": 1}, {"church": 2, "cathedral": 2}])
+    ['park', 'lake', 'place of worship']
     """
+    heads = [_shares(counts, {label: _nouns(label) for label in counts}) for counts in clusters]
+    senses = [_shares(counts, {label: _sense(label) for label in counts}) for counts in clusters]
+    most_heads, most_senses = _greatest(heads), _greatest(senses)
     names: dict[int, str] = {}
     for place in sorted(range(len(clusters)), key=lambda place: (-sum(clusters[place].values()), place)):
-        names[place] = next(name for name in _candidates(clusters[place]) if name not in names.values())
+        fitting = [_fitting(heads[place], most_heads), _fitting(senses[place], most_senses)]
+        single = [nouns[0] for nouns in fitting if len(nouns) == 1]
+        double = [_joined(*nouns) for nouns in fitting if len(nouns) == 2]
+        candidates = chain(single, double, _fallbacks(clusters[place], list(heads[place])))
+        names[place] = next(name for name in candidates if name not in names.values())
     return [names[place] for place in range(len(clusters))]
 
 
-def _candidates(counts: Counts) -> Iterator[str]:
-    """Names from the best to one that cannot be taken (a label belongs to one cluster only)."""
-    heads = _shares(counts, {label: _nouns(label) for label in counts})
-    senses = _shares(counts, {label: [sense] if (sense := parse(label).sense) else [] for label in counts})
+def _fallbacks(counts: Counts, nouns: Sequence[str]) -> Iterator[str]:
+    """Less good names, without end; a label belongs to one cluster only, so that one is always free."""
     commonest = min(counts, key=lambda label: (-counts[label], label))
-    yield from (name for shares in (heads, senses) if (name := _name(shares)))
-    ranked = list(heads)
-    yield from ranked[:1]
-    yield from (f"{ranked[0]} and {noun}" for noun in ranked[1:3] if not _nested(ranked[0], noun))
-    yield commonest
-    yield from (f"{noun} ({commonest})" for noun in [*ranked, commonest])
-    number = 2
-    while True:
-        yield f"{commonest} {number}"
-        number += 1
+    yield from (_joined(nouns[0], noun) for noun in nouns[1:3] if not _nested(nouns[0], noun))
+    yield from (nouns[0], commonest, f"{nouns[0]} ({commonest})")
+    yield from (f"{commonest} {number}" for number in count(2))
 
 
-def _name(shares: Mapping[str, float]) -> str | None:
-    """The longest noun of a sufficient share, and a second one if it is common too."""
-    main = [noun for noun, share in shares.items() if share >= _MAIN]
+def _fitting(shares: Mapping[str, _Share], greatest: Mapping[str, float]) -> list[str]:
+    """The longest noun that names the cluster, and the most prominent other one, if there are such."""
+    main = [noun for noun, share in shares.items() if share.whole >= max(_MAIN, greatest[noun])]
     if not main:
-        return None
-    first = max(main, key=lambda noun: (len(noun.split()), shares[noun]))
-    second = [noun for noun, share in shares.items() if share >= _SECOND and not _nested(first, noun)]
-    return f"{first} and {second[0]}" if second else first
+        return []
+    first = max(main, key=lambda noun: (len(noun.split()), shares[noun].whole))
+    others = (noun for noun, share in shares.items() if share.of_landmarks >= _PROMINENT and not _nested(first, noun))
+    return [first, *others][:2]
 
 
-def _shares(counts: Counts, nouns_of: Mapping[str, Iterable[str]]) -> dict[str, float]:
+def _joined(first: str, second: str) -> str:
+    """The two with one "and", before the last: "square, street and tunnel"."""
+    parts = f"{first} and {second}".split(" and ")
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _shares(counts: Counts, nouns_of: Mapping[str, Sequence[str]]) -> dict[str, _Share]:
     """The share of each noun, in decreasing order."""
-    landmarks = sum(counts.values())
-    shares: defaultdict[str, float] = defaultdict(float)
-    for label, count in counts.items():
+    labels: defaultdict[str, int] = defaultdict(int)
+    landmarks: defaultdict[str, int] = defaultdict(int)
+    for label, number in counts.items():
         for noun in nouns_of[label]:
-            shares[noun] += (1 / len(counts) + count / landmarks) / 2
-    return dict(sorted(shares.items(), key=lambda item: (-round(item[1], 9), item[0])))
+            labels[noun] += 1
+            landmarks[noun] += number
+    parts = {noun: (labels[noun] / len(counts), landmarks[noun] / sum(counts.values())) for noun in labels}
+    shares = {noun: _Share(round(sum(part) / 2, 9), part[1]) for noun, part in parts.items()}
+    return dict(sorted(shares.items(), key=lambda item: (-item[1].whole, item[0])))
+
+
+def _greatest(clusters: Sequence[Mapping[str, _Share]]) -> dict[str, float]:
+    greatest: dict[str, float] = {}
+    for shares in clusters:
+        for noun, share in shares.items():
+            greatest[noun] = max(share.whole, greatest.get(noun, 0))
+    return greatest
+
+
+def _sense(label: str) -> list[str]:
+    sense = parse(label).sense
+    return [] if sense is None else [sense]
 
 
 def _nouns(label: str) -> list[str]:
@@ -70,7 +100,7 @@ def _nouns(label: str) -> list[str]:
     words = head.split()
     shorter = (" ".join(words[start:]) for start in range(1, len(words)))
     known = thesaurus()
-    return [head or label, *(n for n in shorter if n in known.sense_of and n not in known.light)]
+    return [head or label, *(noun for noun in shorter if noun in known.sense_of and noun not in known.light)]
 
 
 def _nested(one: str, other: str) -> bool:

@@ -94,11 +94,19 @@ def propose(
     nouns = {kind: thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE)}
     encoded = encoder.encode([*labels, *nouns[NATURAL], *nouns[HUMAN_MADE]])
     vectors, natural, human_made = np.split(encoded, np.cumsum([len(labels), len(nouns[NATURAL])]))
-    k, silhouettes = choose_k(vectors, seed=seed) if clusters == "auto" else (clusters, {})
+    weights = 1 + np.log([counts[label] for label in labels])
+    k, silhouettes = choose_k(vectors, weights=weights, seed=seed) if clusters == "auto" else (clusters, {})
+    clustering = spherical_kmeans(vectors, k, weights=weights, seed=seed)
     margins = kind_margins(vectors, natural, human_made)
-    assignment = spherical_kmeans(vectors, k, seed=seed, restarts=20).assignment
-    assignment, cluster_margins = settle_kinds(vectors, assignment, margins, encoder.kind_margin)
-    places = _places(labels, counts, vectors, assignment, margins, encoder.kind_margin)
+    assignment, cluster_margins = settle_kinds(
+        vectors, clustering.assignment, clustering.centres, margins, encoder.kind_margin
+    )
+    similarity = (vectors * unit_centres(vectors, assignment, weights)[assignment]).sum(axis=1)
+    silhouette = _silhouettes(vectors, assignment)
+    numbers = np.stack([similarity, silhouette, margins], axis=1)
+    places = [
+        _place(label, counts[label], row, encoder.kind_margin) for label, row in zip(labels, numbers, strict=True)
+    ]
     members = [
         [place for place, own in zip(places, assignment, strict=True) if own == c] for c in np.unique(assignment)
     ]
@@ -110,23 +118,11 @@ def propose(
     return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), silhouettes)
 
 
-def _places(
-    labels: list[str],
-    counts: Mapping[str, int],
-    vectors: NDArray[np.float32],
-    assignment: NDArray[np.int64],
-    margins: NDArray[np.float64],
-    certain: float,
-) -> list[LabelPlace]:
-    similarity = (vectors * unit_centres(vectors, assignment)[assignment]).sum(axis=1)
-    silhouette = _silhouettes(vectors, assignment)
-    places = []
-    for row, label in enumerate(labels):
-        doubts = ["kind"] if abs(margins[row]) < certain else []
-        doubts += ["nearer to another cluster"] if silhouette[row] < 0 else []
-        near, fit, margin = (round(float(value[row]), 4) for value in (similarity, silhouette, margins))
-        places.append(LabelPlace(label, counts[label], near, fit, margin, ", ".join(doubts)))
-    return places
+def _place(label: str, landmarks: int, numbers: NDArray[np.float64], certain: float) -> LabelPlace:
+    similarity, silhouette, margin = (round(float(number), 4) for number in numbers)
+    doubts = ["kind"] if abs(margin) < certain else []
+    doubts += ["nearer to another cluster"] if silhouette < 0 else []
+    return LabelPlace(label, landmarks, similarity, silhouette, margin, ", ".join(doubts))
 
 
 def _silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,10 +1,11 @@
 """Label texts as vectors without any download: TF-IDF with a little grammar, then SVD.
 
-Four blocks of features, each of unit length and then weighted so that a label's square norm divides as in
-``_SHARES``: the sense of its head noun (:mod:`hiertree.pipelines.labels.phrases`), the head noun itself, its words, and
-the character 3- to 5-grams of its words. So the cosine of two labels is a weighted mean of the four agreements: "lake"
-and "pond" agree in sense, "road bridge" and "railway bridge" in sense, head and a word, "theatre" and "theater" in most
-characters. Words that say who owns, lists or locates a place ("national", "Washington") weigh little.
+Five blocks of features, each of unit length and then weighted so that a label's square norm divides as in
+``_SHARES``: the sense of its head noun (:mod:`hiertree.pipelines.labels.phrases`), the theme of that sense, the head
+noun itself, its words, and the character 3- to 5-grams of its words. So the cosine of two labels is a weighted mean of
+five agreements: "lake" and "pond" agree in sense and theme, "road bridge" and "railway bridge" in head and a word as
+well, "theatre" and "theater" in most characters. Words that say who owns, lists or locates a place ("national",
+"Washington") weigh little.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hiertree.pipelines.labels.text_encoders import unit_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_SHARES = {"theme": 0.15, "sense": 0.35, "head": 0.2, "words": 0.15, "characters": 0.15}
+_SHARES = {"theme": 0.15, "sense": 0.45, "head": 0.15, "words": 0.1, "characters": 0.15}
 _LITTLE = 0.25  # weight of administrative words and proper names beside other words
 _UNCERTAIN_SENSE = 0.5
 _CAPITALISED = re.compile(r"[^\W\d_a-z][^\W\d_]*")
@@ -66,12 +67,14 @@ class TfidfEncoder:
             EmbeddingError: a text without a single letter.
         """
         from sklearn.decomposition import TruncatedSVD
+        from threadpoolctl import threadpool_limits
 
         features = self._features(texts)
         dimensions = min(self.dimensions, *(side - 1 for side in features.shape))
         if dimensions < 1:
             return unit_rows(features.toarray(), texts)
-        reduced = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit_transform(features)
+        with threadpool_limits(1):  # many small products: threads would only wait for each other
+            reduced = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit_transform(features)
         return unit_rows(reduced, texts)
 
     def _features(self, texts: Sequence[str]) -> Any:
