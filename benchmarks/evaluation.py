@@ -1,10 +1,10 @@
 """Time and memory of ``evaluate`` against the matrix product it cannot do without.
 
 Run ``python benchmarks/evaluation.py``; about two minutes on two quiet cores. Embeddings are 512-d float32 in
-self-retrieval; all default metrics, ties averaged. The product is that of all query blocks with the gallery, and nothing
-else, interleaved with the evaluation in one process. Times are medians, the ratio is evaluation / product; memory is the
-peak beyond imports and embeddings, the normalised copy of the gallery included. L = 2 has 12 super-categories of classes
-of five; L = 7 is a skewed tree like iNaturalist's, where about half the gallery is relevant to a query.
+self-retrieval; all default metrics, ties averaged. The product is that of all query blocks with the gallery, nothing
+else, interleaved with the evaluation in one process. Times are medians, the ratio is evaluation / product; memory is
+the peak beyond imports and embeddings, the normalised copy of the gallery included. L = 2 has 12 super-categories of
+classes of five; L = 7 is a skewed tree like iNaturalist's, where about half the gallery is relevant to a query.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ def row(num_items: int, num_levels: int, block_size: int, repeats: int) -> str:
     configuration = map(str, (num_items, num_levels, block_size))
     command = [sys.executable, __file__, "--repeats", str(repeats), "--one", *configuration]
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    size = num_items * 512 * 4 / 2**20
     return (
         f"{num_items:>8}  {num_levels}  {block_size or 'auto':>5}  {found['product']:>9.2f}  {found['evaluate']:>10.2f}"
-        f"  {found['evaluate'] / found['product']:>5.2f}  {found['mebibytes']:>8.0f}  {num_items * 512 * 4 / 2**20:>14.0f}"
+        f"  {found['evaluate'] / found['product']:>5.2f}  {found['mebibytes']:>8.0f}  {size:>14.0f}"
     )
 
 

@@ -88,7 +88,8 @@ def _key(score: np.float32, level: np.uint8) -> np.uint64:
     """The tie group is the score's bit pattern, made to fall as the score rises; −0 ties with 0."""
     pattern = np.uint64(np.float32(score + np.float32(0.0)).view(np.uint32))
     descending = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
-    return np.uint64((descending << LEVEL_BITS) | np.uint64(level))
+    key: np.uint64 = (descending << LEVEL_BITS) | np.uint64(level)
+    return key
 
 
 @jit

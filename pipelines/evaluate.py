@@ -93,14 +93,14 @@ def read_retrieval(source: PathLike, *, labels: PathLike | None = None, levels: 
     file = Path(source)
     if file.suffix == ".npz":
         if labels is not None:
-            raise OptionError(
-                f"labels beside {file.name}", expected="its own array of paths", remedy="leave --labels out"
-            )
+            raise OptionError(f"labels beside {file.name}", expected="its own paths", remedy="leave the labels out")
         return _read_npz(file)
     if file.suffix != ".npy":
         raise OptionError(f"embeddings in {file.name!r}", expected="a file that ends in .npz or .npy")
     if labels is None:
-        raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy="pass --labels FILE.csv")
+        raise OptionError(
+            f"{file.name} without labels", expected="a table of labels", remedy="name a CSV or Parquet file"
+        )
     array = _load(file)
     return Retrieval(array, _paths_of_table(Path(labels), levels, num_items=len(array)))
 
