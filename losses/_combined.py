@@ -9,6 +9,7 @@ from torch import Tensor
 from hiertree.errors import OptionError
 from hiertree.losses._decomposability import PairDecomposability, ProxyDecomposability
 from hiertree.losses._loss import Loss, PairLoss
+from hiertree.losses._options import require
 from hiertree.losses._rank_losses import SupAP, SupHAP, SupNDCG
 
 DECOMPOSABILITY_TERMS = ("pair", "proxy")
@@ -17,8 +18,7 @@ DECOMPOSABILITY_TERMS = ("pair", "proxy")
 class _Decomposable(Loss):
     def __init__(self, rank: PairLoss, decomposability: Loss, *, lambda_: float) -> None:
         super().__init__()
-        if not 0 <= lambda_ <= 1:
-            raise OptionError(f"lambda_={lambda_}", expected="a number from 0 to 1")
+        require(0 <= lambda_ <= 1, "lambda_", lambda_, "a number from 0 to 1")
         self.rank, self.decomposability, self.lambda_ = rank, decomposability, lambda_
         self.weights = {type(rank).__name__: 1 - lambda_, type(decomposability).__name__: lambda_}
 
@@ -155,9 +155,8 @@ class ROADMAP(_Decomposable):
         offset: float | None = None,
         include_self: bool = False,
     ) -> None:
-        if decomposability not in DECOMPOSABILITY_TERMS:
-            expected = f"one of {', '.join(DECOMPOSABILITY_TERMS)}"
-            raise OptionError(f"decomposability={decomposability!r}", expected=expected)
+        expected = f"one of {', '.join(DECOMPOSABILITY_TERMS)}"
+        require(decomposability in DECOMPOSABILITY_TERMS, "decomposability", decomposability, expected)
         rank = SupAP(level=level, tau=tau, rho=rho, delta=delta, start=start, offset=offset, include_self=include_self)
         if decomposability == "pair":
             pair = PairDecomposability(

@@ -9,12 +9,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as nn_functional
 
-from hiertree.errors import OptionError, PathError
+from hiertree.errors import PathError
 from hiertree.losses._loss import Loss, PairLoss
 from hiertree.losses._objectives import QueryLosses
+from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs, cosine, path_tensor, unit_vectors
 
 PAIR_REDUCTIONS = ("mean", "avg_nonzero")
+
+
+def check_margins(alpha: float, beta: float) -> None:
+    """Refuse margins of scores that are not finite."""
+    require(math.isfinite(alpha), "alpha", alpha, "a finite number")
+    require(math.isfinite(beta), "beta", beta, "a finite number")
+
+
+def check_temperature(eta: float) -> None:
+    """Refuse a temperature that cannot divide."""
+    require(0 < eta < math.inf, "eta", eta, "a finite number > 0")
 
 
 def pair_losses(pairs: Pairs, *, alpha: float, beta: float) -> QueryLosses:
@@ -39,6 +51,14 @@ def _pair_terms(pairs: Pairs, alpha: float, beta: float) -> tuple[Tensor, Tensor
 
 def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
     """Cross-entropy over cosine similarities to the proxies, an embedding."""
+    bad = ((classes < 0) | (classes >= scores.shape[1])).nonzero()
+    if len(bad):
+        row = int(bad[0])
+        raise PathError(
+            f"finest id {int(classes[row])} in row {row}",
+            expected=f"ids 0 to {scores.shape[1] - 1}, one a proxy",
+            remedy="take num_classes from the tree that made the paths",
+        )
     return nn_functional.cross_entropy(scores / eta, classes, reduction="none")
 
 
@@ -73,8 +93,9 @@ class PairDecomposability(PairLoss):
         include_self: bool = False,
     ) -> None:
         super().__init__(include_self=include_self)
-        if reduction not in PAIR_REDUCTIONS:
-            raise OptionError(f"reduction={reduction!r}", expected=f"one of {', '.join(PAIR_REDUCTIONS)}")
+        require(reduction in PAIR_REDUCTIONS, "reduction", reduction, f"one of {', '.join(PAIR_REDUCTIONS)}")
+        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        check_margins(alpha, beta)
         self.alpha, self.beta, self.level, self.reduction = alpha, beta, level, reduction
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
@@ -117,11 +138,9 @@ class ProxyDecomposability(Loss):
 
     def __init__(self, num_classes: int, embedding_size: int, *, eta: float = 0.05) -> None:
         super().__init__()
-        for name, value in (("num_classes", num_classes), ("embedding_size", embedding_size)):
-            if value < 1:
-                raise OptionError(f"{name}={value}", expected="an integer ≥ 1")
-        if not 0 < eta < math.inf:
-            raise OptionError(f"eta={eta}", expected="a finite number > 0")
+        require(num_classes >= 1, "num_classes", num_classes, "an integer ≥ 1")
+        require(embedding_size >= 1, "embedding_size", embedding_size, "an integer ≥ 1")
+        check_temperature(eta)
         self.eta = eta
         self.proxies = nn.Parameter(torch.randn(num_classes, embedding_size))
         self.weights = {type(self).__name__: 1.0}
@@ -136,13 +155,6 @@ class ProxyDecomposability(Loss):
         """The one term, under the name of the class."""
         vectors = unit_vectors(embeddings)
         classes = path_tensor(paths, vectors)[:, -1]
-        if len(classes) and int(classes.max()) >= len(self.proxies):
-            row = int(classes.argmax())
-            raise PathError(
-                f"paths: finest id {int(classes[row])} in row {row}",
-                expected=f"ids 0 to {len(self.proxies) - 1}, one a proxy",
-                remedy="take num_classes from the tree that made the paths",
-            )
         scores = cosine(vectors, unit_vectors(self.proxies, name="proxies"))
         return {type(self).__name__: proxy_losses(scores, classes, eta=self.eta).mean()}
 

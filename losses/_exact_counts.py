@@ -17,7 +17,7 @@ class ExactCounts:
     """
 
     def __init__(self, pairs: Pairs) -> None:
-        scores = pairs.scores.detach().masked_fill(~pairs.valid, -torch.inf)
+        scores = pairs.scores.detach().masked_fill(~pairs.valid, -torch.inf).contiguous()
         ascending, order = scores.sort(dim=1)
         self._dtype, self._num_levels = scores.dtype, pairs.num_levels
         self._first_not_below = torch.searchsorted(ascending, scores)

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from hiertree import level_counts, levels
 from hiertree.arrays import as_paths
-from hiertree.errors import EmbeddingError, OptionError, ShapeError
+from hiertree.errors import EmbeddingError, ShapeError
+from hiertree.losses._options import require
 
 
 class Pairs(NamedTuple):
@@ -37,8 +38,8 @@ class Pairs(NamedTuple):
     def binary(self, level: int | None) -> Pairs:
         """The same pairs with two grades: positives agree down to ``level`` (default: the finest), the rest do not."""
         level = self.num_levels if level is None else level
-        if not 1 <= level <= self.num_levels:
-            raise OptionError(f"level={level}", expected=f"a level of these labels, 1 (coarsest) to {self.num_levels}")
+        expected = f"a level of these labels, 1 (coarsest) to {self.num_levels}"
+        require(1 <= level <= self.num_levels, "level", level, expected)
         return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._objectives import QueryLosses, ap_losses, h_ap_losses, ndcg_losses
+from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs
 from hiertree.losses._steps import Sigmoid, SupStep
 from hiertree.relevance import gain, hap
@@ -12,6 +15,7 @@ from hiertree.relevance import gain, hap
 class _HAP(PairLoss):
     def __init__(self, step: SupStep | Sigmoid, *, alpha: float, include_self: bool) -> None:
         super().__init__(include_self=include_self)
+        require(0 <= alpha < math.inf, "alpha", alpha, "a finite number ≥ 0")
         self.step, self.alpha = step, alpha
 
     def query_losses(self, pairs: Pairs) -> QueryLosses:
@@ -36,6 +40,7 @@ class _NDCG(PairLoss):
 class _AP(PairLoss):
     def __init__(self, step: SupStep | Sigmoid, *, level: int | None, include_self: bool) -> None:
         super().__init__(include_self=include_self)
+        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.step, self.level = step, level
 
     def query_losses(self, pairs: Pairs) -> QueryLosses:

@@ -26,14 +26,17 @@ def forward(scores: Tensor, candidates: Tensor, targets: Tensor, weights: Tensor
 def backward(
     upstream: Tensor, scores: Tensor, candidates: Tensor, targets: Tensor, weights: Tensor | None, step: Step
 ) -> Tensor:
-    """(B, M) gradient with respect to the scores, for the gradient of the sums."""
+    """(B, M) gradient with respect to the scores, for the gradient of the sums.
+
+    On a CPU it is the same bit for bit each time; on CUDA under ``torch.use_deterministic_algorithms(True)``.
+    """
     gradient = torch.zeros_like(scores)
     for query, target, differences in _rows(scores, candidates, targets):
         slopes = step.slope(differences).mul_(upstream[query, target][:, None])
         if weights is not None:
             slopes.mul_(_pair_weights(weights, query, target))
         gradient.index_add_(0, query, slopes)
-        gradient.index_put_((query, target), slopes.sum(dim=1).neg_(), accumulate=True)
+        gradient[query, target] -= slopes.sum(dim=1)  # no (query, target) comes twice
     return gradient
 
 

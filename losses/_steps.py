@@ -16,7 +16,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from hiertree.errors import OptionError
+from hiertree.losses._options import require
 
 EPSILON = 0.01  # where the default δ stops the sigmoid: σ(δ/τ) = 1 − ε
 
@@ -38,7 +38,7 @@ class Sigmoid:
     tau: float = 0.01
 
     def __post_init__(self) -> None:
-        _require(0 < self.tau < math.inf, "tau", self.tau, "a finite number > 0")
+        require(0 < self.tau < math.inf, "tau", self.tau, "a finite number > 0")
 
     def value(self, differences: Tensor) -> Tensor:
         """σ(t/τ)."""
@@ -72,7 +72,7 @@ class SupStep:
         Sigmoid(self.tau)
         for name in ("rho", "delta", "start", "offset"):
             value = getattr(self, name)
-            _require(value is None or 0 <= value < math.inf, name, value, "a finite number ≥ 0")
+            require(value is None or 0 <= value < math.inf, name, value, "a finite number ≥ 0")
 
     @property
     def margin(self) -> float:
@@ -104,8 +104,3 @@ class SupStep:
 
 def _logistic(t: float) -> float:
     return 1 / (1 + math.exp(-t))
-
-
-def _require(holds: bool, name: str, value: float, expected: str) -> None:
-    if not holds:
-        raise OptionError(f"{name}={value}", expected=expected)

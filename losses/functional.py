@@ -29,9 +29,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, PathError, ShapeError
 from hiertree.losses import _decomposability
 from hiertree.losses._objectives import QueryLosses, ap_losses, h_ap_losses, ndcg_losses
+from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs
 from hiertree.losses._steps import Sigmoid, SupStep
 
@@ -232,12 +233,13 @@ def pair_decomposability(
     >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
     0.4
     """
-    num_levels = max(level, int(torch.as_tensor(levels).max()))
-    pairs, _ = _checked(scores, levels, torch.zeros(len(scores), num_levels + 1), valid)
-    binary = pairs.binary(level)
+    require(level >= 1, "level", level, "an integer ≥ 1")
+    _decomposability.check_margins(alpha, beta)
+    positive = (torch.as_tensor(levels) >= level).to(torch.uint8)
+    pairs, _ = _checked(scores, positive, torch.ones(len(scores), 2), valid)
     if reduction == "avg_nonzero":
-        return _decomposability.pair_loss_avg_nonzero(binary, alpha=alpha, beta=beta)
-    return _reduced(_decomposability.pair_losses(binary, alpha=alpha, beta=beta), reduction)
+        return _decomposability.pair_loss_avg_nonzero(pairs, alpha=alpha, beta=beta)
+    return _reduced(_decomposability.pair_losses(pairs, alpha=alpha, beta=beta), reduction)
 
 
 def proxy_decomposability(scores: Tensor, classes: Tensor, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
@@ -251,9 +253,14 @@ def proxy_decomposability(scores: Tensor, classes: Tensor, *, eta: float = 0.05,
         eta: temperature η > 0.
         reduction: "mean" or "none".
 
+    Raises:
+        PathError: a class without a proxy; the message names the row.
+        OptionError: an option outside its range.
+
     >>> float(proxy_decomposability(torch.tensor([[1.0, -1.0]]), torch.tensor([0]))) < 1e-6
     True
     """
+    _decomposability.check_temperature(eta)
     losses = _decomposability.proxy_losses(scores, classes, eta=eta)
     return _reduced(QueryLosses(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)
 
@@ -280,6 +287,5 @@ def _checked(scores: Tensor, levels: Any, table: Any, valid: Any) -> tuple[Pairs
 
 
 def _reduced(losses: QueryLosses, reduction: str) -> Tensor:
-    if reduction not in ("mean", "none"):
-        raise OptionError(f"reduction={reduction!r}", expected="'mean' or 'none'")
+    require(reduction in ("mean", "none"), "reduction", reduction, "'mean' or 'none'")
     return losses.mean() if reduction == "mean" else losses.values

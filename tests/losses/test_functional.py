@@ -285,6 +285,27 @@ def test_proxy_decomposability_equals_the_loops() -> None:
     torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64))
 
 
+def test_transposed_scores_are_welcome() -> None:
+    scores, levels, valid = random_batch(1, 2)
+    table = table_for("sup_hap", levels, valid, 2)
+    transposed = scores.T.contiguous().T
+    assert functional.sup_hap(transposed, levels, table, valid=valid) == functional.sup_hap(
+        scores, levels, table, valid=valid
+    )
+
+
+def test_bad_arguments_of_the_decomposability_terms_are_refused() -> None:
+    scores, levels = torch.rand(2, 3), torch.tensor([[1, 0, 0], [1, 1, 0]])
+    with pytest.raises(OptionError, match="level=0"):
+        functional.pair_decomposability(scores, levels, level=0)
+    with pytest.raises(OptionError, match="alpha=nan"):
+        functional.pair_decomposability(scores, levels, level=1, alpha=math.nan)
+    with pytest.raises(OptionError, match="eta=0"):
+        functional.proxy_decomposability(scores, torch.tensor([0, 1]), eta=0)
+    with pytest.raises(PathError, match="finest id 3 in row 1"):
+        functional.proxy_decomposability(scores, torch.tensor([0, 3]))
+
+
 BAD_CALLS = {
     "scores and levels of two shapes": (ShapeError, {"levels": torch.zeros(2, 4)}),
     "a table without level 1": (ShapeError, {"table": torch.zeros(2, 1)}),
