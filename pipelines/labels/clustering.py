@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ITERATIONS = 50
+_SCAN_RESTARTS = 8
 
 
 @dataclass(frozen=True)
@@ -79,29 +80,42 @@ def choose_k(
 ) -> tuple[int, dict[int, float]]:
     """The k of the highest silhouette (cosine, mean over labels), the smallest one on a tie, and the scores tried.
 
-    About a dozen values from √n/2 to n/4 (at most 200) are tried; a cluster of one label scores 0.
+    About a dozen values from √n/2 to n/3 (at most 200) are tried, then as many between the neighbours of the best; a
+    cluster of one label scores 0.
 
     >>> angles = np.repeat(np.arange(3) * 2.0, 8) + np.tile(np.linspace(0, 0.1, 8), 3)
     >>> choose_k(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))[0]
     3
     """
+    different = len(np.unique(vectors, axis=0))
+    most = max(2, min(200, different // 3))
+    coarse = _grid(min(max(2, round(np.sqrt(different) / 2)), most), most)
+    scores: dict[int, float] = {}
+    for k in track(coarse, description="number of clusters, coarsely"):
+        scores[k] = _silhouette(vectors, k, weights, seed)
+    place = coarse.index(_best(scores))
+    fine = _grid(coarse[max(place - 1, 0)], coarse[min(place + 1, len(coarse) - 1)])
+    for k in track([k for k in fine if k not in scores], description="number of clusters, finely"):
+        scores[k] = _silhouette(vectors, k, weights, seed)
+    return _best(scores), dict(sorted(scores.items()))
+
+
+def _grid(least: int, most: int) -> list[int]:
+    return sorted({round(k) for k in np.geomspace(least, most, 12)})
+
+
+def _best(scores: dict[int, float]) -> int:
+    return max(scores, key=lambda k: (round(scores[k], 6), -k))
+
+
+def _silhouette(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64] | None, seed: int) -> float:
+    """The mean silhouette of k clusters, −1 where there is none."""
     from sklearn.metrics import silhouette_score
 
-    scores: dict[int, float] = {}
-    for k in track(_candidates(vectors), description="number of clusters"):
-        assignment = spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=4).assignment
-        used = len(np.unique(assignment))
-        if 2 <= used < len(vectors):
-            scores[k] = float(silhouette_score(vectors, assignment, metric="cosine"))
-    best = max(scores, key=lambda k: (round(scores[k], 6), -k)) if scores else 1
-    return best, scores
-
-
-def _candidates(vectors: NDArray[Any]) -> list[int]:
-    different = len(np.unique(vectors, axis=0))
-    most = max(2, min(200, different // 4))
-    least = min(max(2, round(np.sqrt(different) / 2)), most)
-    return sorted({round(k) for k in np.geomspace(least, most, 12) if round(k) <= different})
+    if not 2 <= k < len(vectors):
+        return -1.0
+    assignment = spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=_SCAN_RESTARTS).assignment
+    return float(silhouette_score(vectors, assignment, metric="cosine"))
 
 
 def _run(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64], seed: int) -> Clustering:

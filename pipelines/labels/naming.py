@@ -1,6 +1,7 @@
 """Proposed names of clusters: one noun if the labels agree in it, else two.
 
-Nouns are the labels' head nouns ("urban park" carries *urban park* and *park*), then the senses of those. A noun's
+Nouns are the labels' head nouns ("urban park" carries *urban park* and *park*, "state park" does not: a park of another
+sense), then the senses of those. A noun's
 *share* of a cluster is the mean of the part of its labels and the part of its landmarks that carry it. A noun names a
 cluster when its share is at least 0.55 and no other cluster has a greater share of it; beside it another noun is
 *prominent* when at least three landmarks in ten carry that one.
@@ -95,12 +96,12 @@ def _sense(label: str) -> list[str]:
 
 
 def _nouns(label: str) -> list[str]:
-    """The head noun and the known nouns that end it; the label itself where it has none."""
-    head = parse(label).head
-    words = head.split()
+    """The head noun and the nouns of its sense that end it; the label itself where it has none."""
+    phrase = parse(label)
+    words = phrase.head.split()
     shorter = (" ".join(words[start:]) for start in range(1, len(words)))
-    known = thesaurus()
-    return [head or label, *(noun for noun in shorter if noun in known.sense_of and noun not in known.light)]
+    same = [noun for noun in shorter if phrase.sense and thesaurus().sense_of.get(noun) == phrase.sense]
+    return [phrase.head or label, *same]
 
 
 def _nested(one: str, other: str) -> bool:
