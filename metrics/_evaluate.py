@@ -154,7 +154,8 @@ def _score_blocks(inputs: Inputs, tree: TreeOrder, block_size: int | None) -> It
 
     A product's rounding may depend on its shape. So all have the same, whatever the block size, the last one padded.
     """
-    gallery = _normalised(inputs.gallery[tree.order])
+    gallery = inputs.gallery[tree.order]
+    _normalise(gallery)
     num_queries = len(inputs.query)
     height = min(_PRODUCT_ROWS, BUDGET // (len(gallery) * gallery.itemsize), max(num_queries, 8))
     height = 1 << max(height.bit_length() - 1, 3)
@@ -165,7 +166,8 @@ def _score_blocks(inputs: Inputs, tree: TreeOrder, block_size: int | None) -> It
         stop = min(start + len(scores), num_queries)
         for first in range(start, stop, height):
             part = inputs.query[first : min(first + height, stop)]
-            padded[: len(part)] = _normalised(part)
+            padded[: len(part)] = part
+            _normalise(padded[: len(part)])
             np.matmul(padded, gallery.T, out=scores[first - start : first - start + height])
         yield slice(start, stop), scores[: stop - start]
 
@@ -199,11 +201,12 @@ def _measure_block(
     for_row_ranges(work, len(scores), row_bytes=(32 if chosen.ties != "index" else 64) * scores.shape[1])
 
 
-def _normalised(embeddings: NDArray[Any]) -> NDArray[Any]:
-    """Rows of norm 1; scaled by the largest entry first, so that no square overflows or vanishes."""
-    scaled = embeddings / np.abs(embeddings).max(axis=1, keepdims=True)
-    scaled /= np.linalg.norm(scaled, axis=1, keepdims=True)
-    return np.asarray(scaled)
+def _normalise(embeddings: NDArray[Any]) -> None:
+    """Give every row norm 1 in place; by its largest entry first, so that no square overflows or vanishes."""
+    for start in range(0, len(embeddings), _PRODUCT_ROWS):
+        part = embeddings[start : start + _PRODUCT_ROWS]
+        part /= np.abs(part).max(axis=1, keepdims=True)
+        part /= np.linalg.norm(part, axis=1, keepdims=True)
 
 
 def _convention(inputs: Inputs, chosen: Plan, counts: str) -> Convention:

@@ -72,9 +72,9 @@ def plan(
         raise OptionError(f"alpha={alpha} beside relevance=", expected="one of the two")
     parsed = parse_metrics(default_names(num_levels) if metrics is None else metrics, num_levels=num_levels)
     chosen = partial(relevances.hap, alpha=alpha) if relevance is None else relevance
-    plan = Plan(parsed, num_levels, chosen, _name(chosen), ties, extra_finest)
-    plan.table(Metric("H-AP", "H-AP"), np.ones((1, num_levels + 1), np.int64))  # a bad relevance or alpha fails here
-    return plan
+    settled = Plan(parsed, num_levels, chosen, _name(chosen), ties, extra_finest)
+    settled.table(Metric("H-AP", "H-AP"), np.ones((1, num_levels + 1), np.int64))  # a bad relevance or alpha fails here
+    return settled
 
 
 def measure(keys: NDArray[np.uint64], totals: NDArray[np.int64], plan: Plan) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from hiertree.metrics._blocks import for_row_ranges
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._measure import Relevance, measure, plan
 from hiertree.metrics._result import Evaluation
+from hiertree.metrics._scores import checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,7 +167,7 @@ def _from_names(run: Any, qrels: Any, num_levels: int | None) -> RankedLists:
     if not run.keys() & qrels.keys():
         raise OptionError("run and qrels without a shared query", expected="the same query names in both")
     query_ids = [*qrels, *(query for query in run if query not in qrels)]
-    depth = _depth(qrels, num_levels)
+    depth = checked_num_levels(num_levels, deepest=_deepest(qrels))
     lists = [_scored(query, run.get(query, ())) for query in query_ids]
     shape = (len(lists), max(map(len, lists)))
     scores, levels = np.zeros(shape), np.zeros(shape, np.uint8)
@@ -193,16 +194,12 @@ def _scored(query: Hashable, items: Sequence[Hashable] | Mapping[Hashable, float
     return scored
 
 
-def _depth(qrels: Any, num_levels: int | None) -> int:
-    """L, once every judgement is known to be a level."""
-    deepest = 1
+def _deepest(qrels: Any) -> int:
+    """The deepest judgement, once every one is known to be a level."""
+    deepest = 0
     for query, judged in qrels.items():
         for item, level in judged.items():
             if not isinstance(level, (int, np.integer)) or not 0 <= level <= MAX_LEVELS:
                 raise PathError(f"level {level!r} of item {item!r}, query {query!r}", expected="an integer ≥ 0")
             deepest = max(deepest, int(level))
-    if num_levels is not None and not deepest <= num_levels <= MAX_LEVELS:
-        raise OptionError(
-            f"num_levels={num_levels}", expected=f"between the deepest level, {deepest}, and {MAX_LEVELS}"
-        )
-    return deepest if num_levels is None else num_levels
+    return deepest

@@ -96,7 +96,8 @@ def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None
     if checked_levels.shape != checked_scores.shape:
         raise ShapeError(f"levels of shape {checked_levels.shape}", expected=f"the scores' {checked_scores.shape}")
     excluded = ~_as_mask(valid, checked_scores.shape)
-    return ScoreMatrix(checked_scores, checked_levels, excluded, _depth(checked_levels, num_levels))
+    depth = checked_num_levels(num_levels, deepest=int(checked_levels.max(initial=0)))
+    return ScoreMatrix(checked_scores, checked_levels, excluded, depth)
 
 
 def _as_scores(scores: Any) -> NDArray[Any]:
@@ -134,10 +135,9 @@ def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     return np.ascontiguousarray(mask)
 
 
-def _depth(levels: NDArray[np.uint8], num_levels: int | None) -> int:
-    deepest = max(int(levels.max(initial=0)), 1)
+def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:
+    """L as given, or else the deepest level found, which L cannot be below."""
+    deepest = max(deepest, 1)
     if num_levels is not None and not deepest <= num_levels <= MAX_LEVELS:
-        raise OptionError(
-            f"num_levels={num_levels}", expected=f"between the deepest level given, {deepest}, and {MAX_LEVELS}"
-        )
+        raise OptionError(f"num_levels={num_levels}", expected=f"from the deepest level, {deepest}, to {MAX_LEVELS}")
     return deepest if num_levels is None else num_levels

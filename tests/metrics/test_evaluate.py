@@ -197,6 +197,14 @@ def test_hap_with_the_relevance_of_property_1_is_the_weighted_mean_of_aps(retrie
     np.testing.assert_allclose(values[:, 0], values[:, 1:] @ weights, atol=1e-12)
 
 
+def test_tiny_and_huge_embeddings_are_normalised():
+    random = np.random.default_rng(8)
+    embeddings = random.standard_normal((20, 5)).astype(np.float32)
+    paths = np.arange(20) // 4
+    scaled = embeddings * np.exp2(random.integers(-120, 120, (20, 1))).astype(np.float32)
+    np.testing.assert_array_equal(evaluate(embeddings, paths).values, evaluate(scaled, paths).values)
+
+
 def test_the_query_set_may_be_empty():
     result = evaluate(np.zeros((0, 4)), np.zeros((0, 2), int), np.ones((3, 4)), np.zeros((3, 2), int))
     assert len(result) == 0
