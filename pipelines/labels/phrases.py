@@ -27,6 +27,7 @@ class Thesaurus:
     """The content of ``place_nouns.yaml``.
 
     Attributes:
+        noun_of: words, singular → the noun as it is written ("sport hall" → "sports hall").
         sense_of: noun → its group.
         theme_of: group → its theme.
         kind_of: group → ``natural`` or ``human-made``.
@@ -35,6 +36,7 @@ class Thesaurus:
         framing: nouns before "of" that say little.
     """
 
+    noun_of: dict[str, str]
     sense_of: dict[str, str]
     theme_of: dict[str, str]
     kind_of: dict[str, str]
@@ -53,7 +55,7 @@ class Phrase:
 
     Attributes:
         words: its words, lower case and singular, without articles and prepositions.
-        head: the head noun, perhaps of several words.
+        head: the head noun, perhaps of several words; the last word where none is known.
         sense: the group of the head noun, or of another noun of the label, or None.
         certain: whether the sense is that of the head noun.
     """
@@ -73,7 +75,8 @@ def thesaurus() -> Thesaurus:
     themes = [(kind, theme, senses) for kind in KINDS for theme, senses in content[kind].items()]
     groups = [(sense, nouns) for _, _, senses in themes for sense, nouns in senses.items()]
     return Thesaurus(
-        sense_of={" ".join(_words(noun)): sense for sense, nouns in groups for noun in nouns},
+        noun_of={" ".join(_words(noun)): noun for _, nouns in groups for noun in nouns},
+        sense_of={noun: sense for sense, nouns in groups for noun in nouns},
         theme_of={sense: theme for _, theme, senses in themes for sense in senses},
         kind_of={sense: kind for kind, _, senses in themes for sense in senses},
         administrative=frozenset(content["administrative"]),
@@ -96,12 +99,9 @@ def parse(label: str) -> Phrase:
         noun = _head_noun(part)
         if noun is not None:
             return Phrase(content, noun, thesaurus().sense_of[noun], certain=True)
-    last = next((part[-1] for part in _head_parts(words) if part), "")
-    for end in range(len(words), 0, -1):
-        noun = _noun_ending(words, end)
-        if noun is not None:
-            return Phrase(content, last, thesaurus().sense_of[noun], certain=False)
-    return Phrase(content, last, None, certain=False)
+    last = words[-1] if words else ""
+    other = next(filter(None, (_noun_ending(words, end) for end in range(len(words), 0, -1))), None)
+    return Phrase(content, last, None if other is None else thesaurus().sense_of[other], certain=False)
 
 
 def singular(word: str) -> str:
@@ -135,8 +135,7 @@ def _head_parts(words: Sequence[str]) -> Iterator[Sequence[str]]:
 def _head_noun(words: Sequence[str]) -> str | None:
     """The longest known noun at the end of the words; before a light one, if there is such a noun there."""
     if any(word in _PREPOSITIONS for word in words):
-        whole = " ".join(words)
-        return whole if whole in thesaurus().sense_of else None
+        return thesaurus().noun_of.get(" ".join(words))
     own = _noun_ending(words, len(words))
     if words and words[-1] in thesaurus().light and (own is None or " " not in own):
         return _head_noun(words[:-1]) or own
@@ -145,7 +144,7 @@ def _head_noun(words: Sequence[str]) -> str | None:
 
 def _noun_ending(words: Sequence[str], end: int) -> str | None:
     for start in range(max(0, end - _LONGEST_NOUN), end):
-        noun = " ".join(words[start:end])
-        if noun in thesaurus().sense_of:
+        noun = thesaurus().noun_of.get(" ".join(words[start:end]))
+        if noun is not None:
             return noun
     return None

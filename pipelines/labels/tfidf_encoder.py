@@ -129,7 +129,7 @@ def _word_weights(texts: Sequence[str], phrases: Sequence[Phrase]) -> dict[str, 
     in_lower_case = {
         singular(word) for text in texts for word in re.findall(r"[^\W\d_]+", text) if word == word.casefold()
     }
-    nouns = {word for noun in thesaurus().sense_of for word in noun.split()}
+    nouns = {word for noun in thesaurus().noun_of for word in noun.split()}
     little = thesaurus().administrative | (capitalised - in_lower_case - nouns)
     return {word: _LITTLE if word in little else 1.0 for phrase in phrases for word in phrase.words}
 

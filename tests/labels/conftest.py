@@ -1,0 +1,44 @@
+"""Small landmark tables as they are published."""
+
+import pytest
+
+CATEGORY = "http://commons.wikimedia.org/wiki/Category:"
+LABELS = [
+    "lake",
+    "glacial lake",
+    "lake|lake",
+    "waterfall",
+    "waterfall",
+    "mountain",
+    "mountain range",
+    "road bridge",
+    "road bridge",
+    "Road bridge",
+    "church building",
+    "church building (1909)",
+    "Catholic cathedral",
+    "art museum",
+    "history museum",
+    "castle|palace",
+    "Wikimedia category",
+    "",
+]
+
+
+@pytest.fixture
+def landmarks(tmp_path):
+    """Landmarks 0 … 18, the last of them not scraped."""
+    path = tmp_path / "train_label_to_category.csv"
+    rows = [f'{number},"{CATEGORY}Place,_{number}"' for number in range(len(LABELS) + 1)]
+    path.write_text("landmark_id,category\n" + "\n".join(rows) + "\n")
+    return path
+
+
+@pytest.fixture
+def instances(tmp_path):
+    """What was scraped for 0 … 17, and for a landmark that is not listed."""
+    path = tmp_path / "scraped.csv"
+    rows = [f'{number},{CATEGORY}Place,"{label}"' for number, label in enumerate([*LABELS])]
+    text = "landmark_id,category,instance_of\r\n" + "\r\n".join([*rows, f"99,{CATEGORY}Other,lake"]) + "\r\n"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    return path

@@ -1,0 +1,136 @@
+"""The CLIP path, with a tiny model of real format and random weights."""
+
+import json
+
+import numpy as np
+import pytest
+
+from hiertree.errors import DeviceError, MissingResourceError, OptionError
+from hiertree.pipelines.labels import ClipEncoder, propose
+
+CONFIG = {
+    "embed_dim": 32,
+    "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
+    "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1},
+}
+MODEL = "hiertree-tiny-test"
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A registered tiny model, and its weights in a folder as open_clip publishes them."""
+    import open_clip
+    import torch
+    from safetensors.torch import save_file
+
+    folder = tmp_path_factory.mktemp("clip")
+    (folder / f"{MODEL}.json").write_text(json.dumps(CONFIG))
+    open_clip.add_model_config(folder / f"{MODEL}.json")
+    torch.manual_seed(0)
+    model = open_clip.create_model(MODEL)
+    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIG, "preprocess_cfg": {}}))
+    save_file(
+        {name: value.contiguous() for name, value in model.state_dict().items()}, folder / "open_clip_model.safetensors"
+    )
+    torch.save(model.state_dict(), folder / "open_clip_model.pt")
+    return folder
+
+
+def encoder(weights, name="open_clip_model.safetensors", **options):
+    return ClipEncoder(model=MODEL, weights=str(weights / name), **options)
+
+
+def test_texts_become_what_open_clip_says_of_the_prompts(weights):
+    import open_clip
+    import torch
+
+    model = open_clip.create_model(MODEL, pretrained=str(weights / "open_clip_model.pt")).eval()
+    tokens = open_clip.get_tokenizer(MODEL)(["A picture of a lake", "A picture of a church building"])
+    with torch.inference_mode():
+        expected = model.encode_text(tokens, normalize=True).numpy()
+    assert np.allclose(encoder(weights).encode(["lake", "church building"]), expected, atol=1e-6)
+
+
+def test_several_prompts_are_averaged_and_batches_do_not_matter(weights):
+    texts = ["lake", "pond", "bridge", "church", "castle"]
+    prompts = ("A picture of a {label}", "{label}, seen from afar")
+    both = encoder(weights, prompts=prompts).encode(texts)
+    one, other = (encoder(weights, prompts=(prompt,)).encode(texts) for prompt in prompts)
+    mean = (one + other) / np.linalg.norm(one + other, axis=1, keepdims=True)
+    assert np.allclose(both, mean, atol=1e-6)
+    assert np.allclose(encoder(weights, prompts=prompts, batch_size=2).encode(texts), both, atol=1e-6)
+
+
+def test_a_folder_or_a_torch_file_holds_the_same_weights(weights):
+    from_safetensors = encoder(weights).encode(["lake"])
+    assert np.allclose(encoder(weights, "open_clip_model.pt").encode(["lake"]), from_safetensors, atol=1e-6)
+    assert np.allclose(ClipEncoder(model=f"local-dir:{weights}").encode(["lake"]), from_safetensors, atol=1e-6)
+
+
+def test_the_whole_proposal_runs_on_clip(weights):
+    counts = {"lake": 3, "pond": 1, "road bridge": 2, "church": 2, "mosque": 1}
+    proposal = propose(counts, encoder(weights), clusters=2)
+    assert {place.label for cluster in proposal.clusters for place in cluster.labels} == set(counts)
+    assert proposal == propose(counts, encoder(weights), clusters=2)
+
+
+def test_settings_name_the_weights_file_by_its_hash(weights):
+    settings = encoder(weights).settings()
+    assert settings["weights"]["name"] == "open_clip_model.safetensors"
+    assert len(settings["weights"]["sha256"]) == 64
+    assert ClipEncoder().settings()["weights"] == "laion2b_s32b_b82k"
+
+
+def test_named_weights_out_of_reach_say_how_to_get_them(monkeypatch, tmp_path):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    with pytest.raises(MissingResourceError, match="hf download laion/CLIP-ViT-B-32-laion2B-s34B-b79K"):
+        ClipEncoder(model="ViT-B-32", weights="laion2b_s34b_b79k").encode(["lake"])
+
+
+def test_broken_weights_or_those_of_another_model_are_refused(weights, tmp_path):
+    import torch
+
+    broken, other, absent = tmp_path / "broken.safetensors", tmp_path / "other.pt", tmp_path / "absent"
+    broken.write_bytes(b"not weights")
+    torch.save({"weight": torch.zeros(2)}, other)
+    absent.mkdir()
+    (absent / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIG, "preprocess_cfg": {}}))
+    for source in (
+        {"model": MODEL, "weights": str(broken)},
+        {"model": MODEL, "weights": str(other)},
+        {"model": f"local-dir:{absent}"},
+    ):
+        with pytest.raises(OptionError, match="do not load"):
+            ClipEncoder(**source).encode(["lake"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"model": "ViT-L14"}, "ViT-L-14"),
+        ({"weights": "laion3b"}, "one of"),
+    ],
+)
+def test_unknown_models_and_weights_list_the_known(options, message):
+    with pytest.raises(OptionError, match=message):
+        ClipEncoder(**options).encode(["lake"])
+
+
+@pytest.mark.parametrize(
+    "options", [{"prompts": ("A picture",)}, {"prompts": ()}, {"batch_size": 0}], ids=["no label", "no prompt", "batch"]
+)
+def test_impossible_settings_are_refused_at_once(options):
+    with pytest.raises(OptionError):
+        ClipEncoder(**options)
+
+
+def test_an_absent_gpu_is_said_early(weights):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(DeviceError, match="cuda"):
+        encoder(weights, device="cuda").encode(["lake"])
