@@ -18,7 +18,7 @@ from torchvision.transforms.v2 import functional
 from hiertree.datasets import ImageDataset
 from hiertree.pipelines.training._components import target
 from hiertree.pipelines.training.augmentation import batch_numbers, crop_photo, move_glyphs
-from hiertree.pipelines.training.recipe import GlyphAugmentation, Images, PhotoAugmentation, Recipe
+from hiertree.pipelines.training.recipe import GlyphAugmentation, Images, NoAugmentation, Recipe
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -64,32 +64,30 @@ class Views(Dataset[Batch]):
     """
 
     def __init__(self, dataset: ImageDataset, settings: Images, *, augment: int | None = None) -> None:
-        self.images = dataset.images
-        self.settings = settings
-        self.seed = augment
-        self.augmentation = settings.augmentation if augment is not None else None
+        self.images, self.settings = dataset.images, settings
+        self.augmentation = NoAugmentation() if augment is None else settings.augmentation
+        self.seed = augment or 0
         self._cache: Tensor | None = None
         if settings.cache:
-            self._cache = torch.stack([self._plain(self._decode(index)) for index in range(len(self.images))])
+            self._cache = self._stack(list(range(len(self.images))))
 
     def __len__(self) -> int:
         return len(self.images)
 
     def __getitem__(self, key: BatchKey) -> Batch:
-        indices = torch.tensor(key.indices)
-        if self.seed is None or self.augmentation is None:
-            return Batch(indices, self._stack(key.indices))
-        numbers = batch_numbers(len(indices), seed=self.seed, epoch=key.epoch, batch=key.number)
-        if isinstance(self.augmentation, PhotoAugmentation):
-            crops = [
-                crop_photo(self._decode(index), row, self.augmentation, size=self.settings.size)
-                for index, row in zip(key.indices, numbers, strict=True)
-            ]
-            return Batch(indices, torch.stack(crops))
-        images = self._stack(key.indices)
+        return Batch(torch.tensor(key.indices), self._seen(key))
+
+    def _seen(self, key: BatchKey) -> Tensor:
+        if isinstance(self.augmentation, NoAugmentation):
+            return self._stack(key.indices)
+        numbers = batch_numbers(len(key.indices), seed=self.seed, epoch=key.epoch, batch=key.number)
         if isinstance(self.augmentation, GlyphAugmentation):
-            images = move_glyphs(images, numbers, self.augmentation)
-        return Batch(indices, images)
+            return move_glyphs(self._stack(key.indices), numbers, self.augmentation)
+        size, photos = self.settings.size, map(self._decode, key.indices)
+        crops = [
+            crop_photo(photo, row, self.augmentation, size=size) for photo, row in zip(photos, numbers, strict=True)
+        ]
+        return torch.stack(crops)
 
     def _stack(self, indices: list[int]) -> Tensor:
         if self._cache is not None:

@@ -60,7 +60,7 @@ class Images(Section):
         size: height and width in pixels.
         channels: 1 (grey) or 3 (RGB).
         resize: at evaluation, shorter side before the central crop; None squeezes the whole image into the square.
-        cache: decode every image once and keep it in memory as uint8; meant for tiny images.
+        cache: decode every image once and keep the evaluation's view of it in memory; meant for tiny images.
         augmentation: what training does to an image.
         workers: processes that decode; 0 decodes in the training process.
     """

@@ -222,7 +222,7 @@ def test_killed_run_ends_with_the_same_weights(tiny_recipe: Tiny, tmp_path: Path
         "train(load_recipe(sys.argv[1]), sys.argv[2])\n"
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "recipe.yaml"), str(killed)])
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while max(checkpoints(killed / "checkpoints"), default=0) < 7 and process.poll() is None:
         assert time.monotonic() < deadline, "the run never came to its seventh step"
         time.sleep(0.002)
