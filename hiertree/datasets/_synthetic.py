@@ -6,9 +6,9 @@ The tree has three levels, and what an image shows follows it:
 * *kind*: the texture inside it (striped, checked, dotted …), the same textures in every family;
 * *instance*: the detail: hue, the texture's scale and direction, the places and size of two marks.
 
-How an image happens to be seen changes from image to image: place, size, turn, brightness, a shift of hue, backdrop,
-a disc that hides a part, and noise. Test instances are never those of training; and each family keeps one kind out of
-training altogether, so that a test also asks for a texture never seen on that silhouette.
+How an image happens to be seen changes from image to image: place, size, turn, brightness, a shift of hue and of the
+marks, backdrop, a disc that hides a part, and noise. Test instances are never those of training; and each family keeps
+one kind out of training altogether, so that a test also asks for a texture never seen on that silhouette.
 
 A loss that knows only instances may well tell them by their colour first, which no level of the tree shares; one that
 knows the tree has a reason to put silhouettes first. That is what makes the hierarchy worth something here.
@@ -111,20 +111,20 @@ def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np
 
     n, instances = len(of_image), len(classes)
     hue, waves, slant = among(0, 1, instances), among(1.3, 2.1, instances), among(-0.25, 0.25, instances)
-    mark_size = among(0.16, 0.26, instances)
+    mark_size = among(0.13, 0.2, instances)
     reach, bearing = among(0.1, 0.5, instances, MARKS), 2 * np.pi * among(0, 1, instances, MARKS)
     marks = np.stack([reach * np.cos(bearing), reach * np.sin(bearing)], axis=-1)
-    veil = np.concatenate([among(-0.9, 0.9, n, 2), among(-0.4, 0.45, n, 1)], axis=1)
+    veil = np.concatenate([among(-0.9, 0.9, n, 2), among(-0.5, 0.4, n, 1)], axis=1)
     return Figures(
         silhouette=classes[of_image, 0],
         texture=classes[of_image, 1],
         hue=hue[of_image] + among(-0.06, 0.06, n),
         waves=waves[of_image],
         slant=slant[of_image],
-        marks=marks[of_image],
+        marks=marks[of_image] + among(-0.15, 0.15, n, MARKS, 2),
         mark_size=mark_size[of_image],
-        centre=among(-0.16, 0.16, n, 2),
-        radius=among(0.6, 0.86, n),
+        centre=among(-0.12, 0.12, n, 2),
+        radius=among(0.68, 0.9, n),
         turn=among(-0.06, 0.06, n),
         lightness=among(-0.08, 0.08, n),
         backdrop=np.concatenate([among(0.86, 0.98, n, 1), among(0, 1, n, 1)], axis=1),
