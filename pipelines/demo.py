@@ -1,0 +1,209 @@
+"""``hiertree demo``: the whole path, small but real, offline.
+
+Landmark ids become hierarchical labels; two networks learn to retrieve images, one from the finest classes alone
+(Smooth-AP) and one from the whole tree (HAPPIER); both are measured by every metric; a page shows it all.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hiertree.pipelines.report import MetricRow, branches_of, side_by_side, write_report
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.tree import Tree
+
+    from hiertree.pipelines.report import Branch
+    from hiertree.pipelines.train import Trained
+    from hiertree.pipelines.training.recipe import Recipe
+
+LANDMARKS = Path(__file__).parent / "landmarks.csv"
+_TITLE = "What a label hierarchy buys"
+_LEAD = (
+    "Two networks of one shape learn from the same images for the same time, and are then asked for images like a "
+    "given one, among classes they have never seen. SmoothAP is told the finest classes alone. HAPPIER is told the "
+    "whole tree above them, so that its errors can be small ones."
+)
+_RECIPES = ("smooth-ap", "happier")
+_SHORT = ("model.width=16", "training.epochs=12", "evaluation.every=3")
+_QUICK = ("model.width=8", "training.epochs=2", "evaluation.every=1")
+_FEW_IMAGES = ("data.families=4", "data.kinds=3", "data.instances=4", "data.images=6", "sampler.batch_size=64")
+_WIDTH_OF_EXAMPLES = 72
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demonstration made.
+
+    Attributes:
+        page: the HTML page.
+        labels: folder of the hierarchical labels.
+        runs: folders of the two runs, Smooth-AP's first.
+    """
+
+    page: Path
+    labels: Path
+    runs: tuple[Path, ...]
+
+
+def run_demo(
+    out: str | os.PathLike[str],
+    *,
+    data: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    fresh: bool = False,
+) -> Demo:
+    """Build labels, train and measure two models, print what comes of it and write ``out/index.html``. Offline.
+
+    Finished runs of the same recipes that are in ``out`` already are not run again, interrupted ones go on.
+
+    Args:
+        out: folder for everything it makes.
+        data: Omniglot, as a zip, npz or folder; unless given, images are drawn.
+        seed: the one seed.
+        quick: a tiny network and a few steps only, to see that everything runs.
+        fresh: train again all the same.
+
+    Raises:
+        HiertreeError: ``data`` is not there or cannot be read, or ``out`` holds other files where it wants to write.
+    """
+    from rich.console import Console
+
+    from hiertree.pipelines.labels import build
+    from hiertree.pipelines.train import train
+    from hiertree.pipelines.training.data import load_split
+
+    console, folder, started = Console(), Path(out), time.monotonic()
+    recipes = _recipes(data, seed=seed, quick=quick)
+    console.rule("[bold]1  Landmark ids become a tree of labels", align="left")
+    labels, names = build(LANDMARKS, out=folder / "labels", seed=seed), landmark_names()
+    console.print(_drawn(branches_of(labels.tree, names)), _in_words(labels.report), sep="\n")
+    console.rule("[bold]2  Two networks learn to retrieve images", align="left")
+    trained = [train(recipe, folder / "runs" / _run_name(recipe), fresh=fresh) for recipe in recipes]
+    console.rule(f"[bold]3  {_TITLE}", align="left")
+    images = load_split(recipes[0], "test")
+    rows = side_by_side([run.metrics for run in trained], level_names=images.tree.level_names)
+    console.print(_table(rows, [recipe.loss.name for recipe in recipes]), _differences(rows, recipes), sep="\n")
+    page = write_report(
+        folder / "index.html",
+        [run.folder for run in trained],
+        title=_TITLE,
+        lead=[_LEAD, _differences(rows, recipes)],
+        dataset=images,
+        tree=labels.tree,
+        tree_lead=[_in_words(labels.report)],
+        leaf_names=names,
+        commands=_commands(folder, data, trained, seed=seed, quick=quick),
+        seed=seed,
+    )
+    console.print(f"{page} shows it all; made in {time.monotonic() - started:.0f} s.", soft_wrap=True)
+    return Demo(page, labels.folder, tuple(run.folder for run in trained))
+
+
+def landmark_names() -> dict[Hashable, str]:
+    """Names of the built-in landmarks by id.
+
+    >>> landmark_names()[1]
+    'Mount Everest'
+    """
+    from hiertree.tables import read_table
+
+    table = read_table(LANDMARKS, required=["landmark_id", "name"])
+    return dict(zip(map(int, table["landmark_id"]), table["name"].tolist(), strict=True))
+
+
+def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> list[Recipe]:
+    """Smooth-AP's recipe and HAPPIER's, alike in everything but the loss."""
+    from hiertree.pipelines.training.reading import load_recipe
+
+    overrides = [f"seed={seed}", *(_QUICK if quick else _SHORT)]
+    if data is not None:
+        overrides.append(f"data.root={os.fspath(data)}")
+    elif quick:
+        overrides.extend(_FEW_IMAGES)
+    family = "synthetic" if data is None else "omniglot"
+    return [load_recipe(f"{family}-{name}", overrides) for name in _RECIPES]
+
+
+def _run_name(recipe: Recipe) -> str:
+    """Another recipe, another folder: what was trained with other settings stays beside it."""
+    return f"{recipe.name}-{recipe.fingerprint()[:8]}"
+
+
+def _drawn(root: Branch) -> Tree:
+    """The tree for the terminal: kinds, super-categories, and a few landmarks of each."""
+    from rich.markup import escape
+    from rich.tree import Tree
+
+    drawn = Tree(f"[bold]{len(root)} landmarks")
+    for kind in root.branches:
+        below = drawn.add(f"[bold]{escape(kind.label)}[/] {len(kind)}")
+        for category in kind.branches:
+            below.add(f"{escape(category.label)} {len(category)}  [dim]{escape(_examples(category.leaves))}")
+    return drawn
+
+
+def _examples(names: Sequence[str]) -> str:
+    """As many names as fit a line."""
+    shown = names[0]
+    for name in names[1:]:
+        if len(shown) + len(name) > _WIDTH_OF_EXAMPLES:
+            return f"{shown}, …"
+        shown += f", {name}"
+    return shown
+
+
+def _in_words(report: dict[str, Any]) -> str:
+    """The counts of the labels' report."""
+    dropped = ", ".join(f"{number} for “{reason}”" for reason, number in report["dropped"].items())
+    left_out = f" ({dropped} left out)" if dropped else ""
+    return (
+        f"{report['kept']} of {report['landmarks']} landmarks{left_out} carry {report['distinct_labels']} different "
+        f"“instance of” labels, which fall into {report['clusters']} super-categories of two kinds. The labels were "
+        "embedded by their words, clustered and named; no network, no hand."
+    )
+
+
+def _table(rows: Sequence[MetricRow], names: Sequence[str]) -> Table:
+    """The metrics side by side for the terminal, the best bold and starred."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, caption="percent; ★ best", caption_justify="left")
+    table.add_column("metric")
+    table.add_column("what it asks", style="dim")
+    for name in [*names, "difference"]:
+        table.add_column(name, justify="right")
+    for row in rows:
+        cells = [
+            f"[bold]{100 * value:.1f} ★[/]" if row.is_best(number) else f"{100 * value:.1f}  "
+            for number, value in enumerate(row.values)
+        ]
+        table.add_row(row.metric.replace("[", r"\["), row.meaning, *cells, f"{100 * row.gain:+.1f}")
+    return table
+
+
+def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:
+    """Headline metrics of the second run less those of the first."""
+    gains = [f"{row.metric} {100 * row.gain:+.1f}" for row in rows if row.metric in ("H-AP", "NDCG", "ASI", "R@1")]
+    text = f"{recipes[1].loss.name} against {recipes[0].loss.name}, in points: {', '.join(gains)}."
+    return text.replace("-0.0", "0.0").replace(" -", " −")
+
+
+def _commands(
+    folder: Path, data: str | os.PathLike[str] | None, trained: Sequence[Trained], *, seed: int, quick: bool
+) -> list[str]:
+    """What to type to make it all again, at once or run by run."""
+    demo = ["hiertree", "demo", "--out", str(folder), "--seed", str(seed)]
+    demo += ["--data", os.fspath(data)] if data is not None else []
+    demo += ["--quick"] if quick else []
+    runs = [["hiertree", "train", str(run.folder / "recipe.yaml"), "--out", f"{run.folder}-again"] for run in trained]
+    return [shlex.join(command) for command in [demo, *runs]]

@@ -1,0 +1,7 @@
+"""Reports: finished runs, side by side, as one self-contained HTML page."""
+
+from hiertree.pipelines.report._comparison import MetricRow, side_by_side
+from hiertree.pipelines.report._page import write_report
+from hiertree.pipelines.report._tree import Branch, branches_of
+
+__all__ = ["Branch", "MetricRow", "branches_of", "side_by_side", "write_report"]

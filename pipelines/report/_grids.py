@@ -1,0 +1,158 @@
+"""Retrieval grids as the page shows them: for each query, what every run found, in pictures, marks and words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from hiertree.pipelines.report._images import data_uri
+from hiertree.pipelines.report._retrievals import Hit, Verdict, hits_of, verdict
+from hiertree.pipelines.report._tree import own_label
+
+if TYPE_CHECKING:
+    from hiertree.datasets import ImageDataset
+    from hiertree.pipelines.report._runs import FinishedRun
+
+STRIP = 100  # ranks that are shown as a strip of bars, after the few that are shown as pictures
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How a level of agreement is shown.
+
+    Attributes:
+        verdict: its colour and border.
+        mark: what stands below the picture, so that no one needs to tell colours apart.
+        text: what it means.
+    """
+
+    verdict: Verdict
+    mark: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Find:
+    """A retrieved picture: its data URI, its label, and how it agrees with the query."""
+
+    image: str
+    label: str
+    verdict: Verdict
+    mark: str
+    shared: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Neighbouring ranks of one level: where they start, how many they are, and the level's share of the tree's depth."""
+
+    start: int
+    length: int
+    verdict: Verdict
+    height: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run found: pictures of the first ranks, bars and a count of more, H-AP of the whole ranking."""
+
+    run: str
+    h_ap: float
+    finds: list[Find]
+    bars: list[Bar]
+    counts: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query's data URI and label, and the answer of each run."""
+
+    image: str
+    label: str
+    answers: list[Answer]
+
+
+class Grids:
+    """The pictures and words of a data set.
+
+    Args:
+        dataset: the images that the runs were measured on.
+    """
+
+    def __init__(self, dataset: ImageDataset) -> None:
+        self._dataset = dataset
+        self._num_levels = dataset.tree.num_levels
+        self._pictures: dict[int, str] = {}
+
+    def queries(self, runs: Mapping[str, FinishedRun], chosen: Sequence[int], *, hits: int) -> list[Query]:
+        """What every run found for the chosen queries.
+
+        Args:
+            runs: by name.
+            chosen: indices of images.
+            hits: pictures shown for each query and run.
+
+        Raises:
+            ImageError: an image does not decode.
+        """
+        answers = {name: self._answers(name, run, chosen, hits) for name, run in runs.items()}
+        return [
+            Query(self._picture(index), self._label(index), [answers[name][place] for name in runs])
+            for place, index in enumerate(chosen)
+        ]
+
+    @cached_property
+    def legend(self) -> list[Mark]:
+        """The mark of every level, from the finest to none."""
+        return [self._mark(level) for level in range(self._num_levels, -1, -1)]
+
+    def _answers(self, name: str, run: FinishedRun, chosen: Sequence[int], hits: int) -> list[Answer]:
+        found = hits_of(run.embeddings, run.paths, chosen, count=max(hits, STRIP))
+        return [
+            Answer(
+                name,
+                float(run.h_ap[query]),
+                [self._find(hit.index, hit.level) for hit in row[:hits]],
+                self._bars(row[:STRIP]),
+                self._counts(row[:STRIP]),
+            )
+            for query, row in zip(chosen, found, strict=True)
+        ]
+
+    def _bars(self, ranking: Sequence[Hit]) -> list[Bar]:
+        bars, start = [], 0
+        for level, group in groupby(hit.level for hit in ranking):
+            length = len(list(group))
+            bars.append(Bar(start, length, verdict(level, self._num_levels), level / self._num_levels))
+            start += length
+        return bars
+
+    def _counts(self, ranking: Sequence[Hit]) -> str:
+        """How many ranks are of each level, in words."""
+        levels = Counter(hit.level for hit in ranking)
+        counts = (f"{levels[level]} {self._mark(level).text}" for level in sorted(levels, reverse=True))
+        return f"Of the first {len(ranking)}: {', '.join(counts)}."
+
+    def _find(self, index: int, level: int) -> Find:
+        mark = self._mark(level)
+        return Find(self._picture(index), self._label(index), mark.verdict, mark.mark, mark.text)
+
+    def _mark(self, level: int) -> Mark:
+        kind = verdict(level, self._num_levels)
+        if kind == "wrong":
+            return Mark(kind, "✗", "nothing shared")
+        name = self._dataset.tree.level_names[level - 1]
+        return Mark(kind, "✓" if kind == "same" else name, f"same {name}")
+
+    def _picture(self, index: int) -> str:
+        if index not in self._pictures:
+            self._pictures[index] = data_uri(self._dataset.images[index])
+        return self._pictures[index]
+
+    def _label(self, index: int) -> str:
+        labels = self._dataset.tree.labels_of(self._dataset.paths[index].tolist())
+        return " › ".join(own_label(labels[: depth + 1]) for depth in range(len(labels)))

@@ -1,0 +1,115 @@
+"""Which images are shown as queries, what each model finds for them, and how right each find is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hiertree import levels
+from hiertree.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+Verdict = Literal["same", "near", "wrong"]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One retrieved image.
+
+    Attributes:
+        index: which image.
+        level: depth of the lowest common ancestor of query and image, 0 … L.
+        verdict: ``same`` at the finest level, ``near`` in a shared super-category, ``wrong`` with nothing shared.
+    """
+
+    index: int
+    level: int
+    verdict: Verdict
+
+
+def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list[int]:
+    """Draw queries at random, but from as many coarsest categories as there are.
+
+    The categories and the images of each are shuffled by the seed; categories then give one image each in turn. Images
+    without a second image of their class are passed over, for nothing could be found for them.
+
+    Args:
+        paths: (n, L) integers, coarse → fine.
+        count: queries wanted; fewer are returned where there are not so many.
+        seed: of the shuffles.
+
+    Returns:
+        Indices of images, in the order of their categories.
+
+    Raises:
+        OptionError: count is below 1.
+
+    >>> choose_queries(np.array([[0, 0], [0, 0], [1, 1], [1, 1], [1, 2]]), count=2, seed=0)
+    [1, 3]
+    """
+    if count < 1:
+        raise OptionError(f"count={count}", expected="1 or more")
+    _, class_of, sizes = np.unique(paths[:, -1], return_inverse=True, return_counts=True)
+    answerable = np.flatnonzero(sizes[class_of.reshape(-1)] > 1)
+    shuffled = answerable[np.argsort(np.random.default_rng(seed).random(len(answerable)))]
+    turns = np.zeros(len(shuffled), dtype=np.int64)
+    for category in np.unique(paths[shuffled, 0]):
+        members = paths[shuffled, 0] == category
+        turns[members] = np.arange(members.sum())
+    chosen = shuffled[np.argsort(turns, kind="stable")][:count]
+    return sorted(chosen.tolist(), key=lambda index: tuple(paths[index].tolist()))
+
+
+def nearest_images(embeddings: NDArray[np.floating], queries: Sequence[int], *, count: int) -> NDArray[np.int64]:
+    """The images most similar to each query by cosine, itself excluded by its index, the smaller index first in a tie.
+
+    Args:
+        embeddings: (n, d) real vectors of non-zero norm.
+        queries: Q indices.
+        count: images wanted; n − 1 where there are fewer.
+
+    Returns:
+        (Q, min(count, n − 1)) int64 indices, best first.
+
+    >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
+    array([[2, 1]])
+    """
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    scores = unit[list(queries)] @ unit.T
+    scores[np.arange(len(queries)), list(queries)] = -np.inf
+    return np.argsort(-scores, axis=1, kind="stable")[:, : min(count, len(embeddings) - 1)]
+
+
+def hits_of(
+    embeddings: NDArray[np.floating], paths: NDArray[np.integer], queries: Sequence[int], *, count: int
+) -> list[list[Hit]]:
+    """The nearest images of each query with the level they share with it.
+
+    Args:
+        embeddings: (n, d) real vectors.
+        paths: (n, L) integers, coarse → fine.
+        queries: indices of images.
+        count: hits wanted for each.
+    """
+    found = nearest_images(embeddings, queries, count=count)
+    shared = [levels(paths[[query]], paths[row])[0] for query, row in zip(queries, found, strict=True)]
+    return [
+        [
+            Hit(int(index), int(level), verdict(int(level), paths.shape[1]))
+            for index, level in zip(row, depth, strict=True)
+        ]
+        for row, depth in zip(found, shared, strict=True)
+    ]
+
+
+def verdict(level: int, num_levels: int) -> Verdict:
+    """How right an image is that shares this level with the query."""
+    if level == num_levels:
+        return "same"
+    return "near" if level else "wrong"
