@@ -10,6 +10,7 @@ from hiertree.pipelines.labels.building import BuildResult, build
 from hiertree.pipelines.labels.cleaning import clean, normalise_label
 from hiertree.pipelines.labels.clip_encoder import ClipEncoder
 from hiertree.pipelines.labels.clustering import choose_k, spherical_kmeans
+from hiertree.pipelines.labels.describing import describe
 from hiertree.pipelines.labels.proposing import Cluster, Proposal, propose
 from hiertree.pipelines.labels.reading import Columns, read_landmarks
 from hiertree.pipelines.labels.text_encoders import TextEncoder
@@ -26,6 +27,7 @@ __all__ = [
     "build",
     "choose_k",
     "clean",
+    "describe",
     "normalise_label",
     "propose",
     "read_landmarks",

@@ -63,7 +63,7 @@ def build(
         out: the folder to make; an earlier build there is replaced, anything else is not.
         instances: CSV or Parquet of landmark ids and "instance of" values; default: the same file.
         encoder: default :class:`TfidfEncoder`, which needs no download.
-        clusters: number of clusters, or ``"auto"``: the best silhouette.
+        clusters: number of clusters, or ``"auto"``: by silhouette (:func:`choose_k`).
         seed: of k-means.
         multi: what becomes of landmarks with several labels: ``"drop"``, ``"first"`` or ``"all"``.
         separator: what stands between several values.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ITERATIONS = 50
-_SCAN_RESTARTS = 8
+SILHOUETTE_TOLERANCE = 0.01  # differences below are chance
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def spherical_kmeans(
 def choose_k(
     vectors: NDArray[np.float32], *, weights: NDArray[np.float64] | None = None, seed: int = 0
 ) -> tuple[int, dict[int, float]]:
-    """The k of the highest silhouette (cosine, mean over labels), the smallest one on a tie, and the scores tried.
+    """The smallest k whose silhouette (cosine, mean over labels) is within 0.01 of the best, and the scores tried.
 
     About a dozen values from √n/2 to n/3 (at most 200) are tried, then as many between the neighbours of the best; a
     cluster of one label scores 0.
@@ -105,7 +105,7 @@ def _grid(least: int, most: int) -> list[int]:
 
 
 def _best(scores: dict[int, float]) -> int:
-    return max(scores, key=lambda k: (round(scores[k], 6), -k))
+    return min(k for k, score in scores.items() if score >= max(scores.values()) - SILHOUETTE_TOLERANCE)
 
 
 def _silhouette(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64] | None, seed: int) -> float:
@@ -114,7 +114,7 @@ def _silhouette(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float6
 
     if not 2 <= k < len(vectors):
         return -1.0
-    assignment = spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=_SCAN_RESTARTS).assignment
+    assignment = spherical_kmeans(vectors, k, weights=weights, seed=seed).assignment
     return float(silhouette_score(vectors, assignment, metric="cosine"))
 
 

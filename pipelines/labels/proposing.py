@@ -76,7 +76,7 @@ def propose(
     Args:
         counts: label → number of landmarks.
         encoder: what embeds the labels, together with the place nouns that anchor the two kinds.
-        clusters: k, or ``"auto"`` for the best silhouette (:func:`choose_k`). Settling the kinds may empty a cluster
+        clusters: k, or ``"auto"`` to choose it by silhouette (:func:`choose_k`). Settling the kinds may empty a cluster
             or, when all have one kind, add one.
         seed: of k-means.
 

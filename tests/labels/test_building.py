@@ -8,7 +8,7 @@ import pytest
 import hiertree as ht
 from hiertree.errors import OptionError, TableError
 from hiertree.labels import H_GLDV2_LEVELS
-from hiertree.pipelines.labels import Columns, build
+from hiertree.pipelines.labels import Columns, build, describe
 
 FILES = {
     "hierarchical.csv",
@@ -69,6 +69,13 @@ def test_all_labels_of_a_landmark_vote_for_its_cluster(landmarks, instances, tmp
     row = next(row for row in rows(result.folder / "hierarchical.csv") if row["landmark_id"] == "15")
     assert row["supercategory"] == "castle|palace"
     assert row["hierarchical_label"] == result.proposal.cluster_of()["castle"].name
+
+
+def test_a_build_is_told_in_words(landmarks, instances, tmp_path):
+    text = describe(build(landmarks, instances=instances, out=tmp_path / "out", clusters=6))
+    assert "19 landmarks, 17 with a label" in text
+    assert "15 kept, 10 distinct labels in 6 clusters" in text
+    assert "natural    lake: lake, glacial lake" in text
 
 
 def test_washington_becomes_a_tree_of_two_kinds(washington):
@@ -143,7 +150,9 @@ def test_the_built_in_landmarks_show_the_cleaning_and_both_kinds(tmp_path):
     assert result.report["landmarks"] >= 160
     assert set(result.report["dropped"]) == {"Wikimedia page", "no label", "several labels"}
     assert min(kind["clusters"] for kind in result.report["kinds"].values()) >= 10
-    assert {"waterfall", "bridge", "museum", "castle and palace"} <= {cluster.name for cluster in result.proposal.clusters}
+    assert {"waterfall", "bridge", "museum", "castle and palace"} <= {
+        cluster.name for cluster in result.proposal.clusters
+    }
 
 
 def test_an_earlier_build_is_replaced_but_nothing_else(landmarks, instances, tmp_path):
