@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hiertree import relevance as relevances
 from hiertree.errors import OptionError
 from hiertree.metrics._names import Metric, default_names, parse_metrics
+from hiertree.metrics._rules import Rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 Relevance: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 WHOLE_LIST = 2**31 - 1
+
+
+class Ranking(Protocol):
+    """Ranks the positives of some queries; see :func:`hiertree.metrics._ranked.ranked_positives`."""
+
+    def __call__(self, *, preference: NDArray[np.float64]) -> Ranked: ...
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ class Plan:
         relevance: counts (Q, L+1) → table (Q, L+1), for ``H-AP``.
         relevance_name: what the convention card calls it.
         ties: the policy for equal scores.
-        extra_finest: added to |Ω^(L)| before the relevance is taken: 1 where the query itself counts.
+        rules: the choices on which authors differ.
     """
 
     metrics: tuple[Metric, ...]
@@ -40,17 +47,20 @@ class Plan:
     relevance: Relevance
     relevance_name: str
     ties: Ties
-    extra_finest: int = 0
+    rules: Rules = Rules()
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the result."""
         return tuple(metric.name for metric in self.metrics)
 
-    def table(self, metric: Metric, totals: NDArray[np.int64]) -> NDArray[np.float64]:
+    @property
+    def paper(self) -> bool:
+        """Whether every item of equal score counts as ahead."""
+        return self.ties == "paper"
+
+    def table(self, metric: Metric, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         """Relevance of each level for each query, as an H-AP asks for."""
-        counts = totals.copy()
-        counts[:, -1] += self.extra_finest
         relevance = self.relevance if metric.alpha is None else partial(relevances.hap, alpha=metric.alpha)
         return _checked_table(relevance(counts), counts.shape)
 
@@ -62,7 +72,7 @@ def plan(
     alpha: float,
     relevance: Relevance | None,
     ties: Ties,
-    extra_finest: int = 0,
+    rules: Rules = Rules(),
 ) -> Plan:
     """Check the options that every entrance shares."""
     from hiertree.metrics._ranked import check_ties
@@ -71,93 +81,136 @@ def plan(
     if relevance is not None and alpha != 1.0:
         raise OptionError(f"alpha={alpha} beside relevance=", expected="one of the two")
     parsed = parse_metrics(default_names(num_levels) if metrics is None else metrics, num_levels=num_levels)
+    if rules.ideal == "retrieved" and ties != "index" and any(m.kind == "NDCG" and m.cutoff for m in parsed):
+        raise OptionError(
+            f"ties={ties!r} with NDCG@k and the ideal of the retrieved top k",
+            expected="ties='index'",
+            remedy="which items those are must be settled before their ideal is",
+        )
     chosen = partial(relevances.hap, alpha=alpha) if relevance is None else relevance
-    settled = Plan(parsed, num_levels, chosen, _name(chosen), ties, extra_finest)
+    settled = Plan(parsed, num_levels, chosen, _name(chosen), ties, rules)
     settled.table(Metric("H-AP", "H-AP"), np.ones((1, num_levels + 1), np.int64))  # a bad relevance or alpha fails here
     return settled
 
 
-def measure(keys: NDArray[np.uint64], totals: NDArray[np.int64], plan: Plan) -> NDArray[np.float64]:
+def measure(
+    keys: NDArray[np.uint64], totals: NDArray[np.int64], plan: Plan, *, counts: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
     """Values of the metrics for r queries.
 
     Args:
         keys: (r, N) sorted keys (see :mod:`hiertree.metrics._ranked`).
         totals: (r, L+1) items per level that the gallery holds, ranked or not.
         plan: what to compute.
+        counts: (r, L+1) what H-AP's relevance counts; the totals unless given.
 
     Returns:
-        (r, M) float64, NaN where a query has no positive for a metric.
+        (r, M) float64, NaN where a query has no positive for a metric, or 0 where the rules say so.
     """
     from hiertree.metrics._ranked import ranked_positives
 
-    by_level = np.tile(np.arange(plan.num_levels + 1.0), (len(keys), 1))
-    ranked = ranked_positives(keys, ties=plan.ties, preference=by_level)
-    at_least = np.cumsum(totals[:, ::-1], axis=1)[:, ::-1]
-    values = np.empty((len(keys), len(plan.metrics)))
+    ranking = partial(ranked_positives, keys, ties=plan.ties)
+    return measure_ranking(ranking, keys.shape[1], totals, plan, counts=totals if counts is None else counts)
+
+
+def measure_ranking(
+    ranking: Ranking, num_ranks: int, totals: NDArray[np.int64], plan: Plan, *, counts: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """As :func:`measure`, from a function that ranks the positives by a preference among the levels of equal scores."""
+    ranked = ranking(preference=np.tile(np.arange(plan.num_levels + 1.0), (len(totals), 1)))
+    values = np.empty((len(totals), len(plan.metrics)))
     for column, metric in enumerate(plan.metrics):
         if metric.kind == "H-AP":
-            values[:, column] = _h_ap(keys, ranked, totals, plan.table(metric, totals), plan.ties)
+            values[:, column] = _h_ap(ranking, ranked, totals, plan.table(metric, counts), plan)
         elif metric.kind == "NDCG":
-            values[:, column] = _ndcg(ranked, totals, metric.cutoff or WHOLE_LIST, plan.ties == "paper", keys.shape[1])
+            values[:, column] = _ndcg(ranked, totals, metric.cutoff, plan, num_ranks)
         elif metric.kind == "ASI":
-            values[:, column] = _asi(ranked, totals, plan.ties == "paper")
+            values[:, column] = _asi(ranked, totals, metric, plan.paper)
         elif metric.kind in ("R", "TR", "P"):
-            values[:, column] = _top_k(ranked, at_least[:, metric.level], metric, plan.ties == "paper")
+            values[:, column] = _top_k(ranked, totals, metric, plan)
         else:
-            values[:, column] = _average_precision(ranked, at_least[:, metric.level], metric, plan.ties == "paper")
+            values[:, column] = _average_precision(ranked, totals, metric, plan)
+    if plan.rules.empty_queries == "zero":
+        values[np.isnan(values)] = 0.0
     return values
 
 
 def _h_ap(
-    keys: NDArray[np.uint64], ranked: Ranked, totals: NDArray[np.int64], table: NDArray[np.float64], ties: Ties
+    ranking: Ranking, ranked: Ranked, totals: NDArray[np.int64], table: NDArray[np.float64], plan: Plan
 ) -> NDArray[np.float64]:
     from hiertree.metrics._precision import hierarchical_sums
-    from hiertree.metrics._ranked import ranked_positives
 
-    if ties in ("worst", "best") and (np.diff(table, axis=1) < 0).any():
-        ranked = ranked_positives(keys, ties=ties, preference=table)  # a deeper level may be worth less
-    sums = np.empty(len(keys))
-    hierarchical_sums(ranked, table, ties == "paper", sums)
+    if plan.ties in ("worst", "best") and (np.diff(table, axis=1) < 0).any():
+        ranked = ranking(preference=table)  # a deeper level may be worth less
+    sums = np.empty(len(totals))
+    hierarchical_sums(ranked, table, plan.paper, sums)
     return _divide(sums, (table * totals).sum(axis=1))
 
 
-def _ndcg(ranked: Ranked, totals: NDArray[np.int64], cutoff: int, paper: bool, num_ranks: int) -> NDArray[np.float64]:
+def _ndcg(
+    ranked: Ranked, totals: NDArray[np.int64], cutoff: int | None, plan: Plan, num_ranks: int
+) -> NDArray[np.float64]:
     from hiertree.metrics._gain import cumulative_gains, discounts, ideal_gains
+    from hiertree.metrics._top_k import levels_within
 
     gains = np.exp2(np.arange(totals.shape[1], dtype=np.float64)) - 1.0
     sums, ideal = np.empty(len(totals)), np.empty(len(totals))
     discount = discounts(max(num_ranks, int(totals[:, 1:].sum(axis=1).max(initial=0))))
-    cumulative_gains(ranked, gains, discount, cutoff, paper, sums)
-    ideal_gains(totals, gains, discount, cutoff, ideal)
+    cumulative_gains(ranked, gains, discount, cutoff or WHOLE_LIST, plan.paper, sums)
+    reachable = totals
+    if cutoff and plan.rules.ideal == "retrieved":
+        reachable = np.zeros_like(totals)
+        levels_within(ranked, cutoff, reachable)
+    ideal_gains(reachable, gains, discount, cutoff or WHOLE_LIST, ideal)
     return _divide(sums, ideal)
 
 
-def _asi(ranked: Ranked, totals: NDArray[np.int64], paper: bool) -> NDArray[np.float64]:
+def _asi(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, paper: bool) -> NDArray[np.float64]:
     from hiertree.metrics._asi import overlap_sums
 
+    if metric.level:  # two levels only: positive or not
+        ranked = ranked._replace(level=(ranked.level >= metric.level).astype(np.uint8))
+        totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
     sums = np.empty(len(totals))
     overlap_sums(ranked, totals, paper, sums)
     return _divide(sums, totals[:, 1:].sum(axis=1))
 
 
-def _top_k(ranked: Ranked, positives: NDArray[np.int64], metric: Metric, paper: bool) -> NDArray[np.float64]:
-    from hiertree.metrics._top_k import top_k
+def _top_k(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, plan: Plan) -> NDArray[np.float64]:
+    from hiertree.metrics._top_k import shorter_lists, top_k
 
-    cutoff = metric.cutoff or WHOLE_LIST
+    positives, cutoff = totals[:, metric.level :].sum(axis=1), metric.cutoff or WHOLE_LIST
     hits, some = np.empty(len(positives)), np.empty(len(positives))
-    top_k(ranked, metric.level, cutoff, paper, hits, some)
-    shares = {"R": some, "TR": hits / np.maximum(np.minimum(cutoff, positives), 1), "P": hits / cutoff}
-    return np.where(positives > 0, shares[metric.kind], np.nan)
+    top_k(ranked, metric.level, cutoff, plan.paper, hits, some)
+    if metric.kind == "R":
+        return np.where(positives > 0, some, np.nan) if plan.rules.recall == "hit" else _divide(hits, positives)
+    if metric.kind == "TR":
+        return _divide(hits, np.minimum(cutoff, positives))
+    precision = hits / cutoff
+    if plan.rules.precision == "list":
+        precision = hits / np.minimum(cutoff, totals.sum(axis=1).clip(min=1))
+    elif plan.rules.precision == "last positive":
+        shorter = np.empty(len(positives))
+        shorter_lists(ranked, metric.level, cutoff, plan.paper, shorter)
+        precision += shorter
+    return np.where(positives > 0, precision, np.nan)
 
 
-def _average_precision(
-    ranked: Ranked, positives: NDArray[np.int64], metric: Metric, paper: bool
-) -> NDArray[np.float64]:
-    from hiertree.metrics._precision import precision_sums
+def _average_precision(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, plan: Plan) -> NDArray[np.float64]:
+    from hiertree.metrics._exact_level import without_deeper
+    from hiertree.metrics._precision import left_precision_sums, precision_sums
 
+    exact = metric.kind == "AP#"
+    positives = totals[:, metric.level] if exact else totals[:, metric.level :].sum(axis=1)
+    if exact:
+        ranked = without_deeper(ranked, metric.level)
     cutoffs = positives if metric.kind == "mAP@R" else np.full(len(positives), metric.cutoff or WHOLE_LIST)
     sums = np.empty(len(positives))
-    precision_sums(ranked, metric.level, np.ascontiguousarray(cutoffs), paper, sums)
+    precision_sums(ranked, metric.level, np.ascontiguousarray(cutoffs), plan.paper, sums)
+    if plan.rules.average_precision == "trapezoid" and metric.kind in ("AP", "AP#"):
+        left = np.empty(len(positives))
+        left_precision_sums(ranked, metric.level, plan.paper, left)
+        sums = (sums + left) / 2
     return _divide(sums, np.minimum(positives, cutoffs))
 
 

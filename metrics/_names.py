@@ -1,10 +1,13 @@
-"""The names of metrics, as given to ``metrics=`` and as found in the columns of a result.
+r"""The names of metrics, as given to ``metrics=`` and as found in the columns of a result.
 
 =================  =====================================================================
 ``H-AP``           hierarchical average precision; ``H-AP(alpha=3)`` with relevance hap(3)
+``H-AP[l]``        what the items at level l exactly add to it; over l = 1 … L these add up to ``H-AP``
+``first-error[l]`` 1 if the first wrong item, of level < L in the \|Ω^(L)\| best places, is at level l; l = L: none is
 ``NDCG``           with gains 2^l − 1; ``NDCG@k`` cut at k
-``ASI``            average set intersection
+``ASI``            average set intersection; ``ASI[l]`` with two levels only, at least l or not
 ``AP[l]``          average precision, positives at level ≥ l
+``AP#l``           average precision, positives at level l exactly, items at level > l taken out of the list
 ``R@k[l]``         1 if any positive is in the top k (Eq. 13)
 ``TR@k[l]``        positives in the top k / min(k, positives) (Eq. 14)
 ``P@k[l]``         positives in the top k / k
@@ -25,12 +28,15 @@ from difflib import get_close_matches
 from hiertree.errors import OptionError
 
 _PATTERN = re.compile(
-    r"(?P<hap>H-AP)(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?"
+    r"(?P<hap>H-AP)(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?(\[(?P<part>\d+)\])?"
+    r"|(?P<error>first-error)\[(?P<wrong>\d+)\]"
     r"|(?P<flat>ASI|NDCG)"
     r"|(?P<ndcg>NDCG)@(?P<ndcg_cutoff>\d+)"
+    r"|(?P<binary>ASI)\[(?P<binary_level>\d+)\]"
+    r"|(?P<exact>AP#)(?P<exact_level>\d+)"
     r"|((?P<ap>AP)|(?P<mapr>mAP@R)|(?P<cut>R|TR|P|mAP)@(?P<cutoff>\d+))(\[(?P<level>\d+)\])?"
 )
-_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
+_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "AP#1", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
 _OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
 
 
@@ -40,8 +46,8 @@ class Metric:
 
     Attributes:
         name: as the user wrote it.
-        kind: ``H-AP``, ``NDCG``, ``ASI``, ``AP``, ``R``, ``TR``, ``P``, ``mAP@R`` or ``mAP``.
-        level: 1 … L; 0 where the metric has none.
+        kind: ``H-AP``, ``first-error``, ``NDCG``, ``ASI``, ``AP``, ``R``, ``TR``, ``P``, ``mAP@R`` or ``mAP``.
+        level: 1 … L, or 0 … L of ``first-error``; 0 where the metric has none.
         cutoff: k, or None for the whole list.
         alpha: of ``H-AP(alpha=…)``, or None for the relevance of the evaluation.
     """
@@ -78,14 +84,21 @@ def _parse(name: str, num_levels: int) -> Metric:
     found = _PATTERN.fullmatch(name)
     if found is None:
         raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
-    kind = next(filter(None, found.group("hap", "flat", "ndcg", "ap", "mapr", "cut")))
+    kind = next(filter(None, found.group("hap", "error", "flat", "ndcg", "ap", "mapr", "cut")))
+    level = _level(name, found, 0 if kind == "first-error" else 1, num_levels)
+    cutoff, alpha = found["ndcg_cutoff"] or found["cutoff"], found["alpha"]
     if kind in ("H-AP", "ASI", "NDCG"):
-        alpha, cutoff = found["alpha"], found["ndcg_cutoff"]
-        return Metric(name, kind, cutoff=_cutoff(name, cutoff), alpha=None if alpha is None else float(alpha))
-    level = num_levels if found["level"] is None else int(found["level"])
-    if not 1 <= level <= num_levels:
-        raise OptionError(f"metric {name!r}", expected=f"a level between 1 (coarsest) and {num_levels} (finest)")
-    return Metric(name, kind, level=level, cutoff=_cutoff(name, found["cutoff"]))
+        alpha_value = None if alpha is None else float(alpha)
+        return Metric(name, kind, level=level or 0, cutoff=_cutoff(name, cutoff), alpha=alpha_value)
+    return Metric(name, kind, level=num_levels if level is None else level, cutoff=_cutoff(name, cutoff))
+
+
+def _level(name: str, found: re.Match[str], lowest: int, num_levels: int) -> int | None:
+    """The level in brackets, or None without."""
+    digits = next(filter(None, found.group("level", "part", "wrong")), None)
+    if digits is not None and not lowest <= int(digits) <= num_levels:
+        raise OptionError(f"metric {name!r}", expected=f"a level between {lowest} (coarsest) and {num_levels} (finest)")
+    return None if digits is None else int(digits)
 
 
 def _cutoff(name: str, digits: str | None) -> int | None:

@@ -55,6 +55,26 @@ def h_ap(scores: Scores, levels: Levels, relevance: Sequence[float], paper: bool
     return total / normaliser if normaliser > 0 else None
 
 
+def h_ap_part(scores: Scores, levels: Levels, relevance: Sequence[float], level: int, paper: bool) -> float | None:
+    """What the items at one level add to H-AP."""
+    total = 0.0
+    for k in range(len(scores)):
+        if levels[k] == level:
+            total += hierarchical_rank(scores, levels, relevance, k, paper) / rank(scores, k, paper)
+    normaliser = sum(relevance[own] for own in levels)
+    return total / normaliser if normaliser > 0 else None
+
+
+def first_error(scores: Scores, levels: Levels, level: int, num_levels: int) -> float | None:
+    """1 if the first item below level L among the |Ω^(L)| best places is at this level; level L: there is none."""
+    finest = sum(own == num_levels for own in levels)
+    if not finest:
+        return None
+    ranked = sorted(range(len(scores)), key=lambda j: rank(scores, j, False))
+    wrong = [levels[j] for j in ranked[:finest] if levels[j] < num_levels]
+    return float((wrong[0] if wrong else num_levels) == level)
+
+
 def hierarchical_recall(scores: Scores, levels: Levels, relevance: Sequence[float], k: int) -> float:
     """H-R@k, [S] Eq. 30."""
     total = 0.0
