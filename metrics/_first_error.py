@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 
 @jit
-def first_errors(
-    ranked: Ranked, finest: NDArray[np.int64], listed: NDArray[np.int64], shares: NDArray[np.float64]
-) -> None:
+def first_errors(ranked: Ranked, finest: NDArray[np.int64], shares: NDArray[np.float64]) -> None:
     """Write the probability of each level of the first wrong item, (r, L+1); column L is that of no wrong item.
 
-    ``finest`` is |Ω^(L)|, and ``listed`` the length of the list, which may be cut short.
+    ``finest`` is |Ω^(L)|. What lies beyond the end of a list that is cut short counts as irrelevant.
     """
     num_levels = shares.shape[1] - 1
     for row in range(len(shares)):
@@ -35,7 +33,7 @@ def first_errors(
         right = 0
         while right < number and before[right] == right and _finest(right, level, before, num_levels) == size[right]:
             right += size[right]
-        if right == finest[row] or right == listed[row]:
+        if right == finest[row]:
             share[num_levels] = 1.0
         elif right == number or before[right] > right:
             share[0] = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,10 +23,19 @@ Relevance: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 WHOLE_LIST = 2**31 - 1
 
 
-class Ranking(Protocol):
-    """Ranks the positives of some queries; see :func:`hiertree.metrics._ranked.ranked_positives`."""
+class Ranking(NamedTuple):
+    """The lists of some queries, as the metrics read them.
 
-    def __call__(self, *, preference: NDArray[np.float64]) -> Ranked: ...
+    Attributes:
+        positives: from a preference among the levels of equal scores to the ranked positives; see
+            :func:`hiertree.metrics._ranked.ranked_positives`.
+        listed: the length of each list, without what is excluded.
+        num_ranks: the length of the longest.
+    """
+
+    positives: Callable[[NDArray[np.float64]], Ranked]
+    listed: Callable[[], NDArray[np.int64]]
+    num_ranks: int
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,8 @@ def plan(
     if relevance is not None and alpha != 1.0:
         raise OptionError(f"alpha={alpha} beside relevance=", expected="one of the two")
     parsed = parse_metrics(default_names(num_levels) if metrics is None else metrics, num_levels=num_levels)
+    if ties == "paper" and any(metric.kind == "first-error" for metric in parsed):
+        raise OptionError("first-error with ties='paper'", expected="a policy that gives every rank one item")
     if rules.ideal == "retrieved" and ties != "index" and any(m.kind == "NDCG" and m.cutoff for m in parsed):
         raise OptionError(
             f"ties={ties!r} with NDCG@k and the ideal of the retrieved top k",
@@ -107,23 +118,29 @@ def measure(
     Returns:
         (r, M) float64, NaN where a query has no positive for a metric, or 0 where the rules say so.
     """
-    from hiertree.metrics._ranked import ranked_positives
+    from hiertree.metrics._ranked import END, ranked_positives
 
-    ranking = partial(ranked_positives, keys, ties=plan.ties)
-    return measure_ranking(ranking, keys.shape[1], totals, plan, counts=totals if counts is None else counts)
+    ranking = Ranking(
+        positives=lambda preference: ranked_positives(keys, ties=plan.ties, preference=preference),
+        listed=lambda: np.count_nonzero(keys != END, axis=1),
+        num_ranks=keys.shape[1],
+    )
+    return measure_ranking(ranking, totals, totals if counts is None else counts, plan)
 
 
 def measure_ranking(
-    ranking: Ranking, num_ranks: int, totals: NDArray[np.int64], plan: Plan, *, counts: NDArray[np.int64]
+    ranking: Ranking, totals: NDArray[np.int64], counts: NDArray[np.int64], plan: Plan
 ) -> NDArray[np.float64]:
-    """As :func:`measure`, from a function that ranks the positives by a preference among the levels of equal scores."""
-    ranked = ranking(preference=np.tile(np.arange(plan.num_levels + 1.0), (len(totals), 1)))
+    """As :func:`measure`, of lists that are not held as keys."""
+    ranked = ranking.positives(np.tile(np.arange(plan.num_levels + 1.0), (len(totals), 1)))
     values = np.empty((len(totals), len(plan.metrics)))
     for column, metric in enumerate(plan.metrics):
         if metric.kind == "H-AP":
-            values[:, column] = _h_ap(ranking, ranked, totals, plan.table(metric, counts), plan)
+            values[:, column] = _h_ap(ranking, ranked, totals, plan.table(metric, counts), metric, plan)
+        elif metric.kind == "first-error":
+            values[:, column] = _first_error(ranked, totals, ranking.listed(), metric)
         elif metric.kind == "NDCG":
-            values[:, column] = _ndcg(ranked, totals, metric.cutoff, plan, num_ranks)
+            values[:, column] = _ndcg(ranked, totals, metric.cutoff, plan, ranking.num_ranks)
         elif metric.kind == "ASI":
             values[:, column] = _asi(ranked, totals, metric, plan.paper)
         elif metric.kind in ("R", "TR", "P"):
@@ -136,15 +153,31 @@ def measure_ranking(
 
 
 def _h_ap(
-    ranking: Ranking, ranked: Ranked, totals: NDArray[np.int64], table: NDArray[np.float64], plan: Plan
+    ranking: Ranking,
+    ranked: Ranked,
+    totals: NDArray[np.int64],
+    table: NDArray[np.float64],
+    metric: Metric,
+    plan: Plan,
 ) -> NDArray[np.float64]:
     from hiertree.metrics._precision import hierarchical_sums
 
     if plan.ties in ("worst", "best") and (np.diff(table, axis=1) < 0).any():
-        ranked = ranking(preference=table)  # a deeper level may be worth less
-    sums = np.empty(len(totals))
+        ranked = ranking.positives(table)  # a deeper level may be worth less
+    sums = np.empty(totals.shape)
     hierarchical_sums(ranked, table, plan.paper, sums)
-    return _divide(sums, (table * totals).sum(axis=1))
+    part = sums[:, metric.level] if metric.level else sums.sum(axis=1)
+    return _divide(part, (table * totals).sum(axis=1))
+
+
+def _first_error(
+    ranked: Ranked, totals: NDArray[np.int64], listed: NDArray[np.int64], metric: Metric
+) -> NDArray[np.float64]:
+    from hiertree.metrics._first_error import first_errors
+
+    shares = np.empty(totals.shape)
+    first_errors(ranked, np.ascontiguousarray(totals[:, -1]), listed, shares)
+    return np.where(totals[:, -1] > 0, shares[:, metric.level], np.nan)
 
 
 def _ndcg(

@@ -78,9 +78,9 @@ def test_a_milder_first_error_is_seen_by_its_level():
         assert found.to_dict() == {f"first-error[{other}]": float(other == level) for other in range(4)}
 
 
-def test_a_list_cut_short_holds_no_error_beyond_its_end():
+def test_beyond_the_end_of_a_list_cut_short_every_item_is_wrong():
     judged = {"q": {"a": 1, "b": 1, "c": 1}}
-    for listed, expected in ((["a", "b"], 1), (["a", "x", "b"], 0), (["a", "b", "x"], 0), ([], 1)):
+    for listed, expected in ((["a", "b", "c"], 1), (["a", "b"], 0), (["a", "x", "b"], 0), ([], 0)):
         found = evaluate_ranking({"q": listed}, judged, metrics=["first-error[0]", "first-error[1]"]).summary()
         assert found.to_dict() == {"first-error[0]": float(expected == 0), "first-error[1]": float(expected == 1)}
 
