@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
+
+from hiertree.metrics._rules import OURS, Rules
 
 _TIES = {
     "average": "expectation over all orders of equal scores",
@@ -24,9 +27,8 @@ class Convention:
         relevance: the relevance of ``H-AP``.
         counts: what \|Ω^(l)\| counts.
         ties: the policy for equal scores.
-        gains: of NDCG, and its ideal.
-        denominators: of the metrics whose normaliser differs between authors.
-        empty_queries: what becomes of a query without positives.
+        rules: the choices on which authors differ: NDCG's ideal, denominators, queries without positives.
+        protocol: the benchmark whose numbers these are, if one was named.
     """
 
     self_rule: str
@@ -35,27 +37,26 @@ class Convention:
     relevance: str
     counts: str
     ties: str
-    gains: str = "2^l − 1, discount 1/log2(1 + rank), ideal over the whole gallery, cut at k for NDCG@k"
-    denominators: str = (
-        "AP, mAP@R: positives; mAP@k, TR@k: min(k, positives); P@k: k; R@k: hit rate; ASI: items of level ≥ 1"
-    )
-    empty_queries: str = "left out of the mean and counted in `skipped`"
+    rules: Rules = OURS
+    protocol: str | None = None
 
-    def as_dict(self) -> dict[str, str | int]:
-        """The card for JSON."""
-        return asdict(self)
+    def as_dict(self) -> dict[str, Any]:
+        """The card for JSON: the fields, the choices one by one, and what they mean in words."""
+        words = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
+        return {**asdict(self), **words}
 
     def __str__(self) -> str:
         rows = {
+            **({} if self.protocol is None else {"protocol": self.protocol}),
             "self": self.self_rule,
             "scores": self.scores,
             "levels": str(self.num_levels),
             "relevance": self.relevance,
             "|Ω^(l)|": self.counts,
             "ties": f"{self.ties}: {_TIES[self.ties]}",
-            "NDCG": self.gains,
-            "divided by": self.denominators,
-            "no positives": self.empty_queries,
+            "NDCG": self.rules.gains,
+            "divided by": self.rules.denominators,
+            "no positives": self.rules.empty,
         }
         width = max(map(len, rows))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())

@@ -12,7 +12,7 @@ import numpy as np
 from hiertree import relevance as relevances
 from hiertree.errors import OptionError
 from hiertree.metrics._names import Metric, default_names, parse_metrics
-from hiertree.metrics._rules import Rules
+from hiertree.metrics._rules import OURS, Rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,12 +29,10 @@ class Ranking(NamedTuple):
     Attributes:
         positives: from a preference among the levels of equal scores to the ranked positives; see
             :func:`hiertree.metrics._ranked.ranked_positives`.
-        listed: the length of each list, without what is excluded.
-        num_ranks: the length of the longest.
+        num_ranks: the length of the longest list.
     """
 
     positives: Callable[[NDArray[np.float64]], Ranked]
-    listed: Callable[[], NDArray[np.int64]]
     num_ranks: int
 
 
@@ -56,7 +54,7 @@ class Plan:
     relevance: Relevance
     relevance_name: str
     ties: Ties
-    rules: Rules = Rules()
+    rules: Rules = OURS
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,7 +79,7 @@ def plan(
     alpha: float,
     relevance: Relevance | None,
     ties: Ties,
-    rules: Rules = Rules(),
+    rules: Rules = OURS,
 ) -> Plan:
     """Check the options that every entrance shares."""
     from hiertree.metrics._ranked import check_ties
@@ -118,11 +116,10 @@ def measure(
     Returns:
         (r, M) float64, NaN where a query has no positive for a metric, or 0 where the rules say so.
     """
-    from hiertree.metrics._ranked import END, ranked_positives
+    from hiertree.metrics._ranked import ranked_positives
 
     ranking = Ranking(
         positives=lambda preference: ranked_positives(keys, ties=plan.ties, preference=preference),
-        listed=lambda: np.count_nonzero(keys != END, axis=1),
         num_ranks=keys.shape[1],
     )
     return measure_ranking(ranking, totals, totals if counts is None else counts, plan)
@@ -138,7 +135,7 @@ def measure_ranking(
         if metric.kind == "H-AP":
             values[:, column] = _h_ap(ranking, ranked, totals, plan.table(metric, counts), metric, plan)
         elif metric.kind == "first-error":
-            values[:, column] = _first_error(ranked, totals, ranking.listed(), metric)
+            values[:, column] = _first_error(ranked, totals, metric)
         elif metric.kind == "NDCG":
             values[:, column] = _ndcg(ranked, totals, metric.cutoff, plan, ranking.num_ranks)
         elif metric.kind == "ASI":
@@ -170,14 +167,12 @@ def _h_ap(
     return _divide(part, (table * totals).sum(axis=1))
 
 
-def _first_error(
-    ranked: Ranked, totals: NDArray[np.int64], listed: NDArray[np.int64], metric: Metric
-) -> NDArray[np.float64]:
+def _first_error(ranked: Ranked, totals: NDArray[np.int64], metric: Metric) -> NDArray[np.float64]:
     from hiertree.metrics._first_error import first_errors
 
-    shares = np.empty(totals.shape)
-    first_errors(ranked, np.ascontiguousarray(totals[:, -1]), listed, shares)
-    return np.where(totals[:, -1] > 0, shares[:, metric.level], np.nan)
+    finest, shares = np.ascontiguousarray(totals[:, -1]), np.empty(totals.shape)
+    first_errors(ranked, finest, shares)
+    return np.where(finest > 0, shares[:, metric.level], np.nan)
 
 
 def _ndcg(

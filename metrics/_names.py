@@ -36,7 +36,7 @@ _PATTERN = re.compile(
     r"|(?P<exact>AP#)(?P<exact_level>\d+)"
     r"|((?P<ap>AP)|(?P<mapr>mAP@R)|(?P<cut>R|TR|P|mAP)@(?P<cutoff>\d+))(\[(?P<level>\d+)\])?"
 )
-_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "AP#1", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
+_EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
 _OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
 
 
@@ -46,7 +46,7 @@ class Metric:
 
     Attributes:
         name: as the user wrote it.
-        kind: ``H-AP``, ``first-error``, ``NDCG``, ``ASI``, ``AP``, ``R``, ``TR``, ``P``, ``mAP@R`` or ``mAP``.
+        kind: ``H-AP``, ``first-error``, ``NDCG``, ``ASI``, ``AP``, ``AP#``, ``R``, ``TR``, ``P``, ``mAP@R`` or ``mAP``.
         level: 1 … L, or 0 … L of ``first-error``; 0 where the metric has none.
         cutoff: k, or None for the whole list.
         alpha: of ``H-AP(alpha=…)``, or None for the relevance of the evaluation.
@@ -84,7 +84,7 @@ def _parse(name: str, num_levels: int) -> Metric:
     found = _PATTERN.fullmatch(name)
     if found is None:
         raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
-    kind = next(filter(None, found.group("hap", "error", "flat", "ndcg", "ap", "mapr", "cut")))
+    kind = next(filter(None, found.group("hap", "error", "flat", "ndcg", "binary", "exact", "ap", "mapr", "cut")))
     level = _level(name, found, 0 if kind == "first-error" else 1, num_levels)
     cutoff, alpha = found["ndcg_cutoff"] or found["cutoff"], found["alpha"]
     if kind in ("H-AP", "ASI", "NDCG"):
@@ -95,7 +95,7 @@ def _parse(name: str, num_levels: int) -> Metric:
 
 def _level(name: str, found: re.Match[str], lowest: int, num_levels: int) -> int | None:
     """The level in brackets, or None without."""
-    digits = next(filter(None, found.group("level", "part", "wrong")), None)
+    digits = next(filter(None, found.group("level", "part", "wrong", "binary_level", "exact_level")), None)
     if digits is not None and not lowest <= int(digits) <= num_levels:
         raise OptionError(f"metric {name!r}", expected=f"a level between {lowest} (coarsest) and {num_levels} (finest)")
     return None if digits is None else int(digits)

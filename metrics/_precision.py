@@ -81,7 +81,7 @@ def left_precision_sums(ranked: Ranked, wanted: int, paper: bool, sums: NDArray[
             if paper:
                 total += members * (hits + members - 1) / (start + n - 1) if start + n > 1 else members
             elif start == 0:
-                total += members * members / n  # ahead of a place t > 1 are t − 1 items, (t − 1)(c − 1)/(n − 1) positive
+                total += members * members / n  # 1 at the first place, (c − 1)/(n − 1) at each of the others
             else:
                 first, second = _harmonic(start - 1, n)
                 total += members / n * (hits * first + (members - 1) / max(n - 1, 1) * second)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,9 @@ from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics._blocks import for_row_ranges
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._measure import Relevance, measure, plan
+from hiertree.metrics._protocols import ProtocolName, protocol_of
 from hiertree.metrics._result import Evaluation
+from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,6 +34,8 @@ def evaluate_scores(
     alpha: float = 1.0,
     relevance: Relevance | None = None,
     ties: Ties = "average",
+    protocol: ProtocolName | None = None,
+    compat: Compat | Rules | None = None,
 ) -> Evaluation:
     """Every metric of a matrix of scores, larger meaning nearer.
 
@@ -44,6 +49,8 @@ def evaluate_scores(
         alpha: of the relevance of ``H-AP``, (l/L)^α / |Ω^(l)|.
         relevance: another one: counts (Q, L+1) → table (Q, L+1), such as ``hiertree.relevance.linear``.
         ties: ``"average"``, ``"worst"``, ``"best"``, ``"paper"`` or ``"index"``.
+        protocol: a benchmark that names the metrics and sets its rules; see :func:`evaluate`.
+        compat: the rules of others; see :func:`evaluate`. Which items are in a list and counted, ``valid`` alone says.
 
     Raises:
         ShapeError: arrays that are not (Q, N), or of different shapes, or empty.
@@ -57,7 +64,12 @@ def evaluate_scores(
     {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
     """
     matrix = as_score_matrix(scores, levels, valid, num_levels)
-    chosen = plan(metrics, num_levels=matrix.num_levels, alpha=alpha, relevance=relevance, ties=ties)
+    named = None if protocol is None else protocol_of(protocol)
+    rules = rules_of(compat, default=OURS if named is None else named.rules)
+    rules = replace(rules, counts="strict", itself="masked", worst="kept")
+    if metrics is None and named is not None:
+        metrics = named.names(matrix.num_levels)
+    chosen = plan(metrics, num_levels=matrix.num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
     values = np.empty((len(matrix.scores), len(chosen.metrics)))
 
     def work(rows: slice) -> None:
@@ -77,6 +89,8 @@ def evaluate_scores(
         relevance=chosen.relevance_name,
         counts="strict: the valid items of each query",
         ties=ties,
+        rules=rules,
+        protocol=protocol,
     )
     return Evaluation(chosen.names, values, range(len(values)), convention)
 

@@ -64,7 +64,6 @@ def test_one_name_may_stand_without_a_list():
         (ShapeError, {"gallery": np.zeros((0, 2)), "gallery_paths": np.zeros((0, 2), int)}),
         (ShapeError, {"gallery": [[1.0, 0.0, 0.0]], "gallery_paths": [[0, 0]]}),
         (ShapeError, {"gallery": [[1.0, 0.0]], "gallery_paths": [[0, 0, 0]]}),
-        (OptionError, {"gallery": [[1.0, 0.0]], "gallery_paths": [[0, 0]], "counts": "official"}),
         (OptionError, {"counts": "loose"}),
         (OptionError, {"ties": "random"}),
         (OptionError, {"alpha": -1.0}),
