@@ -31,10 +31,16 @@ _LEAD = (
     "given one, among classes they have never seen. SmoothAP is told the finest classes alone. HAPPIER is told the "
     "whole tree above them, so that its errors can be small ones."
 )
-_RECIPES = ("smooth-ap", "happier")
-_SHORT = ("model.width=16", "training.epochs=12", "evaluation.every=3")
-_QUICK = ("model.width=8", "training.epochs=2", "evaluation.every=1")
+_LOSSES = ("smooth-ap", "happier")
+_SHORT = {
+    "synthetic": ("model.width=16", "training.epochs=24", "optimizer.lr=4e-3", "evaluation.every=4"),
+    "omniglot": ("model.width=16", "training.epochs=4", "optimizer.lr=4e-3"),
+}
 _FEW_IMAGES = ("data.families=4", "data.kinds=3", "data.instances=4", "data.images=6", "sampler.batch_size=64")
+_QUICK = {
+    "synthetic": (*_FEW_IMAGES, "model.width=8", "training.epochs=2", "evaluation.every=1"),
+    "omniglot": ("model.width=8", "training.epochs=1"),
+}
 _WIDTH_OF_EXAMPLES = 72
 
 
@@ -83,13 +89,13 @@ def run_demo(
 
     console, folder, started = Console(), Path(out), time.monotonic()
     recipes = _recipes(data, seed=seed, quick=quick)
+    images = load_split(recipes[0], "test")  # now, so that a wrong path is told at once
     console.rule("[bold]1  Landmark ids become a tree of labels", align="left")
     labels, names = build(LANDMARKS, out=folder / "labels", seed=seed), landmark_names()
     console.print(_drawn(branches_of(labels.tree, names)), _in_words(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
     trained = [train(recipe, folder / "runs" / _run_name(recipe), fresh=fresh) for recipe in recipes]
     console.rule(f"[bold]3  {_TITLE}", align="left")
-    images = load_split(recipes[0], "test")
     rows = side_by_side([run.metrics for run in trained], level_names=images.tree.level_names)
     console.print(_table(rows, [recipe.loss.name for recipe in recipes]), _differences(rows, recipes), sep="\n")
     page = write_report(
@@ -124,13 +130,10 @@ def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> 
     """Smooth-AP's recipe and HAPPIER's, alike in everything but the loss."""
     from hiertree.pipelines.training.reading import load_recipe
 
-    overrides = [f"seed={seed}", *(_QUICK if quick else _SHORT)]
-    if data is not None:
-        overrides.append(f"data.root={os.fspath(data)}")
-    elif quick:
-        overrides.extend(_FEW_IMAGES)
-    family = "synthetic" if data is None else "omniglot"
-    return [load_recipe(f"{family}-{name}", overrides) for name in _RECIPES]
+    source = "synthetic" if data is None else "omniglot"
+    overrides = [f"seed={seed}", *(_QUICK if quick else _SHORT)[source]]
+    overrides += [] if data is None else [f"data.root={os.fspath(data)}"]
+    return [load_recipe(f"{source}-{loss}", overrides) for loss in _LOSSES]
 
 
 def _run_name(recipe: Recipe) -> str:

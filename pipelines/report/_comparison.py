@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hiertree.metrics._names import Metric, parse_metrics
-
-_OF_THE_WHOLE_TREE = {
+_NAME = re.compile(r"(?P<kind>[A-Za-z-]+(@R)?)(@(?P<k>\d+))?(\[(?P<level>\d+)\])?")
+_OF_THE_TREE = {
     "H-AP": "hierarchical average precision: close relatives first",
     "NDCG": "deep agreement counts more, late ranks count less",
+    "NDCG@k": "deep agreement counts more, late ranks count less, in the first {k}",
     "ASI": "the order as a whole against the order of the tree",
+}
+_OF_A_LEVEL = {
+    "AP": "images of the same {level} come first",
+    "R@1": "the nearest image shows the same {level}",
+    "R@k": "an image of the same {level} among the first {k}",
+    "TR@k": "images of the same {level} in the first {k}, of those that fit there",
+    "P@k": "share of the same {level} among the first {k}",
+    "mAP@R": "precision over the first R, with R images of the same {level}",
+    "mAP@k": "precision over the first {k}, for the same {level}",
 }
 
 
@@ -20,7 +30,7 @@ class MetricRow:
 
     Attributes:
         metric: its name.
-        meaning: what it asks, in a few words.
+        meaning: what it asks, in a few words; empty for the rarer ones.
         values: one number in 0 … 1 a run.
     """
 
@@ -29,8 +39,9 @@ class MetricRow:
     values: tuple[float, ...]
 
     def is_best(self, run: int) -> bool:
-        """Whether no other run has a higher value; never where there is only one run."""
-        return len(self.values) > 1 and self.values[run] == max(self.values)
+        """Whether no other run does better: never where there is only one run, or where more is not better."""
+        more_is_better = not self.metric.startswith("first-error")
+        return len(self.values) > 1 and more_is_better and self.values[run] == max(self.values)
 
     @property
     def gain(self) -> float:
@@ -42,7 +53,7 @@ def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequenc
     """One row for each metric that all runs have, in the order of the first.
 
     Args:
-        metrics: of each run.
+        metrics: of each run, by their names (see :mod:`hiertree.metrics`).
         level_names: L names, coarse → fine.
 
     >>> rows = side_by_side([{"H-AP": 0.5, "R@1": 0.9}, {"H-AP": 0.6, "R@1": 0.9}], level_names=["kind", "place"])
@@ -50,25 +61,15 @@ def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequenc
     ('R@1', 'the nearest image shows the same place', True, True)
     """
     shared = [name for name in metrics[0] if all(name in others for others in metrics)]
-    parsed = parse_metrics(shared, num_levels=len(level_names))
-    return [
-        MetricRow(metric.name, _meaning(metric, level_names), tuple(values[metric.name] for values in metrics))
-        for metric in parsed
-    ]
+    return [MetricRow(name, _meaning(name, level_names), tuple(values[name] for values in metrics)) for name in shared]
 
 
-def _meaning(metric: Metric, level_names: Sequence[str]) -> str:
-    if metric.level == 0:
-        cut = f", in the first {metric.cutoff}" if metric.cutoff else ""
-        return _OF_THE_WHOLE_TREE[metric.kind] + cut
-    same = f"the same {level_names[metric.level - 1]}"
-    if metric.kind == "R" and metric.cutoff == 1:
-        return f"the nearest image shows {same}"
-    return {
-        "AP": f"images of {same} come first",
-        "R": f"an image of {same} among the first {metric.cutoff}",
-        "TR": f"how many images of {same} the first {metric.cutoff} hold, of those they could",
-        "P": f"share of {same} among the first {metric.cutoff}",
-        "mAP@R": f"precision over the first R, with R images of {same}",
-        "mAP": f"precision over the first {metric.cutoff}, for {same}",
-    }[metric.kind]
+def _meaning(metric: str, level_names: Sequence[str]) -> str:
+    found = _NAME.fullmatch(metric)
+    if found is None:
+        return ""
+    k, kind = found["k"], found["kind"] + ("@k" if found["k"] else "")
+    if found["level"] is None and kind in _OF_THE_TREE:
+        return _OF_THE_TREE[kind].format(k=k)
+    level = level_names[int(found["level"] or len(level_names)) - 1]
+    return _OF_A_LEVEL.get("R@1" if (kind, k) == ("R@k", "1") else kind, "").format(k=k, level=level)

@@ -48,7 +48,7 @@ class Find:
 
 @dataclass(frozen=True)
 class Bar:
-    """Neighbouring ranks of one level: where they start, how many they are, and the level's share of the tree's depth."""
+    """Neighbouring ranks of one level: where they start, how many they are, and the level as a share of L."""
 
     start: int
     length: int
@@ -58,10 +58,10 @@ class Bar:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run found: pictures of the first ranks, bars and a count of more, H-AP of the whole ranking."""
+    """What a run found: pictures of the first ranks, bars and counts of more, and how good the whole ranking is."""
 
     run: str
-    h_ap: float
+    score: float
     finds: list[Find]
     bars: list[Bar]
     counts: str
@@ -88,18 +88,19 @@ class Grids:
         self._num_levels = dataset.tree.num_levels
         self._pictures: dict[int, str] = {}
 
-    def queries(self, runs: Mapping[str, FinishedRun], chosen: Sequence[int], *, hits: int) -> list[Query]:
+    def queries(self, runs: Mapping[str, FinishedRun], chosen: Sequence[int], *, hits: int, metric: str) -> list[Query]:
         """What every run found for the chosen queries.
 
         Args:
             runs: by name.
             chosen: indices of images.
             hits: pictures shown for each query and run.
+            metric: by which each ranking is judged.
 
         Raises:
             ImageError: an image does not decode.
         """
-        answers = {name: self._answers(name, run, chosen, hits) for name, run in runs.items()}
+        answers = {name: self._answers(name, run, chosen, hits, metric) for name, run in runs.items()}
         return [
             Query(self._picture(index), self._label(index), [answers[name][place] for name in runs])
             for place, index in enumerate(chosen)
@@ -110,12 +111,12 @@ class Grids:
         """The mark of every level, from the finest to none."""
         return [self._mark(level) for level in range(self._num_levels, -1, -1)]
 
-    def _answers(self, name: str, run: FinishedRun, chosen: Sequence[int], hits: int) -> list[Answer]:
+    def _answers(self, name: str, run: FinishedRun, chosen: Sequence[int], hits: int, metric: str) -> list[Answer]:
         found = hits_of(run.embeddings, run.paths, chosen, count=max(hits, STRIP))
         return [
             Answer(
                 name,
-                float(run.h_ap[query]),
+                float(run.per_query[metric].iloc[query]),
                 [self._find(hit.index, hit.level) for hit in row[:hits]],
                 self._bars(row[:STRIP]),
                 self._counts(row[:STRIP]),

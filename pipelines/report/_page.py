@@ -62,7 +62,8 @@ def write_report(
         The path.
 
     Raises:
-        OptionError: no run, one that is not finished, runs on different images, or fewer than one query or hit.
+        OptionError: no run, one that is not finished, runs on different images or without a metric in common, or fewer
+            than one query or hit.
         CheckpointError: the folder of a run is damaged.
         ImageError: an image that is shown does not decode.
     """
@@ -71,16 +72,31 @@ def write_report(
     found = read_runs(runs)
     first = next(iter(found.values()))
     images = _images_of(first, dataset)
+    rows = side_by_side([run.metrics for run in found.values()], level_names=images.tree.level_names)
+    if not rows:
+        raise OptionError("runs without a metric in common", expected="runs measured alike (evaluation.metrics)")
+    grids, chosen = Grids(images), choose_queries(images.paths, count=queries, seed=seed)
+    judged_by = min((row.metric for row in rows), key=lambda metric: metric != "H-AP")
     page = {
         "title": title,
         "lead": lead,
         "facts": _facts(images),
-        "tree": branches_of(tree, leaf_names) if tree else None,
+        "runs": found,
+        "rows": rows,
+        "num_queries": len(images),
+        "convention": first.results["convention"],
+        "skipped": {name: number for name, number in first.results["skipped"].items() if number},
+        "rule": _rule(seed),
+        "legend": grids.legend,
+        "num_hits": min(hits, len(images) - 1),
+        "judged_by": judged_by,
+        "queries": grids.queries(found, chosen, hits=hits, metric=judged_by),
+        "figures": learning_curves({name: run.history for name, run in found.items()}),
+        "tree": None if tree is None else branches_of(tree, leaf_names),
         "tree_lead": tree_lead,
         "commands": commands or [f"hiertree train {run.folder / 'recipe.yaml'}" for run in found.values()],
-        "rule": _rule(seed),
+        "versions": _versions(first.manifest),
     }
-    page |= _results(found, images) | _retrievals(found, images, count=queries, hits=hits, seed=seed)
     files.write_text(path, _render(page))
     return Path(path)
 
@@ -89,38 +105,13 @@ def _images_of(run: FinishedRun, dataset: ImageDataset | None) -> ImageDataset:
     """The images that a run was measured on."""
     from hiertree.pipelines.training.data import load_split
 
-    images = dataset or load_split(run.recipe, "test")
+    images = load_split(run.recipe, "test") if dataset is None else dataset
     if not np.array_equal(images.paths, run.paths):
         raise OptionError(
             f"the {len(images)} images of {images.name} ({images.split})",
             expected=f"the {len(run.paths)} images that {run.folder} was measured on, with the same paths",
         )
     return images
-
-
-def _results(runs: Mapping[str, FinishedRun], images: ImageDataset) -> dict[str, Any]:
-    first = next(iter(runs.values()))
-    return {
-        "runs": runs,
-        "rows": side_by_side([run.metrics for run in runs.values()], level_names=images.tree.level_names),
-        "num_queries": len(images),
-        "convention": first.results["convention"],
-        "skipped": {name: number for name, number in first.results["skipped"].items() if number},
-        "figures": learning_curves({name: run.history for name, run in runs.items()}),
-        "versions": _versions(first.manifest),
-    }
-
-
-def _retrievals(
-    runs: Mapping[str, FinishedRun], images: ImageDataset, *, count: int, hits: int, seed: int
-) -> dict[str, Any]:
-    grids = Grids(images)
-    chosen = choose_queries(images.paths, count=count, seed=seed)
-    return {
-        "queries": grids.queries(runs, chosen, hits=hits),
-        "num_hits": min(hits, len(images) - 1),
-        "legend": grids.legend,
-    }
 
 
 def _facts(images: ImageDataset) -> str:

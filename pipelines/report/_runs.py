@@ -21,6 +21,7 @@ from hiertree.pipelines.training.recipe import Recipe
 from hiertree.pipelines.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
 
@@ -37,7 +38,7 @@ class FinishedRun:
         manifest: versions, time and hashes.
         embeddings: (n, d) of the test split.
         paths: (n, L) of the test split, coarse → fine.
-        h_ap: (n,) H-AP of each query; NaN for one without a positive.
+        per_query: one row a query, one column a metric; NaN where a query has no positive.
     """
 
     folder: Path
@@ -48,7 +49,7 @@ class FinishedRun:
     manifest: dict[str, Any]
     embeddings: NDArray[Any]
     paths: NDArray[np.int64]
-    h_ap: NDArray[np.float64]
+    per_query: pd.DataFrame
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -85,7 +86,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             manifest=json.loads((folder.path / "manifest.json").read_text(encoding="utf-8")),
             embeddings=embeddings,
             paths=paths,
-            h_ap=pd.read_parquet(folder.path / "per_query.parquet")["H-AP"].to_numpy(np.float64),
+            per_query=pd.read_parquet(folder.path / "per_query.parquet"),
         )
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise CheckpointError(f"{path} ({error})", expected="the whole folder of a finished run") from error

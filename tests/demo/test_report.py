@@ -83,10 +83,8 @@ def test_labels_and_titles_are_escaped(page: BeautifulSoup):
 
 
 def test_hostile_class_labels_are_escaped_in_pictures(runs: list[Path], images: ImageDataset, tmp_path: Path):
-    rows = [
-        (*labels[:-1], f'{number}">{HOSTILE}')
-        for number, labels in enumerate(map(images.tree.labels_of, _leaves(images)))
-    ]
+    labels = map(images.tree.labels_of, images.tree.paths(images.tree.leaves).tolist())
+    rows = [(*above, f'{number}">{HOSTILE}') for number, (*above, _) in enumerate(labels)]
     hostile = replace(images, tree=LabelTree.from_paths(rows, level_names=("<b>", '"', "'")))
     text = write_report(tmp_path / "index.html", runs, dataset=hostile).read_text(encoding="utf-8")
     assert "<script" not in text
@@ -215,7 +213,3 @@ def test_the_same_run_twice_is_refused(runs: list[Path], tmp_path: Path):
 def test_a_grid_without_pictures_is_refused(runs: list[Path], tmp_path: Path, options: dict[str, int]):
     with pytest.raises(OptionError, match="1 or more"):
         write_report(tmp_path / "index.html", runs, **options)
-
-
-def _leaves(images: ImageDataset) -> list[list[int]]:
-    return images.tree.paths(images.tree.leaves).tolist()
