@@ -2,7 +2,11 @@
 
 * :func:`evaluate`: embeddings and label paths → every metric, block by block.
 * :func:`evaluate_scores`: a (Q, N) score matrix and its levels.
+* :func:`evaluate_codes`: binary codes, by Hamming distance.
 * :func:`evaluate_ranking`: ranked lists made elsewhere.
+* :func:`overall`, :func:`revisitop_levels`: what DyML and the revisited Oxford and Paris add to an evaluation.
+* :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomisation tests.
+* :class:`HierarchicalAP`, :class:`HierarchicalNDCG`, :class:`ASI`: the same numbers, batch by batch, as torchmetrics.
 * One function a metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
@@ -21,6 +25,11 @@ A query without positives has no value: NaN where values are listed by query, le
 if __name__ != "hiertree.metrics":
     raise ImportError("import this package as hiertree.metrics (pip install the repository first)")
 
+from typing import TYPE_CHECKING, Any
+
+from hiertree.metrics import statistics
+from hiertree.metrics._codes import evaluate_codes
+from hiertree.metrics._combining import overall
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._evaluate import evaluate
 from hiertree.metrics._functions import (
@@ -38,15 +47,27 @@ from hiertree.metrics._functions import (
 )
 from hiertree.metrics._ranking import evaluate_ranking
 from hiertree.metrics._result import Evaluation
+from hiertree.metrics._revisited import revisitop_levels
+from hiertree.metrics._rules import Rules
 from hiertree.metrics._scores import evaluate_scores
+from hiertree.metrics._trec_reading import read_trec_qrels, read_trec_run
+from hiertree.metrics._trec_writing import write_trec_qrels, write_trec_run
+
+if TYPE_CHECKING:
+    from hiertree.metrics._streaming import ASI, HierarchicalAP, HierarchicalNDCG
 
 __all__ = [
+    "ASI",
     "Convention",
     "Evaluation",
+    "HierarchicalAP",
+    "HierarchicalNDCG",
     "PrecisionRecall",
+    "Rules",
     "asi",
     "average_precision",
     "evaluate",
+    "evaluate_codes",
     "evaluate_ranking",
     "evaluate_scores",
     "h_ap",
@@ -54,7 +75,23 @@ __all__ = [
     "map_at_k",
     "map_at_r",
     "ndcg",
+    "overall",
     "precision_at_k",
+    "read_trec_qrels",
+    "read_trec_run",
     "recall_at_k",
+    "revisitop_levels",
+    "statistics",
     "true_recall_at_k",
+    "write_trec_qrels",
+    "write_trec_run",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The classes that need torch and torchmetrics load when they are asked for."""
+    if name in ("ASI", "HierarchicalAP", "HierarchicalNDCG"):
+        from hiertree.metrics import _streaming
+
+        return getattr(_streaming, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

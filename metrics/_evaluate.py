@@ -126,7 +126,8 @@ def evaluate(
         metrics = named.names(num_levels)
     chosen = plan(metrics, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
     values = _values(inputs, mask, chosen, block_size, progress)
-    return Evaluation(chosen.names, values, range(num_queries), _convention(inputs, mask, chosen, protocol))
+    convention = _convention(inputs, mask, chosen, protocol)
+    return Evaluation(chosen.names, values, range(num_queries), convention, inputs.query_paths)
 
 
 def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any, distractors: Any) -> Inputs:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import MAX_LEVELS, as_paths, to_numpy
-from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.arrays import as_paths, to_numpy
+from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.metrics._blocks import for_row_ranges
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._measure import Relevance, measure, plan
 from hiertree.metrics._result import Evaluation
 from hiertree.metrics._scores import checked_num_levels
+from hiertree.metrics._sources import as_qrels, as_run
+from hiertree.metrics._triples import Triples
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hiertree.metrics._ranked import Ties
 
-Run: TypeAlias = "Mapping[Hashable, Sequence[Hashable] | Mapping[Hashable, float]]"
-Judgements: TypeAlias = "Mapping[Hashable, Mapping[Hashable, int]]"
-
 
 class RankedLists(NamedTuple):
-    """Ranked lists with their levels, padded to one length.
+    r"""Ranked lists with their levels, padded to one length.
 
     Attributes:
         scores: (Q, K) float64, falling along each list; equal where the list leaves the order open.
@@ -33,7 +32,9 @@ class RankedLists(NamedTuple):
         excluded: (Q, K), True for padding and for what the self rule drops.
         totals: (Q, L+1) items of each level that exist, listed or not; level 0 counts only what is known.
         query_ids: Q ids.
-        self_rule: for the convention card.
+        self_rule: for the convention card, as are
+        source: what was ranked by, and
+        counts: what \|Ω^(l)\| counts.
     """
 
     scores: NDArray[np.float64]
@@ -42,15 +43,18 @@ class RankedLists(NamedTuple):
     totals: NDArray[np.int64]
     query_ids: Sequence[Any]
     self_rule: str
+    source: str = "ranked lists"
+    counts: str = "strict: the gallery without the query"
 
 
 def evaluate_ranking(
     run: Any,
-    qrels: Judgements | None = None,
+    qrels: Any = None,
     *,
     query_paths: Any = None,
     gallery_paths: Any = None,
     num_levels: int | None = None,
+    unjudged: Literal["irrelevant", "error"] = "irrelevant",
     metrics: Iterable[str] | None = None,
     alpha: float = 1.0,
     relevance: Relevance | None = None,
@@ -62,26 +66,33 @@ def evaluate_ranking(
     with ``query_paths`` and, unless the queries retrieve each other, ``gallery_paths``. In self-retrieval query i is
     gallery item i; it is dropped from its own list, wherever it stands, and from the counts.
 
-    Or *names*: ``run`` maps each query to its items, a list (best first) or a mapping item → score, and ``qrels`` maps
-    each query to the levels of its items. An item without a judgement is at level 0. A judged query that the run lacks
-    has an empty list; a query of the run that has no judgements has no positives and is skipped.
+    Or *names*: ``run`` lists the items of each query and ``qrels`` judges them, graded judgements being levels. Each is
+    the path of a TREC file, or a pandas frame (columns query, doc and score or rank; query, doc and level; also under
+    the names of TREC tools), or a ranx Run and Qrels, or a mapping: query → items (best first), query → item → score,
+    query → item → level. Scores rank, also where there are ranks beside them; they are compared as float64 (trec_eval,
+    pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty list; a query of the
+    run that has no judgements has no positives and is skipped.
 
     Args:
         run: the lists.
         qrels: levels 0 … L by query and item, for named lists.
         query_paths: (Q, L) label ids, for lists of indices.
         gallery_paths: (N, L) label ids.
+        unjudged: what a listed item without judgement is, for named lists: ``"irrelevant"``, of level 0, or an
+            ``"error"``; the convention card says which, and how many there were.
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
         metrics: names; the default ones unless given.
         alpha: of the relevance of ``H-AP``.
         relevance: another one: counts (Q, L+1) → table (Q, L+1). Level 0 counts only what is judged.
-        ties: the policy for equal scores in a mapping item → score; lists have no ties.
+        ties: the policy for equal scores, or ranks; lists have no ties. ``"index"`` keeps the order of the run.
 
     Raises:
         OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, or no shared query.
         ShapeError: indices that are not (Q, K), or of another number of queries.
-        PathError: an index outside the gallery, an item listed twice, or a level that is no integer ≥ 0.
+        PathError: an index outside the gallery, an item listed or judged twice, a level that is no integer from 0 to
+            255, or an item without judgement under ``unjudged="error"``.
         EmbeddingError: a score is NaN.
+        TableError: a broken line of a TREC file; the message names file and line.
 
     >>> import numpy as np
     >>> paths = np.array([[0, 0], [0, 0], [0, 1], [1, 2]])
@@ -95,12 +106,14 @@ def evaluate_ranking(
     """
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
         raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
+    if unjudged not in ("irrelevant", "error"):
+        raise OptionError(f"unjudged={unjudged!r}", expected="'irrelevant' or 'error'")
     if qrels is None:
-        if num_levels is not None:
-            raise OptionError(f"num_levels={num_levels} beside paths", expected="it only beside qrels")
+        if num_levels is not None or unjudged == "error":
+            raise OptionError("num_levels= or unjudged='error' beside paths", expected="them only beside qrels")
         lists = _from_indices(run, query_paths, gallery_paths)
     else:
-        lists = _from_names(run, qrels, num_levels)
+        lists = _from_names(run, qrels, num_levels, unjudged)
     chosen = plan(metrics, num_levels=lists.totals.shape[1] - 1, alpha=alpha, relevance=relevance, ties=ties)
     values = np.empty((len(lists.totals), len(chosen.metrics)))
 
@@ -113,10 +126,10 @@ def evaluate_ranking(
     for_row_ranges(work, len(values), row_bytes=40 * max(lists.scores.shape[1], 1))
     convention = Convention(
         self_rule=lists.self_rule,
-        scores="ranked lists; unlisted positives count as never found",
+        scores=f"{lists.source}; unlisted positives count as never found",
         num_levels=chosen.num_levels,
         relevance=chosen.relevance_name,
-        counts="strict: the gallery without the query" if qrels is None else "strict: as judged, unjudged at level 0",
+        counts=lists.counts,
         ties=ties,
     )
     return Evaluation(chosen.names, values, lists.query_ids, convention)
@@ -161,45 +174,44 @@ def _refuse_bad_indices(indices: NDArray[np.int64], num_items: int) -> None:
         raise PathError(f"row {twice[0]} of the run", expected="no index twice")
 
 
-def _from_names(run: Any, qrels: Any, num_levels: int | None) -> RankedLists:
-    if not isinstance(run, Mapping) or not isinstance(qrels, Mapping):
-        raise OptionError(f"a run of {type(run).__name__}", expected="mappings from query to items, for run and qrels")
-    if not run.keys() & qrels.keys():
+def _from_names(run: Any, qrels: Any, num_levels: int | None, unjudged: str) -> RankedLists:
+    listed, judged = as_run(run), as_qrels(qrels)
+    rows = {name: row for row, name in enumerate(judged.queries)}
+    if not any(name in rows for name in listed.queries):
         raise OptionError("run and qrels without a shared query", expected="the same query names in both")
-    query_ids = [*qrels, *(query for query in run if query not in qrels)]
-    depth = checked_num_levels(num_levels, deepest=_deepest(qrels))
-    lists = [_scored(query, run.get(query, ())) for query in query_ids]
-    shape = (len(lists), max(map(len, lists)))
-    scores, levels = np.zeros(shape), np.zeros(shape, np.uint8)
-    excluded, totals = np.ones(shape, np.bool_), np.zeros((len(lists), depth + 1), np.int64)
-    for row, (query, scored) in enumerate(zip(query_ids, lists, strict=True)):
-        judged = qrels.get(query, {})
-        scores[row, : len(scored)] = list(scored.values())
-        levels[row, : len(scored)] = [judged.get(item, 0) for item in scored]
-        excluded[row, : len(scored)] = False
-        np.add.at(totals[row], list(judged.values()), 1)
-    if np.isnan(scores).any():
-        bad = query_ids[int(np.flatnonzero(np.isnan(scores).any(axis=1))[0])]
-        raise EmbeddingError(f"scores of query {bad!r} hold NaN", expected="numbers or ±inf")
-    return RankedLists(scores, levels, excluded, totals, query_ids, "ranked lists, every item as given")
+    for name in listed.queries:
+        rows.setdefault(name, len(rows))
+    row = np.array([rows[name] for name in listed.queries], np.int64)[listed.query]
+    level = _levels_of_listed(listed, judged, row)
+    if unjudged == "error":
+        advice = "pass unjudged='irrelevant' to count such items at level 0"
+        listed.refuse(level < 0, "no judgement", expected="a level for every item", kind=PathError, remedy=advice)
+    depth = checked_num_levels(num_levels, deepest=int(judged.value.max(initial=0)))
+    order = np.argsort(row, kind="stable")
+    lengths = np.bincount(row, minlength=len(rows))
+    row, place = row[order], np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    shape = (len(rows), int(lengths.max(initial=0)))
+    scores, levels, excluded = np.zeros(shape), np.zeros(shape, np.uint8), np.ones(shape, np.bool_)
+    scores[row, place], levels[row, place], excluded[row, place] = listed.value[order], level[order].clip(min=0), False
+    cells = judged.query * (depth + 1) + judged.value.astype(np.int64)
+    totals = np.bincount(cells, minlength=len(rows) * (depth + 1)).reshape(len(rows), depth + 1)
+    counts = f"strict: as judged by {judged.source}; "
+    counts += f"{int((level < 0).sum())} listed items without judgement at level 0" if unjudged == "irrelevant" else ""
+    counts += "every listed item has a judgement" if unjudged == "error" else ""
+    return RankedLists(scores, levels, excluded, totals, [*rows], "every item as listed", listed.source, counts)
 
 
-def _scored(query: Hashable, items: Sequence[Hashable] | Mapping[Hashable, float]) -> Mapping[Hashable, float]:
-    """The items of one query with scores; those of a list fall by one a place."""
-    if isinstance(items, Mapping):
-        return items
-    scored = {item: -float(place) for place, item in enumerate(items)}
-    if len(scored) < len(items):
-        raise PathError(f"the list of query {query!r}", expected="no item twice")
-    return scored
-
-
-def _deepest(qrels: Any) -> int:
-    """The deepest judgement, once every one is known to be a level."""
-    deepest = 0
-    for query, judged in qrels.items():
-        for item, level in judged.items():
-            if not isinstance(level, (int, np.integer)) or not 0 <= level <= MAX_LEVELS:
-                raise PathError(f"level {level!r} of item {item!r}, query {query!r}", expected="an integer ≥ 0")
-            deepest = max(deepest, int(level))
-    return deepest
+def _levels_of_listed(listed: Triples, judged: Triples, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The level of each row of a run, −1 without a judgement; ``row`` numbers its queries as the judgements do."""
+    numbers = {name: number for number, name in enumerate(judged.items)}
+    item = np.array([numbers.get(name, -1) for name in listed.items], np.int64)[listed.item]
+    known = (item >= 0) & (row < len(judged.queries))
+    order = np.argsort(judged.pairs())
+    pairs = judged.pairs()[order]
+    wanted = row * max(len(judged.items), 1) + item
+    place = np.searchsorted(pairs, wanted).clip(max=max(len(pairs) - 1, 0))
+    if len(pairs):
+        known &= pairs[place] == wanted
+    level = np.full(len(row), -1, np.int64)
+    level[known] = judged.value[order][place[known]].astype(np.int64)
+    return level

@@ -12,6 +12,7 @@ import numpy as np
 import hiertree
 from hiertree.errors import OptionError
 from hiertree.metrics._convention import Convention
+from hiertree.metrics._resampling import bootstrap_means, cluster_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,7 @@ class Evaluation:
         values: (Q, M) float64.
         query_ids: Q ids, the row names of ``per_query()``.
         convention: how the numbers were computed.
+        query_paths: (Q, L) label ids of the queries, where the evaluation knows them.
 
     >>> from hiertree.metrics import evaluate
     >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 0, 1], metrics=["AP", "R@1"])
@@ -42,6 +44,7 @@ class Evaluation:
     values: NDArray[np.float64]
     query_ids: Sequence[Any]
     convention: Convention
+    query_paths: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -66,21 +69,31 @@ class Evaluation:
         )
         return table
 
-    def confidence_interval(self, *, confidence: float = 0.95, resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
-        """Percentile bootstrap over queries: a row a metric, columns ``low`` and ``high``.
+    def confidence_interval(
+        self, *, clusters: Any = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+    ) -> pd.DataFrame:
+        """Percentile bootstrap over clusters of queries: a row a metric, columns ``low``, ``high`` and ``clusters``.
+
+        Queries of one class share their positives, so that their values vary together: whole classes are drawn, with
+        replacement, as many as there are; each metric draws among those where some query has a value. The column
+        ``clusters`` says how many that were; from few, an interval is too narrow.
 
         Args:
+            clusters: a label for each query, (Q,) or (Q, anything). Unless given, the finest class where the evaluation
+                knows it (:func:`hiertree.metrics.evaluate` does) and there are several, else each query by itself; ask
+                for the latter with ``clusters=range(len(result))``.
             confidence: between 0 and 1.
-            resamples: how often the queries are drawn anew, with replacement.
+            resamples: how often the clusters are drawn anew.
             seed: of the draws.
 
         Raises:
             OptionError: ``confidence`` outside (0, 1) or no resample.
+            ShapeError: ``clusters`` of another length.
 
         >>> from hiertree.metrics import evaluate_scores
         >>> result = evaluate_scores([[3, 2, 1], [2, 3, 1]], [[1, 0, 0], [1, 0, 0]], metrics=["AP"])
         >>> result.confidence_interval().loc["AP"].to_dict()
-        {'low': 0.5, 'high': 1.0}
+        {'low': 0.5, 'high': 1.0, 'clusters': 2.0}
         """
         import pandas as pd
 
@@ -88,14 +101,19 @@ class Evaluation:
             raise OptionError(
                 f"confidence={confidence}, resamples={resamples}", expected="0 < confidence < 1, resamples ≥ 1"
             )
-        random = np.random.default_rng(seed)
-        tails = [(1 - confidence) / 2, (1 + confidence) / 2]
-        bounds = {}
-        for name, column in self._columns().items():
-            means = [column[random.integers(0, len(column), len(column))].mean() for _ in range(resamples)]
-            bounds[name] = np.quantile(means, tails)
-        table: pd.DataFrame = pd.DataFrame.from_dict(bounds, orient="index", columns=["low", "high"])
-        return table
+        numbers, tails = self._clusters(clusters), [(1 - confidence) / 2, (1 + confidence) / 2]
+        known = ~np.isnan(self.values)
+        rows: dict[str, list[float]] = {}
+        patterns = {column.tobytes(): column for column in known.T if column.any()}
+        for pattern in patterns.values():  # metrics that the same queries have share their draws
+            columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
+            own = numbers[pattern]
+            means = bootstrap_means(self.values[np.ix_(pattern, columns)], own, resamples=resamples, seed=seed)
+            for column, (low, high) in zip(columns, np.quantile(means, tails, axis=0).T, strict=True):
+                rows[self.names[column]] = [low, high, len(np.unique(own))]
+        index = [name for name in self.names if name in rows]
+        table: pd.DataFrame = pd.DataFrame([rows[name] for name in index], index, columns=["low", "high", "clusters"])
+        return table.astype({"clusters": int})
 
     def as_dict(self) -> dict[str, Any]:
         """Means, skipped counts, number of queries, convention and version: what ``to_json`` writes."""
@@ -133,6 +151,14 @@ class Evaluation:
             for name, skipped in self.skipped.items()
         ]
         return "\n".join([*rows, "", str(self.convention)])
+
+    def _clusters(self, clusters: Any) -> NDArray[np.int64]:
+        """The cluster of each query, as asked for or by default."""
+        if clusters is not None:
+            return cluster_numbers(clusters, len(self))
+        if self.query_paths is not None and (self.query_paths != self.query_paths[:1]).any():
+            return cluster_numbers(self.query_paths, len(self))
+        return np.arange(len(self))
 
     def _columns(self) -> dict[str, NDArray[np.float64]]:
         """For each metric with a value, the values of the queries that have one."""

@@ -1,0 +1,76 @@
+"""Runs and judgements as triples, (query, item, score) or (query, item, level), whatever form they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hiertree.arrays import MAX_LEVELS
+from hiertree.errors import EmbeddingError, HiertreeError, PathError, TableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Triples(NamedTuple):
+    """T rows, with numbers in place of names.
+
+    Attributes:
+        queries: the name of each query number; a query may have no row.
+        items: the name of each item number.
+        query: (T,) numbers of queries.
+        item: (T,) numbers of items.
+        value: (T,) float64 scores, larger being better, or levels.
+        source: what it came from, for the convention card and for messages.
+        line: (T,) the line of the file on which each row stands; None without a file.
+    """
+
+    queries: Sequence[Hashable]
+    items: Sequence[Hashable]
+    query: NDArray[np.int64]
+    item: NDArray[np.int64]
+    value: NDArray[np.float64]
+    source: str
+    line: NDArray[np.int64] | None = None
+
+    def refuse(
+        self, bad: NDArray[np.bool_], what: str, *, expected: str, kind: type[HiertreeError], remedy: str | None = None
+    ) -> None:
+        """Raise for the first bad row, if there is one; for a file a TableError that names the line."""
+        rows = np.flatnonzero(bad)
+        if not len(rows):
+            return
+        row = rows[0]
+        place = f"item {self.items[self.item[row]]!r} of query {self.queries[self.query[row]]!r}"
+        if self.line is not None:
+            place, kind = f"{self.source}, line {self.line[row]}: {place}", TableError
+        raise kind(f"{what.format(self.value[row])}: {place}", expected=expected, remedy=remedy)
+
+    def pairs(self) -> NDArray[np.int64]:
+        """(T,) one number for each query and item."""
+        return self.query * max(len(self.items), 1) + self.item
+
+
+def checked_run(run: Triples) -> Triples:
+    """Refuse NaN scores and items listed twice."""
+    run.refuse(np.isnan(run.value), "NaN for a score", expected="numbers or ±inf", kind=EmbeddingError)
+    run.refuse(_repeats(run.pairs()), "listed twice", expected="no item twice in the list of a query", kind=PathError)
+    return run
+
+
+def checked_qrels(qrels: Triples) -> Triples:
+    """Refuse judgements that are no levels, and items judged twice."""
+    level = qrels.value
+    bad = ~((level >= 0) & (level <= MAX_LEVELS) & (level == np.floor(level)))
+    qrels.refuse(bad, "level {:g}", expected=f"an integer from 0, irrelevant, to {MAX_LEVELS}", kind=PathError)
+    qrels.refuse(_repeats(qrels.pairs()), "judged twice", expected="one level for a query and item", kind=PathError)
+    return qrels
+
+
+def _repeats(pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which rows repeat an earlier one."""
+    repeats = np.ones(len(pairs), np.bool_)
+    repeats[np.unique(pairs, return_index=True)[1]] = False
+    return repeats

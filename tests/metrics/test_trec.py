@@ -1,0 +1,181 @@
+"""Runs and judgements from TREC files, frames, ranx and mappings, and TREC files written."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError, TableError
+from hiertree.metrics import (
+    evaluate,
+    evaluate_ranking,
+    read_trec_qrels,
+    read_trec_run,
+    write_trec_qrels,
+    write_trec_run,
+)
+
+NAMES = ["H-AP", "NDCG", "ASI", "AP[1]", "AP[2]", "R@1", "TR@5", "P@5", "mAP@R", "NDCG@5"]
+
+
+@pytest.fixture(scope="module")
+def named():
+    """A run with ties, unjudged items, a query without a list and one without judgements, and its qrels."""
+    random = np.random.default_rng(0)
+    run = {
+        f"q{query}": {f"d{item}": float(random.integers(0, 9)) / 8 for item in random.permutation(30)[:20]}
+        for query in range(1, 9)
+    }
+    qrels = {
+        f"q{query}": {f"d{item}": int(random.integers(0, 3)) for item in random.permutation(30)[:15]}
+        for query in range(8)
+    }
+    return run, qrels
+
+
+def frames(run, qrels):
+    run_rows = [(query, item, score) for query, own in run.items() for item, score in own.items()]
+    qrels_rows = [(query, item, level) for query, own in qrels.items() for item, level in own.items()]
+    return pd.DataFrame(run_rows, columns=["q", "d", "s"]), pd.DataFrame(qrels_rows, columns=["q", "d", "l"])
+
+
+def same(found, expected):
+    pd.testing.assert_frame_equal(found.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
+
+
+@pytest.mark.parametrize("ties", ["average", "worst", "paper", "index"])
+def test_every_form_of_a_run_gives_the_same_numbers(named, ties, tmp_path):
+    run, qrels = named
+    expected = evaluate_ranking(run, qrels, metrics=NAMES, ties=ties)
+    run_frame, qrels_frame = frames(run, qrels)
+    for names, level in ((("query", "doc", "score"), "level"), (("qid", "docno", "score"), "label")):
+        named_run = run_frame.set_axis(list(names), axis=1)
+        named_qrels = qrels_frame.set_axis([*names[:2], level], axis=1)
+        same(evaluate_ranking(named_run, named_qrels, metrics=NAMES, ties=ties), expected)
+    ranked = run_frame.assign(rank=run_frame["s"].rank(ascending=False, method="min")).drop(columns="s")
+    same(evaluate_ranking(ranked.rename(columns={"q": "query", "d": "doc"}), qrels, metrics=NAMES, ties=ties), expected)
+    if ties != "index":  # files hold the items of a query by falling score
+        write_trec_run(tmp_path / "run.txt", run)
+        write_trec_qrels(tmp_path / "qrels.txt", qrels)
+        same(evaluate_ranking(tmp_path / "run.txt", str(tmp_path / "qrels.txt"), metrics=NAMES, ties=ties), expected)
+
+
+def test_ranx_objects_are_taken(named):
+    ranx = pytest.importorskip("ranx")
+    run, qrels = named
+    found = evaluate_ranking(ranx.Run(run), ranx.Qrels(qrels), metrics=NAMES)
+    same(found, evaluate_ranking(run, qrels, metrics=NAMES))
+    assert found.convention.scores.startswith("ranx Run")
+
+
+def test_files_written_are_read_back(named, tmp_path):
+    run, qrels = named
+    write_trec_run(tmp_path / "run.txt", run, tag="mine")
+    write_trec_qrels(tmp_path / "qrels.txt", qrels)
+    assert read_trec_run(tmp_path / "run.txt") == run
+    assert read_trec_qrels(tmp_path / "qrels.txt") == qrels
+    first = (tmp_path / "run.txt").read_text().splitlines()[:20]
+    assert [int(line.split()[3]) for line in first] == list(range(1, 21))
+    scores = [float(line.split()[4]) for line in first]
+    assert scores == sorted(scores, reverse=True)
+    assert first[0].endswith(" mine")
+
+
+def test_indices_of_a_search_become_files_with_the_same_numbers(tmp_path):
+    random = np.random.default_rng(1)
+    embeddings = random.standard_normal((40, 4))
+    paths = np.stack([np.arange(40) // 20, np.arange(40) // 5], axis=1)
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    scores = unit @ unit.T
+    ranking = np.argsort(-scores, axis=1)
+    write_trec_run(
+        tmp_path / "run.txt", ranking, scores=np.take_along_axis(scores, ranking, axis=1), self_retrieval=True
+    )
+    write_trec_qrels(tmp_path / "qrels.txt", query_paths=paths)
+    found = evaluate_ranking(tmp_path / "run.txt", tmp_path / "qrels.txt", metrics=NAMES)
+    np.testing.assert_allclose(found.values, evaluate(embeddings, paths, metrics=NAMES).values, atol=1e-12)
+    write_trec_run(tmp_path / "cut.txt", [[2, 0, -1]])
+    assert read_trec_run(tmp_path / "cut.txt") == {"0": {"2": -1.0, "0": -2.0}}
+    write_trec_qrels(tmp_path / "gallery.txt", query_paths=[[0, 1]], gallery_paths=[[0, 1], [0, 2], [1, 1]])
+    assert read_trec_qrels(tmp_path / "gallery.txt") == {"0": {"0": 2, "1": 1}}
+
+
+def test_unjudged_items_are_irrelevant_or_an_error_as_the_card_says():
+    run, qrels = {"q": ["a", "x", "b"], "p": ["y"]}, {"q": {"a": 1, "b": 1}}
+    result = evaluate_ranking(run, qrels, metrics=["AP"])
+    assert result.per_query()["AP"]["q"] == pytest.approx((1 + 2 / 3) / 2)
+    assert "2 listed items without judgement at level 0" in result.convention.counts
+    with pytest.raises(PathError, match=r"item 'x' of query 'q'.*unjudged='irrelevant'"):
+        evaluate_ranking(run, qrels, unjudged="error")
+    complete = evaluate_ranking({"q": ["b", "a"]}, qrels, unjudged="error", metrics=["AP"])
+    assert "every listed item has a judgement" in complete.convention.counts
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("q Q0 a 1 0.5 t\nq Q0 b 2 0.4\n", "line 2: 5 columns"),
+        ("\n\nq Q0 a 1 high t\n", "line 3: score 'high'"),
+        ("q Q0 a 1 nan t\n", "line 1"),
+        ("q Q0 a 1 1 t\np Q0 a 1 1 t\nq Q0 a 2 0 t\n", "line 3.*item 'a' of query 'q'"),
+        (b"q Q0 a 1 1 t\nq Q0 \xff 2 1 t\n", "line 2: bytes"),
+    ],
+)
+def test_broken_lines_of_a_run_are_named(text, words, tmp_path):
+    (tmp_path / "run.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(TableError, match=rf"run\.txt, {words}"):
+        evaluate_ranking(tmp_path / "run.txt", {"q": {"a": 1}})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("q 0 a 1\nq 0 b\n", "line 2: 3 columns"),
+        ("q 0 a much\n", "line 1: level 'much'"),
+        ("q 0 a -2\n", "line 1.*0, irrelevant"),
+        ("q 0 a 0.5\n", "line 1"),
+        ("q 0 a 1\n\nq 0 a 2\n", "line 3"),
+    ],
+)
+def test_broken_lines_of_qrels_are_named(text, words, tmp_path):
+    (tmp_path / "qrels.txt").write_text(text)
+    with pytest.raises(TableError, match=r"qrels\.txt.*" + words):
+        evaluate_ranking({"q": ["a"]}, tmp_path / "qrels.txt")
+    with pytest.raises(TableError, match="absent"):
+        read_trec_qrels(tmp_path / "absent.txt")
+
+
+@pytest.mark.parametrize(
+    ("error", "run", "qrels", "words"),
+    [
+        (OptionError, pd.DataFrame({"query": ["q"], "doc": ["a"]}), {"q": {}}, "one for the rank"),
+        (OptionError, pd.DataFrame({"query": ["q"], "qid": ["q"], "doc": ["a"], "score": [1]}), {"q": {}}, "the query"),
+        (OptionError, pd.DataFrame({"query": ["q", None], "doc": ["a", "b"], "score": [1, 2]}), {"q": {}}, "row 1"),
+        (EmbeddingError, pd.DataFrame({"query": ["q"], "doc": ["a"], "score": [np.nan]}), {"q": {}}, "NaN"),
+        (EmbeddingError, pd.DataFrame({"query": ["q"], "doc": ["a"], "score": ["high"]}), {"q": {}}, "no number"),
+        (PathError, {"q": ["a"]}, pd.DataFrame({"query": ["q"], "doc": ["a"], "level": [0.5]}), "level 0.5"),
+        (OptionError, {"q": "abc"}, {"q": {}}, "a str for query 'q'"),
+        (OptionError, {"q": ["a"]}, {"q": ["a"]}, "a list for query 'q'"),
+        (OptionError, {"q": ["a"]}, 3, "a int"),
+    ],
+)
+def test_frames_and_mappings_that_say_nothing_are_refused(error, run, qrels, words):
+    with pytest.raises(error, match=words):
+        evaluate_ranking(run, qrels)
+
+
+def test_writers_leave_nothing_behind_when_they_refuse(tmp_path):
+    for error, write in (
+        (OptionError, lambda file: write_trec_run(file, {"q": ["a b"]})),
+        (OptionError, lambda file: write_trec_run(file, {"": ["a"]})),
+        (OptionError, lambda file: write_trec_run(file, {"q": ["a"]}, self_retrieval=True)),
+        (ShapeError, lambda file: write_trec_run(file, [[0.5]])),
+        (ShapeError, lambda file: write_trec_run(file, [[0, 1]], scores=[[1.0]])),
+        (OptionError, lambda file: write_trec_qrels(file)),
+        (OptionError, lambda file: write_trec_qrels(file, {"q": {"a\tb": 1}})),
+        (ShapeError, lambda file: write_trec_qrels(file, query_paths=[[0, 1]], gallery_paths=[[0]])),
+    ):
+        with pytest.raises(error):
+            write(tmp_path / "file.txt")
+    assert list(tmp_path.iterdir()) == []
