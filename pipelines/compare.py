@@ -17,6 +17,8 @@ from hiertree.provenance import manifest
 if TYPE_CHECKING:
     import pandas as pd
 
+_PANELS_IN_A_ROW = 4
+
 
 def compare(
     recipes: Sequence[str | os.PathLike[str]],
@@ -84,7 +86,7 @@ def comparison_table(runs: pd.DataFrame) -> str:
 
 
 def plot_comparison(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Draw every run as a point and every mean as a bar, metric by metric.
+    """Draw a panel a metric, on its own scale: every run a point, the mean over seeds a line.
 
     Args:
         runs: one row a run, as :func:`compare` returns.
@@ -95,20 +97,22 @@ def plot_comparison(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
     metrics = [column for column in runs.columns if column not in ("recipe", "seed")]
     names = list(dict.fromkeys(runs["recipe"]))
-    figure = Figure(figsize=(1.2 + 1.1 * len(metrics), 3.6), layout="constrained")
+    rows = -(-len(metrics) // _PANELS_IN_A_ROW)
+    figure = Figure(figsize=(10, rows * (0.9 + 0.3 * len(names))), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    width = 0.8 / len(names)
-    for place, name in enumerate(names):
-        own = 100 * runs.loc[runs["recipe"] == name, metrics]
-        centres = [number + (place - (len(names) - 1) / 2) * width for number in range(len(metrics))]
-        axes.bar(centres, own.mean(), width=0.92 * width, alpha=0.6, label=name)
-        for _, values in own.iterrows():
-            axes.plot(centres, values, linestyle="none", marker=".", markersize=4, color="black")
-    axes.set_xticks(range(len(metrics)), metrics)
-    axes.set_ylabel("percent")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=min(3, len(names)), frameon=False)
+    panels = list(figure.subplots(rows, _PANELS_IN_A_ROW, sharey=True, squeeze=False).flat)
+    for panel, metric in zip(panels, metrics, strict=False):
+        for place, name in enumerate(names):
+            values = 100 * runs.loc[runs["recipe"] == name, metric]
+            panel.plot(values, [place] * len(values), "o", color=f"C{place}", alpha=0.6)
+            panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=f"C{place}")
+        panel.set_title(f"{metric} (%)", fontsize="medium")
+        panel.set_yticks(range(len(names)), names)
+        panel.set_ylim(len(names) - 0.5, -0.5)
+        panel.margins(x=0.15)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in panels[len(metrics) :]:
+        panel.set_axis_off()
     with files.replacing(path) as temporary:
         figure.savefig(temporary, dpi=150)
 
