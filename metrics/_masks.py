@@ -35,16 +35,20 @@ class Mask(NamedTuple):
 
     def excluded(self, queries: slice, column: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(r, N) booleans for some queries, item j standing at ``column[j]``."""
-        start = self.start[queries.start : queries.stop + 1]
-        rows = np.repeat(np.arange(len(start) - 1), np.diff(start))
-        excluded = np.zeros((len(start) - 1, len(column)), np.bool_)
-        excluded[rows, column[self.item[start[0] : start[-1]]]] = True
+        rows, items = self.pairs(queries)
+        excluded = np.zeros((queries.stop - queries.start, len(column)), np.bool_)
+        excluded[rows, column[items]] = True
         return excluded
+
+    def pairs(self, queries: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The pairs of some queries: rows, counted from the first of them, and items."""
+        start = self.start[queries.start : queries.stop + 1]
+        return np.repeat(np.arange(len(start) - 1), np.diff(start)), self.item[start[0] : start[-1]]
 
     def counts(self, query_paths: NDArray[np.int64], gallery_paths: NDArray[np.int64]) -> NDArray[np.int64]:
         """(Q, L+1) how many items of each level are left out."""
-        rows = np.repeat(np.arange(len(query_paths)), np.diff(self.start))
-        agree = np.logical_and.accumulate(query_paths[rows] == gallery_paths[self.item], axis=1)
+        rows, items = self.pairs(slice(0, len(query_paths)))
+        agree = np.logical_and.accumulate(query_paths[rows] == gallery_paths[items], axis=1)
         counts = np.zeros((len(query_paths), query_paths.shape[1] + 1), np.int64)
         np.add.at(counts, (rows, agree.sum(axis=1)), 1)
         return counts

@@ -24,14 +24,23 @@ if TYPE_CHECKING:
 
     from hiertree.metrics._ranked import Ranked
 
+_MANY = 256  # places in a tie group, from where on T may be had as a difference
+_FAR = 64  # from where on the series' next term is below 1e-16
+
 
 @jit
 def _harmonic(ahead: int, places: int) -> tuple[float, float]:
-    """ΔH and T of the first places behind ``ahead`` items."""
+    """ΔH and T of the first places behind ``ahead`` items; of many places by Euler and Maclaurin's series."""
+    summed = places if places <= _MANY else max(min(places, _FAR - ahead), 0)
     first, second = 0.0, 0.0
-    for place in range(places):
+    for place in range(summed):
         first += 1.0 / (ahead + place + 1)
         second += place / (ahead + place + 1)
+    if summed < places:
+        low, high = 1.0 / (ahead + summed), 1.0 / (ahead + places)
+        first += np.log1p((places - summed) * low) + (high - low) / 2 - (high**2 - low**2) / 12
+        first += (high**4 - low**4) / 120 - (high**6 - low**6) / 252
+        second = places - (ahead + 1) * first  # (t − 1)/(N + t) = 1 − (N + 1)/(N + t)
     return first, second
 
 

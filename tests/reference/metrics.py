@@ -198,3 +198,77 @@ def over_tied_orders(metric: Callable[[Scores], float | None], scores: Scores) -
     """The metric's value for every order of the tied items."""
     values = [metric(strict) for strict in tied_orders(scores)]
     return None if values[0] is None else [value for value in values if value is not None]
+
+
+def exact_average_precision(scores: Scores, levels: Levels, level: int, paper: bool = False) -> float | None:
+    """AP#l, "exclude": the items deeper than l are taken out of the list, those at l are the positives."""
+    kept = [j for j in range(len(scores)) if levels[j] <= level]
+    return average_precision([scores[j] for j in kept], [levels[j] for j in kept], level, paper)
+
+
+def revisitop_ranks(scores: Scores, levels: Levels, level: int) -> list[int]:
+    """The zero-based ranks of the positives, rising, without ties."""
+    return sorted(rank(scores, j, False) - 1 for j in range(len(scores)) if levels[j] >= level)
+
+
+def revisitop_average_precision(scores: Scores, levels: Levels, level: int) -> float | None:
+    """``compute_ap`` of revisitop: trapezoids between the precisions before and at each positive."""
+    ranks = revisitop_ranks(scores, levels, level)
+    area = 0.0
+    for found, place in enumerate(ranks):
+        before = 1.0 if place == 0 else found / place
+        area += (before + (found + 1) / (place + 1)) / len(ranks) / 2
+    return area if ranks else None
+
+
+def revisitop_precision_at_k(scores: Scores, levels: Levels, level: int, k: int) -> float | None:
+    """``prs`` of revisitop's ``compute_map``: k becomes the rank of the last positive if that comes sooner."""
+    ranks = [place + 1 for place in revisitop_ranks(scores, levels, level)]
+    if not ranks:
+        return None
+    k = min(max(ranks), k)
+    return sum(place <= k for place in ranks) / k
+
+
+def delf_recall_at_k(scores: Scores, levels: Levels, level: int, k: int) -> float | None:
+    """``ComputePRAtRanks`` of delf: the share of all positives."""
+    ranks = revisitop_ranks(scores, levels, level)
+    return sum(place < k for place in ranks) / len(ranks) if ranks else None
+
+
+def delf_mean_average_precision(rankings: Sequence[Sequence[int]], solutions: Sequence[set[int]], k: int) -> float:
+    """``MeanAveragePrecision`` of delf, over lists of gallery indices; where it would divide by zero, zero."""
+    mean = 0.0
+    for ranking, solution in zip(rankings, solutions, strict=True):
+        precision, correct = 0.0, 0
+        for i, item in enumerate(ranking[:k]):
+            if item in solution:
+                correct += 1
+                precision += correct / (i + 1)
+        mean += precision / min(len(solution), k) if solution else 0.0
+    return mean / len(solutions)
+
+
+def official_list(scores: Scores, self_retrieval: bool) -> list[int]:
+    """The neighbours HAPPIER's and SupRank's code keeps: N of N less the first hit, or the best N − 1 of a gallery."""
+    order = sorted(range(len(scores)), key=lambda j: -scores[j])
+    return order[1:] if self_retrieval else order[:-1]
+
+
+def official_metrics(listed: Levels, relevance: Sequence[float], level: int, k: int) -> dict[str, float]:
+    """Their metrics of one ranked list of levels, given the relevance of each; 0 where theirs is 0 or NaN."""
+    binary = [own >= level for own in listed]
+    terms = [sum(binary[: j + 1]) / (j + 1) if binary[j] else 0.0 for j in range(len(listed))]
+    gains = [2**own - 1 for own in listed]
+    value = {
+        "R@k": float(any(binary[:k])),
+        "P@k": sum(binary[:k]) / len(binary[:k]),
+        "AP": sum(terms) / max(sum(binary), 1),
+        "mAP@R": sum(terms[: sum(binary)]) / max(sum(binary), 1),
+    }
+    for name, cut in (("NDCG", gains), ("NDCG@k", gains[:k])):
+        ideal = sum(gain / math.log2(2 + j) for j, gain in enumerate(sorted(cut, reverse=True)))
+        value[name] = sum(gain / math.log2(2 + j) for j, gain in enumerate(cut)) / ideal if ideal else 0.0
+    scored = h_ap([-float(j) for j in range(len(listed))], listed, relevance)
+    value["H-AP"] = 0.0 if scored is None else scored
+    return value

@@ -1,0 +1,67 @@
+"""ROxford5k and RParis6k: each query has its own lists of easy, hard and junk images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from hiertree.arrays import to_numpy
+from hiertree.errors import OptionError, PathError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_POSITIVES = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
+_LISTS = ("easy", "hard", "junk")
+
+
+class RevisitedLevels(NamedTuple):
+    """What :func:`evaluate_scores` takes beside the scores, both (Q, N): levels, uint8, and booleans ``valid``."""
+
+    levels: NDArray[np.uint8]
+    valid: NDArray[np.bool_]
+
+
+def revisitop_levels(
+    ground_truth: Sequence[Mapping[str, Any]], num_items: int, *, setup: Literal["easy", "medium", "hard"] = "medium"
+) -> RevisitedLevels:
+    """Positives and junk of a setup of the revisited Oxford and Paris benchmarks, as levels and a mask.
+
+    Medium: easy and hard images are positive; Hard: hard ones, easy is junk; Easy: easy ones, hard is junk. Junk leaves
+    the list. Radenović et al., *Revisiting Oxford and Paris*, CVPR 2018.
+
+    Args:
+        ground_truth: for each query gallery indices under ``easy``, ``hard`` and ``junk`` (``gnd`` of the published
+            file).
+        num_items: N, distractors included.
+        setup: one of the three.
+
+    Raises:
+        OptionError: an unknown setup, or a query without one of the lists.
+        PathError: an index outside the gallery, or in two lists of a query.
+
+    >>> from hiertree.metrics import evaluate_scores
+    >>> truth = [{"easy": [1], "hard": [3], "junk": [0]}]
+    >>> levels, valid = revisitop_levels(truth, 4, setup="hard")
+    >>> evaluate_scores([[0.9, 0.8, 0.7, 0.6]], levels, valid=valid, protocol="revisitop").summary().to_dict()
+    {'AP': 0.25, 'P@1': 0.0, 'P@5': 0.5, 'P@10': 0.5}
+    """
+    if setup not in _POSITIVES:
+        raise OptionError(f"setup={setup!r}", expected="'easy', 'medium' or 'hard'")
+    levels = np.zeros((len(ground_truth), num_items), np.uint8)
+    valid = np.ones(levels.shape, np.bool_)
+    for query, lists in enumerate(ground_truth):
+        if not set(_LISTS) <= set(lists):
+            raise OptionError(f"ground truth of query {query}", expected="lists easy, hard and junk")
+        images = [to_numpy(lists[name]).astype(np.int64).ravel() for name in _LISTS]
+        listed = np.concatenate(images)
+        if ((listed < 0) | (listed >= num_items)).any() or len(np.unique(listed)) < len(listed):
+            raise PathError(f"ground truth of query {query}", expected=f"indices from 0 to {num_items - 1}, each once")
+        for name, own in zip(_LISTS, images, strict=True):
+            if name in _POSITIVES[setup]:
+                levels[query, own] = 1
+            else:
+                valid[query, own] = False
+    return RevisitedLevels(levels, valid)
