@@ -1,9 +1,9 @@
 """Time of ``evaluate_codes`` against faiss's binary flat search over the same codes.
 
-Run ``python benchmarks/hamming.py``; seconds by default, ``--items 1000000 --queries 64`` for the size that counts.
+Run ``python benchmarks/hamming.py``; seconds by default, ``--items 1000000`` for the size that counts.
 The codes are random, so that 64 bits have about forty distances in use and almost every item is tied. faiss looks for
 the k nearest of each query; the evaluation computes all default metrics of the whole ranking, ties averaged, and its
-time includes packing, tree order and masks. Both take as many threads as they find. Medians of interleaved runs.
+time includes packing, tree order and masks, which many queries share. Both take as many threads as they find. Medians of interleaved runs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, nargs="+", default=[100_000])
     parser.add_argument("--classes", type=int, nargs="+", default=[1000, 10])
-    parser.add_argument("--queries", type=int, default=32)
+    parser.add_argument("--queries", type=int, default=256)
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--nearest", type=int, default=100, help="k of faiss's search")
     parser.add_argument("--repeats", type=int, default=3)

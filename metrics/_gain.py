@@ -28,6 +28,21 @@ def discounts(num_items: int) -> NDArray[np.float64]:
 
 
 @jit
+def _total(values: NDArray[np.float64], start: int, stop: int) -> float:
+    """The sum of a range; four sums take turns, since an addition waits for the one before it."""
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    whole = start + (stop - start) // 4 * 4
+    for place in range(start, whole, 4):
+        first += values[place]
+        second += values[place + 1]
+        third += values[place + 2]
+        fourth += values[place + 3]
+    for place in range(whole, stop):
+        first += values[place]
+    return first + second + (third + fourth)
+
+
+@jit
 def cumulative_gains(
     ranked: Ranked,
     gains: NDArray[np.float64],
@@ -52,7 +67,7 @@ def cumulative_gains(
                 item += 1
             stop = min(start + n, cutoff)
             if not paper:
-                total += gain * (discount[start:stop].sum() / n)
+                total += gain * (_total(discount, start, stop) / n)
             elif start + n <= cutoff:
                 total += gain * discount[start + n - 1]
         sums[row] = total
