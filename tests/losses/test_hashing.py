@@ -1,0 +1,347 @@
+"""Tie-aware hashing: what the relaxations are on binary codes, their gradients, and codes learnt on real digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import hashing as reference
+from torch import Tensor
+
+from hiertree import level_counts
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.losses import GrowingAlpha, TieAwareAP, TieAwareNDCG, binary_codes, functional
+from hiertree.losses._tied_means import discount_of_mean, mean_discount, mean_reciprocal, mean_rise
+from hiertree.metrics import average_precision, evaluate_scores, ndcg
+from hiertree.relevance import gain
+
+both = pytest.mark.parametrize("name", ["ap", "ndcg"])
+either_form = pytest.mark.parametrize("simplified", [False, True])
+
+
+def rise(before: Tensor, size: Tensor) -> Tensor:
+    return mean_rise(before, size, mean_reciprocal(before, size))
+
+
+def random_distances(
+    seed: int, num_levels: int, *, binary: bool, queries: int = 4, candidates: int = 18, num_bits: int = 6
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Minus distances, levels and a mask; every query has a candidate of each level."""
+    generator = torch.Generator().manual_seed(seed)
+    distances = torch.rand(queries, candidates, generator=generator, dtype=torch.float64) * num_bits
+    levels = torch.randint(0, num_levels + 1, (queries, candidates), generator=generator)
+    levels[:, : num_levels + 1] = torch.arange(num_levels + 1)
+    valid = torch.rand(queries, candidates, generator=generator) < 0.8
+    valid[:, : num_levels + 1] = True
+    return -(distances.round() if binary else distances), levels, valid
+
+
+def loss_of(name: str, scores: Tensor, levels: Tensor, num_levels: int, **options: object) -> Tensor:
+    table = gain(level_counts(levels, num_levels))
+    loss: Callable[..., Tensor] = getattr(functional, f"tie_aware_{name}")
+    return loss(scores, levels, table, **{"num_bits": 6, "reduction": "none", **options})
+
+
+@both
+@either_form
+@pytest.mark.parametrize(("num_levels", "num_bins"), [(1, 6), (2, 4), (3, 6), (4, 1)])
+def test_value_equals_the_loops(name: str, simplified: bool, num_levels: int, num_bins: int) -> None:
+    scores, levels, valid = random_distances(num_levels, num_levels, binary=False)
+    values = loss_of(name, scores, levels, num_levels, valid=valid, num_bins=num_bins, simplified=simplified)
+    for value, own_scores, own_levels, mask in zip(values.tolist(), scores, levels, valid, strict=True):
+        distances, items = (-own_scores[mask]).tolist(), own_levels[mask].tolist()
+        if name == "ap":
+            positive = [level == num_levels for level in items]
+            expected = reference.relaxed_ap(distances, positive, 6, num_bins, simplified=simplified)
+        else:
+            gains = [2.0**level - 1 for level in items]
+            expected = reference.relaxed_ndcg(distances, gains, 6, num_bins, simplified=simplified)
+        assert expected is not None
+        assert value == pytest.approx(1 - expected, abs=1e-9)
+        assert simplified or 0 <= value <= 1
+
+
+@pytest.mark.parametrize("num_levels", [1, 3])
+def test_on_binary_codes_ap_r_is_ap_averaged_over_the_orders_of_ties(num_levels: int) -> None:
+    scores, levels, valid = random_distances(5, num_levels, binary=True, queries=30, candidates=40)
+    for level in range(1, num_levels + 1):
+        value = loss_of("ap", scores, levels, num_levels, valid=valid, level=level)
+        metric = average_precision(scores, levels, level=level, valid=valid)
+        np.testing.assert_allclose(value, 1 - metric, rtol=0, atol=1e-12)
+        first = reference.tied_ap((-scores[0][valid[0]]).tolist(), (levels[0][valid[0]] >= level).tolist())
+        assert metric[0] == pytest.approx(first, abs=1e-12)
+
+
+def test_without_ties_ap_s_is_ap() -> None:
+    scores = -torch.stack([torch.randperm(7) for _ in range(9)]).double()
+    levels = torch.randint(0, 2, (9, 7))
+    levels[:, 3] = 1
+    value = loss_of("ap", scores, levels, 1, simplified=True)
+    np.testing.assert_allclose(value, 1 - average_precision(scores, levels), rtol=0, atol=1e-12)
+
+
+@settings(deadline=None)
+@given(items=st.integers(0, 40), inside=st.integers(1, 30), data=st.data())
+def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_inside(
+    items: int, inside: int, data: st.DataObject
+) -> None:
+    positives = data.draw(st.integers(0, items))
+    size = data.draw(st.integers(max(inside, 2), inside + 40))
+    exact = sum(
+        (positives + 1 + (t - items - 1) * (inside - 1) / (size - 1)) / t for t in range(items + 1, items + size + 1)
+    )
+    simplified = (2 * positives + inside + 1) / (2 * items + size + 1)
+    excess = (positives + 1) * (size - 1) - (inside - 1) * (items + 1)
+    difference = exact / size - simplified
+    assert difference * math.copysign(1, excess) >= -1e-12
+    if excess == 0:
+        assert difference == pytest.approx(0, abs=1e-12)
+
+
+@settings(deadline=None)
+@given(items=st.integers(0, 5000), size=st.integers(1, 300))
+def test_the_means_over_a_tie_are_those_of_its_ranks_and_bound_its_discount(items: int, size: int) -> None:
+    before, group = torch.tensor(float(items)).double(), torch.tensor(float(size)).double()
+    ranks = range(items + 1, items + size + 1)
+    reciprocals = math.fsum(1 / t for t in ranks) / size
+    assert float(mean_reciprocal(before, group)) == pytest.approx(reciprocals, rel=1e-9)
+    if size > 1:
+        company = math.fsum((t - items - 1) / (size - 1) / t for t in ranks) / size
+        assert float(rise(before, group)) == pytest.approx(company, rel=1e-5, abs=1e-11)
+    discount = math.fsum(1 / math.log2(1 + t) for t in ranks) / size
+    assert float(discount_of_mean(before, group)) <= discount * (1 + 1e-9)
+    assert discount <= float(mean_discount(before, group)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("num_levels", [1, 2, 4])
+def test_on_binary_codes_the_simplified_ndcg_loss_bounds_one_minus_ndcg(num_levels: int) -> None:
+    scores, levels, valid = random_distances(3, num_levels, binary=True, queries=30, candidates=40)
+    metric = ndcg(scores, levels, valid=valid)
+    simplified = loss_of("ndcg", scores, levels, num_levels, valid=valid, simplified=True).numpy()
+    assert (simplified >= 1 - metric - 1e-12).all()
+    integral = loss_of("ndcg", scores, levels, num_levels, valid=valid).numpy()
+    assert np.abs(integral - (1 - metric)).max() < 0.05  # near, and no bound
+    gains = [2.0**level - 1 for level in levels[0][valid[0]].tolist()]
+    best = sum(value / math.log2(1 + t) for t, value in enumerate(sorted(gains, reverse=True), start=1))
+    assert reference.tied_dcg((-scores[0][valid[0]]).tolist(), gains) / best == pytest.approx(metric[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("function", [mean_reciprocal, rise, mean_discount, discount_of_mean])
+def test_means_over_a_tie_are_smooth_at_empty_and_single_bins(function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    sizes = [0.0, 1e-5, 3e-4, 0.4, 1 - 1e-5, 1.0, 1.0 + 3e-4, 2.0, 7.5]
+    grid = torch.tensor(list(product([0.0, 0.3, 4.0, 900.0], sizes)), dtype=torch.float64)
+    before, size = grid[:, 0].clone().requires_grad_(), grid[:, 1].clone().requires_grad_()
+    assert torch.autograd.gradcheck(function, (before, size), eps=1e-5, atol=1e-6, rtol=1e-4)
+
+
+@both
+@either_form
+def test_gradient_equals_central_differences(name: str, simplified: bool) -> None:
+    scores, levels, valid = random_distances(7, 2, binary=False, queries=2, candidates=9)
+    assert torch.autograd.gradcheck(
+        lambda s: loss_of(name, s, levels, 2, valid=valid, simplified=simplified), scores.requires_grad_()
+    )
+
+
+LOSSES: dict[str, Callable[[], TieAwareAP | TieAwareNDCG]] = {
+    "ap": TieAwareAP,
+    "ap simplified": lambda: TieAwareAP(simplified=True),
+    "ndcg": TieAwareNDCG,
+    "ndcg simplified": lambda: TieAwareNDCG(simplified=True),
+}
+every_loss = pytest.mark.parametrize("name", LOSSES)
+
+
+def batch(num_items: int = 20, num_bits: int = 12, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    fine = torch.randint(0, 6, (num_items,), generator=generator)
+    embeddings = torch.randn(num_items, num_bits, generator=generator, dtype=torch.float64)
+    return embeddings, torch.stack([fine // 3, fine], dim=1)
+
+
+@every_loss
+def test_the_loss_is_the_mean_over_queries_of_the_functional_form(name: str) -> None:
+    embeddings, paths = batch()
+    paths[0] = torch.tensor([9, 9])  # no other item shares anything with it
+    loss = LOSSES[name]()
+    codes = torch.tanh(embeddings).tolist()
+    scores = -torch.tensor([[reference.hamming_distance(a, b) for b in codes] for a in codes], dtype=torch.float64)
+    levels = (paths[:, None] == paths).cumprod(dim=2).sum(dim=2)
+    function = functional.tie_aware_ap if name.startswith("ap") else functional.tie_aware_ndcg
+    valid = ~torch.eye(20, dtype=torch.bool)
+    expected = function(
+        scores, levels, gain(level_counts(levels, 2)), num_bits=12, valid=valid, simplified=loss.simplified
+    )
+    torch.testing.assert_close(loss(embeddings, paths), expected)
+    assert loss.last_num_skipped >= 1
+
+
+@every_loss
+def test_gradient_reaches_embeddings_and_a_memory(name: str) -> None:
+    embeddings, paths = batch(4, 5)
+    memory, memory_paths = batch(9, 5, seed=1)
+    loss = LOSSES[name]()
+    assert torch.autograd.gradcheck(
+        lambda e, m: loss(e, paths, m, memory_paths), (embeddings.requires_grad_(), memory.requires_grad_())
+    )
+
+
+@every_loss
+def test_the_order_of_the_batch_does_not_matter(name: str) -> None:
+    embeddings, paths = batch()
+    shuffled = torch.randperm(len(paths), generator=torch.Generator().manual_seed(2))
+    loss = LOSSES[name]()
+    torch.testing.assert_close(loss(embeddings, paths), loss(embeddings[shuffled], paths[shuffled]))
+
+
+@every_loss
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1000.0])
+def test_autocast_gives_no_nan_from_undecided_to_saturated_codes(name: str, dtype: torch.dtype, scale: float) -> None:
+    images, paths = batch()
+    layer = torch.nn.Linear(12, 16)
+    with torch.autocast("cpu", dtype=dtype):
+        embeddings = layer(images.float()) * scale
+        value = LOSSES[name]()(embeddings, paths)
+    value.backward()
+    assert value.dtype == torch.float32
+    assert bool(value.isfinite())
+    assert layer.weight.grad is not None
+    assert bool(layer.weight.grad.isfinite().all())
+
+
+@every_loss
+def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str) -> None:
+    embeddings = torch.zeros(3, 4, requires_grad=True)
+    for labels, num_skipped in (([0, 0, 0], 0), ([0, 1, 2], 3)):
+        loss = LOSSES[name]()
+        value = loss(embeddings, torch.tensor(labels))
+        value.backward()
+        assert bool(value.isfinite())
+        assert loss.last_num_skipped == num_skipped
+        assert embeddings.grad is not None
+        assert bool(embeddings.grad.isfinite().all())
+
+
+def test_separated_classes_cost_nothing() -> None:
+    embeddings = torch.tensor([[9.0, 9.0], [9.0, 9.0], [-9.0, 9.0], [-9.0, 9.0]])
+    paths = torch.tensor([0, 0, 1, 1])
+    assert float(TieAwareAP()(embeddings, paths)) == pytest.approx(0, abs=1e-6)
+    assert float(TieAwareNDCG()(embeddings, paths)) == pytest.approx(0, abs=1e-6)
+
+
+def test_alpha_grows_and_makes_codes_binary() -> None:
+    embeddings, paths = batch()
+    loss, growth = TieAwareAP(), GrowingAlpha(initial=1.0, factor=10.0, every=2)
+    values = []
+    for epoch in range(9):
+        loss.alpha = growth(epoch)
+        values.append(float(loss(embeddings, paths)))
+    assert loss.alpha == 10_000
+    signs = torch.where(embeddings > 0, 1.0, -1.0).double()
+    scores, levels = (signs @ signs.T - 12) / 2, (paths[:, None, 1] == paths[:, 1]).long()
+    metric = average_precision(scores, levels, valid=~np.eye(20, dtype=bool))
+    assert values[-1] == pytest.approx(1 - np.nanmean(metric), abs=1e-3)
+    assert values[0] == values[1] != values[2]
+
+
+def test_packed_codes_have_the_distances_of_the_signs() -> None:
+    embeddings, _ = batch(num_bits=19)
+    codes = binary_codes(embeddings)
+    assert codes.shape == (20, 3)
+    unpacked = np.unpackbits(codes, axis=1)[:, :19]
+    assert np.array_equal(unpacked == 1, embeddings.numpy() > 0)
+
+
+def test_bad_input_is_refused() -> None:
+    embeddings, paths = batch()
+    embeddings[3, 0] = torch.nan
+    with pytest.raises(EmbeddingError, match="rows: 3"):
+        TieAwareAP()(embeddings, paths)
+    with pytest.raises(EmbeddingError, match="rows: 3"):
+        binary_codes(embeddings)
+    with pytest.raises(ShapeError, match="20 rows"):
+        TieAwareNDCG()(embeddings.nan_to_num(), paths[1:])
+    with pytest.raises(OptionError, match="num_bins=13"):
+        TieAwareAP(num_bins=13)(embeddings.nan_to_num(), paths)
+    scores, levels = -torch.ones(2, 3), torch.tensor([[1, 0, 0], [0, 1, 1]])
+    for bad in (scores * 9, -scores):
+        with pytest.raises(EmbeddingError, match="in row 0: expected minus a distance, from -6 to 0"):
+            loss_of("ap", bad, levels, 1)
+    with pytest.raises(PathError, match="levels"):
+        functional.tie_aware_ap(scores, levels * 2, torch.ones(2, 2), num_bits=6)
+    with pytest.raises(OptionError, match="level=3"):
+        loss_of("ap", scores, levels, 1, level=3)
+    with pytest.raises(OptionError, match="num_bits=0"):
+        loss_of("ndcg", scores, levels, 1, num_bits=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: TieAwareAP(alpha=0), "alpha=0"),
+        (lambda: TieAwareAP(level=0), "level=0"),
+        (lambda: TieAwareNDCG(num_bins=0), "num_bins=0"),
+        (lambda: GrowingAlpha(factor=0.5), r"factor=0\.5"),
+        (lambda: GrowingAlpha(every=0), "every=0"),
+    ],
+)
+def test_options_outside_their_range_are_refused(make: Callable[[], object], name: str) -> None:
+    with pytest.raises(OptionError, match=name):
+        make()
+
+
+def test_options_show_in_the_representation() -> None:
+    assert repr(TieAwareAP(alpha=2.0)) == "TieAwareAP(level=finest, alpha=2.0, num_bins=bits, simplified=False)"
+    assert repr(TieAwareNDCG(num_bins=4)) == "TieAwareNDCG(alpha=1.0, num_bins=4, simplified=False)"
+
+
+def digits() -> tuple[Tensor, Tensor]:
+    """1,797 images of 8 × 8 pixels, and paths: even or odd, digit."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    paths = torch.from_numpy(np.stack([labels % 2, labels], axis=1))
+    return torch.from_numpy(images / 16).float(), paths
+
+
+@pytest.mark.parametrize(
+    ("name", "num_bits", "metric", "goal"),
+    [
+        ("ap", 16, "AP[2]", 0.85),
+        ("ap simplified", 32, "AP[2]", 0.85),
+        ("ndcg", 64, "NDCG", 0.96),
+        ("ndcg simplified", 16, "NDCG", 0.94),
+    ],
+)
+def test_codes_learnt_on_digits_retrieve_held_out_images(name: str, num_bits: int, metric: str, goal: float) -> None:
+    torch.manual_seed(0)
+    images, paths = digits()
+    network = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, num_bits))
+    loss, growth = LOSSES[name](), GrowingAlpha(factor=2.0, every=8)
+    train, test = slice(0, 1200), slice(1200, None)
+
+    def retrieval() -> float:
+        with torch.no_grad():
+            bits = np.unpackbits(binary_codes(network(images)), axis=1)[:, :num_bits]
+        signs = 2.0 * bits - 1
+        scores = (signs[test] @ signs[train].T - num_bits) / 2
+        levels = (paths[test, None] == paths[None, train]).long().cumprod(dim=2).sum(dim=2)
+        return float(evaluate_scores(scores, levels.numpy(), metrics=[metric]).summary()[metric])
+
+    before = retrieval()
+    optimizer = torch.optim.Adam(network.parameters(), lr=5e-3)
+    for epoch in range(24):
+        loss.alpha = growth(epoch)
+        for rows in torch.randperm(1200).split(120):
+            optimizer.zero_grad()
+            loss(network(images[rows]), paths[rows]).backward()
+            optimizer.step()
+    after = retrieval()
+    assert before + 0.05 < goal < after
