@@ -23,10 +23,10 @@ class _Decomposable(Loss):
         self.weights = {type(rank).__name__: 1 - lambda_, type(decomposability).__name__: lambda_}
 
     def terms(
-        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
-        rank = self.rank.terms(embeddings, paths, ref_embeddings, ref_paths)
-        return {**rank, **self.decomposability.terms(embeddings, paths, ref_embeddings, ref_paths)}
+        rank = self.rank.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        return {**rank, **self.decomposability.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid)}
 
     @property
     def last_num_skipped(self) -> int:

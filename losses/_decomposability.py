@@ -11,9 +11,9 @@ from torch.nn import functional as nn_functional
 
 from hiertree.errors import PathError
 from hiertree.losses._loss import Loss, PairLoss
-from hiertree.losses._objectives import QueryLosses
 from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs, cosine, path_tensor, unit_vectors
+from hiertree.losses._query_blocks import QueryLosses
 
 PAIR_REDUCTIONS = ("mean", "avg_nonzero")
 

@@ -37,12 +37,18 @@ class _TieAware(Loss):
         self._alpha = alpha
 
     def terms(
-        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
         represent = partial(relaxed_codes, alpha=self.alpha)
         pairs = compare(
-            embeddings, paths, ref_embeddings, ref_paths, include_self=self.include_self, represent=represent
+            embeddings,
+            paths,
+            ref_embeddings,
+            ref_paths,
+            valid=valid,
+            include_self=self.include_self,
+            represent=represent,
         )
         num_bits = embeddings.shape[1]
         bins = bins_over(num_bits, self.num_bins)

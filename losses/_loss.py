@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hiertree.losses._objectives import QueryLosses
 from hiertree.losses._pairs import Pairs, compare
+from hiertree.losses._query_blocks import QueryLosses, in_blocks
 
 
 class Loss(nn.Module):
@@ -29,7 +29,7 @@ class Loss(nn.Module):
         return int(self._num_skipped)
 
     def terms(
-        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The terms, not yet weighted: scalars with their graph."""
         raise NotImplementedError
@@ -38,7 +38,9 @@ class Loss(nn.Module):
         """The weighted sum of the terms."""
         return torch.stack([self.weights[name] * value for name, value in terms.items()]).sum()
 
-    def forward(self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None) -> Tensor:
+    def forward(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> Tensor:
         """The loss of a batch.
 
         Args:
@@ -46,6 +48,8 @@ class Loss(nn.Module):
             paths: (B, L) integers, coarse → fine; (B,) labels mean L = 1.
             ref_embeddings: (M, d) candidates to rank instead of the batch itself.
             ref_paths: (M, L) or (M,), with ``ref_embeddings``.
+            valid: booleans that broadcast to (B, M); False where an item is no candidate of a query. (B, 1) says which
+                items of the batch are queries.
 
         Returns:
             Scalar, differentiable.
@@ -53,7 +57,7 @@ class Loss(nn.Module):
         Raises:
             ShapeError, EmbeddingError, PathError: input that cannot be used; the message names the rows.
         """
-        return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths))
+        return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
 
 
 class PairLoss(Loss):
@@ -65,15 +69,17 @@ class PairLoss(Loss):
         self.weights = {type(self).__name__: 1.0}
 
     def terms(
-        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
-        pairs = compare(embeddings, paths, ref_embeddings, ref_paths, include_self=self.include_self)
+        pairs = compare(
+            embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self
+        )
         return {type(self).__name__: self.of_pairs(pairs)}
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         """The mean over the queries that have a positive; the others are counted."""
-        losses = self.query_losses(pairs)
+        losses = in_blocks(lambda block, _: self.query_losses(block), pairs)
         self._num_skipped = (~losses.counted).sum()
         return losses.mean()
 

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from hiertree.losses._pairs import Pairs
+from hiertree.losses._query_blocks import QueryLosses
 from hiertree.losses._soft_ranks import soft_ranks
 from hiertree.losses._steps import Sigmoid, SupStep
-
-
-class QueryLosses(NamedTuple):
-    """One loss a query, and which queries have one."""
-
-    values: Tensor
-    """(B,) losses; 0 where there is none."""
-    counted: Tensor
-    """(B,) booleans; False for a query without a positive."""
-
-    def mean(self) -> Tensor:
-        """Mean over the queries that have a loss; 0, still with a graph, when none has."""
-        return self.values.sum() / self.counted.sum().clamp(min=1)
 
 
 def h_ap_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLosses:
@@ -30,7 +16,7 @@ def h_ap_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLo
     table, relevance = _item_relevance(pairs, table)
     ranks = soft_ranks(pairs, step)
     precision = ranks.hierarchical_rank(relevance, table) / ranks.rank()
-    return _one_minus(torch.where(relevance > 0, precision, 0).sum(dim=1), relevance.sum(dim=1))
+    return one_minus(torch.where(relevance > 0, precision, 0).sum(dim=1), relevance.sum(dim=1))
 
 
 def ap_losses(pairs: Pairs, level: int | None, step: SupStep | Sigmoid) -> QueryLosses:
@@ -46,10 +32,11 @@ def ndcg_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLo
     reached = (relevance / torch.log2(1 + soft_ranks(pairs, step).rank())).sum(dim=1)
     places = torch.arange(1, relevance.shape[1] + 1, dtype=relevance.dtype, device=relevance.device)
     ideal = (relevance.sort(dim=1, descending=True).values / torch.log2(1 + places)).sum(dim=1)
-    return _one_minus(reached, ideal)
+    return one_minus(reached, ideal)
 
 
-def _one_minus(reached: Tensor, best: Tensor) -> QueryLosses:
+def one_minus(reached: Tensor, best: Tensor) -> QueryLosses:
+    """1 − reached/best, for the queries that can reach anything."""
     counted = best > 0
     return QueryLosses((1 - reached / torch.where(counted, best, 1)) * counted, counted)
 

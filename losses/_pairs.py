@@ -7,7 +7,7 @@ embeddings (a memory) every one of them is a candidate, unless they *are* the ba
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -15,7 +15,15 @@ from torch import Tensor
 from hiertree import level_counts, levels
 from hiertree.arrays import as_paths
 from hiertree.errors import EmbeddingError, ShapeError
+from hiertree.losses._kernels import Backend
 from hiertree.losses._options import require
+
+
+class Represent(Protocol):
+    """From embeddings, under the name that messages give them, to vectors; or a typed refusal."""
+
+    def __call__(self, embeddings: Any, *, name: str) -> Tensor:
+        """(n, d) float32 or float64 vectors."""
 
 
 class Pairs(NamedTuple):
@@ -29,6 +37,12 @@ class Pairs(NamedTuple):
     """(B, M) booleans; False where the item is no candidate of the query."""
     num_levels: int
     """L."""
+    backend: Backend = "auto"
+    """What evaluates them; see ``_kernels``."""
+
+    def of_queries(self, rows: slice) -> Pairs:
+        """The pairs of some queries."""
+        return self._replace(scores=self.scores[rows], levels=self.levels[rows], valid=self.valid[rows])
 
     def counts(self) -> Tensor:
         """(B, L+1) valid candidates at each level."""
@@ -44,7 +58,14 @@ class Pairs(NamedTuple):
 
 
 def compare(
-    embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, include_self: bool = False
+    embeddings: Any,
+    paths: Any,
+    ref_embeddings: Any = None,
+    ref_paths: Any = None,
+    *,
+    valid: Any = None,
+    include_self: bool = False,
+    represent: Represent | None = None,
 ) -> Pairs:
     """Compare every embedding with every candidate.
 
@@ -53,7 +74,9 @@ def compare(
         paths: (B, L) or (B,) labels.
         ref_embeddings: (M, d) candidates; None compares the batch with itself.
         ref_paths: (M, L) or (M,), given exactly when ``ref_embeddings`` is.
+        valid: booleans that broadcast to (B, M); False where an item is no candidate of a query.
         include_self: whether a query is its own candidate.
+        represent: makes the vectors whose inner products are the scores; None: :func:`unit_vectors`.
 
     Raises:
         ShapeError: shapes that do not fit together.
@@ -65,31 +88,50 @@ def compare(
             "only one of ref_embeddings and ref_paths", expected="both or neither", remedy="pass the paths too"
         )
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
-    queries = unit_vectors(embeddings)
+    represent = unit_vectors if represent is None else represent
+    queries = represent(embeddings, name="embeddings")
     query_paths = path_tensor(paths, queries)
-    candidates = queries if within_batch else unit_vectors(ref_embeddings, name="ref_embeddings")
+    candidates = queries if within_batch else represent(ref_embeddings, name="ref_embeddings")
     candidate_paths = query_paths if within_batch else path_tensor(ref_paths, candidates, name="ref_paths")
     scores = cosine(queries, candidates)
-    valid = torch.ones_like(scores, dtype=torch.bool)
+    mask = valid_pairs(valid, scores)
     if within_batch and not include_self:
-        valid.fill_diagonal_(False)
-    return Pairs(scores, levels(query_paths, candidate_paths), valid, query_paths.shape[1])
+        mask.fill_diagonal_(False)
+    return Pairs(scores, levels(query_paths, candidate_paths), mask, query_paths.shape[1])
+
+
+def valid_pairs(valid: Any, scores: Tensor) -> Tensor:
+    """A mask of its own of the shape of the scores; None makes every item a candidate of every query."""
+    if valid is None:
+        return torch.ones_like(scores, dtype=torch.bool)
+    mask = torch.as_tensor(valid, device=scores.device)
+    shape = tuple(scores.shape)
+    fits = mask.ndim <= 2 and all(a in (1, b) for a, b in zip(mask.shape[::-1], shape[::-1], strict=False))
+    if mask.dtype != torch.bool or not fits:
+        raise ShapeError(
+            f"valid of shape {tuple(mask.shape)} and type {mask.dtype}", expected=f"booleans that broadcast to {shape}"
+        )
+    return mask.expand(shape).clone()
 
 
 def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     """Embeddings on the unit sphere, in float32 (float64 stays), or an EmbeddingError that names the bad rows."""
+    vectors = float_vectors(embeddings, name=name)
+    largest = vectors.detach().abs().amax(dim=1, keepdim=True)
+    refuse_rows(~((largest > 0) & largest.isfinite())[:, 0], f"{name} holds NaN, infinite or zero-norm vectors")
+    scaled = vectors / largest  # so that the norm of tiny or huge vectors neither vanishes nor overflows
+    unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    return unit
+
+
+def float_vectors(embeddings: Any, *, name: str) -> Tensor:
+    """(n, d) floats in float32 or better, whatever they hold."""
     vectors = torch.as_tensor(embeddings)
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise ShapeError(f"{name} of shape {tuple(vectors.shape)}", expected="shape (n, d) with n, d ≥ 1")
     if not vectors.is_floating_point():
         raise EmbeddingError(f"{name} of type {vectors.dtype}", expected="floating-point numbers")
-    vectors = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
-    largest = vectors.detach().abs().amax(dim=1, keepdim=True)
-    if not bool(((largest > 0) & largest.isfinite()).all()):
-        _refuse_rows(largest[:, 0], name)
-    scaled = vectors / largest  # so that the norm of tiny or huge vectors neither vanishes nor overflows
-    unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
-    return unit
+    return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
 
 
 def path_tensor(paths: Any, beside: Tensor, *, name: str = "paths") -> Tensor:
@@ -106,12 +148,14 @@ def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
         return queries.to(dtype) @ candidates.to(dtype).T
 
 
-def _refuse_rows(largest: Tensor, name: str) -> None:
-    bad = ~((largest > 0) & largest.isfinite())
+def refuse_rows(bad: Tensor, given: str) -> None:
+    """Refuse embeddings that have bad rows, and name these."""
+    if not bool(bad.any()):
+        return
     rows = bad.nonzero()[:, 0].tolist()
     shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
     raise EmbeddingError(
-        f"{name} holds NaN, infinite or zero-norm vectors ({len(rows)} rows: {shown})",
+        f"{given} ({len(rows)} rows: {shown})",
         expected="finite vectors that can be normalised",
         remedy="lower the learning rate, or mend these rows",
     )

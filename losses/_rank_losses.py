@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from hiertree.losses._loss import PairLoss
-from hiertree.losses._objectives import QueryLosses, ap_losses, h_ap_losses, ndcg_losses
+from hiertree.losses._objectives import ap_losses, h_ap_losses, ndcg_losses
 from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs
+from hiertree.losses._query_blocks import QueryLosses
 from hiertree.losses._steps import Sigmoid, SupStep
 from hiertree.relevance import gain, hap
 

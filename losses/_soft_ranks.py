@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import torch
 from torch import Tensor
 
-from hiertree.losses._exact_counts import ExactCounts
+from hiertree.losses._kernels import kernel_for
 from hiertree.losses._pairs import Pairs
 from hiertree.losses._step_sums import step_sums
 from hiertree.losses._steps import Sigmoid, SupStep
@@ -41,36 +40,45 @@ class SupRanks:
     """Exact among equals and betters; an upper bound, with a gradient, over what should stand behind."""
 
     def __init__(self, pairs: Pairs, step: SupStep) -> None:
-        self._pairs, self._step = pairs, step
-        self._counts = ExactCounts(pairs)
+        self._pairs, self._step, self._kernel = pairs, step, kernel_for(pairs)(pairs)
 
     def rank(self) -> Tensor:
         """rank⁺ + rank⁻."""
-        pairs = self._pairs
-        rank = self._counts.weighted(lambda level: pairs.levels <= level).clamp(min=1)
+        pairs, rank = self._pairs, self._kernel.not_below()
         for level in range(1, pairs.num_levels + 1):
-            lower, targets = pairs.valid & (pairs.levels < level), pairs.valid & (pairs.levels == level)
-            rank = rank + step_sums(pairs.scores, lower, targets, self._step)
+            targets = pairs.valid & (pairs.levels == level)
+            if targets.any():
+                lower = pairs.valid & (pairs.levels < level)
+                rank = rank + step_sums(pairs.scores, lower, targets, self._step, self._kernel)
         return rank
 
-    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:  # noqa: ARG002 — items know their level
         """H-rank⁺; the term of k itself is the one that stands in front of the sum."""
-        return self._counts.weighted(lambda level: torch.minimum(relevance, table[:, level, None]))
+        return self._kernel.shared_relevance(table)
 
 
 class SmoothRanks:
     """The sigmoid everywhere."""
 
     def __init__(self, pairs: Pairs, step: Sigmoid) -> None:
-        self._pairs, self._step = pairs, step
+        self._pairs, self._step, self._kernel = pairs, step, kernel_for(pairs)(pairs)
         self._positives = pairs.valid & (pairs.levels > 0)
 
     def rank(self) -> Tensor:
         """1 + Σ_{j ≠ k} σ((s_j − s_k)/τ)."""
-        return 1 + step_sums(self._pairs.scores, self._pairs.valid, self._positives, self._step)
+        return 1 + step_sums(self._pairs.scores, self._pairs.valid, self._positives, self._step, self._kernel)
 
-    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:  # noqa: ARG002 — items know their own
-        """rel(k) + Σ_{j ≠ k} min(rel(k), rel(j))·σ((s_j − s_k)/τ)."""
-        return relevance + step_sums(
-            self._pairs.scores, self._positives, self._positives, self._step, weights=relevance
-        )
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:
+        """rel(k) + Σ_{j ≠ k} min(rel(k), rel(j))·σ((s_j − s_k)/τ).
+
+        Relevance has one value a level, so min(a, b) is a sum of layers: of each rise of the sorted table, where both
+        a and b reach its top.
+        """
+        rank, heights = relevance, table.sort(dim=1).values
+        for layer in range(1, heights.shape[1]):
+            top = heights[:, layer, None]
+            rise = top - heights[:, layer - 1, None]
+            members = self._positives & (relevance >= top) & (rise > 0)
+            if members.any():
+                rank = rank + rise * step_sums(self._pairs.scores, members, members, self._step, self._kernel)
+        return rank

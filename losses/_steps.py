@@ -1,6 +1,6 @@
 """Step functions of a score difference t = s_j − s_k: "is j ahead of k?", made differentiable.
 
-* Heaviside H(t) = 1 for t ≥ 0, else 0: exact, without gradient; counted by sorting (``_exact_counts``).
+* Heaviside H(t) = 1 for t ≥ 0, else 0: exact, without gradient; counted by sorting.
 * :class:`SupStep`, H⁻: never below H, steep while j is ahead, so that losses built on it are upper bounds.
 * :class:`Sigmoid`, σ(t/τ): neither bound nor gradient where it matters most; the Smooth family, for comparison.
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -21,8 +21,22 @@ from hiertree.losses._options import require
 EPSILON = 0.01  # where the default δ stops the sigmoid: σ(δ/τ) = 1 − ε
 
 
+class Pieces(NamedTuple):
+    """A step by its numbers: σ(t/τ) + start·[t ≥ 0] for t ≤ margin, rho·(t − margin) + offset beyond."""
+
+    tau: float
+    rho: float
+    margin: float
+    start: float
+    offset: float
+
+
 class Step(Protocol):
     """A step function and its derivative."""
+
+    @property
+    def pieces(self) -> Pieces:
+        """The numbers it is made of, for a backend that does not evaluate pair by pair."""
 
     def value(self, differences: Tensor) -> Tensor:
         """Step of each difference; 0 at −∞."""
@@ -39,6 +53,11 @@ class Sigmoid:
 
     def __post_init__(self) -> None:
         require(0 < self.tau < math.inf, "tau", self.tau, "a finite number > 0")
+
+    @property
+    def pieces(self) -> Pieces:
+        """One piece: the margin is infinite."""
+        return Pieces(float(self.tau), rho=0.0, margin=math.inf, start=0.0, offset=0.0)
 
     def value(self, differences: Tensor) -> Tensor:
         """σ(t/τ)."""
@@ -78,6 +97,12 @@ class SupStep:
     def margin(self) -> float:
         """δ; by default where σ(δ/τ) = 1 − ε."""
         return self.tau * math.log((1 - EPSILON) / EPSILON) if self.delta is None else self.delta
+
+    @property
+    def pieces(self) -> Pieces:
+        """τ, ρ, δ, start, and the value just past δ."""
+        just_past = _logistic(self.margin / self.tau) + self.start if self.offset is None else self.offset
+        return Pieces(float(self.tau), float(self.rho), float(self.margin), float(self.start), float(just_past))
 
     @property
     def _jump_at_margin(self) -> float:

@@ -29,12 +29,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hiertree.errors import EmbeddingError, PathError, ShapeError
 from hiertree.losses import _decomposability
-from hiertree.losses._objectives import QueryLosses, ap_losses, h_ap_losses, ndcg_losses
+from hiertree.losses._arguments import checked_pairs, reduced
+from hiertree.losses._kernels import Backend
+from hiertree.losses._objectives import ap_losses, h_ap_losses, ndcg_losses
 from hiertree.losses._options import require
-from hiertree.losses._pairs import Pairs
+from hiertree.losses._query_blocks import QueryLosses, in_blocks
 from hiertree.losses._steps import Sigmoid, SupStep
+from hiertree.losses._tie_aware import tie_aware_ap, tie_aware_ndcg
 
 __all__ = [
     "pair_decomposability",
@@ -45,6 +47,8 @@ __all__ = [
     "sup_ap",
     "sup_hap",
     "sup_ndcg",
+    "tie_aware_ap",
+    "tie_aware_ndcg",
 ]
 
 
@@ -60,6 +64,7 @@ def sup_hap(
     offset: float | None = None,
     valid: Any = None,
     reduction: str = "mean",
+    backend: Backend = "auto",
 ) -> Tensor:
     r"""Sup-H-AP, an upper bound of 1 − H-AP (Ramzi et al., TPAMI 2025, Eq. 21).
 
@@ -77,6 +82,8 @@ def sup_hap(
         offset: the value just past δ; None: continuous.
         valid: (B, M) booleans; False where the item is no candidate of the query (itself, say).
         reduction: "mean" over the queries that have a positive (0 when none has), or "none": (B,), 0 for the others.
+        backend: "torch" evaluates every pair, on any device; "numba" (on a CPU) sorts each row, and needs a time near
+            linear in the scores; "auto" is numba on a CPU and torch elsewhere. They agree to rounding.
 
     Returns:
         Scalar or (B,), ≥ 0 where H⁻ ≥ H.
@@ -88,8 +95,8 @@ def sup_hap(
         OptionError: an option outside its range.
     """
     step = SupStep(tau, rho, delta, start, offset)
-    pairs, table = _checked(scores, levels, table, valid)
-    return _reduced(h_ap_losses(pairs, table, step), reduction)
+    pairs, table = checked_pairs(scores, levels, table, valid, backend)
+    return reduced(in_blocks(lambda block, rows: h_ap_losses(block, table[rows], step), pairs), reduction)
 
 
 def sup_ndcg(
@@ -104,6 +111,7 @@ def sup_ndcg(
     offset: float | None = None,
     valid: Any = None,
     reduction: str = "mean",
+    backend: Backend = "auto",
 ) -> Tensor:
     r"""Sup-NDCG, an upper bound of 1 − NDCG (Ramzi et al., TPAMI 2025, Eq. 24).
 
@@ -117,8 +125,8 @@ def sup_ndcg(
     0.0
     """
     step = SupStep(tau, rho, delta, start, offset)
-    pairs, table = _checked(scores, levels, table, valid)
-    return _reduced(ndcg_losses(pairs, table, step), reduction)
+    pairs, table = checked_pairs(scores, levels, table, valid, backend)
+    return reduced(in_blocks(lambda block, rows: ndcg_losses(block, table[rows], step), pairs), reduction)
 
 
 def sup_ap(
@@ -134,6 +142,7 @@ def sup_ap(
     offset: float | None = None,
     valid: Any = None,
     reduction: str = "mean",
+    backend: Backend = "auto",
 ) -> Tensor:
     r"""Sup-AP, an upper bound of 1 − AP (Ramzi et al., TPAMI 2025, Eq. 11).
 
@@ -147,12 +156,19 @@ def sup_ap(
     0.0
     """
     step = SupStep(tau, rho, delta, start, offset)
-    pairs, _ = _checked(scores, levels, table, valid)
-    return _reduced(ap_losses(pairs, level, step), reduction)
+    pairs, _ = checked_pairs(scores, levels, table, valid, backend)
+    return reduced(in_blocks(lambda block, _: ap_losses(block, level, step), pairs), reduction)
 
 
 def smooth_hap(
-    scores: Tensor, levels: Any, table: Any, *, tau: float = 0.01, valid: Any = None, reduction: str = "mean"
+    scores: Tensor,
+    levels: Any,
+    table: Any,
+    *,
+    tau: float = 0.01,
+    valid: Any = None,
+    reduction: str = "mean",
+    backend: Backend = "auto",
 ) -> Tensor:
     """Smooth-H-AP: :func:`sup_hap` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
@@ -162,12 +178,19 @@ def smooth_hap(
     0.0
     """
     step = Sigmoid(tau)
-    pairs, table = _checked(scores, levels, table, valid)
-    return _reduced(h_ap_losses(pairs, table, step), reduction)
+    pairs, table = checked_pairs(scores, levels, table, valid, backend)
+    return reduced(in_blocks(lambda block, rows: h_ap_losses(block, table[rows], step), pairs), reduction)
 
 
 def smooth_ndcg(
-    scores: Tensor, levels: Any, table: Any, *, tau: float = 0.01, valid: Any = None, reduction: str = "mean"
+    scores: Tensor,
+    levels: Any,
+    table: Any,
+    *,
+    tau: float = 0.01,
+    valid: Any = None,
+    reduction: str = "mean",
+    backend: Backend = "auto",
 ) -> Tensor:
     """Smooth-NDCG: :func:`sup_ndcg` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
@@ -177,8 +200,8 @@ def smooth_ndcg(
     0.0
     """
     step = Sigmoid(tau)
-    pairs, table = _checked(scores, levels, table, valid)
-    return _reduced(ndcg_losses(pairs, table, step), reduction)
+    pairs, table = checked_pairs(scores, levels, table, valid, backend)
+    return reduced(in_blocks(lambda block, rows: ndcg_losses(block, table[rows], step), pairs), reduction)
 
 
 def smooth_ap(
@@ -190,6 +213,7 @@ def smooth_ap(
     tau: float = 0.01,
     valid: Any = None,
     reduction: str = "mean",
+    backend: Backend = "auto",
 ) -> Tensor:
     """Smooth-AP (Brown et al., ECCV 2020, Eq. 8): :func:`sup_ap` with σ(t/τ) in every place of H and H⁻.
 
@@ -198,8 +222,8 @@ def smooth_ap(
     0.0
     """
     step = Sigmoid(tau)
-    pairs, _ = _checked(scores, levels, table, valid)
-    return _reduced(ap_losses(pairs, level, step), reduction)
+    pairs, _ = checked_pairs(scores, levels, table, valid, backend)
+    return reduced(in_blocks(lambda block, _: ap_losses(block, level, step), pairs), reduction)
 
 
 def pair_decomposability(
@@ -236,10 +260,10 @@ def pair_decomposability(
     require(level >= 1, "level", level, "an integer ≥ 1")
     _decomposability.check_margins(alpha, beta)
     positive = (torch.as_tensor(levels) >= level).to(torch.uint8)
-    pairs, _ = _checked(scores, positive, torch.ones(len(scores), 2), valid)
+    pairs, _ = checked_pairs(scores, positive, torch.ones(len(scores), 2), valid)
     if reduction == "avg_nonzero":
         return _decomposability.pair_loss_avg_nonzero(pairs, alpha=alpha, beta=beta)
-    return _reduced(_decomposability.pair_losses(pairs, alpha=alpha, beta=beta), reduction)
+    return reduced(_decomposability.pair_losses(pairs, alpha=alpha, beta=beta), reduction)
 
 
 def proxy_decomposability(scores: Tensor, classes: Tensor, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
@@ -262,30 +286,4 @@ def proxy_decomposability(scores: Tensor, classes: Tensor, *, eta: float = 0.05,
     """
     _decomposability.check_temperature(eta)
     losses = _decomposability.proxy_losses(scores, classes, eta=eta)
-    return _reduced(QueryLosses(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)
-
-
-def _checked(scores: Tensor, levels: Any, table: Any, valid: Any) -> tuple[Pairs, Tensor]:
-    """The arguments as pairs and a table on one device, or a typed refusal."""
-    levels, table = torch.as_tensor(levels, device=scores.device), torch.as_tensor(table, device=scores.device)
-    valid = torch.ones_like(scores, dtype=torch.bool) if valid is None else torch.as_tensor(valid, device=scores.device)
-    if scores.ndim != 2 or scores.shape[1] == 0 or not levels.shape == valid.shape == scores.shape:
-        shapes = ", ".join(str(tuple(array.shape)) for array in (scores, levels, valid))
-        raise ShapeError(f"scores, levels, valid of shapes {shapes}", expected="one shape (B, M) with M ≥ 1")
-    if table.ndim != 2 or len(table) != len(scores) or table.shape[1] < 2:
-        raise ShapeError(f"table of shape {tuple(table.shape)}", expected=f"({len(scores)}, L+1) with L ≥ 1")
-    if not bool(scores.isfinite().all()):
-        row = int((~scores.isfinite()).any(dim=1).nonzero()[0])
-        raise EmbeddingError(f"scores hold NaN or infinite values, first in row {row}", expected="finite numbers")
-    num_levels = table.shape[1] - 1
-    if levels.is_floating_point() or bool((levels < 0).any() | (levels > num_levels).any()):
-        raise PathError(
-            f"levels of type {levels.dtype} beside a table for {num_levels} levels", expected="integers 0 … L"
-        )
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return Pairs(scores, levels.to(torch.uint8), valid.bool(), num_levels), table
-
-
-def _reduced(losses: QueryLosses, reduction: str) -> Tensor:
-    require(reduction in ("mean", "none"), "reduction", reduction, "'mean' or 'none'")
-    return losses.mean() if reduction == "mean" else losses.values
+    return reduced(QueryLosses(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)

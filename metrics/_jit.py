@@ -17,3 +17,14 @@ def jit(kernel: Kernel) -> Kernel:
     call only kernels of its own file.
     """
     return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(kernel))
+
+
+def reordering_jit(kernel: Kernel) -> Kernel:
+    """As :func:`jit`, and sums may be taken in another order, which lets the processor take several terms at once."""
+    reorder = {"reassoc", "contract", "nsz", "arcp"}
+    return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=reorder)(kernel))
+
+
+def jit_without_nan(kernel: Kernel) -> Kernel:
+    """As :func:`jit`, for numbers among which is no NaN; every rounding stays as written."""
+    return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})(kernel))

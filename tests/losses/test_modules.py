@@ -24,7 +24,7 @@ from hiertree.losses import (
     SupAP,
     SupHAP,
     SupNDCG,
-    _step_sums_torch,
+    _torch_kernel,
 )
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._pairs import compare
@@ -354,7 +354,7 @@ class _LargestTensor(TorchDispatchMode):
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
 def test_no_tensor_is_larger_than_a_few_score_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_step_sums_torch, "PAIRS_AT_ONCE", 1 << 14)
+    monkeypatch.setattr(_torch_kernel, "PAIRS_AT_ONCE", 1 << 14)
     num_items = 192
     embeddings = torch.randn(num_items, SIZE, requires_grad=True)
     fine = torch.arange(num_items) // 4
