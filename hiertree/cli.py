@@ -170,8 +170,10 @@ def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[st
 
 @commands.command()
 @click.argument("embeddings", type=FILE)
-@click.option("--labels", type=FILE, help="For an .npy: CSV or Parquet table with one row an embedding, in its order.")
-@click.option("--levels", default="", metavar="A,B,…", help="Its columns, coarse → fine; default: all of them.")
+@click.option("--labels", type=FILE, help="CSV or Parquet table with one row an embedding, where these have no labels.")
+@click.option("--levels", default="", metavar="A,B,…", help="Columns of labels, coarse → fine; default: all of them.")
+@click.option("--gallery", type=FILE, help="Embeddings of a separate gallery.")
+@click.option("--gallery-labels", type=FILE, help="Their table of labels.")
 @click.option(
     "--metrics", "names", default="", metavar="A,B,…", help="H-AP, NDCG@100, R@1, AP[1], … instead of the default."
 )
@@ -198,6 +200,8 @@ def evaluate(
     embeddings: Path,
     labels: Path | None,
     levels: str,
+    gallery: Path | None,
+    gallery_labels: Path | None,
     names: str,
     alpha: float,
     counts: Any,
@@ -207,13 +211,18 @@ def evaluate(
     per_query: Path | None,
     out: Path | None,
 ) -> None:
-    """Measure EMBEDDINGS, an .npz of embeddings and paths (what train writes) or an .npy beside a table of labels."""
+    """Measure EMBEDDINGS with label paths inside (.npz, .pt), columns of labels (.parquet), or a table beside.
+
+    An .npz of paths is what train writes; the table, --labels, stands beside an .npy or a .pt of one tensor.
+    """
     from hiertree.pipelines.evaluate import evaluate_file
 
     evaluate_file(
         embeddings,
         labels=labels,
         levels=_listed(levels),
+        gallery=gallery,
+        gallery_labels=gallery_labels,
         metrics=_listed(names) or None,
         alpha=alpha,
         counts=counts,

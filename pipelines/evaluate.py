@@ -5,30 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from zipfile import BadZipFile
-
-import numpy as np
+from typing import Literal
 
 from hiertree import files
-from hiertree.errors import InputError, OptionError
+from hiertree.errors import OptionError
 from hiertree.metrics import Evaluation, evaluate
+from hiertree.pipelines.retrieval_files import read_retrieval
 from hiertree.provenance import manifest
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 PathLike = str | os.PathLike[str]
-_NPZ_ARRAYS = ("embeddings", "paths", "gallery_embeddings", "gallery_paths")
-
-
-class Retrieval(NamedTuple):
-    """What a file says: queries and, unless they retrieve each other, a gallery."""
-
-    embeddings: NDArray[Any]
-    paths: NDArray[Any]
-    gallery_embeddings: NDArray[Any] | None = None
-    gallery_paths: NDArray[Any] | None = None
 
 
 def evaluate_file(
@@ -36,6 +21,8 @@ def evaluate_file(
     *,
     labels: PathLike | None = None,
     levels: Sequence[str] = (),
+    gallery: PathLike | None = None,
+    gallery_labels: PathLike | None = None,
     metrics: Iterable[str] | None = None,
     alpha: float = 1.0,
     counts: Literal["strict", "official"] = "strict",
@@ -48,10 +35,12 @@ def evaluate_file(
     """Evaluate embeddings on disk, print the result, and write what is asked for.
 
     Args:
-        embeddings: an ``.npz`` with arrays ``embeddings`` (n, d) and ``paths`` (n, L), as ``hiertree train`` writes it,
-            and for a separate gallery ``gallery_embeddings`` and ``gallery_paths``; or an ``.npy`` of (n, d).
-        labels: for an ``.npy``, a CSV or Parquet table with one row an embedding, in the same order.
-        levels: its columns, coarse → fine; all of its columns unless given.
+        embeddings: an ``.npz``, ``.npy``, ``.pt`` or ``.parquet`` file, as :mod:`hiertree.pipelines.retrieval_files`
+            reads them; ``hiertree train`` writes the first.
+        labels: for a file without labels, a CSV or Parquet table with one row an embedding, in the same order.
+        levels: columns of labels, coarse → fine; all unless given.
+        gallery: a file of the same kinds for a separate gallery, unless EMBEDDINGS holds one.
+        gallery_labels: its table of labels.
         metrics: names as :func:`hiertree.metrics.evaluate` takes them.
         alpha: of H-AP's relevance.
         counts: ``"strict"`` or ``"official"``.
@@ -62,19 +51,19 @@ def evaluate_file(
         out: a ``.json`` file for means, convention card and provenance.
 
     Raises:
-        InputError: the file is no such archive, or does not hold these arrays.
-        OptionError: an ``.npy`` without labels, labels beside an ``.npz``, or a suffix that is not known.
+        InputError: a file that cannot be read, or does not hold what it should.
+        OptionError: labels beside a file that has its own, none for a file without, or a suffix that is not known.
         HiertreeError: as :func:`hiertree.metrics.evaluate` and :func:`hiertree.tables.read_table`.
     """
     source, table = Path(embeddings), None if per_query is None else Path(per_query)
     if table is not None and table.suffix not in (".parquet", ".csv"):
         raise OptionError(f"a per-query file {table.name!r}", expected="a name that ends in .parquet or .csv")
-    retrieval = read_retrieval(source, labels=labels, levels=levels)
+    retrieval = read_retrieval(source, labels=labels, levels=levels, gallery=gallery, gallery_labels=gallery_labels)
     options = {"alpha": alpha, "counts": counts, "ties": ties}
     result = evaluate(
         *retrieval, metrics=metrics, alpha=alpha, counts=counts, ties=ties, block_size=block_size, progress=True
     )
-    inputs = [source] if labels is None else [source, Path(labels)]
+    inputs = [source, *(Path(file) for file in (labels, gallery, gallery_labels) if file is not None)]
     if table is not None:
         _write_per_query(result, table)
     if out is not None:
@@ -88,23 +77,6 @@ def evaluate_file(
     return result
 
 
-def read_retrieval(source: PathLike, *, labels: PathLike | None = None, levels: Sequence[str] = ()) -> Retrieval:
-    """The arrays of an ``.npz``, or of an ``.npy`` with its table of labels; nothing is unpickled."""
-    file = Path(source)
-    if file.suffix == ".npz":
-        if labels is not None:
-            raise OptionError(f"labels beside {file.name}", expected="its own paths", remedy="leave the labels out")
-        return _read_npz(file)
-    if file.suffix != ".npy":
-        raise OptionError(f"embeddings in {file.name!r}", expected="a file that ends in .npz or .npy")
-    if labels is None:
-        raise OptionError(
-            f"{file.name} without labels", expected="a table of labels", remedy="name a CSV or Parquet file"
-        )
-    array = _load(file)
-    return Retrieval(array, _paths_of_table(Path(labels), levels, num_items=len(array)))
-
-
 def print_result(result: Evaluation) -> None:
     """Show means, bootstrap intervals, skipped queries and the convention card on standard output."""
     from rich.console import Console
@@ -113,8 +85,9 @@ def print_result(result: Evaluation) -> None:
 
     means, bounds = result.summary(), result.confidence_interval()
     table = Table(title=f"{len(result)} queries", title_justify="left")
+    drawn = "classes" if bounds["clusters"].max() < len(result) else "queries"
     table.add_column("metric")
-    for column in ("mean", "95 % interval", "skipped"):
+    for column in ("mean", f"95 % interval over {drawn}", "skipped"):
         table.add_column(column, justify="right")
     for name, skipped in result.skipped.items():
         shown = ("—", "")
@@ -125,42 +98,6 @@ def print_result(result: Evaluation) -> None:
     console = Console()
     console.print(table)
     console.print(Text(str(result.convention)))
-
-
-def _read_npz(file: Path) -> Retrieval:
-    with _load(file) as archive:
-        unknown = sorted(set(archive.files) - set(_NPZ_ARRAYS))
-        missing = [name for name in _NPZ_ARRAYS[:2] if name not in archive.files]
-        if unknown or missing:
-            raise InputError(
-                f"{file.name} with arrays {', '.join(archive.files) or 'none'}",
-                expected=f"{_NPZ_ARRAYS[0]} and {_NPZ_ARRAYS[1]}, and perhaps {_NPZ_ARRAYS[2]} and {_NPZ_ARRAYS[3]}",
-            )
-        try:
-            return Retrieval(**{name: archive[name] for name in archive.files})
-        except (ValueError, BadZipFile) as error:
-            raise InputError(f"{file.name}: {error}", expected="arrays of plain numbers") from error
-
-
-def _load(file: Path) -> Any:
-    if not file.is_file():
-        raise InputError(f"{file}", expected="an existing .npz or .npy file")
-    try:
-        return np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise InputError(f"{file.name}: {error}", expected="plain numbers saved by numpy") from error
-
-
-def _paths_of_table(file: Path, levels: Sequence[str], *, num_items: int) -> NDArray[np.int32]:
-    """Paths of the rows of a table of labels; the same text under two parents is two labels."""
-    from hiertree import LabelTree
-    from hiertree.labels import read_label_rows
-    from hiertree.tables import read_table
-
-    rows, where = read_label_rows(file, levels or list(read_table(file).columns))
-    if len(rows) != num_items:
-        raise InputError(f"{file.name} with {len(rows)} rows", expected=f"{num_items}, one an embedding")
-    return LabelTree.from_paths(rows, leaf="path", repeats="merge", where=where).paths(rows)
 
 
 def _write_per_query(result: Evaluation, file: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from hiertree.errors import InputError, OptionError, PathError, TableError
 from hiertree.metrics import evaluate
@@ -62,6 +63,69 @@ def test_an_npy_takes_its_labels_from_a_table(retrieval, tmp_path, capsys):
     assert "AP[1]" in shown
     assert "self-retrieval" in shown
     assert len(pd.read_csv(tmp_path / "values.csv")) == 30
+
+
+def test_tensors_and_parquet_give_the_same_numbers(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    expected = evaluate(embeddings, paths).values
+    torch.save({"embeddings": torch.tensor(embeddings), "paths": torch.tensor(paths)}, tmp_path / "named.pt")
+    torch.save(torch.tensor(embeddings), tmp_path / "bare.pt")
+    labels = pd.DataFrame(paths.astype(str), columns=LABELS)
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    labels.assign(vector=list(embeddings)).to_parquet(tmp_path / "with.parquet")
+    pd.DataFrame({"vector": list(embeddings)}).to_parquet(tmp_path / "without.parquet")
+    table = {"labels": tmp_path / "labels.csv"}
+    for name, options in (
+        ("named.pt", {}),
+        ("bare.pt", table),
+        ("with.parquet", {}),
+        ("with.parquet", {"levels": LABELS}),
+        ("without.parquet", table),
+    ):
+        np.testing.assert_array_equal(evaluate_file(tmp_path / name, **options).values, expected)
+
+
+def test_a_gallery_of_its_own_file_shares_the_labels(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    expected = evaluate(embeddings[::5], paths[::5], embeddings[1:], paths[1:]).values
+    for name, rows in (("queries", slice(None, None, 5)), ("gallery", slice(1, None))):
+        np.savez(tmp_path / f"{name}.npz", embeddings=embeddings[rows], paths=paths[rows])
+        np.save(tmp_path / f"{name}.npy", embeddings[rows])
+        pd.DataFrame(paths[rows], columns=LABELS).to_csv(tmp_path / f"{name}.csv", index=False)
+    found = evaluate_file(tmp_path / "queries.npz", gallery=tmp_path / "gallery.npz", out=tmp_path / "result.json")
+    np.testing.assert_array_equal(found.values, expected)
+    written = json.loads((tmp_path / "result.json").read_text())["manifest"]["inputs"]
+    assert [file["name"] for file in written] == ["queries.npz", "gallery.npz"]
+    tables = {"labels": tmp_path / "queries.csv", "gallery_labels": tmp_path / "gallery.csv"}
+    found = evaluate_file(tmp_path / "queries.npy", gallery=tmp_path / "gallery.npy", **tables)
+    np.testing.assert_array_equal(found.values, expected)
+    with pytest.raises(OptionError, match="same kind"):
+        evaluate_file(
+            tmp_path / "queries.npz", gallery=tmp_path / "gallery.npy", gallery_labels=tmp_path / "gallery.csv"
+        )
+    with pytest.raises(OptionError, match="without a gallery"):
+        evaluate_file(tmp_path / "queries.npz", gallery_labels=tmp_path / "gallery.csv")
+
+
+class Harmful:
+    def __reduce__(self):
+        return (print, ("unpickled",))
+
+
+def test_nothing_in_a_file_of_tensors_is_run(tmp_path, capsys):
+    torch.save({"embeddings": Harmful()}, tmp_path / "harmful.pt")
+    torch.save([torch.eye(3)], tmp_path / "list.pt")
+    (tmp_path / "broken.pt").write_bytes(b"PK not really")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 not really")
+    pd.DataFrame({"a": [1], "b": [2]}).to_parquet(tmp_path / "flat.parquet")
+    pd.DataFrame({"a": [1, 2], "v": [[1.0], [1.0, 2.0]]}).to_parquet(tmp_path / "uneven.parquet")
+    pd.DataFrame({"v": [[1.0], [2.0]]}).to_parquet(tmp_path / "bare.parquet")
+    for name in ("harmful.pt", "list.pt", "broken.pt", "broken.parquet", "flat.parquet", "uneven.parquet"):
+        with pytest.raises(InputError):
+            evaluate_file(tmp_path / name)
+    with pytest.raises(TableError):
+        evaluate_file(tmp_path / "bare.parquet")
+    assert "unpickled" not in capsys.readouterr().out
 
 
 def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp_path):
