@@ -41,7 +41,6 @@ _QUICK = {
     "synthetic": (*_FEW_IMAGES, "model.width=8", "training.epochs=2", "evaluation.every=1"),
     "omniglot": ("model.width=8", "training.epochs=1"),
 }
-_WIDTH_OF_EXAMPLES = 72
 
 
 @dataclass(frozen=True)
@@ -142,26 +141,18 @@ def _run_name(recipe: Recipe) -> str:
 
 
 def _drawn(root: Branch) -> Tree:
-    """The tree for the terminal: kinds, super-categories, and a few landmarks of each."""
-    from rich.markup import escape
+    """The tree for the terminal: kinds, super-categories, and as many landmarks of each as fit the line."""
+    from rich.text import Text
     from rich.tree import Tree
 
-    drawn = Tree(f"[bold]{len(root)} landmarks")
+    drawn = Tree(Text(f"{len(root)} landmarks", style="bold"))
     for kind in root.branches:
-        below = drawn.add(f"[bold]{escape(kind.label)}[/] {len(kind)}")
+        below = drawn.add(Text.assemble((kind.label, "bold"), f" {len(kind)}"))
         for category in kind.branches:
-            below.add(f"{escape(category.label)} {len(category)}  [dim]{escape(_examples(category.leaves))}")
+            landmarks = (", ".join(category.leaves), "dim")
+            line = Text.assemble(f"{category.label} {len(category)}  ", landmarks, no_wrap=True, overflow="ellipsis")
+            below.add(line)
     return drawn
-
-
-def _examples(names: Sequence[str]) -> str:
-    """As many names as fit a line."""
-    shown = names[0]
-    for name in names[1:]:
-        if len(shown) + len(name) > _WIDTH_OF_EXAMPLES:
-            return f"{shown}, …"
-        shown += f", {name}"
-    return shown
 
 
 def _in_words(report: dict[str, Any]) -> str:

@@ -88,6 +88,7 @@ def _drawing(lines: Mapping[str, Sequence[tuple[int, float]]], *, title: str, fi
         axes.grid(axis="y", color=_INK, alpha=0.12, linewidth=0.6)
         for number, (name, points) in enumerate(lines.items(), start=first_colour):
             _line(axes, name if len(lines) > 1 else "", points, colour=number)
+        axes.set_xlim(left=0)
         text = StringIO()
         canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return Figure(_embeddable(text.getvalue(), prefix=_slug(title)), f"{title}. {_described(lines)}")

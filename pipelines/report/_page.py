@@ -84,7 +84,7 @@ def write_report(
         "runs": found,
         "rows": rows,
         "num_queries": len(images),
-        "convention": first.results["convention"],
+        "convention": _in_words(first.results["convention"]),
         "skipped": {name: number for name, number in first.results["skipped"].items() if number},
         "rule": _rule(seed),
         "legend": grids.legend,
@@ -125,6 +125,11 @@ def _rule(seed: int) -> str:
         f"The queries are not picked by hand: a draw with seed {seed} takes them in turn from as many of the coarsest "
         "categories as there are."
     )
+
+
+def _in_words(convention: Mapping[str, Any]) -> dict[str, str]:
+    """The lines of the card that are words or numbers; what it nests, it also says in words."""
+    return {name.replace("_", " "): str(text) for name, text in convention.items() if isinstance(text, (str, int))}
 
 
 def _versions(manifest: Mapping[str, Any]) -> dict[str, str]:
