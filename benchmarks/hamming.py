@@ -1,9 +1,10 @@
 """Time of ``evaluate_codes`` against faiss's binary flat search over the same codes.
 
-Run ``python benchmarks/hamming.py``; seconds by default, ``--items 1000000`` for the size that counts.
-The codes are random, so that 64 bits have about forty distances in use and almost every item is tied. faiss looks for
-the k nearest of each query; the evaluation computes all default metrics of the whole ranking, ties averaged, and its
-time includes packing, tree order and masks, which many queries share. Both take as many threads as they find. Medians of interleaved runs.
+Run ``python benchmarks/hamming.py``; seconds by default, ``--items 1000000`` for the size that counts. The codes are
+random, so that 64 bits have about forty distances in use and almost every item is tied. faiss looks for the k nearest
+of each query; the evaluation computes all default metrics of the whole ranking, ties averaged, and its time includes
+packing, tree order and masks, which many queries share. Both take the threads they find; ``taskset -c 0`` gives each
+one. Medians of interleaved runs.
 """
 
 from __future__ import annotations
