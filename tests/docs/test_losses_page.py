@@ -1,0 +1,33 @@
+"""docs/losses.md: its examples print what they say, and its figure is what its script draws."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+
+import torch
+from project import ROOT
+
+PAGE = ROOT / "docs" / "losses.md"
+
+
+def test_examples_print_what_they_say() -> None:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # small tensors, and the same sums everywhere
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    examples = doctest.DocTestParser().get_doctest("".join(blocks), {}, PAGE.name, str(PAGE), 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    failed, attempted = runner.run(examples)
+    torch.set_num_threads(threads)
+    assert attempted > 30
+    assert failed == 0
+
+
+def test_the_figure_is_drawn_alike_each_time(tmp_path) -> None:
+    drawings = [tmp_path / "first.svg", tmp_path / "second.svg"]
+    for path in drawings:
+        subprocess.run([sys.executable, ROOT / "scripts" / "steps_figure.py", path], check=True)
+    assert drawings[0].read_bytes() == drawings[1].read_bytes()
+    assert (ROOT / "docs" / "figures" / "steps.svg").read_text(encoding="utf-8").startswith("<?xml")
