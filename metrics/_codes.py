@@ -187,7 +187,7 @@ def _ranked(
 def _in_index_order(codes: Codes, rows: slice, chosen: Plan) -> NDArray[np.float64]:
     """(r, M) values where of equal distances the smaller index comes first."""
     from hiertree.metrics._hamming import distances
-    from hiertree.metrics._ranked import sorted_keys
+    from hiertree.metrics._ranked import placed_matrix
     from hiertree.metrics._tree_order import fill_levels
 
     found = np.empty((rows.stop - rows.start, codes.gallery.shape[1]), np.uint16)
@@ -196,5 +196,5 @@ def _in_index_order(codes: Codes, rows: slice, chosen: Plan) -> NDArray[np.float
     fill_levels(codes.tree.low[rows], codes.tree.high[rows], levels)
     excluded = codes.mask.excluded(rows, codes.tree.place)
     place = codes.tree.place
-    keys = sorted_keys(-found[:, place].astype(np.float32), levels[:, place], excluded[:, place], ties="index")
-    return measure(keys, codes.totals[rows], chosen)
+    placed = placed_matrix(-found[:, place].astype(np.float32), levels[:, place], excluded[:, place], ties="index")
+    return measure(placed, codes.totals[rows], chosen)

@@ -198,7 +198,7 @@ def hierarchical_precision_recall(
     (array([[0.   , 0.5  , 0.667]]), array([[0.   , 0.667, 1.   ]]))
     """
     from hiertree.metrics._curves import hierarchical_curves
-    from hiertree.metrics._ranked import ranked_positives, sorted_keys
+    from hiertree.metrics._ranked import placed_matrix, ranked_positives
 
     matrix = as_score_matrix(scores, levels, valid, None)
     chosen = plan(None, num_levels=matrix.num_levels, alpha=alpha, relevance=relevance, ties=ties)
@@ -206,9 +206,9 @@ def hierarchical_precision_recall(
         raise OptionError("ties='paper'", expected="a policy that gives every rank one item")
     totals = level_counts(matrix.levels, matrix.num_levels, valid=~matrix.excluded)
     table = chosen.table(Metric("H-AP", "H-AP"), totals)
-    keys = sorted_keys(matrix.scores, matrix.levels, matrix.excluded, ties=ties)
-    precision, recall = np.zeros(keys.shape), np.zeros(keys.shape)
-    hierarchical_curves(ranked_positives(keys, ties=ties, preference=table), table, precision, recall)
+    placed = placed_matrix(matrix.scores, matrix.levels, matrix.excluded, ties=ties)
+    precision, recall = np.zeros(matrix.scores.shape), np.zeros(matrix.scores.shape)
+    hierarchical_curves(ranked_positives(placed, ties=ties, preference=table), table, precision, recall)
     normaliser = (table * totals).sum(axis=1, keepdims=True)
     some = normaliser > 0
     return PrecisionRecall(

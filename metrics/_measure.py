@@ -1,4 +1,4 @@
-"""From sorted keys to the values of the metrics asked for: which kernel serves which name, and what divides it."""
+"""From ranked positives to the values of the metrics asked for: which kernel serves which name, and what divides it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hiertree.metrics._rules import OURS, Rules
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hiertree.metrics._placing import Placed
     from hiertree.metrics._ranked import Ranked, Ties
 
 Relevance: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
@@ -103,12 +104,12 @@ def plan(
 
 
 def measure(
-    keys: NDArray[np.uint64], totals: NDArray[np.int64], plan: Plan, *, counts: NDArray[np.int64] | None = None
+    placed: Placed, totals: NDArray[np.int64], plan: Plan, *, counts: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
     """Values of the metrics for r queries.
 
     Args:
-        keys: (r, N) sorted keys (see :mod:`hiertree.metrics._ranked`).
+        placed: the positives in order, and how many others stand among them.
         totals: (r, L+1) items per level that the gallery holds, ranked or not.
         plan: what to compute.
         counts: (r, L+1) what H-AP's relevance counts; the totals unless given.
@@ -119,8 +120,8 @@ def measure(
     from hiertree.metrics._ranked import ranked_positives
 
     ranking = Ranking(
-        positives=lambda preference: ranked_positives(keys, ties=plan.ties, preference=preference),
-        num_ranks=keys.shape[1],
+        positives=lambda preference: ranked_positives(placed, ties=plan.ties, preference=preference),
+        num_ranks=placed.num_ranks,
     )
     return measure_ranking(ranking, totals, totals if counts is None else counts, plan)
 

@@ -118,10 +118,10 @@ def evaluate_ranking(
     values = np.empty((len(lists.totals), len(chosen.metrics)))
 
     def work(rows: slice) -> None:
-        from hiertree.metrics._ranked import sorted_keys
+        from hiertree.metrics._ranked import placed_matrix
 
-        keys = sorted_keys(lists.scores[rows], lists.levels[rows], lists.excluded[rows], ties=ties)
-        values[rows] = measure(keys, lists.totals[rows], chosen)
+        placed = placed_matrix(lists.scores[rows], lists.levels[rows], lists.excluded[rows], ties=ties)
+        values[rows] = measure(placed, lists.totals[rows], chosen)
 
     for_row_ranges(work, len(values), row_bytes=40 * max(lists.scores.shape[1], 1))
     convention = Convention(

@@ -73,12 +73,12 @@ def evaluate_scores(
     values = np.empty((len(matrix.scores), len(chosen.metrics)))
 
     def work(rows: slice) -> None:
-        from hiertree.metrics._ranked import sorted_keys
+        from hiertree.metrics._ranked import placed_matrix
 
         excluded = matrix.excluded[rows]
-        keys = sorted_keys(matrix.scores[rows], matrix.levels[rows], excluded, ties=ties)
+        placed = placed_matrix(matrix.scores[rows], matrix.levels[rows], excluded, ties=ties)
         totals = level_counts(matrix.levels[rows], matrix.num_levels, valid=~excluded)
-        values[rows] = measure(keys, totals, chosen)
+        values[rows] = measure(placed, totals, chosen)
 
     for_row_ranges(work, len(values), row_bytes=32 * matrix.scores.shape[1])
     left_out = int(matrix.excluded.sum())

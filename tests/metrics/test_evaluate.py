@@ -11,7 +11,9 @@ from reference import metrics as reference
 from reference.metric_cases import names_for, reference_metric
 
 import hiertree as ht
-from hiertree.metrics import _evaluate as engine
+from hiertree.errors import DeviceError, EmbeddingError
+from hiertree.metrics import _scoring as scoring
+from hiertree.metrics import _similarity as engine
 from hiertree.metrics import evaluate, evaluate_scores
 
 
@@ -70,6 +72,62 @@ def test_the_block_size_changes_no_number(retrieval, ties, monkeypatch):
     for block_size in (None, 1, 17, 64):
         blocks = evaluate(embeddings, paths, ties=ties, block_size=block_size)
         np.testing.assert_array_equal(whole.values, blocks.values)
+
+
+@pytest.mark.parametrize("ties", ["average", "worst", "best", "paper", "index"])
+@pytest.mark.parametrize("separate", [False, True])
+def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch):
+    random = np.random.default_rng(11)
+    embeddings, paths = grid_embeddings(random, 90), random_tree(random, 90, 3)  # exact products, many ties
+    junk = [[(query + 1) % 60, (query + 7) % 60] for query in range(30)]
+    given = (embeddings[:30], paths[:30], embeddings[30:], paths[30:]) if separate else (embeddings, paths)
+    options = {"ties": ties, "metrics": names_for(3)} | ({"junk": junk} if separate else {})
+    whole = evaluate(*given, **options).values
+    for tile_size in (7, 32):
+        np.testing.assert_array_equal(evaluate(*given, **options, tile_size=tile_size).values, whole)
+    monkeypatch.setattr(scoring, "layout", lambda job, block_size: scoring.Layout(64, by_tile=True))
+    tiled = evaluate(*given, **options, tile_size=7).values
+    np.testing.assert_array_equal(tiled, whole)
+
+
+def test_where_positives_are_few_only_a_tile_of_scores_is_held(monkeypatch):
+    random = np.random.default_rng(12)
+    embeddings = random.standard_normal((3000, 8)).astype(np.float32)
+    paths = np.stack([np.arange(3000) // 20, np.arange(3000) // 5], axis=1)
+    whole = evaluate(embeddings, paths).values
+    monkeypatch.delattr(scoring, "_buffered")
+    tiled = evaluate(embeddings, paths, tile_size=500).values
+    np.testing.assert_allclose(tiled, whole, atol=1e-6)  # products of another shape may round differently
+
+
+def test_a_memory_map_gives_the_numbers_of_the_array(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    for dtype in (np.float16, np.float32, np.float64):
+        np.save(tmp_path / "e.npy", embeddings.astype(dtype))
+        mapped = np.load(tmp_path / "e.npy", mmap_mode="r")
+        expected = evaluate(embeddings.astype(dtype), paths).values
+        np.testing.assert_array_equal(evaluate(mapped, paths).values, expected)
+        part = evaluate(mapped[:40], paths[:40], mapped, paths).values
+        np.testing.assert_array_equal(part, evaluate(mapped[:40].copy(), paths[:40], mapped.copy(), paths).values)
+
+
+def test_bad_rows_of_a_memory_map_are_named(tmp_path):
+    embeddings = np.ones((700, 3), np.float32)
+    embeddings[600, 1] = np.nan
+    np.save(tmp_path / "e.npy", embeddings)
+    with pytest.raises(EmbeddingError, match="rows from 512"):
+        evaluate(np.load(tmp_path / "e.npy", mmap_mode="r"), np.zeros(700, int))
+
+
+def test_torch_multiplies_on_the_device_asked_for(retrieval):
+    embeddings, paths = retrieval
+    double = embeddings.astype(np.float64)
+    np.testing.assert_allclose(evaluate(double, paths, device="cpu").values, evaluate(double, paths).values, atol=1e-12)
+    if not torch.cuda.is_available():
+        with pytest.raises(DeviceError, match="cuda"):
+            evaluate(embeddings, paths, device="cuda")
+    with pytest.raises(DeviceError, match="abacus"):
+        evaluate(embeddings, paths, device="abacus")
 
 
 def test_embeddings_and_their_scores_agree(retrieval):
