@@ -181,9 +181,7 @@ def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[st
 @click.option(
     "--counts",
     type=click.Choice(["strict", "official"]),
-    default="strict",
-    show_default=True,
-    help="Whether |Ω^(L)| holds the query.",
+    help="Whether |Ω^(L)| holds the query; default: as --compat says, or else strict.",
 )
 @click.option(
     "--ties",
@@ -191,6 +189,14 @@ def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[st
     default="average",
     show_default=True,
     help="What equal scores mean.",
+)
+@click.option(
+    "--protocol",
+    type=click.Choice(["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]),
+    help="A benchmark: its metrics and its rules.",
+)
+@click.option(
+    "--compat", type=click.Choice(["official", "delf", "revisitop"]), help="Compute as the authors' code does."
 )
 @click.option("--block-size", type=int, help="Queries at once; changes no number.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -206,6 +212,8 @@ def evaluate(
     alpha: float,
     counts: Any,
     ties: Any,
+    protocol: Any,
+    compat: Any,
     block_size: int | None,
     as_json: bool,
     per_query: Path | None,
@@ -227,11 +235,39 @@ def evaluate(
         alpha=alpha,
         counts=counts,
         ties=ties,
+        protocol=protocol,
+        compat=compat,
         block_size=block_size,
         as_json=as_json,
         per_query=per_query,
         out=out,
     )
+
+
+@commands.command()
+@click.argument("embeddings", type=FILE)
+@click.option("--labels", type=FILE, help="CSV or Parquet table with one row an embedding, where these have no labels.")
+@click.option("--levels", default="", metavar="A,B,…", help="Columns of labels, coarse → fine; default: all of them.")
+@click.option("--queries", type=int, default=200, show_default=True, help="How many queries are drawn, at most.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the draw.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--out", type=FILE, help="JSON file for the table and its provenance.")
+def audit(
+    embeddings: Path, labels: Path | None, levels: str, queries: int, seed: int, as_json: bool, out: Path | None
+) -> None:
+    """Compare our metrics of EMBEDDINGS with other libraries', and say why each differs.
+
+    Those installed of torchmetrics, scikit-learn, ir_measures, ranx and pytorch-metric-learning. EMBEDDINGS as for
+    evaluate.
+    """
+    from hiertree.pipelines.audit import audit as run
+    from hiertree.pipelines.audit import print_audit
+
+    table = run(embeddings, labels=labels, levels=_listed(levels), queries=queries, seed=seed, out=out)
+    if as_json:
+        click.echo(table.to_json(orient="records", indent=2, force_ascii=False))
+    else:
+        print_audit(table)
 
 
 def _listed(text: str) -> list[str]:

@@ -10,9 +10,9 @@
 * One function a metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
-``ASI``, ``AP[l]``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``. Levels count from 1, the coarsest;
-without ``[l]`` the finest is meant. Definitions follow Ramzi et al., *Optimization of Rank Losses for Image Retrieval*,
-TPAMI 2025.
+``ASI``, ``ASI[l]``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``; of how grave
+errors are: ``H-AP[l]``, ``first-error[l]``. Levels count from 1, the coarsest; without ``[l]`` the finest is meant.
+Definitions follow Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025.
 
 A query without positives has no value: NaN where values are listed by query, left out of means, counted in ``skipped``.
 
@@ -45,10 +45,11 @@ from hiertree.metrics._functions import (
     recall_at_k,
     true_recall_at_k,
 )
+from hiertree.metrics._protocols import ProtocolName
 from hiertree.metrics._ranking import evaluate_ranking
 from hiertree.metrics._result import Evaluation
 from hiertree.metrics._revisited import revisitop_levels
-from hiertree.metrics._rules import Rules
+from hiertree.metrics._rules import Compat, Rules
 from hiertree.metrics._scores import evaluate_scores
 from hiertree.metrics._trec_reading import read_trec_qrels, read_trec_run
 from hiertree.metrics._trec_writing import write_trec_qrels, write_trec_run
@@ -58,11 +59,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASI",
+    "Compat",
     "Convention",
     "Evaluation",
     "HierarchicalAP",
     "HierarchicalNDCG",
     "PrecisionRecall",
+    "ProtocolName",
     "Rules",
     "asi",
     "average_precision",

@@ -74,7 +74,7 @@ def evaluate_codes(
 
     >>> codes = [[1, 1, 1, -1], [1, 1, -1, -1], [-1, -1, 1, 1], [-1, 1, 1, -1]]
     >>> evaluate_codes(codes, [0, 0, 1, 1], metrics=["AP", "NDCG"]).summary().round(4).to_dict()
-    {'AP': 0.6875, 'NDCG': 0.7696}
+    {'AP': 0.7917, 'NDCG': 0.8452}
     """
     codes = _checked(query_codes, query_paths, gallery_codes, gallery_paths, query_ids, gallery_ids)
     num_levels = codes.tree.low.shape[1]

@@ -31,8 +31,8 @@ class Rules:
     Attributes:
         counts: where H-AP's relevance counts \|Ω^(l)\|: ``"strict"``, the query's list; ``"official"``, the query set,
             with the query itself inside \|Ω^(L)\|.
-        itself: how a query leaves its own list: ``"masked"`` by index or id, or as the ``"first hit"``, whatever that
-            is; of equal scores the smaller index counts as first.
+        itself: how a query leaves its own list: ``"masked"`` by index or id, or, in place of both, as the ``"first
+            hit"``, whatever that is; of equal scores the smaller index counts as first.
         worst: whether a separate gallery's worst item is ``"kept"`` or ``"dropped"``; of equal scores the larger
             index counts as worst.
         ideal: of NDCG@k: the best k of the ``"gallery"`` or the best order of the ``"retrieved"`` top k.

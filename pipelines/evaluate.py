@@ -9,7 +9,7 @@ from typing import Literal
 
 from hiertree import files
 from hiertree.errors import OptionError
-from hiertree.metrics import Evaluation, evaluate
+from hiertree.metrics import Compat, Evaluation, ProtocolName, evaluate
 from hiertree.pipelines.retrieval_files import read_retrieval
 from hiertree.provenance import manifest
 
@@ -25,8 +25,10 @@ def evaluate_file(
     gallery_labels: PathLike | None = None,
     metrics: Iterable[str] | None = None,
     alpha: float = 1.0,
-    counts: Literal["strict", "official"] = "strict",
+    counts: Literal["strict", "official"] | None = None,
     ties: Literal["average", "worst", "best", "paper", "index"] = "average",
+    protocol: ProtocolName | None = None,
+    compat: Compat | None = None,
     block_size: int | None = None,
     as_json: bool = False,
     per_query: PathLike | None = None,
@@ -43,8 +45,10 @@ def evaluate_file(
         gallery_labels: its table of labels.
         metrics: names as :func:`hiertree.metrics.evaluate` takes them.
         alpha: of H-AP's relevance.
-        counts: ``"strict"`` or ``"official"``.
+        counts: ``"strict"`` or ``"official"``; as ``compat`` says unless given.
         ties: the policy for equal scores.
+        protocol: a benchmark, as :func:`hiertree.metrics.evaluate` takes it.
+        compat: whose conventions to follow.
         block_size: queries at once.
         as_json: print JSON instead of a table.
         per_query: a ``.parquet`` or ``.csv`` file for the values of each query.
@@ -59,9 +63,17 @@ def evaluate_file(
     if table is not None and table.suffix not in (".parquet", ".csv"):
         raise OptionError(f"a per-query file {table.name!r}", expected="a name that ends in .parquet or .csv")
     retrieval = read_retrieval(source, labels=labels, levels=levels, gallery=gallery, gallery_labels=gallery_labels)
-    options = {"alpha": alpha, "counts": counts, "ties": ties}
+    options = {"alpha": alpha, "counts": counts, "ties": ties, "protocol": protocol, "compat": compat}
     result = evaluate(
-        *retrieval, metrics=metrics, alpha=alpha, counts=counts, ties=ties, block_size=block_size, progress=True
+        *retrieval,
+        metrics=metrics,
+        alpha=alpha,
+        counts=counts,
+        ties=ties,
+        protocol=protocol,
+        compat=compat,
+        block_size=block_size,
+        progress=True,
     )
     inputs = [source, *(Path(file) for file in (labels, gallery, gallery_labels) if file is not None)]
     if table is not None:

@@ -153,3 +153,14 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp
         with pytest.raises(error):
             evaluate_file(tmp_path / file, out=tmp_path / "result.json", **options)
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_protocol_and_compat_reach_the_card_and_the_provenance(tmp_path, retrieval):
+    embeddings, paths = retrieval
+    np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
+    result = evaluate_file(tmp_path / "e.npz", protocol="cub", compat="official", out=tmp_path / "result.json")
+    assert result.names == ("R@1", "R@2", "R@4", "R@8", "mAP@R")
+    written = json.loads((tmp_path / "result.json").read_text())
+    assert written["convention"]["protocol"] == "cub"
+    assert written["convention"]["rules"]["itself"] == "first hit"
+    assert written["manifest"]["parameters"]["compat"] == "official"
