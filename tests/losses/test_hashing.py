@@ -193,6 +193,16 @@ def test_gradient_reaches_embeddings_and_a_memory(name: str) -> None:
 
 
 @every_loss
+def test_a_mask_leaves_queries_and_candidates_out(name: str) -> None:
+    embeddings, paths = batch()
+    loss = LOSSES[name]()
+    queries, candidates = torch.arange(20) < 8, torch.arange(20) >= 8
+    masked = loss(embeddings, paths, valid=queries[:, None] & candidates)
+    torch.testing.assert_close(masked, loss(embeddings[:8], paths[:8], embeddings[8:], paths[8:]))
+    assert loss.last_num_skipped <= 8
+
+
+@every_loss
 def test_the_order_of_the_batch_does_not_matter(name: str) -> None:
     embeddings, paths = batch()
     shuffled = torch.randperm(len(paths), generator=torch.Generator().manual_seed(2))
