@@ -72,8 +72,10 @@ class TieAwareAP(_TieAware):
     with soft counts c, cumulated C, of the distances (b − φ·φ′)/2, φ = tanh(α·f). λ and κ are means over a tie's ranks:
     on binary codes this *is* 1 − AP_T, the expectation over all orders of tied items. Embeddings are not normalised:
     each of their b dimensions becomes a bit, :func:`hiertree.losses.binary_codes`. A query is not its own candidate.
-    Formula and functional form: :func:`hiertree.losses.functional.tie_aware_ap`. Time and memory are O(B·M) beside the
-    inner products. Source: He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Eq. 6, 11, 14, 15.
+    Beside the inner products, time and memory are O(B·M) for the pairs and O(B·V·b) for the counts of V levels.
+
+    Formula and functional form: :func:`hiertree.losses.functional.tie_aware_ap`.
+    Source: He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Eq. 6, 11, 14, 15.
 
     Args:
         alpha: α > 0; an attribute, which may grow (:class:`hiertree.losses.GrowingAlpha`).

@@ -5,14 +5,15 @@ items, in closed form from counts: of c_d items at distance d, c⁺_d of them po
 nearer ones. TALR (He et al., *Hashing as Tie-Aware Learning to Rank*, CVPR 2018) makes them functions of real numbers:
 codes are tanh(α·f), distances (b − φ·φ′)/2, counts soft histograms. Here:
 
-* AP_r = (1/|Ω⁺|)·Σ_d c⁺_d·[(C⁺_{d−1} + 1)·λ_d + (c⁺_d − 1)·κ_d]: Eq. 6, its sums over ranks 1/t continued to real
-  counts by the digamma function (Eq. 11 takes an integral for them). On binary codes **it equals AP_T**, and
-  0 ≤ AP_r ≤ 1 for any soft histogram;
+* AP_r = (1/|Ω⁺|)·Σ_d c⁺_d·[(C⁺_{d−1} + 1)·λ_d + (c⁺_d − 1)·κ_d] (for Eq. 11), λ and κ the means of ``_tied_means``:
+  Eq. 6 itself, its sum of 1/t over a tie's ranks continued to real counts by the digamma function, where the paper
+  approximates. So on binary codes **AP_r = AP_T**; and AP_r ≤ 1 for any soft histogram;
 * AP_s = (1/|Ω⁺|)·Σ_d c⁺_d·(C⁺_{d−1} + C⁺_d + 1) / (C_{d−1} + C_d + 1) (Eq. 62): the precision at a tie's mean rank. It
   is AP_T where nothing ties, and otherwise no bound: a tie adds less to AP_s than to AP_T where the precision ahead of
   it, (C⁺_{d−1} + 1)/(C_{d−1} + 1), exceeds the one inside, (c⁺_d − 1)/(c_d − 1), and more where it falls short;
-* DCG_r (Eq. 12): the sum of discounts 1/log2(1 + t) over a tie's ranks as an integral, ln 2·(li(C_d + 3/2) −
-  li(C_{d−1} + 3/2)); DCG_s (Eq. 66): the discount of its mean rank. On binary codes **DCG_s ≤ DCG_T ≤ DCG_r**.
+* DCG_r (Eq. 12): the sum of discounts 1/log2(1 + t) over a tie's ranks as an integral, here between half-integers,
+  ln 2·(li(C_d + 3/2) − li(C_{d−1} + 3/2)); DCG_s (Eq. 66): the discount of its mean rank. On binary codes
+  **DCG_s ≤ DCG_T ≤ DCG_r**.
 
 NDCG_s divides by the ideal DCG, so that on binary codes 1 − NDCG_s ≥ 1 − NDCG_T; NDCG_r by the ideal under its own
 discount, so that 0 ≤ NDCG_r ≤ 1 for any soft histogram. The equality and the bounds need a bin at every distance.
