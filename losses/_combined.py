@@ -7,10 +7,12 @@ from typing import Any
 from torch import Tensor
 
 from hiertree.errors import OptionError
-from hiertree.losses._decomposability import PairDecomposability, ProxyDecomposability
+from hiertree.losses._decomposability import PairDecomposability
 from hiertree.losses._loss import Loss, PairLoss
 from hiertree.losses._options import require
+from hiertree.losses._proxies import ProxyDecomposability
 from hiertree.losses._rank_losses import SupAP, SupHAP, SupNDCG
+from hiertree.losses._recall import KS, SupRecall
 
 DECOMPOSABILITY_TERMS = ("pair", "proxy")
 
@@ -46,8 +48,9 @@ class HAPPIER(_Decomposable):
         num_classes: finest classes, one proxy each.
         embedding_size: d.
         alpha: relevance (l/L)^α / |Ω^(l)|.
+        level_weights: instead of alpha, see :class:`SupHAP`.
         lambda_: λ, the weight of the proxies.
-        eta: temperature of the proxies.
+        eta, centres, sampled_classes: of the proxies, see :class:`ProxyDecomposability`.
         tau, rho, delta, start, offset: the step H⁻, see :class:`SupHAP`.
         include_self: a query is its own candidate, as in the authors' code.
 
@@ -64,8 +67,11 @@ class HAPPIER(_Decomposable):
         embedding_size: int,
         *,
         alpha: float = 1.0,
+        level_weights: tuple[float, ...] | None = None,
         lambda_: float = 0.1,
         eta: float = 0.05,
+        centres: int = 1,
+        sampled_classes: int | None = None,
         tau: float = 0.01,
         rho: float = 100.0,
         delta: float | None = None,
@@ -73,8 +79,20 @@ class HAPPIER(_Decomposable):
         offset: float | None = None,
         include_self: bool = False,
     ) -> None:
-        rank = SupHAP(alpha=alpha, tau=tau, rho=rho, delta=delta, start=start, offset=offset, include_self=include_self)
-        super().__init__(rank, ProxyDecomposability(num_classes, embedding_size, eta=eta), lambda_=lambda_)
+        rank = SupHAP(
+            alpha=alpha,
+            level_weights=level_weights,
+            tau=tau,
+            rho=rho,
+            delta=delta,
+            start=start,
+            offset=offset,
+            include_self=include_self,
+        )
+        proxy = ProxyDecomposability(
+            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        )
+        super().__init__(rank, proxy, lambda_=lambda_)
 
 
 class RODNDCG(_Decomposable):
@@ -95,6 +113,8 @@ class RODNDCG(_Decomposable):
         *,
         lambda_: float = 0.1,
         eta: float = 0.05,
+        centres: int = 1,
+        sampled_classes: int | None = None,
         tau: float = 0.01,
         rho: float = 100.0,
         delta: float | None = None,
@@ -103,7 +123,58 @@ class RODNDCG(_Decomposable):
         include_self: bool = False,
     ) -> None:
         rank = SupNDCG(tau=tau, rho=rho, delta=delta, start=start, offset=offset, include_self=include_self)
-        super().__init__(rank, ProxyDecomposability(num_classes, embedding_size, eta=eta), lambda_=lambda_)
+        proxy = ProxyDecomposability(
+            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        )
+        super().__init__(rank, proxy, lambda_=lambda_)
+
+
+class RODRecall(_Decomposable):
+    r"""(1 − λ)·Sup-R@K + λ·L*_DG: robust and decomposable recall.
+
+    Source: Ramzi et al. (TPAMI 2025), Eq. 16 and 8. Arguments as in :class:`HAPPIER`, without ``alpha``, and ``ks``,
+    ``tau_star``, ``level`` as in :class:`SupRecall`.
+
+    >>> import torch
+    >>> loss = RODRecall(num_classes=3, embedding_size=4)
+    >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape
+    torch.Size([])
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_size: int,
+        *,
+        ks: tuple[int, ...] = KS,
+        tau_star: float = 1.0,
+        level: int | None = None,
+        lambda_: float = 0.1,
+        eta: float = 0.05,
+        centres: int = 1,
+        sampled_classes: int | None = None,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        rank = SupRecall(
+            ks=ks,
+            tau_star=tau_star,
+            level=level,
+            tau=tau,
+            rho=rho,
+            delta=delta,
+            start=start,
+            offset=offset,
+            include_self=include_self,
+        )
+        proxy = ProxyDecomposability(
+            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        )
+        super().__init__(rank, proxy, lambda_=lambda_)
 
 
 class ROADMAP(_Decomposable):
@@ -122,7 +193,7 @@ class ROADMAP(_Decomposable):
         alpha: L_DG's margin of positives.
         beta: L_DG's margin of negatives.
         reduction: L_DG's "mean" or "avg_nonzero".
-        eta: temperature of the proxies.
+        eta, centres, sampled_classes: of the proxies, see :class:`ProxyDecomposability`.
         tau, rho, delta, start, offset: the step H⁻, see :class:`SupHAP`.
         include_self: a query is its own candidate, as in the authors' code.
 
@@ -148,6 +219,8 @@ class ROADMAP(_Decomposable):
         beta: float = 0.6,
         reduction: str = "mean",
         eta: float = 0.05,
+        centres: int = 1,
+        sampled_classes: int | None = None,
         tau: float = 0.01,
         rho: float = 100.0,
         delta: float | None = None,
@@ -170,5 +243,7 @@ class ROADMAP(_Decomposable):
                 expected="num_classes and embedding_size too",
                 remedy="pass both, or decomposability='pair'",
             )
-        proxy = ProxyDecomposability(num_classes, embedding_size, eta=eta)
+        proxy = ProxyDecomposability(
+            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        )
         super().__init__(rank, proxy, lambda_=0.1 if lambda_ is None else lambda_)

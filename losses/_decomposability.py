@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as nn_functional
 
 from hiertree.errors import PathError
-from hiertree.losses._loss import Loss, PairLoss
+from hiertree.losses._loss import PairLoss
 from hiertree.losses._options import require
-from hiertree.losses._pairs import Pairs, cosine, path_tensor, unit_vectors
+from hiertree.losses._pairs import Pairs
 from hiertree.losses._query_blocks import QueryLosses
 
 PAIR_REDUCTIONS = ("mean", "avg_nonzero")
@@ -49,16 +48,21 @@ def _pair_terms(pairs: Pairs, alpha: float, beta: float) -> tuple[Tensor, Tensor
     return (alpha - pairs.scores).relu() * positive, (pairs.scores - beta).relu() * negative
 
 
-def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
-    """Cross-entropy over cosine similarities to the proxies, an embedding."""
-    bad = ((classes < 0) | (classes >= scores.shape[1])).nonzero()
+def check_classes(classes: Tensor, num_classes: int) -> None:
+    """Refuse, by row, classes that have no proxy."""
+    bad = ((classes < 0) | (classes >= num_classes)).nonzero()
     if len(bad):
         row = int(bad[0])
         raise PathError(
             f"finest id {int(classes[row])} in row {row}",
-            expected=f"ids 0 to {scores.shape[1] - 1}, one a proxy",
+            expected=f"ids 0 to {num_classes - 1}, one a proxy",
             remedy="take num_classes from the tree that made the paths",
         )
+
+
+def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
+    """Cross-entropy over cosine similarities to the proxies, an embedding."""
+    check_classes(classes, scores.shape[1])
     return nn_functional.cross_entropy(scores / eta, classes, reduction="none")
 
 
@@ -112,53 +116,3 @@ class PairDecomposability(PairLoss):
         """The options, for ``print(loss)``."""
         level = self.level or "finest"
         return f"alpha={self.alpha}, beta={self.beta}, level={level}, reduction={self.reduction!r}"
-
-
-class ProxyDecomposability(Loss):
-    r"""L*_DG: cross-entropy over cosine similarities to one learnt proxy p_c per finest class.
-
-    .. math:: -\log \frac{\exp(\cos(e, p_y) / \eta)}{\sum_c \exp(\cos(e, p_c) / \eta)}
-
-    averaged over the batch. Reference embeddings are not used: an embedding is compared with the proxies only.
-    Source: Ramzi et al. (TPAMI 2025), Eq. 8.
-
-    Args:
-        num_classes: finest classes; ``paths[:, -1]`` must lie in 0 … num_classes − 1.
-        embedding_size: d.
-        eta: temperature η.
-
-    Raises:
-        PathError: a finest id has no proxy; the message names the row.
-
-    >>> import torch
-    >>> loss = ProxyDecomposability(num_classes=3, embedding_size=2)
-    >>> loss(torch.eye(2), torch.tensor([[0, 2], [0, 1]])).shape, loss.proxies.shape
-    (torch.Size([]), torch.Size([3, 2]))
-    """
-
-    def __init__(self, num_classes: int, embedding_size: int, *, eta: float = 0.05) -> None:
-        super().__init__()
-        require(num_classes >= 1, "num_classes", num_classes, "an integer ≥ 1")
-        require(embedding_size >= 1, "embedding_size", embedding_size, "an integer ≥ 1")
-        check_temperature(eta)
-        self.eta = eta
-        self.proxies = nn.Parameter(torch.randn(num_classes, embedding_size))
-        self.weights = {type(self).__name__: 1.0}
-
-    def terms(
-        self,
-        embeddings: Any,
-        paths: Any,
-        ref_embeddings: Any = None,  # noqa: ARG002
-        ref_paths: Any = None,  # noqa: ARG002
-    ) -> dict[str, Tensor]:
-        """The one term, under the name of the class."""
-        vectors = unit_vectors(embeddings)
-        classes = path_tensor(paths, vectors)[:, -1]
-        scores = cosine(vectors, unit_vectors(self.proxies, name="proxies"))
-        return {type(self).__name__: proxy_losses(scores, classes, eta=self.eta).mean()}
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        num_classes, embedding_size = self.proxies.shape
-        return f"num_classes={num_classes}, embedding_size={embedding_size}, eta={self.eta}"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hiertree.losses._pairs import Pairs, compare
-from hiertree.losses._query_blocks import QueryLosses, in_blocks
+from hiertree.losses._query_blocks import Objective, QueryLosses, in_blocks
 
 
 class Loss(nn.Module):
@@ -72,14 +72,20 @@ class PairLoss(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
-        pairs = compare(
-            embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self
-        )
+        pairs = self.compare(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
         return {type(self).__name__: self.of_pairs(pairs)}
+
+    def compare(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Pairs:
+        """The pairs that the loss is of."""
+        return compare(embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self)
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         """The mean over the queries that have a positive; the others are counted."""
-        losses = in_blocks(lambda block, _: self.query_losses(block), pairs)
+        return self.mean_of(lambda block, _: self.query_losses(block), pairs)
+
+    def mean_of(self, objective: Objective, pairs: Pairs) -> Tensor:
+        """The mean of an objective over the queries that have a positive; the others are counted."""
+        losses = in_blocks(objective, pairs)
         self._num_skipped = (~losses.counted).sum()
         return losses.mean()
 

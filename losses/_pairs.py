@@ -106,8 +106,11 @@ def valid_pairs(valid: Any, scores: Tensor) -> Tensor:
         return torch.ones_like(scores, dtype=torch.bool)
     mask = torch.as_tensor(valid, device=scores.device)
     shape = tuple(scores.shape)
-    fits = mask.ndim <= 2 and all(a in (1, b) for a, b in zip(mask.shape[::-1], shape[::-1], strict=False))
-    if mask.dtype != torch.bool or not fits:
+    if (
+        mask.dtype != torch.bool
+        or mask.ndim != 2
+        or any(a not in (1, b) for a, b in zip(mask.shape, shape, strict=True))
+    ):
         raise ShapeError(
             f"valid of shape {tuple(mask.shape)} and type {mask.dtype}", expected=f"booleans that broadcast to {shape}"
         )

@@ -10,20 +10,27 @@ from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs
 from hiertree.losses._query_blocks import QueryLosses
 from hiertree.losses._steps import Sigmoid, SupStep
-from hiertree.relevance import gain, hap
+from hiertree.relevance import gain, hap, weighted_ap
 
 
 class _HAP(PairLoss):
-    def __init__(self, step: SupStep | Sigmoid, *, alpha: float, include_self: bool) -> None:
+    def __init__(
+        self, step: SupStep | Sigmoid, *, alpha: float, level_weights: tuple[float, ...] | None, include_self: bool
+    ) -> None:
         super().__init__(include_self=include_self)
         require(0 <= alpha < math.inf, "alpha", alpha, "a finite number ≥ 0")
-        self.step, self.alpha = step, alpha
+        require(level_weights is None or alpha == 1, "alpha", alpha, "its default beside level_weights")
+        self.step, self.alpha, self.level_weights = step, alpha, level_weights
 
     def query_losses(self, pairs: Pairs) -> QueryLosses:
-        return h_ap_losses(pairs, hap(pairs.counts(), alpha=self.alpha), self.step)
+        counts = pairs.counts()
+        if self.level_weights is None:
+            return h_ap_losses(pairs, hap(counts, alpha=self.alpha), self.step)
+        return h_ap_losses(pairs, weighted_ap(counts, weights=self.level_weights), self.step)
 
     def extra_repr(self) -> str:
-        return f"alpha={self.alpha}, step={self.step}, include_self={self.include_self}"
+        relevance = f"alpha={self.alpha}" if self.level_weights is None else f"level_weights={self.level_weights}"
+        return f"{relevance}, step={self.step}, include_self={self.include_self}"
 
 
 class _NDCG(PairLoss):
@@ -61,6 +68,8 @@ class SupHAP(_HAP):
 
     Args:
         alpha: relevance (l/L)^α / |Ω^(l)|; > 1 stresses the finest level.
+        level_weights: w_l of each level, coarse → fine, adding up to 1, instead of alpha: the relevance is
+            Σ_{p ≤ l} w_p / |Ω^{+,p}|, which makes the loss a bound of Σ_l w_l·(1 − AP at level l) (Property 1).
         tau: temperature τ of H⁻ below δ.
         rho: slope ρ of H⁻ beyond δ.
         delta: where the slope begins; None: τ·ln(99) ≈ 0.046.
@@ -80,6 +89,7 @@ class SupHAP(_HAP):
         self,
         *,
         alpha: float = 1.0,
+        level_weights: tuple[float, ...] | None = None,
         tau: float = 0.01,
         rho: float = 100.0,
         delta: float | None = None,
@@ -87,7 +97,8 @@ class SupHAP(_HAP):
         offset: float | None = None,
         include_self: bool = False,
     ) -> None:
-        super().__init__(SupStep(tau, rho, delta, start, offset), alpha=alpha, include_self=include_self)
+        step = SupStep(tau, rho, delta, start, offset)
+        super().__init__(step, alpha=alpha, level_weights=level_weights, include_self=include_self)
 
 
 class SupNDCG(_NDCG):
@@ -153,8 +164,15 @@ class SmoothHAP(_HAP):
     True
     """
 
-    def __init__(self, *, alpha: float = 1.0, tau: float = 0.01, include_self: bool = False) -> None:
-        super().__init__(Sigmoid(tau), alpha=alpha, include_self=include_self)
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        level_weights: tuple[float, ...] | None = None,
+        tau: float = 0.01,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(Sigmoid(tau), alpha=alpha, level_weights=level_weights, include_self=include_self)
 
 
 class SmoothNDCG(_NDCG):

@@ -1,0 +1,101 @@
+"""AP of true ranks, with the gradient of a black box: of ranks that a nudge to the scores would give."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from hiertree.losses._loss import PairLoss
+from hiertree.losses._objectives import one_minus
+from hiertree.losses._options import require
+from hiertree.losses._pairs import Pairs
+from hiertree.losses._query_blocks import QueryLosses
+
+
+def blackbox_ap_losses(pairs: Pairs, level: int | None, *, strength: float, margin: float) -> QueryLosses:
+    """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k)/rank(k), a query; ``strength`` is λ for the gradient of its own loss."""
+    binary = pairs.binary(level)
+    positive = binary.valid & (binary.levels > 0)
+    noise = torch.randn_like(binary.scores).abs() * (positive.to(binary.scores.dtype) - 0.5)
+    scores = (binary.scores - margin * noise).masked_fill(~binary.valid, -torch.inf)
+    rank: Tensor = _NormalisedRanks.apply(scores, binary.valid.sum(dim=1, keepdim=True).clamp(min=1), strength)
+    among_positives = _ranks(-rank.detach().masked_fill(~positive, torch.inf)) / binary.valid.sum(dim=1, keepdim=True)
+    precision = torch.where(positive, among_positives, 0) / rank
+    return one_minus(precision.sum(dim=1), positive.sum(dim=1))
+
+
+def _ranks(scores: Tensor) -> Tensor:
+    """1 for the largest of a row, then 2 …; the first of equal ones before the next."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    places = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device)
+    return torch.empty_like(scores).scatter_(1, order, places.expand_as(scores))
+
+
+class _NormalisedRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, num_candidates: Tensor, strength: float) -> Tensor:
+        ranks = _ranks(scores) / num_candidates
+        ctx.strength = strength
+        ctx.save_for_backward(scores, num_candidates, ranks)
+        return ranks
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        scores, num_candidates, ranks = ctx.saved_tensors
+        nudged = _ranks(scores + ctx.strength * upstream) / num_candidates
+        return (nudged - ranks) / ctx.strength, None, None
+
+
+class BlackboxAP(PairLoss):
+    r"""1 − AP of the true ranks, learnt by blackbox differentiation.
+
+    The ranks r of a query, divided by the number of its candidates, get the gradient g of the mean loss; the scores get
+    (r(s + λ·g) − r(s))/λ. The margin: while ranked, positives are moved down and negatives up by half of it times
+    \|N(0, 1)\|, from torch's generator. Source: Rolínek et al., *Optimizing Rank-based Metrics with Blackbox
+    Differentiation* (CVPR 2020).
+
+    Args:
+        blackbox_lambda: λ, how strongly the scores are nudged.
+        margin: how far positives should stand ahead of negatives; 0: no noise.
+        level: positives agree with the query down to this level; None: the finest.
+        include_self: a query is its own candidate.
+
+    >>> import torch
+    >>> embeddings = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], requires_grad=True)
+    >>> loss = BlackboxAP(margin=0.0)(embeddings, torch.tensor([0, 0, 1]))
+    >>> round(loss.item(), 4)  # the one positive is second for both queries
+    0.5
+    """
+
+    def __init__(
+        self,
+        *,
+        blackbox_lambda: float = 4.0,
+        margin: float = 0.02,
+        level: int | None = None,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(include_self=include_self)
+        require(0 < blackbox_lambda < math.inf, "blackbox_lambda", blackbox_lambda, "a finite number > 0")
+        require(0 <= margin < math.inf, "margin", margin, "a finite number ≥ 0")
+        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        self.blackbox_lambda, self.margin, self.level = blackbox_lambda, margin, level
+
+    def of_pairs(self, pairs: Pairs) -> Tensor:
+        """The mean over the queries that have a positive; λ acts on the gradient of that mean."""
+        num_counted = int((pairs.binary(self.level).counts()[:, 1] > 0).sum())
+        strength = self.blackbox_lambda / max(num_counted, 1)
+
+        def objective(block: Pairs, _: slice) -> QueryLosses:
+            return blackbox_ap_losses(block, self.level, strength=strength, margin=self.margin)
+
+        return self.mean_of(objective, pairs)
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        return f"blackbox_lambda={self.blackbox_lambda}, margin={self.margin}, level={self.level or 'finest'}"
