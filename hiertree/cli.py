@@ -260,12 +260,14 @@ def audit(
     Those installed of torchmetrics, scikit-learn, ir_measures, ranx and pytorch-metric-learning. EMBEDDINGS as for
     evaluate.
     """
+    import json
+
     from hiertree.pipelines.audit import audit as run
     from hiertree.pipelines.audit import print_audit
 
     table = run(embeddings, labels=labels, levels=_listed(levels), queries=queries, seed=seed, out=out)
     if as_json:
-        click.echo(table.to_json(orient="records", indent=2, force_ascii=False))
+        click.echo(json.dumps(table.to_dict(orient="records"), indent=2, ensure_ascii=False))
     else:
         print_audit(table)
 

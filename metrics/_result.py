@@ -103,17 +103,17 @@ class Evaluation:
             )
         numbers, tails = self._clusters(clusters), [(1 - confidence) / 2, (1 + confidence) / 2]
         known = ~np.isnan(self.values)
-        rows: dict[str, list[float]] = {}
+        rows: dict[str, tuple[float, float, int]] = {}
         patterns = {column.tobytes(): column for column in known.T if column.any()}
         for pattern in patterns.values():  # metrics that the same queries have share their draws
             columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
             own = numbers[pattern]
             means = bootstrap_means(self.values[np.ix_(pattern, columns)], own, resamples=resamples, seed=seed)
             for column, (low, high) in zip(columns, np.quantile(means, tails, axis=0).T, strict=True):
-                rows[self.names[column]] = [low, high, len(np.unique(own))]
+                rows[self.names[column]] = (float(low), float(high), len(np.unique(own)))
         index = [name for name in self.names if name in rows]
         table: pd.DataFrame = pd.DataFrame([rows[name] for name in index], index, columns=["low", "high", "clusters"])
-        return table.astype({"clusters": int})
+        return table
 
     def as_dict(self) -> dict[str, Any]:
         """Means, skipped counts, number of queries, convention and version: what ``to_json`` writes."""

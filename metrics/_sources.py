@@ -32,8 +32,9 @@ def as_run(run: Any) -> Triples:
     if isinstance(run, (str, os.PathLike)):
         return run_triples(run)
     if _is_frame(run):
-        by = "score" if _column(run, "score", required=False) else "rank"
-        return checked_run(_from_frame(run, by, sign=1.0 if by == "score" else -1.0))
+        if _column(run, "score", required=False):
+            return checked_run(_from_frame(run, "score"))
+        return checked_run(_from_frame(run, "rank", sign=-1.0))
     return checked_run(_from_mapping(run, _RUN_FORMS, kind=EmbeddingError))
 
 
@@ -61,7 +62,7 @@ def _from_frame(frame: pd.DataFrame, by: Literal["score", "rank", "level"], sign
         names.append(found.tolist())
     cells = frame[_column(frame, by)]
     values = _floats(cells.tolist(), by, kind=PathError if by == "level" else EmbeddingError)
-    return Triples(names[0], names[1], *columns, sign * values, f"frame, by {by}")
+    return Triples(names[0], names[1], columns[0], columns[1], sign * values, f"frame, by {by}")
 
 
 def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:

@@ -100,7 +100,7 @@ class StreamingMetric(Metric):
             ShapeError: no batch has been added.
         """
         states = self.embeddings, self.paths, self.in_gallery, self.ids
-        if any(isinstance(state, list) and not state for state in states):
+        if len(self.embeddings) == 0:
             raise ShapeError(f"{type(self).__name__} without items", expected="update before compute")
         embeddings, paths, in_gallery, ids = (to_numpy(dim_zero_cat(state)) for state in states)
         keys = np.stack([in_gallery.astype(np.int64), np.where(ids == _NO_ID, -1 - np.arange(len(ids)), ids)])

@@ -178,7 +178,8 @@ def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
         raise OptionError(f"{len(differences)} queries, none with two values", expected="at least one")
     if clusters is None:
         return differences[both]
-    return np.bincount(cluster_numbers(clusters, len(differences))[both], weights=differences[both])
+    sums = np.bincount(cluster_numbers(clusters, len(values[0]))[both], weights=differences[both])
+    return sums.astype(np.float64)
 
 
 def _all_sums(differences: NDArray[np.float64]) -> NDArray[np.float64]:

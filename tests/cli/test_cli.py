@@ -59,6 +59,7 @@ def test_help_loads_no_heavy_library():
         (["labels", "build", LANDMARKS, "--out", "OUT", "--clusters", "many"], "--clusters many"),
         (["labels", "build", LANDMARKS, "--out", "OUT", "--instance-column", "type"], "no column 'type'"),
         (["evaluate", "absent.npz"], "absent.npz"),
+        (["audit", "absent.npz"], "absent.npz"),
         (["demo", "--data", "absent.zip", "--out", "OUT"], "absent.zip"),
         (["nonsense"], "No such command"),
         (["train"], "Missing argument"),
