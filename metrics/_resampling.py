@@ -12,7 +12,7 @@ from hiertree.errors import ShapeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_DRAWS_AT_ONCE = 1 << 23
+_DRAWS_AT_ONCE = 1 << 21
 
 
 def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:

@@ -102,7 +102,7 @@ def _read(path: Path, form: _Format) -> Triples:
     except OSError as error:
         raise TableError(f"{path}: {error.strerror}", expected=f"a readable {form.name}") from None
     columns = (_numbers(query), _numbers(item), np.frombuffer(value, np.float64))
-    return Triples([*queries], [*items], *columns, f"{path}", _numbers(line))
+    return Triples([*queries], [*items], *columns, path.name, _numbers(line))
 
 
 def _numbers(column: array[int]) -> NDArray[np.int64]:

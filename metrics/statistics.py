@@ -32,7 +32,7 @@ __all__ = ["compare_systems", "holm", "paired_randomisation_test"]
 
 Alternative = Literal["two-sided", "greater", "less"]
 _MOST_EXACT = 20  # differences, 2^20 sign patterns
-_SIGNS_AT_ONCE = 1 << 24
+_SIGNS_AT_ONCE = 1 << 22
 _ROUNDING = 1e-12
 
 
