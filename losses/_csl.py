@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as nn_functional
 
 from hiertree.arrays import as_paths
-from hiertree.errors import ShapeError
-from hiertree.losses._decomposability import check_classes
+from hiertree.errors import PathError, ShapeError
 from hiertree.losses._loss import Loss
 from hiertree.losses._options import require
 from hiertree.losses._pairs import cosine, path_tensor, unit_vectors, valid_pairs
@@ -48,7 +47,7 @@ class CSL(Loss):
     """
 
     class_paths: Tensor
-    """(C, L) paths; row c belongs to proxy c, whose finest id is c."""
+    """(C, L) paths, by their finest ids; row c belongs to proxy c."""
 
     def __init__(
         self,
@@ -78,10 +77,9 @@ class CSL(Loss):
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class; an item without any valid candidate is no query."""
         vectors = unit_vectors(embeddings)
-        own = path_tensor(paths, vectors)
-        self._check(own)
+        own = self._proxies_of(path_tensor(paths, vectors))
         values = self._values(vectors, own)
-        counted = torch.ones_like(own[:, -1], dtype=torch.bool)
+        counted = torch.ones_like(own, dtype=torch.bool)
         if valid is not None:
             num_candidates = len(vectors if ref_embeddings is None else ref_embeddings)
             counted = valid_pairs(valid, vectors.new_empty(len(vectors), num_candidates)).any(dim=1)
@@ -89,21 +87,27 @@ class CSL(Loss):
 
     def _values(self, vectors: Tensor, own: Tensor) -> Tensor:
         logits = self.scale * cosine(vectors, unit_vectors(self.proxies, name="proxies"))
-        ahead = logits - logits.gather(1, own[:, -1:])
+        ahead = logits - logits.gather(1, own[:, None])
         total = torch.zeros_like(ahead[:, 0])
         same = torch.ones_like(ahead, dtype=torch.bool)
         for level, margin in enumerate(self.margins, start=1):
-            same = same & (own[:, level - 1, None] == self.class_paths[:, level - 1])
+            column = self.class_paths[:, level - 1]
+            same = same & (column[own, None] == column)
             others = ahead.masked_fill(same, torch.finfo(ahead.dtype).min / 4)  # finite: so is the gradient of none
             total = total + nn_functional.softplus(others.logsumexp(dim=1) + self.scale * margin)
         return total
 
-    def _check(self, own: Tensor) -> None:
-        if own.shape[1] != len(self.margins):
-            raise ShapeError(f"paths of {own.shape[1]} levels", expected=f"{len(self.margins)}, as class_paths have")
-        known = own[:, -1].clamp(max=len(self.class_paths) - 1)
-        strangers = (self.class_paths[known] != own).any(dim=1)
-        check_classes(torch.where(strangers, -1 - own[:, -1], own[:, -1]), len(self.class_paths))
+    def _proxies_of(self, paths: Tensor) -> Tensor:
+        """The row of the proxy of each item."""
+        if paths.shape[1] != len(self.margins):
+            raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"{len(self.margins)}, as class_paths have")
+        rows = torch.searchsorted(self.class_paths[:, -1].contiguous(), paths[:, -1].contiguous())
+        rows = rows.clamp(max=len(self.class_paths) - 1)
+        strangers = (self.class_paths[rows] != paths).any(dim=1).nonzero()
+        if len(strangers):
+            row = int(strangers[0])
+            raise PathError(f"path {tuple(paths[row].tolist())} in row {row}", expected="one of class_paths")
+        return rows
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""
@@ -112,15 +116,11 @@ class CSL(Loss):
 
 
 def _by_finest_id(paths: Tensor) -> Tensor:
-    """The paths in order of their finest ids, which must be 0 … C − 1."""
+    """The paths in order of their finest ids, of which no two are the same."""
     ordered = paths[paths[:, -1].argsort()]
-    expected = torch.arange(len(ordered))
-    require(
-        bool(torch.equal(ordered[:, -1], expected)),
-        "class_paths' finest ids",
-        ordered[:, -1].tolist()[:5],
-        f"each of 0 to {len(ordered) - 1} once",
-    )
+    twice = (ordered[1:, -1] == ordered[:-1, -1]).nonzero()
+    if len(twice):
+        raise PathError(f"class_paths with finest id {int(ordered[int(twice[0]), -1])} twice", expected="each id once")
     return ordered
 
 

@@ -36,7 +36,7 @@ class PytorchMetricLearning(Loss):
         level_sizes: classes at each level, coarse → fine; for a named loss that learns one proxy or more a class.
         embedding_size: d, for such a loss too.
         level: labels are the nodes of this level; None: the finest.
-        options: of the named loss.
+        loss_options: of the named loss.
         miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one; None: all pairs.
         miner_options: of the named miner.
 
@@ -45,10 +45,10 @@ class PytorchMetricLearning(Loss):
         OptionError: a name or an option that it does not have.
         PathError: a label without a proxy; the message names the row.
 
-    >>> loss = PytorchMetricLearning("MultiSimilarityLoss", options={"alpha": 2.0}, miner="MultiSimilarityMiner")
+    >>> loss = PytorchMetricLearning("MultiSimilarityLoss", loss_options={"alpha": 2.0}, miner="MultiSimilarityMiner")
     >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape
     torch.Size([])
-    >>> proxies = PytorchMetricLearning("ProxyNCALoss", (2, 3), 4, options={"softmax_scale": 3})
+    >>> proxies = PytorchMetricLearning("ProxyNCALoss", (2, 3), 4, loss_options={"softmax_scale": 3})
     >>> [tuple(parameter.shape) for parameter in proxies.parameters()]
     [(3, 4)]
     """
@@ -60,14 +60,14 @@ class PytorchMetricLearning(Loss):
         embedding_size: int | None = None,
         *,
         level: int | None = None,
-        options: dict[str, Any] | None = None,
+        loss_options: dict[str, Any] | None = None,
         miner: Any = None,
         miner_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.level, self.num_classes = level, _num_classes(level_sizes, level)
-        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **(options or {})})
+        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **(loss_options or {})})
         self.miner = None if miner is None else _built("miners", miner, miner_options or {})
         self.weights = {type(self.loss).__name__: 1.0}
 

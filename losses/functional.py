@@ -35,6 +35,7 @@ from hiertree.losses._kernels import Backend
 from hiertree.losses._objectives import ap_losses, h_ap_losses, ndcg_losses
 from hiertree.losses._options import require
 from hiertree.losses._query_blocks import QueryLosses, in_blocks
+from hiertree.losses._recall import smooth_recall, sup_recall
 from hiertree.losses._steps import Sigmoid, SupStep
 from hiertree.losses._tie_aware import tie_aware_ap, tie_aware_ndcg
 
@@ -44,9 +45,11 @@ __all__ = [
     "smooth_ap",
     "smooth_hap",
     "smooth_ndcg",
+    "smooth_recall",
     "sup_ap",
     "sup_hap",
     "sup_ndcg",
+    "sup_recall",
     "tie_aware_ap",
     "tie_aware_ndcg",
 ]

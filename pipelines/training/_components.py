@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 
@@ -49,10 +49,16 @@ class _Kind(NamedTuple):
     renamed: Mapping[str, str] = {}  # parameters that have another name in recipes
 
 
+LOSS, LOSS_FACTORY = "Loss", "LossFactory"  # annotations, as the signatures of losses write them
 _KINDS = {
     "data": _Kind("hiertree.datasets", "load_", "split", frozenset({"split"}), {"split_column": "split"}),
     "sampler": _Kind("hiertree.samplers", "", "paths", frozenset({"paths", "seed"})),
-    "loss": _Kind("hiertree.losses", "", "", frozenset({"num_classes", "embedding_size"})),
+    "loss": _Kind(
+        "hiertree.losses",
+        "",
+        "",
+        frozenset({"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"}),
+    ),
 }
 
 
@@ -92,6 +98,11 @@ def target(kind: str, name: str) -> Callable[..., Any]:
     return found
 
 
+def makes(kind: str, name: str, parameter: str) -> bool:
+    """Whether the parameter is what makes a loss for a number of classes, not a loss."""
+    return str(inspect.signature(target(kind, name)).parameters[parameter].annotation) == LOSS_FACTORY
+
+
 def takes(kind: str, name: str, parameter: str) -> bool:
     """Whether the function or class has this parameter."""
     return parameter in inspect.signature(target(kind, name)).parameters
@@ -113,8 +124,15 @@ def _model(kind: str, name: str) -> type[Component]:
         if parameter.name not in _KINDS[kind].derived:
             default = ... if parameter.default is inspect.Parameter.empty else parameter.default
             key = _KINDS[kind].renamed.get(parameter.name)
-            fields[parameter.name] = (parameter.annotation, Field(default, alias=key))
+            fields[parameter.name] = (_field_type(parameter), Field(default, alias=key))
     return create_model(name, __base__=Component, __module__=function.__module__, **fields)
+
+
+def _field_type(parameter: inspect.Parameter) -> Any:
+    """What a recipe holds for a parameter: for a loss, or what makes one, a section that names it."""
+    if str(parameter.annotation) in (LOSS, LOSS_FACTORY):
+        return SerializeAsAny[Annotated[Component, BeforeValidator(component("loss"))]]
+    return parameter.annotation
 
 
 def _unknown(given: Iterable[str], known: Iterable[str], what: str = "key") -> str:

@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, OptionError, RecipeError, TrainingError
-from hiertree.pipelines.training._components import takes, target
+from hiertree.pipelines.training._components import Component, makes, takes, target
 from hiertree.pipelines.training.model import Embedder
 from hiertree.pipelines.training.optimization import build_optimizer, set_learning_rates
 from hiertree.pipelines.training.recipe import Recipe, Training
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+    from numpy.typing import NDArray
 
     from hiertree.losses import Loss
 
@@ -44,19 +45,48 @@ def build_fabric(training: Training) -> Fabric:
     return Fabric(accelerator=device, devices=1, precision=training.precision)
 
 
-def build_loss(recipe: Recipe, *, num_classes: int) -> Loss:
+def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss:
     """The loss a recipe asks for.
+
+    Args:
+        recipe: the experiment.
+        class_paths: (C, L) the path of each class.
 
     Raises:
         RecipeError: an option out of range.
     """
-    derived = {"num_classes": num_classes, "embedding_size": recipe.model.embedding_size}
-    known = {name: value for name, value in derived.items() if takes("loss", recipe.loss.name, name)}
     try:
-        loss: Loss = target("loss", recipe.loss.name)(**known, **recipe.loss.options())
+        return _built(recipe.loss, class_paths, recipe.model.embedding_size)
     except OptionError as error:
         raise RecipeError(f"loss: {error.given}", expected=error.expected, remedy=error.remedy) from error
+
+
+def _built(component: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int) -> Loss:
+    """A loss, after the losses that it wraps."""
+    level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
+    derived = {
+        "num_classes": level_sizes[-1],
+        "embedding_size": embedding_size,
+        "level_sizes": level_sizes,
+        "num_levels": class_paths.shape[1],
+        "class_paths": class_paths,
+    }
+    options = component.options()
+    for name, value in options.items():
+        if isinstance(value, Component):
+            options[name] = _nested(component, name, value, class_paths, embedding_size)
+    known = {name: value for name, value in derived.items() if takes("loss", component.name, name)}
+    loss: Loss = target("loss", component.name)(**known, **options)
     return loss
+
+
+def _nested(
+    outer: Component, name: str, inner: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int
+) -> Any:
+    """The loss that another wraps, or what makes it for flat classes."""
+    if makes("loss", outer.name, name):
+        return lambda num_classes: _built(inner, np.arange(num_classes)[:, None], embedding_size)
+    return _built(inner, class_paths, embedding_size)
 
 
 class Learner:
@@ -67,19 +97,21 @@ class Learner:
     Args:
         recipe: the experiment.
         fabric: device and precision.
-        num_classes: leaves of the training split's tree.
+        class_paths: (C, L) the path of each leaf of the training split's tree.
         steps_per_epoch: batches of the sampler.
 
     Raises:
         RecipeError, MissingResourceError: a network or loss that cannot be built as asked.
     """
 
-    def __init__(self, recipe: Recipe, fabric: Fabric, *, num_classes: int, steps_per_epoch: int) -> None:
+    def __init__(
+        self, recipe: Recipe, fabric: Fabric, *, class_paths: NDArray[np.integer[Any]], steps_per_epoch: int
+    ) -> None:
         self.recipe, self.fabric, self.steps_per_epoch = recipe, fabric, steps_per_epoch
         with self._own_randomness():
             torch.manual_seed(recipe.seed)
             self.embedder = Embedder(recipe.model, channels=recipe.images.channels)
-            self.loss = build_loss(recipe, num_classes=num_classes)
+            self.loss = build_loss(recipe, class_paths=class_paths)
         self._network = fabric.setup_module(self.embedder)
         self.loss.to(fabric.device)
         self.optimizer = build_optimizer(self.embedder, self.loss, recipe.optimizer)

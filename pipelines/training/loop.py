@@ -73,8 +73,8 @@ class Run:
         pin = fabric.device.type == "cuda"
         self._batches = loader_of(views, self._keys, workers=recipe.images.workers, pin_memory=pin)
         self._steps_per_epoch = len(self._keys)
-        num_classes = int(self._paths[:, -1].max()) + 1
-        self.learner = Learner(recipe, fabric, num_classes=num_classes, steps_per_epoch=self._steps_per_epoch)
+        class_paths = np.unique(self._paths, axis=0)
+        self.learner = Learner(recipe, fabric, class_paths=class_paths, steps_per_epoch=self._steps_per_epoch)
         self._examination = Examination(test_set, recipe)
         self._left_out = {part.split: list(part.left_out) for part in (train_set, test_set)}
         self.position = Position()
