@@ -3,6 +3,10 @@ r"""ASI, the average set intersection, exact under ties.
 I_l(p) = clamp(p − s_l, 0, \|Ω^(l)\|) is the number of level-l items among the p best possible, s_l = \|Ω^{+,l+1}\|;
 C_l(p) is the number among the first p of the ranking. ASI is the mean over p ≤ \|Ω⁺\| of Σ_l min(C_l(p), I_l(p)) / p.
 
+min(C_l(p), I_l(p)) reaches m where the m-th item of level l has been met and p ≥ s_l + m, and stays there. So the sum
+is one of harmonic numbers' differences, a term for each positive. With ties this counts a group at its last place, to
+which is added what its earlier places may hold.
+
 In a tie group of n items with N ahead, c of them of level l, C_l at its place u is C + X with X hypergeometric. While
 the ideal list is busy with level l, I_l = N + u − s_l, so that min(C_l, I_l) = I_l − (Y − d)₊ with Y = u − X the other
 members drawn and d = s_l + C − N. E(Y − d)₊, P(Y ≥ d) and P(Y = d − 1) have recurrences in u, one step a place.
@@ -10,6 +14,7 @@ members drawn and d = s_l + C − N. E(Y − d)₊, P(Y ≥ d) and P(Y = d − 1
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +32,8 @@ _TINY = (
 
 
 @jit
-def _tied_overlap(ahead: int, size: int, stop: int, counted: int, members: int, above: int, total: int) -> float:
-    """Σ of E[min(C_l(p), I_l(p))] / p over the places p = ahead + 1 … stop of a tie group, for one level."""
+def _tied_excess(ahead: int, size: int, stop: int, counted: int, members: int, above: int, total: int) -> float:
+    """Σ of (E[min(C_l(p), I_l(p))] − what the group's last place alone would give) / p over p = ahead + 1 … stop."""
     spare, others = above + counted - ahead, size - members  # d, and the members of other levels
     excess, reached = float(max(-spare, 0)), 1.0 if spare <= 0 else 0.0  # E(Y − d)₊ and P(Y ≥ d)
     mantissa, shift = 1.0, 0  # P(Y = d − 1)
@@ -49,16 +54,30 @@ def _tied_overlap(ahead: int, size: int, stop: int, counted: int, members: int, 
                 mantissa, shift = mantissa * _TINY, shift - 1
         place = ahead + drawn + 1
         ideal = place - above
+        certain = counted + (members if drawn + 1 == size else 0)
         if ideal >= total:
-            overlap += (counted + (drawn + 1) * members / size) / place
+            overlap += (counted + (drawn + 1) * members / size - certain) / place
         elif ideal > 0:
-            overlap += (ideal - excess) / place
+            overlap += (ideal - excess - min(certain, ideal)) / place
     return overlap
 
 
+@lru_cache(maxsize=1)
+def harmonic_numbers(num_items: int) -> NDArray[np.float64]:
+    """Σ_{p ≤ n} 1/p for n = 0 … num_items, read-only."""
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, num_items + 1))])
+    harmonic.flags.writeable = False
+    return harmonic
+
+
 @jit
-def overlap_sums(ranked: Ranked, totals: NDArray[np.int64], paper: bool, sums: NDArray[np.float64]) -> None:
-    """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row; ``totals`` counts its items by level."""
+def overlap_sums(
+    ranked: Ranked, totals: NDArray[np.int64], harmonic: NDArray[np.float64], paper: bool, sums: NDArray[np.float64]
+) -> None:
+    """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row.
+
+    ``totals`` counts its items by level, and ``harmonic`` holds the harmonic numbers up to |Ω⁺|.
+    """
     num_levels = totals.shape[1] - 1
     above = np.zeros(num_levels + 1, np.int64)  # s_l
     count = np.empty(num_levels + 1, np.int64)
@@ -68,32 +87,24 @@ def overlap_sums(ranked: Ranked, totals: NDArray[np.int64], paper: bool, sums: N
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         for depth in range(num_levels - 1, -1, -1):
             above[depth] = above[depth + 1] + total[depth + 1]
-        limit, top = above[0], num_levels  # top: the level of the ideal list at the current place
+        limit, item, summed = above[0], 0, 0.0
+        whole = harmonic[limit]
         count[:] = 0
-        inside, summed, place, item = 0, 0.0, 0, 0
-        while place < limit:
-            tied = item < number and before[item] == place and size[item] > 1
-            if tied and not paper:
-                start, n = place, size[item]
+        while item < number and before[item] < limit:
+            start, n, first = before[item], size[item], item
+            if n > 1 and not paper:
                 members[:] = 0
                 while item < number and before[item] == start:
                     members[level[item]] += 1
                     item += 1
-                place = min(start + n, limit)
-                inside = 0
+                stop = min(start + n, limit)
                 for depth in range(1, num_levels + 1):
-                    summed += _tied_overlap(start, n, place, count[depth], members[depth], above[depth], total[depth])
-                    count[depth] += members[depth]
-                    inside += min(count[depth], max(min(place - above[depth], total[depth]), 0))
-                continue
-            place += 1
-            while place > above[top] + total[top]:
-                top -= 1
-            inside += count[top] >= place - above[top]
-            while item < number and before[item] + size[item] == place:
-                depth = level[item]
-                count[depth] += 1
-                inside += count[depth] <= min(place - above[depth], total[depth])
+                    summed += _tied_excess(start, n, stop, count[depth], members[depth], above[depth], total[depth])
+            else:
                 item += 1
-            summed += inside / place
+            for member in range(first, item):
+                depth = level[member]
+                count[depth] += 1
+                reached = max(start + n, above[depth] + count[depth])
+                summed += whole - harmonic[min(reached - 1, limit)]
         sums[row] = summed

@@ -132,9 +132,13 @@ def measure_ranking(
     """As :func:`measure`, of lists that are not held as keys."""
     ranked = ranking.positives(np.tile(np.arange(plan.num_levels + 1.0), (len(totals), 1)))
     values = np.empty((len(totals), len(plan.metrics)))
+    precisions = _precisions_by_level(ranked, plan)
     for column, metric in enumerate(plan.metrics):
-        if metric.kind == "H-AP":
-            values[:, column] = _h_ap(ranking, ranked, totals, plan.table(metric, counts), metric, plan)
+        if metric.kind == "AP":
+            values[:, column] = _average_precision(ranked, precisions, totals, metric, plan)
+        elif metric.kind == "H-AP":
+            table = plan.table(metric, counts)
+            values[:, column] = _h_ap(ranking, ranked, precisions, totals, table, metric, plan)
         elif metric.kind == "first-error":
             values[:, column] = _first_error(ranked, totals, metric)
         elif metric.kind == "NDCG":
@@ -144,7 +148,7 @@ def measure_ranking(
         elif metric.kind in ("R", "TR", "P"):
             values[:, column] = _top_k(ranked, totals, metric, plan)
         else:
-            values[:, column] = _average_precision(ranked, totals, metric, plan)
+            values[:, column] = _precision_in_part(ranked, totals, metric, plan)
     if plan.rules.empty_queries == "zero":
         values[np.isnan(values)] = 0.0
     return values
@@ -153,19 +157,27 @@ def measure_ranking(
 def _h_ap(
     ranking: Ranking,
     ranked: Ranked,
+    precisions: NDArray[np.float64],
     totals: NDArray[np.int64],
     table: NDArray[np.float64],
     metric: Metric,
     plan: Plan,
 ) -> NDArray[np.float64]:
-    from hiertree.metrics._precision import hierarchical_sums
+    from hiertree.metrics._precision import hierarchical_sums, precision_sums_by_step
 
-    if plan.ties in ("worst", "best") and (np.diff(table, axis=1) < 0).any():
+    rising = (np.diff(table, axis=1) >= 0).all()
+    if plan.ties in ("worst", "best") and not rising:
         ranked = ranking.positives(table)  # a deeper level may be worth less
-    sums = np.empty(totals.shape)
-    hierarchical_sums(ranked, table, plan.paper, sums)
-    part = sums[:, metric.level] if metric.level else sums.sum(axis=1)
-    return _divide(part, (table * totals).sum(axis=1))
+    if metric.level:
+        parts = np.empty(totals.shape)
+        hierarchical_sums(ranked, table, plan.paper, parts)
+        return _divide(parts[:, metric.level], (table * totals).sum(axis=1))
+    if not rising:
+        steps = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1).astype(np.uint8)
+        precisions = np.empty(totals.shape)
+        precision_sums_by_step(ranked, steps, plan.paper, precisions)
+    sums = (np.diff(np.sort(table, axis=1), axis=1) * precisions[:, 1:]).sum(axis=1)
+    return _divide(sums, (table * totals).sum(axis=1))
 
 
 def _first_error(ranked: Ranked, totals: NDArray[np.int64], metric: Metric) -> NDArray[np.float64]:
@@ -195,14 +207,15 @@ def _ndcg(
 
 
 def _asi(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, paper: bool) -> NDArray[np.float64]:
-    from hiertree.metrics._asi import overlap_sums
+    from hiertree.metrics._asi import harmonic_numbers, overlap_sums
 
     if metric.level:  # two levels only: positive or not
         ranked = ranked._replace(level=(ranked.level >= metric.level).astype(np.uint8))
         totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
-    sums = np.empty(len(totals))
-    overlap_sums(ranked, totals, paper, sums)
-    return _divide(sums, totals[:, 1:].sum(axis=1))
+    sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
+    harmonic = harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
+    overlap_sums(ranked, totals, harmonic, paper, sums)
+    return _divide(sums, positives)
 
 
 def _top_k(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, plan: Plan) -> NDArray[np.float64]:
@@ -225,9 +238,28 @@ def _top_k(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, plan: Plan
     return np.where(positives > 0, precision, np.nan)
 
 
-def _average_precision(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, plan: Plan) -> NDArray[np.float64]:
+def _precisions_by_level(ranked: Ranked, plan: Plan) -> NDArray[np.float64]:
+    """(r, L+1) precision summed over the positives of each level, if a metric asks for it."""
+    from hiertree.metrics._precision import precision_sums_by_step
+
+    levels = np.tile(np.arange(plan.num_levels + 1, dtype=np.uint8), (len(ranked.number), 1))
+    sums = np.empty(levels.shape)
+    if any(metric.kind in ("AP", "H-AP") for metric in plan.metrics):
+        precision_sums_by_step(ranked, levels, plan.paper, sums)
+    return sums
+
+
+def _average_precision(
+    ranked: Ranked, precisions: NDArray[np.float64], totals: NDArray[np.int64], metric: Metric, plan: Plan
+) -> NDArray[np.float64]:
+    positives, sums = totals[:, metric.level :].sum(axis=1), precisions[:, metric.level]
+    return _divide(_by_rule(sums, ranked, metric, plan), positives)
+
+
+def _precision_in_part(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, plan: Plan) -> NDArray[np.float64]:
+    """Of a part of the list: its top, or without the deeper levels."""
     from hiertree.metrics._exact_level import without_deeper
-    from hiertree.metrics._precision import left_precision_sums, precision_sums
+    from hiertree.metrics._precision import precision_sums
 
     exact = metric.kind == "AP#"
     positives = totals[:, metric.level] if exact else totals[:, metric.level :].sum(axis=1)
@@ -236,11 +268,18 @@ def _average_precision(ranked: Ranked, totals: NDArray[np.int64], metric: Metric
     cutoffs = positives if metric.kind == "mAP@R" else np.full(len(positives), metric.cutoff or WHOLE_LIST)
     sums = np.empty(len(positives))
     precision_sums(ranked, metric.level, np.ascontiguousarray(cutoffs), plan.paper, sums)
-    if plan.rules.average_precision == "trapezoid" and metric.kind in ("AP", "AP#"):
-        left = np.empty(len(positives))
-        left_precision_sums(ranked, metric.level, plan.paper, left)
-        sums = (sums + left) / 2
-    return _divide(sums, np.minimum(positives, cutoffs))
+    return _divide(_by_rule(sums, ranked, metric, plan) if exact else sums, np.minimum(positives, cutoffs))
+
+
+def _by_rule(sums: NDArray[np.float64], ranked: Ranked, metric: Metric, plan: Plan) -> NDArray[np.float64]:
+    """Sums of precision, or of the trapezoids' heights."""
+    from hiertree.metrics._precision import left_precision_sums
+
+    if plan.rules.average_precision == "sum":
+        return sums
+    left = np.empty(len(sums))
+    left_precision_sums(ranked, metric.level, plan.paper, left)
+    return (sums + left) / 2
 
 
 def _divide(sums: NDArray[np.float64], normalisers: NDArray[Any]) -> NDArray[np.float64]:

@@ -8,6 +8,8 @@ each other member is among the t−1 ahead of it with probability (t−1)/(n−1
 
 with A_l = rel_l + Σ_{j ahead of the group} min(rel_l, rel_j) and M_l = Σ_{other members j} min(rel_l, rel_j).
 With rel = 1 for positives and 0 else this is Eq. 6 of He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018).
+Since min(a, b) counts the steps of relevance below both, the whole of H-AP is a sum of such binary terms, one for each
+value that relevance takes (Property 1 of the paper, for any relevance).
 Under ``paper`` every member stands at the last place of its group with all the others ahead.
 """
 
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hiertree.metrics._jit import jit
+from hiertree.metrics._jit import jit, reordering_jit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,6 +47,77 @@ def _harmonic(ahead: int, places: int) -> tuple[float, float]:
 
 
 @jit
+def _group_precisions(members: float, hits: float, start: int, size: int, places: int, paper: bool) -> float:
+    """What the positives of a tie group add to the sum, of its first places, with so many positives ahead."""
+    if paper:
+        return members * (hits + members) / (start + size) if places == size else 0.0
+    first, second = _harmonic(start, places)
+    return members / size * ((hits + 1) * first + (members - 1) / max(size - 1, 1) * second)
+
+
+@jit
+def precision_sums_by_step(ranked: Ranked, step: NDArray[np.uint8], paper: bool, sums: NDArray[np.float64]) -> None:
+    """Expected Σ_j P_t(j)·1[step_j ≥ t] of each row over the whole list, P_t being the precision of items of step ≥ t.
+
+    ``step`` is (r, L+1), the step 0 … L of each level; ``sums`` is (r, L+1). From step to step the list only shrinks.
+    """
+    most = ranked.level.shape[1]
+    own, share = np.empty(most, np.uint8), np.empty(most)
+    group, first, members = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    for row in range(len(sums)):
+        number, groups = ranked.number[row], 0
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        count = 0  # of the positives that reach the step at hand
+        for item in range(number):
+            if step[row, level[item]] == 0:
+                continue
+            own[count] = step[row, level[item]]
+            share[count] = 1.0 / (before[item] + 1) if size[item] == 1 else 0.0
+            if size[item] > 1:
+                if groups == 0 or before[item] != before[group[groups - 1]]:
+                    group[groups], first[groups], members[groups] = item, count, 0
+                    groups += 1
+                members[groups - 1] += 1
+            count += 1
+        sums[row] = 0.0
+        for wanted in range(1, step.shape[1]):
+            sums[row, wanted] = _numbered_sum(share[:count])
+            begin, kept = 0, 0
+            for index in range(groups):
+                start, n, place, end = (
+                    before[group[index]],
+                    size[group[index]],
+                    first[index],
+                    first[index] + members[index],
+                )
+                sums[row, wanted] += _group_precisions(members[index], place, start, n, n, paper)
+                first[index] = _keep(own, share, begin, place, wanted + 1, kept)
+                kept = _keep(own, share, place, end, wanted + 1, first[index])
+                members[index] = kept - first[index]
+                begin = end
+            count = _keep(own, share, begin, count, wanted + 1, kept)
+
+
+@jit
+def _keep(own: NDArray[np.uint8], share: NDArray[np.float64], begin: int, end: int, wanted: int, kept: int) -> int:
+    """Move the items from ``begin`` to ``end`` that reach a step to place ``kept`` and the next ones."""
+    for item in range(begin, end):
+        reached = own[item] >= wanted
+        own[kept], share[kept] = own[item], share[item]
+        kept += reached
+    return kept
+
+
+@reordering_jit
+def _numbered_sum(share: NDArray[np.float64]) -> float:
+    """Σ of each share × its number, from 1."""
+    total = 0.0
+    for item in range(len(share)):
+        total += share[item] * (item + 1)
+    return total
+
+
+@jit
 def precision_sums(
     ranked: Ranked, wanted: int, cutoffs: NDArray[np.int64], paper: bool, sums: NDArray[np.float64]
 ) -> None:
@@ -63,11 +136,7 @@ def precision_sums(
                 while item < number and before[item] == start:
                     members += level[item] >= wanted
                     item += 1
-                if not paper:
-                    first, second = _harmonic(start, min(n, cutoff - start))
-                    total += members / n * ((hits + 1) * first + (members - 1) / (n - 1) * second)
-                elif start + n <= cutoff:
-                    total += members * (hits + members) / (start + n)
+                total += _group_precisions(members, hits, start, n, min(n, cutoff - start), paper)
             hits += members
         sums[row] = total
 

@@ -45,23 +45,25 @@ def layout(job: Job, block_size: int | None) -> Layout:
 
 
 def values(job: Job, *, block_size: int | None, progress: bool) -> NDArray[np.float64]:
-    """(Q, M) values of the metrics."""
+    """(Q, M) values of the metrics; the memory of the scores is taken once."""
     num_queries, chosen = len(job.totals), layout(job, block_size)
     found = np.empty((num_queries, len(job.plan.metrics)))
+    width = max(tile.stop - tile.start for tile in job.similarity.tiles) if chosen.by_tile else len(job.tree.order)
+    room = np.empty(chosen.rows * width, job.similarity.dtype)
     with show_progress(description="queries", total=num_queries, enabled=progress) as advance:
         for start in range(0, num_queries, chosen.rows):
             rows = slice(start, min(start + chosen.rows, num_queries))
-            found[rows] = (_by_tile if chosen.by_tile else _buffered)(job, rows)
+            found[rows] = (_by_tile if chosen.by_tile else _buffered)(job, rows, room)
             advance(rows.stop - rows.start, "")
     return found
 
 
-def _buffered(job: Job, rows: slice) -> NDArray[np.float64]:
+def _buffered(job: Job, rows: slice, room: NDArray[Any]) -> NDArray[np.float64]:
     """The values of a block, its scores with the whole gallery held at once."""
     from hiertree.metrics._placing import row_bytes
 
     queries = job.similarity.queries(rows)
-    scores = np.empty((len(queries), len(job.tree.order)), job.similarity.dtype)
+    scores = room[: len(queries) * len(job.tree.order)].reshape(len(queries), -1)
     for tile in job.similarity.tiles:
         job.similarity.fill(queries, tile, scores[:, tile])
     found = np.empty((rows.stop - rows.start, len(job.plan.metrics)))
@@ -100,16 +102,16 @@ def _values_without_placed(job: Job, scores: NDArray[Any], rows: slice) -> NDArr
     return job.measure(placed_matrix(scores, levels, excluded, ties=job.plan.ties), rows, totals=totals)
 
 
-def _by_tile(job: Job, rows: slice) -> NDArray[np.float64]:
+def _by_tile(job: Job, rows: slice, room: NDArray[Any]) -> NDArray[np.float64]:
     """The values of a block from counts that add up over the tiles."""
     from hiertree.metrics._placing import row_bytes, sort
 
     placed, queries, most = job.room(rows), job.similarity.queries(rows), row_bytes(job.most_positives(rows))
     low, high = job.tree.low[rows, 0].min(), job.tree.high[rows, 0].max()
     holding = [tile for tile in job.similarity.tiles if tile.start < high and low < tile.stop]
-    _over_tiles(job, rows, queries, holding, job.gather, placed)
+    _over_tiles(job, rows, queries, holding, job.gather, placed, room)
     _for_queries(rows, lambda part, _: sort(placed.rows(part)), row_bytes=most)
-    _over_tiles(job, rows, queries, job.similarity.tiles, job.count, placed)
+    _over_tiles(job, rows, queries, job.similarity.tiles, job.count, placed, room)
     found = np.empty((rows.stop - rows.start, len(job.plan.metrics)))
 
     def finish(part: slice, own: slice) -> None:
@@ -126,10 +128,11 @@ def _over_tiles(
     tiles: list[slice],
     step: Callable[[NDArray[Any], int, slice, Placed], None],
     placed: Placed,
+    room: NDArray[Any],
 ) -> None:
     """Take a step of the job with the scores of each tile."""
     for tile in tiles:
-        scores = np.empty((len(queries), tile.stop - tile.start), job.similarity.dtype)
+        scores = room[: len(queries) * (tile.stop - tile.start)].reshape(len(queries), -1)
         job.similarity.fill(queries, tile, scores)
 
         def work(part: slice, own: slice, scores: NDArray[Any] = scores, offset: int = tile.start) -> None:
