@@ -7,7 +7,8 @@
     │   ├── ShapeError                    arrays whose shapes do not fit together
     │   ├── EmbeddingError                NaN, infinite or zero-norm embeddings, NaN scores
     │   ├── PathError                     label paths that are not non-negative integers of one length
-    │   └── OptionError                   an option outside its range, or a name that does not exist
+    │   ├── OptionError                   an option outside its range, or a name that does not exist
+    │   └── CategoryError                 a URL that leads to no category of Wikimedia Commons
     ├── HierarchyError (also a ValueError) labels that do not form a tree of one depth
     │   ├── CycleError
     │   ├── SeveralRootsError
@@ -22,6 +23,7 @@
     ├── MissingResourceError              a data set, model or optional package that is not there
     ├── DeviceError                       a device that was asked for is absent
     ├── CheckpointError                   a checkpoint that cannot be resumed
+    ├── ScrapeError                       a scrape that cannot go on, or a store that cannot be used
     └── TrainingError                     a training run that cannot go on: the loss is no longer finite
 
 A message says what was given, what was expected and how to mend it. The command line prints the message alone
@@ -83,6 +85,10 @@ class OptionError(InputError):
     """An option outside its range, or a name that does not exist."""
 
 
+class CategoryError(InputError):
+    """A URL that leads to no category of Wikimedia Commons."""
+
+
 class HierarchyError(HiertreeError, ValueError):
     """Labels that do not form a tree of one depth."""
 
@@ -137,6 +143,10 @@ class DeviceError(HiertreeError):
 
 class CheckpointError(HiertreeError):
     """A checkpoint that cannot be resumed."""
+
+
+class ScrapeError(HiertreeError):
+    """A scrape that cannot go on, or a store that cannot be used; what was stored stays."""
 
 
 class TrainingError(HiertreeError):

@@ -79,10 +79,10 @@ def read_landmarks(
     scraped_columns = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
     listed = read_table(landmarks, required=[columns.landmark_id, columns.category])
     scraped = read_table(scraped_path, required=scraped_columns)
-    ids = _unique_ids(listed, columns.landmark_id, landmarks)
+    ids = unique_ids(listed, columns.landmark_id, landmarks)
     values = dict(
         zip(
-            _unique_ids(scraped, columns.landmark_id, scraped_path),
+            unique_ids(scraped, columns.landmark_id, scraped_path),
             _values(scraped, columns, separator, scraped_path),
             strict=True,
         )
@@ -92,7 +92,12 @@ def read_landmarks(
     return found, len(values.keys() - set(ids))
 
 
-def _unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:
+def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:
+    """A column of landmark ids, none negative, none there twice.
+
+    Raises:
+        TableError: one that is, or that is no integer; file, line and value are named.
+    """
     ids: list[int] = integer_column(table, column, path=path).tolist()
     first: dict[int, int] = {}
     for line, landmark_id in zip(table.index, ids, strict=True):
@@ -114,7 +119,7 @@ def _values(table: pd.DataFrame, columns: Columns, separator: str, path: Path) -
         yield from (tuple(map(Value, parts)) for parts in texts)
         return
     for line, parts, cell in zip(table.index, texts, table[columns.item_ids], strict=True):
-        item_ids = _split(cell, separator)
+        item_ids = _split(cell, separator) or [""] * len(parts)  # an empty cell: values whose ids are not known
         if len(item_ids) != len(parts):
             raise TableError(
                 f"{path}, line {line}: {len(parts)} values but {len(item_ids)} ids in {columns.item_ids} ({cell!r})",

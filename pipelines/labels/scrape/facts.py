@@ -1,0 +1,78 @@
+"""What one question to Wikimedia settles: where a category leads, what an item is, how a class is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Stage: TypeAlias = Literal["page", "move", "item", "label"]
+SourceName: TypeAlias = Literal["api", "html", "dump"]
+MOST_MOVES = 5  # soft redirects followed from one category to the next
+
+FOUND, MISSING = "found", "missing"
+MOVED, UNREADABLE_MOVE = "moved", "unreadable move"
+NO_ITEM, REDIRECT_LOOP, INVALID = "no item", "redirect loop", "invalid title"
+NO_INFOBOX, NO_INSTANCE = "no infobox", "no instance of"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of Commons.
+
+    Attributes:
+        key: its title as asked.
+        status: ``found`` if it has an item or readable labels, or why not.
+        item: its Wikidata item.
+        redirects: the titles that Commons went through by itself (hard redirects), the last one included.
+        target: of a soft redirect, the title to ask next.
+        read: where the page itself was read: the labels, each with the page that it links to or "".
+    """
+
+    key: str
+    status: str
+    item: str | None = None
+    redirects: tuple[str, ...] = ()
+    target: str | None = None
+    read: tuple[tuple[str, str], ...] | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """A Wikidata item.
+
+    Attributes:
+        key: its id as asked.
+        status: ``found`` or ``missing``.
+        redirect: the id under which it now stands, if another.
+        is_category: whether it is an instance of "Wikimedia category"; its own instances are then left out.
+        topic: of such a category, the item that is its main topic (P301).
+        instances: what it is an instance of (P31): ids, best rank only.
+        revision: number of the revision read.
+        modified: its date, as given.
+    """
+
+    key: str
+    status: str
+    redirect: str | None = None
+    is_category: bool = False
+    topic: str | None = None
+    instances: tuple[str, ...] = ()
+    revision: int | None = None
+    modified: str | None = None
+
+
+@dataclass(frozen=True)
+class Label:
+    """How an item is called, and in which language; None where no language of the fallback knows."""
+
+    key: str
+    text: str | None
+    language: str | None
+
+    @property
+    def status(self) -> str:
+        """The language, for counts."""
+        return self.language or "no label"
+
+
+Fact: TypeAlias = Page | Item | Label

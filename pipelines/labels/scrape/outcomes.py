@@ -1,0 +1,182 @@
+"""What became of each landmark: its facts joined, with the reason where there is no label."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, TypeAlias
+
+from hiertree.errors import OptionError
+from hiertree.pipelines.labels.cleaning import is_wikimedia_page
+from hiertree.pipelines.labels.reading import Value
+from hiertree.pipelines.labels.scrape.facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP
+from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+
+Status: TypeAlias = Literal["labelled", "unlabelled", "failed", "pending"]
+COLUMNS = (
+    "landmark_id",
+    "category",
+    "instance_of",
+    "item_ids",
+    "status",
+    "reason",
+    "item",
+    "languages",
+    "redirects",
+    "revision",
+    "modified",
+    "source",
+    "time",
+)
+
+
+class Instance(NamedTuple):
+    """An "instance of" value: its label, or its id where it has none in any language of the fallback."""
+
+    text: str
+    item_id: str
+    language: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A landmark and what is known of it; ``redirects`` lists every title gone through."""
+
+    landmark_id: int
+    category: str
+    status: Status = "pending"
+    reason: str = ""
+    item: str = ""
+    instances: tuple[Instance, ...] = ()
+    redirects: tuple[str, ...] = ()
+    revision: int | None = None
+    modified: str = ""
+    source: str = ""
+    time: int | None = None
+
+
+def outcomes(store: Store) -> Iterator[Outcome]:
+    """Every landmark, in order of its id."""
+    rows = store.connection.cursor().execute("SELECT * FROM landmarks ORDER BY landmark_id")
+    yield from (_outcome(store.connection, LandmarkRow(*row)) for row in rows)
+
+
+def tally(store: Store) -> Counter[tuple[str, str]]:
+    """Landmarks by status and reason."""
+    return Counter((outcome.status, outcome.reason) for outcome in outcomes(store))
+
+
+def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, ...]]:
+    """The rows, by ``COLUMNS``, of the table that ``labels build --instances`` reads; pending landmarks are left out.
+
+    Raises:
+        OptionError: a label holds the separator.
+    """
+    for outcome in outcomes(store):
+        if outcome.status not in ("labelled", "unlabelled"):
+            continue
+        texts, ids, languages = (tuple(zip(*outcome.instances, strict=True)) or ((), (), ()))[:3]
+        for text in texts:
+            if separator in text:
+                raise OptionError(f"separator={separator!r}", expected="one that no label holds", remedy=repr(text))
+        yield (
+            outcome.landmark_id,
+            outcome.category,
+            separator.join(texts),
+            separator.join(ids) if any(ids) else "",
+            outcome.status,
+            outcome.reason,
+            outcome.item,
+            separator.join(languages),
+            json.dumps(outcome.redirects, ensure_ascii=False) if outcome.redirects else "",
+            outcome.revision,
+            outcome.modified,
+            outcome.source,
+            outcome.time,
+        )
+
+
+def _outcome(connection: sqlite3.Connection, landmark: LandmarkRow) -> Outcome:
+    known = Outcome(landmark.landmark_id, landmark.category)
+    if landmark.title is None:
+        return replace(known, status="unlabelled", reason=f"malformed category: {landmark.reason}")
+    way: list[str] = []
+    title = landmark.title
+    for _ in range(MOST_MOVES + 1):
+        page = connection.execute(
+            "SELECT status, item, redirects, target, read, source, time FROM pages WHERE title = ?", (title,)
+        ).fetchone()
+        if page is None:
+            return _unanswered(connection, known, "page", title)
+        status, item, redirects, target, read, source, time = page
+        known = replace(known, item=item or "", redirects=(*way, *json.loads(redirects)), source=source, time=time)
+        if target is None:
+            break
+        way += [*json.loads(redirects), target]
+        if target == landmark.title or target in way[:-1]:
+            return replace(known, status="unlabelled", reason=REDIRECT_LOOP, redirects=tuple(way))
+        title = target
+    else:
+        return replace(known, status="unlabelled", reason=f"more than {MOST_MOVES} moves")
+    if read is not None:
+        return _judged(known, tuple(Instance(text, "", "en") for text, _ in json.loads(read)), status)
+    if status != FOUND:
+        return _unmoved(connection, known, status, title)
+    return _of_item(connection, known, item)
+
+
+def _unmoved(connection: sqlite3.Connection, known: Outcome, status: str, title: str) -> Outcome:
+    """A page without an item; a soft redirect that was not read yet is still to be asked."""
+    if status == MOVED:
+        return _unanswered(connection, known, "move", title)
+    return replace(known, status="unlabelled", reason="missing page" if status == MISSING else status)
+
+
+def _of_item(connection: sqlite3.Connection, known: Outcome, item: str) -> Outcome:
+    """By the item's classes, or those of a category's main topic."""
+    for hop in ("item", "main topic"):
+        found = connection.execute(
+            "SELECT status, category, topic, revision, modified, source, time FROM items WHERE item = ?", (item,)
+        ).fetchone()
+        if found is None:
+            return _unanswered(connection, known, "item", item)
+        status, is_category, topic, revision, modified, source, time = found
+        known = replace(known, item=item, revision=revision, modified=modified or "", source=source, time=time)
+        if status != FOUND:
+            return replace(known, status="unlabelled", reason=f"{status} {hop}")
+        if not is_category:
+            return _of_instances(connection, known, item)
+        if topic is None:
+            return replace(known, status="unlabelled", reason="category without main topic")
+        item = topic
+    return replace(known, status="unlabelled", reason="main topic is a category")
+
+
+def _of_instances(connection: sqlite3.Connection, known: Outcome, item: str) -> Outcome:
+    rows = connection.execute(
+        "SELECT value, labels.item, text, language FROM instances LEFT JOIN labels ON labels.item = value"
+        " WHERE instances.item = ? ORDER BY position",
+        (item,),
+    ).fetchall()
+    for value, label, _, _ in rows:
+        if label is None:
+            return _unanswered(connection, known, "label", value)
+    instances = tuple(Instance(text or value, value, language or "") for value, _, text, language in rows)
+    return _judged(known, instances, "no instance of")
+
+
+def _judged(known: Outcome, instances: Sequence[Instance], reason_for_none: str) -> Outcome:
+    known = replace(known, instances=tuple(instances))
+    if not instances:
+        return replace(known, status="unlabelled", reason=reason_for_none)
+    if all(is_wikimedia_page(Value(instance.text, instance.item_id)) for instance in instances):
+        return replace(known, status="unlabelled", reason="Wikimedia page")
+    return replace(known, status="labelled")
+
+
+def _unanswered(connection: sqlite3.Connection, known: Outcome, stage: str, key: str) -> Outcome:
+    failure = connection.execute("SELECT reason FROM failures WHERE stage = ? AND key = ?", (stage, key)).fetchone()
+    return known if failure is None else replace(known, status="failed", reason=failure[0])

@@ -1,0 +1,210 @@
+"""The run: ask what is missing, batch by batch and stage by stage, until nothing is."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from hiertree.errors import CategoryError, OptionError, ScrapeError
+from hiertree.files import open_replacing
+from hiertree.pipelines.labels.reading import Columns, unique_ids
+from hiertree.pipelines.labels.scrape import action_api
+from hiertree.pipelines.labels.scrape.client import Client, Unanswered
+from hiertree.pipelines.labels.scrape.etiquette import REAL_TIME, Clock, Refused
+from hiertree.pipelines.labels.scrape.facts import Fact, SourceName, Stage
+from hiertree.pipelines.labels.scrape.outcomes import COLUMNS, table_rows
+from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+from hiertree.pipelines.labels.scrape.titles import category_title
+from hiertree.pipelines.labels.scrape.transport import Endpoints
+from hiertree.progress import progress
+from hiertree.tables import read_table
+
+Path = str | os.PathLike[str]
+Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
+GLDV2 = Columns()
+LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
+MOST_FAILURES_IN_A_ROW = 3
+
+
+@dataclass(frozen=True)
+class Source:
+    """Whom to ask: for each stage, in order, what answers a batch of at most ``batch`` keys."""
+
+    name: SourceName
+    stages: Mapping[Stage, Ask]
+    batch: int
+
+
+class Journal:
+    """A log of JSON lines; without a file, nothing."""
+
+    def __init__(self, file: IO[str] | None, clock: Clock) -> None:
+        self._file, self._clock = file, clock
+
+    def write(self, event: str, details: Mapping[str, Any]) -> None:
+        """Append a line."""
+        if self._file is not None:
+            time = self._clock.now().isoformat(timespec="milliseconds")
+            self._file.write(json.dumps({"time": time, "event": event, **details}, ensure_ascii=False) + "\n")
+            self._file.flush()
+
+    def retried(self, reason: str, seconds: float) -> None:
+        """Append a line about a wait before a retry."""
+        self.write("retry", {"reason": reason, "seconds": round(seconds, 3)})
+
+
+def api_source(client: Client, endpoints: Endpoints) -> Source:
+    """Wikimedia's action API."""
+    stages: dict[Stage, Ask] = {
+        "page": partial(action_api.ask_pages, client, endpoints.commons_api),
+        "move": partial(action_api.ask_moves, client, endpoints.commons_api),
+        "item": partial(action_api.ask_items, client, endpoints.wikidata_api),
+        "label": partial(action_api.ask_labels, client, endpoints.wikidata_api),
+    }
+    return Source("api", stages, action_api.MOST_KEYS)
+
+
+def read_categories(path: Path, *, columns: Columns = GLDV2) -> list[LandmarkRow]:
+    """Read landmarks and the titles of their categories; a malformed one is kept with the reason.
+
+    Raises:
+        TableError: the table cannot be read, or an id is no integer, negative or there twice.
+    """
+    table = read_table(path, required=[columns.landmark_id, columns.category])
+    ids = unique_ids(table, columns.landmark_id, path)
+    return [_landmark(key, category) for key, category in zip(ids, table[columns.category], strict=True)]
+
+
+def _landmark(landmark_id: int, category: str) -> LandmarkRow:
+    try:
+        return LandmarkRow(landmark_id, category, category_title(category), None)
+    except CategoryError as error:
+        return LandmarkRow(landmark_id, category, None, error.given)
+
+
+def run(store: Store, source: Source, *, before: int = 0, clock: Clock = REAL_TIME, journal: Journal) -> Counter[str]:
+    """Ask for everything that is missing; what is answered is stored at once.
+
+    Args:
+        store: the landmarks, and what is known.
+        source: whom to ask.
+        before: facts from before this time (seconds since 1970) are asked for again.
+        clock: time.
+        journal: told of every batch.
+
+    Returns:
+        How many keys had which answer, as ``"stage status"``.
+
+    Raises:
+        ScrapeError: the server refuses the client, or three batches in a row had no answer.
+    """
+    counts: Counter[str] = Counter()
+    failures = 0
+    while found := _next_stage(store, source, before):
+        stage, keys = found
+        for batch in _show(stage, keys, _ask_all(source.stages[stage], keys, source.batch), clock):
+            now = int(clock.now().timestamp())
+            if batch.reason:
+                store.fail(stage, batch.asked, reason=batch.reason, time=now)
+            else:
+                store.save(batch.facts, source=source.name, time=now)
+            answers = batch.answers()
+            counts.update({f"{stage} {status}": count for status, count in answers.items()})
+            details = {"stage": stage, "asked": len(batch.asked), "answers": answers, "reason": batch.reason}
+            journal.write("batch", details)
+            failures = failures + 1 if batch.outage else 0
+            if failures == MOST_FAILURES_IN_A_ROW:
+                raise ScrapeError(
+                    f"{failures} requests in a row without an answer ({batch.reason})",
+                    remedy="what is stored stays; later, 'labels retry' goes on",
+                )
+    return counts
+
+
+class Batch(NamedTuple):
+    """Keys asked together and the facts about them, or why there are none and whether the server is to blame."""
+
+    asked: Sequence[str]
+    facts: Sequence[Fact]
+    reason: str = ""
+    outage: bool = False
+
+    def answers(self) -> Counter[str]:
+        """How many keys had which answer."""
+        return Counter([fact.status for fact in self.facts] or ["failed"] * len(self.asked))
+
+
+def _next_stage(store: Store, source: Source, before: int) -> tuple[Stage, list[str]] | None:
+    for stage in source.stages:
+        if keys := store.missing(stage, before=before):
+            return stage, keys
+    return None
+
+
+def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[Batch]:
+    """Ask for all keys; a batch that is refused is halved until the key at fault stands alone."""
+    waiting = list(reversed(list(batches(keys, size))))
+    while waiting:
+        batch = waiting.pop()
+        try:
+            yield Batch(batch, ask(batch))
+        except Unanswered as error:
+            yield Batch(batch, (), str(error), outage=True)
+        except Refused as error:
+            half = len(batch) // 2
+            if half:
+                waiting += [batch[half:], batch[:half]]
+            else:
+                yield Batch(batch, (), error.reason)
+
+
+def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
+    """Keys in their order, at most ``size`` at once and no more than fit a URL.
+
+    >>> list(batches(["Q1", "Q2", "Q3"], 2))
+    [['Q1', 'Q2'], ['Q3']]
+    """
+    batch: list[str] = []
+    length = 0
+    for key in keys:
+        added = len(quote(key)) + 3
+        if batch and (len(batch) == size or length + added > LONGEST_BATCH):
+            yield batch
+            batch, length = [], 0
+        batch.append(key)
+        length += added
+    if batch:
+        yield batch
+
+
+def _show(stage: Stage, keys: Sequence[str], answered: Iterator[Batch], clock: Clock) -> Iterator[Batch]:
+    """Pass batches on, showing rate, time left and counts."""
+    statuses: Counter[str] = Counter()
+    done, started = 0, clock.monotonic()
+    with progress(description=f"{stage}s", total=len(keys)) as advance:
+        for batch in answered:
+            yield batch
+            done += len(batch.asked)
+            statuses += batch.answers()
+            rate = done / max(clock.monotonic() - started, 1e-9)
+            counts = ", ".join(f"{status} {count}" for status, count in statuses.most_common(6))
+            minutes_left = (len(keys) - done) / rate / 60
+            advance(len(batch.asked), f"{60 * rate:.0f}/min, {minutes_left:.0f} min left; {counts}")
+
+
+def write_table(store: Store, path: Path, *, separator: str = "|") -> None:
+    """Write the table that ``labels build --instances`` reads, whole or not at all."""
+    import csv
+
+    if not separator:
+        raise OptionError("separator=''", expected="at least one character, such as '|'")
+    with open_replacing(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(table_rows(store, separator=separator))

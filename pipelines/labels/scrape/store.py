@@ -1,0 +1,191 @@
+"""The store: one SQLite file that knows what was asked, what was answered, and what is still to be asked.
+
+Every batch of answers is one transaction in a write-ahead log, so that a process killed at any moment loses the
+request in flight and nothing else. ``schema.sql`` describes the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple
+
+from hiertree.errors import ScrapeError
+from hiertree.pipelines.labels.scrape.facts import MOST_MOVES, Fact, Item, Page, SourceName, Stage
+
+APPLICATION, VERSION = 0x68697274, 1  # "hirt"
+
+_WANTED: dict[Stage, str] = {
+    "page": """
+        WITH RECURSIVE wanted (title, hop) AS (
+            SELECT title, 0 FROM landmarks WHERE title IS NOT NULL
+            UNION SELECT target, hop + 1 FROM wanted JOIN pages USING (title) WHERE target IS NOT NULL AND hop < :moves
+        )
+        SELECT DISTINCT wanted.title AS key FROM wanted LEFT JOIN pages USING (title)
+        WHERE status IS NULL OR time < :before""",
+    "move": "SELECT title AS key FROM pages WHERE status = 'moved' AND target IS NULL",
+    "item": """
+        SELECT key FROM (
+            SELECT item AS key FROM pages WHERE item IS NOT NULL AND read IS NULL
+            UNION SELECT topic FROM items WHERE topic IS NOT NULL AND item IN (SELECT item FROM pages)
+        ) LEFT JOIN items ON item = key
+        WHERE item IS NULL OR time < :before""",
+    "label": """
+        SELECT DISTINCT value AS key FROM instances LEFT JOIN labels ON labels.item = value
+        WHERE labels.item IS NULL OR time < :before""",
+}
+
+
+class LandmarkRow(NamedTuple):
+    """A landmark as asked for: ``title`` is None where the category is malformed, and ``reason`` says why."""
+
+    landmark_id: int
+    category: str
+    title: str | None
+    reason: str | None
+
+
+class Store:
+    """A store on disk; a context manager that closes it.
+
+    Args:
+        path: the file, made where there is none.
+        create: False: it must be there already.
+
+    Raises:
+        ScrapeError: the file is something else, or of another version.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.path = Path(path)
+        if not (create or self.path.is_file()):
+            raise ScrapeError(f"{self.path}", expected="an existing store", remedy="make one with 'labels scrape'")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self.connection = sqlite3.connect(self.path, isolation_level=None, timeout=30)
+            self._prepare()
+        except sqlite3.DatabaseError as error:
+            raise ScrapeError(f"{self.path}: {error}", expected="a store of 'labels scrape'") from None
+
+    def _prepare(self) -> None:
+        one = self.connection.execute
+        application, version = one("PRAGMA application_id").fetchone()[0], one("PRAGMA user_version").fetchone()[0]
+        known = one("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if known and (application, version) != (APPLICATION, VERSION):
+            raise ScrapeError(f"{self.path}", expected=f"a store of 'labels scrape', version {VERSION}")
+        one("PRAGMA journal_mode = WAL")
+        one("PRAGMA synchronous = NORMAL")
+        one("PRAGMA foreign_keys = ON")
+        if not known:
+            schema = files("hiertree.pipelines.labels.scrape").joinpath("schema.sql").read_text(encoding="utf-8")
+            header = f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
+            self.connection.executescript(f"{header} {schema} COMMIT;")
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All of what is written inside, or nothing."""
+        self.connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self.connection
+        except BaseException:
+            self.connection.execute("ROLLBACK")
+            raise
+        self.connection.execute("COMMIT")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep a second process from asking for the same at the same time; a killed one keeps nobody out.
+
+        Raises:
+            ScrapeError: another process is at work on this store.
+        """
+        lock = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=0)
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+            raise ScrapeError(f"{self.path} is in use by another process", remedy="wait until it has ended") from None
+        finally:
+            lock.close()
+
+    def add_landmarks(self, rows: Iterable[LandmarkRow]) -> None:
+        """Add landmarks; those already there must have the same category.
+
+        Raises:
+            ScrapeError: a landmark is known with another category.
+        """
+        with self.transaction() as connection:
+            for row in rows:
+                known = connection.execute("SELECT category FROM landmarks WHERE landmark_id = ?", row[:1]).fetchone()
+                if known is None:
+                    connection.execute("INSERT INTO landmarks VALUES (?, ?, ?, ?)", row)
+                elif known[0] != row.category:
+                    raise ScrapeError(
+                        f"{self.path}: landmark {row.landmark_id} is {known[0]!r} there and {row.category!r} here",
+                        remedy="give another table its own --store",
+                    )
+
+    def missing(self, stage: Stage, *, before: int = 0) -> list[str]:
+        """What is still to be asked in a stage, in order; facts older than ``before`` count as missing."""
+        given_up = "SELECT key FROM failures WHERE stage = :stage"
+        query = f"SELECT key FROM ({_WANTED[stage]}) WHERE key NOT IN ({given_up}) ORDER BY key"  # noqa: S608
+        named = {"before": before, "stage": stage, "moves": MOST_MOVES}
+        return [key for (key,) in self.connection.execute(query, named)]
+
+    def save(self, facts: Sequence[Fact], *, source: SourceName, time: int) -> None:
+        """Keep facts in place of earlier ones of the same keys, in one transaction."""
+        with self.transaction() as connection:
+            for fact in facts:
+                _save(connection, fact, source, time)
+
+    def fail(self, stage: Stage, keys: Iterable[str], *, reason: str, time: int) -> None:
+        """Note that keys are not to be asked again until :meth:`forgive`."""
+        with self.transaction() as connection:
+            rows = [(stage, key, reason, time) for key in keys]
+            connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", rows)
+
+    def forgive(self) -> int:
+        """Forget all failures, so that their keys are asked again; returns how many there were."""
+        return self.connection.execute("DELETE FROM failures").rowcount
+
+    def counts(self) -> dict[str, int]:
+        """Rows of each table."""
+        tables = ("landmarks", "pages", "items", "labels", "failures")
+        return {name: self.connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}  # noqa: S608
+
+
+def _save(connection: sqlite3.Connection, fact: Fact, source: SourceName, time: int) -> None:
+    if isinstance(fact, Page):
+        redirects = json.dumps(fact.redirects, ensure_ascii=False)
+        read = None if fact.read is None else json.dumps(fact.read, ensure_ascii=False)
+        values = (fact.key, fact.status, fact.item, redirects, fact.target, read)
+        connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, source, time))
+    elif isinstance(fact, Item):
+        connection.execute("DELETE FROM instances WHERE item = ?", (fact.key,))
+        about = (fact.key, fact.status, fact.redirect, fact.is_category, fact.topic, fact.revision, fact.modified)
+        connection.execute("INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*about, source, time))
+        rows = [(fact.key, position, value) for position, value in enumerate(fact.instances)]
+        connection.executemany("INSERT INTO instances VALUES (?, ?, ?)", rows)
+    else:
+        row = (fact.key, fact.text, fact.language, source, time)
+        connection.execute("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)", row)

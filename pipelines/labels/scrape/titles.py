@@ -1,0 +1,94 @@
+"""From a category's URL, as published, to the title by which MediaWiki knows the page."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from urllib.parse import quote, unquote_to_bytes, urlsplit
+
+from hiertree.errors import CategoryError
+
+PREFIX = "Category:"
+LONGEST_TITLE = 255  # bytes of UTF-8, without the namespace
+HOSTS = ("commons.wikimedia.org", "commons.m.wikimedia.org")
+EXPECTED = "a URL such as http://commons.wikimedia.org/wiki/Category:Comet_Falls"
+_FORBIDDEN = re.compile(r"[#<>\[\]|{}\x00-\x1f\x7f\ufffd]|%[0-9A-Fa-f]{2}|&[A-Za-z0-9]+;|~~~|(^|/)\.\.?(/|$)")
+
+
+def category_title(url: str) -> str:
+    """The title of the Commons category that a URL leads to.
+
+    Percent signs are decoded as UTF-8, underscores become spaces, the text Unicode NFC, the first letter a capital.
+
+    Args:
+        url: an http or https URL of a page ``/wiki/Category:…`` of Wikimedia Commons.
+
+    Raises:
+        CategoryError: another host or page, bytes that are not UTF-8, or signs that no title holds.
+
+    >>> category_title("http://commons.wikimedia.org/wiki/Category:Sparkassen-Arena,_G%C3%B6ttingen")
+    'Category:Sparkassen-Arena, Göttingen'
+    >>> category_title("https://en.wikipedia.org/wiki/Paris")
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.CategoryError: another site than Wikimedia Commons: expected a URL such as ...
+    """
+    try:
+        parts = urlsplit(url.strip())
+        host = parts.hostname
+    except ValueError:
+        raise CategoryError("not a URL", expected=EXPECTED) from None
+    if parts.scheme not in ("http", "https"):
+        raise CategoryError("not a URL", expected=EXPECTED)
+    if host not in HOSTS:
+        raise CategoryError("another site than Wikimedia Commons", expected=EXPECTED)
+    if parts.query or parts.fragment:
+        raise CategoryError("a query or fragment behind the title", expected=EXPECTED)
+    return linked_title(parts.path)
+
+
+def linked_title(path: str) -> str:
+    """The same for the path of a link within Commons.
+
+    Raises:
+        CategoryError: as above.
+
+    >>> linked_title("/wiki/Category:Climate_Pledge_Arena")
+    'Category:Climate Pledge Arena'
+    """
+    if not path.startswith("/wiki/"):
+        raise CategoryError("not a /wiki/ page", expected=EXPECTED)
+    try:
+        return normal_title(unquote_to_bytes(path.removeprefix("/wiki/")).decode("utf-8"))
+    except UnicodeDecodeError:
+        raise CategoryError("bytes that are not UTF-8", expected=EXPECTED) from None
+
+
+def normal_title(text: str) -> str:
+    """The one form of a category's title.
+
+    Raises:
+        CategoryError: not a category, or signs that no title holds.
+
+    >>> normal_title("category:comet__Falls ")
+    'Category:Comet Falls'
+    """
+    namespace, _, name = " ".join(unicodedata.normalize("NFC", text.replace("_", " ")).split()).partition(":")
+    name = name.strip()
+    if f"{namespace.strip().capitalize()}:" != PREFIX:
+        raise CategoryError("not a category", expected=EXPECTED)
+    if not name or len(name.encode("utf-8", "surrogatepass")) > LONGEST_TITLE:
+        raise CategoryError(f"a title of 0 or more than {LONGEST_TITLE} bytes", expected=EXPECTED)
+    if _FORBIDDEN.search(name):
+        raise CategoryError("signs that no title holds", expected=EXPECTED)
+    first = name[0].upper()
+    return PREFIX + (first if len(first) == 1 else name[0]) + name[1:]
+
+
+def page_path(title: str) -> str:
+    """The path of a category's page.
+
+    >>> page_path("Category:Sparkassen-Arena, Göttingen")
+    '/wiki/Category:Sparkassen-Arena,_G%C3%B6ttingen'
+    """
+    return "/wiki/" + quote(title.replace(" ", "_"), safe=":/,'()!*@;$-._~")

@@ -1,0 +1,237 @@
+"""The api source against a loopback Wikimedia: what it finds, what it asks, and what it does not ask."""
+
+import csv
+import io
+import json
+from collections import Counter
+from urllib.parse import unquote
+
+import pytest
+from wikimedia import Wikimedia, World
+from wikimedia.tools import FakeTime, places, scrape_api
+from wikimedia.world import CommonsPage, entity, recorded, statement
+
+from hiertree.errors import ScrapeError
+from hiertree.pipelines.labels import Columns, read_landmarks
+from hiertree.pipelines.labels.scrape.facts import Item, Label
+from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
+from hiertree.pipelines.labels.scrape.scraping import read_categories, write_table
+from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store.sqlite") as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def washington(shared_data, tmp_path_factory):
+    path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
+    table = tmp_path_factory.mktemp("washington") / "scraped.csv"
+    with Wikimedia(World.washington(path)) as wikimedia, Store(table.with_suffix(".sqlite")) as store:
+        store.add_landmarks(read_categories(path))
+        counts = scrape_api(store, wikimedia, FakeTime())
+        write_table(store, table)
+        return path, table, counts, wikimedia.asked, tally(store)
+
+
+def test_washington_gets_the_labels_of_its_table(washington):
+    path, table, *_ = washington
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        expected = {int(row["landmark_id"]): row["supercategory"] for row in csv.DictReader(file)}
+    read, strangers = read_landmarks(path, table, columns=Columns(item_ids="item_ids"))
+    assert strangers == 0
+    found = {landmark.landmark_id: [value.text for value in landmark.values] for landmark in read}
+    category_pages = {key for key, label in expected.items() if label == "Wikimedia category"}
+    for key, label in expected.items():
+        assert found[key] == ([label] if label and key not in category_pages else [])
+    assert all(value.item_id.startswith("Q") for landmark in read for value in landmark.values)
+
+
+def test_washington_outcomes_say_why_there_is_no_label(washington):
+    *_, outcome_counts = washington
+    assert outcome_counts == {
+        ("labelled", ""): 841,
+        ("unlabelled", "no instance of"): 2,
+        ("unlabelled", "category without main topic"): 1,
+    }
+
+
+def test_washington_costs_full_batches_and_no_question_twice(washington):
+    _, _, counts, asked, _ = washington
+    keys = Counter(
+        (request.parameters["action"], request.parameters.get("prop", request.parameters.get("props")), key)
+        for request in asked
+        for key in request.keys
+    )
+    assert max(keys.values()) == 1
+    # 17 + 1 for pages, 1 for moves, 17 + 2 for items and topics, 5 for labels
+    assert len(asked) == 43
+    assert counts["page found"] == 844
+    assert counts["page moved"] == counts["move moved"] == 18
+
+
+def test_every_request_follows_the_etiquette(washington):
+    *_, asked, _ = washington
+    for request in asked:
+        assert request.parameters["maxlag"] == "5"
+        assert request.parameters["formatversion"] == "2"
+        assert len(request.keys) <= 50
+        assert request.user_agent.startswith("hiertree/")
+        assert "(maps@univ-lab.fr) python-requests/" in request.user_agent
+
+
+def test_every_complication_has_its_outcome(store):
+    store.add_landmarks(places(40))
+    with Wikimedia(World.numbered(40), pages_an_answer=7) as wikimedia:
+        scrape_api(store, wikimedia, FakeTime())
+    found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
+    texts = {key: [instance.text for instance in outcome.instances] for key, outcome in found.items()}
+    assert texts[0] == ["kind 0"]
+    assert (texts[1], found[1].redirects) == (["kind 1"], ("Category:New 1",))  # soft
+    assert (texts[2], found[2].redirects) == (["kind 2"], ("Category:New 2",))  # hard
+    assert (texts[5], found[5].item) == (["kind 5"], "Q500005")  # main topic
+    assert texts[6] == ["kind 1", "kind 2"]  # a deprecated one left out
+    assert texts[7] == ["kind 7"]  # a preferred one alone
+    assert texts[9] == ["kind 9"]  # numeric-id alone
+    assert found[10].instances == (("Klamm", "Q90", "de"), ("Q91", "Q91", ""))  # other languages, none
+    assert texts[11] == ["kind 11"]  # item redirected
+    reasons = {key: outcome.reason for key, outcome in found.items() if outcome.status != "labelled"}
+    assert reasons == {
+        3: "missing page",
+        4: "no item",
+        8: "no instance of",
+        12: "missing item",
+        13: "redirect loop",
+        14: "Wikimedia page",
+    }
+    assert found[0].revision == 11000
+    assert found[0].modified == "2025-01-01T00:00:00Z"
+
+
+def test_hard_redirects_in_a_circle_end(store):
+    world = World.numbered(1)
+    world.pages["Category:Place 0"].hard = "Category:B"
+    world.pages["Category:B"] = CommonsPage(hard="Category:Place 0")
+    store.add_landmarks(places(1))
+    with Wikimedia(world) as wikimedia:
+        scrape_api(store, wikimedia, FakeTime())
+    assert tally(store) == {("unlabelled", "redirect loop"): 1}
+
+
+def test_a_chain_of_moves_ends_after_five(store):
+    world = World.numbered(0)
+    for number in range(9):
+        world.pages[f"Category:Place {number}"] = CommonsPage(soft=f"Place {number + 1}", template="cat-red")
+    store.add_landmarks(places(1))
+    with Wikimedia(world) as wikimedia:
+        scrape_api(store, wikimedia, FakeTime())
+        asked = {key for request in wikimedia.asked for key in request.keys}
+    assert tally(store) == {("unlabelled", "more than 5 moves"): 1}
+    assert len(asked) == 6
+
+
+def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("landmark_id,category\n1,https://en.wikipedia.org/wiki/A\n2,../../etc/passwd\n3,\n")
+    store.add_landmarks(read_categories(table))
+    with Wikimedia(World()) as wikimedia:
+        scrape_api(store, wikimedia, FakeTime())
+        assert wikimedia.asked == []
+    assert {reason for _, reason in tally(store)} == {
+        "malformed category: another site than Wikimedia Commons",
+        "malformed category: not a URL",
+    }
+
+
+def test_a_second_run_asks_nothing_and_new_landmarks_only_what_they_need(store):
+    store.add_landmarks(places(30))
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        scrape_api(store, wikimedia, FakeTime())
+        first = len(wikimedia.asked)
+        scrape_api(store, wikimedia, FakeTime())
+        assert len(wikimedia.asked) == first
+        store.add_landmarks(places(31))
+        scrape_api(store, wikimedia, FakeTime())
+        assert [request.keys for request in wikimedia.asked[first:]] == [["Category:Place 30"], ["Q10030"], ["Q130"]]
+
+
+def test_old_facts_are_asked_again_and_replaced(store):
+    world, time = World.numbered(20), FakeTime()
+    store.add_landmarks(places(20))
+    with Wikimedia(world) as wikimedia:
+        scrape_api(store, wikimedia, time)
+        first = len(wikimedia.asked)
+        world.entities["Q115"]["labels"]["en"]["value"] = "renamed"
+        time.sleep(1000)
+        scrape_api(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
+        assert len(wikimedia.asked) == first + 4  # all keys of a stage are known at once now
+        scrape_api(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
+        assert len(wikimedia.asked) == first + 4
+    found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
+    assert found[15].instances[0].text == "renamed"
+
+
+def test_a_store_of_another_table_is_refused_untouched(store):
+    store.add_landmarks(places(3))
+    with pytest.raises(ScrapeError, match="landmark 1 is 'c1' there and 'other' here"):
+        store.add_landmarks([LandmarkRow(9, "new", None, ""), LandmarkRow(1, "other", None, "")])
+    assert store.counts()["landmarks"] == 3
+
+
+def test_the_log_tells_of_every_batch(store):
+    store.add_landmarks(places(20))
+    log = io.StringIO()
+    with Wikimedia(World.numbered(20)) as wikimedia:
+        scrape_api(store, wikimedia, FakeTime(), log=log)
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    assert len(lines) == len(wikimedia.asked)
+    assert (lines[0]["event"], lines[0]["stage"], lines[0]["asked"]) == ("batch", "page", 20)
+    assert lines[0]["answers"] == {"found": 16, "moved": 2, "missing": 1, "no item": 1}
+
+
+def test_the_stages_of_a_landmark_can_be_followed_in_sql(store):
+    store.add_landmarks(places(6))
+    with Wikimedia(World.numbered(6)) as wikimedia:
+        scrape_api(store, wikimedia, FakeTime())
+    read = store.connection.execute("SELECT stage, key, value FROM stages WHERE landmark_id = ?", (5,)).fetchall()
+    assert read == [
+        ("category", "Category:Place 5", None),
+        ("page", "Category:Place 5", "Q10005"),
+        ("item", "Q10005", "Q500005"),
+        ("topic", "Q500005", None),
+        ("label", "Q105", "kind 5"),
+    ]
+
+
+def test_recorded_answers_are_read_as_they_are(shared_data):
+    entities = recorded(shared_data / "wikimedia_samples").entities
+    assert item_fact("Q42", entities["Q42"]).instances == ("Q5",)
+    assert item_fact("Q42", entities["Q42"]).revision == 595492361
+    new_york = item_fact("Q60", entities["Q60"])
+    assert {"Q1637706", "Q200250", "Q208511"} <= set(new_york.instances)
+    assert item_fact("Q483718", entities["Q483718"]).instances == ()
+    assert label_fact("Q5", entities["Q5"]) == Label("Q5", "human", "en")
+    deleted = json.loads((shared_data / "wikimedia_samples" / "wptools_wikidata_deleted.json").read_text())
+    assert item_fact("Q10908976", deleted["response"]["entities"]["Q10908976"]) == Item("Q10908976", "missing")
+
+
+def test_published_ids_are_found_from_published_urls(shared_data, store):
+    path = shared_data / "gldv2_qids" / "gldv2_first_ids.csv"
+    read, _ = read_landmarks(path, columns=Columns(instance_of="wikidata_id"))
+    world = World()
+    world.add(entity("Q39614", labels={"en": "place"}))
+    for landmark in read:
+        title = unquote(landmark.category.split("/wiki/")[1]).replace("_", " ")
+        world.pages[title] = CommonsPage(landmark.values[0].text)
+        world.add(entity(landmark.values[0].text, statement("Q39614")))
+    store.add_landmarks(read_categories(path))
+    with Wikimedia(world) as wikimedia:
+        scrape_api(store, wikimedia, FakeTime())
+        assert len(wikimedia.asked) == 5
+    assert {outcome.landmark_id: outcome.item for outcome in outcomes(store)} == {
+        landmark.landmark_id: landmark.values[0].text for landmark in read
+    }
+    assert tally(store) == {("labelled", ""): 52}

@@ -1,0 +1,76 @@
+"""From URLs as published to titles as MediaWiki knows them."""
+
+import csv
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hiertree.errors import CategoryError
+from hiertree.pipelines.labels.scrape.titles import category_title, linked_title, normal_title, page_path
+
+COMMONS = "http://commons.wikimedia.org/wiki/"
+
+
+@pytest.mark.parametrize(
+    ("url", "title"),
+    [
+        ("Category:Happy_Valley_Racecourse", "Category:Happy Valley Racecourse"),
+        ("Category:Tweed_Heads,_New_South_Wales", "Category:Tweed Heads, New South Wales"),
+        ("Category:Isa_Khan_Niyazi's_tomb", "Category:Isa Khan Niyazi's tomb"),
+        ("Category:Orthodox_church_in_E%C5%82k", "Category:Orthodox church in Ełk"),
+        ("Category:%22Mural%22", 'Category:"Mural"'),
+        ("Category:Cafe%CC%81", "Category:Café"),
+        ("Category:AC/DC_Lane", "Category:AC/DC Lane"),
+        ("Category:100%25_Design", "Category:100% Design"),
+        ("category:__oslo_", "Category:Oslo"),
+        ("Category:%C3%9Fign", "Category:ßign"),
+    ],
+)
+def test_urls_become_titles(url, title):
+    assert category_title(COMMONS + url) == title
+    assert linked_title(page_path(title)) == title
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("", "not a URL"),
+        ("ftp://commons.wikimedia.org/wiki/Category:A", "not a URL"),
+        ("http://[bad/wiki/Category:A", "not a URL"),
+        ("http://commons.wikimedia.org.evil.net/wiki/Category:A", "another site"),
+        ("http://127.0.0.1/wiki/Category:A", "another site"),
+        (COMMONS + "File:A.jpg", "not a category"),
+        (COMMONS + "Category:", "0 or more than 255 bytes"),
+        (COMMONS + "Category:" + "%C3%A9" * 128, "0 or more than 255 bytes"),
+        (COMMONS + "Category:%FF", "not UTF-8"),
+        (COMMONS + "Category:A%7CCategory:B", "signs that no title holds"),
+        (COMMONS + "Category:A%0AB%00", "signs that no title holds"),
+        (COMMONS + "Category:..%2F..%2Fetc%2Fpasswd", "signs that no title holds"),
+        (COMMONS + "Category:A?action=edit", "query or fragment"),
+        (COMMONS + "Category:A#top", "query or fragment"),
+        ("http://commons.wikimedia.org/w/index.php/Category:A", "not a /wiki/ page"),
+    ],
+)
+def test_malformed_urls_are_refused_with_a_reason(url, reason):
+    with pytest.raises(CategoryError, match=reason):
+        category_title(url)
+
+
+def test_all_published_urls_are_read(shared_data):
+    for path in ("gldv2_qids/gldv2_first_ids.csv", "gldv2_washington/landmarks_washington_full.csv"):
+        with (shared_data / path).open(encoding="utf-8-sig", newline="") as file:
+            titles = [category_title(row["category"]) for row in csv.DictReader(file)]
+        assert len(set(titles)) == len(titles) >= 52
+
+
+@given(st.text(max_size=40))
+@settings(deadline=None, max_examples=200)
+def test_any_text_is_a_stable_title_or_a_typed_error(text):
+    try:
+        title = normal_title(f"Category:{text}")
+    except CategoryError:
+        return
+    assert normal_title(title) == title
+    assert linked_title(page_path(title)) == title
+    assert "|" not in title

@@ -1,0 +1,131 @@
+"""What this Wikimedia says: the action API's JSON and the site's pages, from a world."""
+
+from __future__ import annotations
+
+import html
+import random
+from typing import Any
+from urllib.parse import quote
+
+from wikimedia.world import CommonsPage, World
+
+SOFT = {"ns": 14, "title": "Category:Category redirects"}
+ROW = '<tr><th class="wikidatainfobox-lcell">Instance of</th><td><div class="plainlist"><ul>{}</ul></div></td></tr>'
+
+
+def api_answer(world: World, asked: dict[str, str], rng: random.Random, pages_an_answer: int | None) -> dict[str, Any]:
+    """The JSON for a question, its parts in any order."""
+    keys = asked.get("titles", asked.get("ids", "")).split("|")
+    if len(keys) > 50:
+        return {"error": {"code": "toomanyvalues", "info": "Too many values supplied: the limit is 50."}}
+    if asked.get("action") == "wbgetentities":
+        return {"entities": shuffled({key: _entity(world, key, asked) for key in keys}, rng), "success": 1}
+    if asked.get("action") == "query":
+        return _query(world, keys, asked, rng, pages_an_answer)
+    return {"error": {"code": "badvalue", "info": 'Unrecognized value for parameter "action".'}}
+
+
+def shuffled(mapping: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    keys = list(mapping)
+    rng.shuffle(keys)
+    return {key: mapping[key] for key in keys}
+
+
+def _entity(world: World, key: str, asked: dict[str, str]) -> dict[str, Any]:
+    target = world.gone.get(key, key)
+    if target not in world.entities:
+        return {"id": key, "missing": ""}
+    found = dict(world.entities[target])
+    props = asked["props"].split("|")
+    if "claims" not in props:
+        found.pop("claims")
+    if "info" not in props:
+        found = {name: value for name, value in found.items() if name in ("type", "id", "labels", "claims")}
+    if "labels" in props:
+        languages = asked["languages"].split("|")
+        found["labels"] = {name: text for name, text in (found["labels"] or {}).items() if name in languages}
+    else:
+        found.pop("labels")
+    return {**found, "redirects": {"from": key, "to": target}} if target != key else found
+
+
+def _query(
+    world: World, titles: list[str], asked: dict[str, str], rng: random.Random, pages_an_answer: int | None
+) -> dict[str, Any]:
+    normalised = {title: _normal(title) for title in titles if _normal(title) != title}
+    redirects: dict[str, str] = {}
+    final = [_follow(world, normalised.get(title, title), redirects) for title in titles]
+    kept = sorted({title for title in final if title is not None})
+    begin = int(asked.get("ppcontinue", "0"))
+    end = begin + (pages_an_answer or len(kept))
+    pages = [_page(world, title, asked if begin <= place < end else None) for place, title in enumerate(kept)]
+    rng.shuffle(pages)
+    more = {"continue": {"ppcontinue": str(end), "continue": "||"}} if end < len(kept) else {"batchcomplete": True}
+    changes = {"normalized": normalised, "redirects": redirects}
+    listed = {name: [{"from": a, "to": b} for a, b in change.items()] for name, change in changes.items() if change}
+    return {**more, "query": {**listed, "pages": pages}}
+
+
+def _follow(world: World, title: str, redirects: dict[str, str]) -> str | None:
+    """The title at the end of hard redirects, all of which are noted; None in a circle."""
+    seen = {title}
+    while (page := world.pages.get(title)) and page.hard:
+        redirects[title] = page.hard
+        title = page.hard
+        if title in seen:
+            return None
+        seen.add(title)
+    return title
+
+
+def _page(world: World, title: str, asked: dict[str, str] | None) -> dict[str, Any]:
+    found = world.pages.get(title)
+    if found is None:
+        return {"ns": 14, "title": title, "missing": True}
+    head = {"pageid": abs(hash(title)) % 10**8, "ns": 14, "title": title}
+    if asked is None:
+        return head
+    if asked["prop"] == "revisions":
+        content = {"contentmodel": "wikitext", "contentformat": "text/x-wiki", "content": _wikitext(found)}
+        return {**head, "revisions": [{"slots": {"main": content}}]}
+    props = {"pageprops": {"wikibase_item": found.item}} if found.item else {}
+    return {**head, **props, **({"categories": [SOFT]} if found.soft else {})}
+
+
+def _wikitext(page: CommonsPage) -> str:
+    return f"{{{{{page.template}|{page.soft}}}}}\n" if page.soft else "{{Wikidata Infobox}}\n[[Category:Places]]\n"
+
+
+def _normal(title: str) -> str:
+    namespace, _, name = title.replace("_", " ").partition(":")
+    return f"{namespace.capitalize()}:{name[:1].upper()}{name[1:]}"
+
+
+def page_answer(world: World, title: str) -> tuple[int, str]:
+    """Status and HTML of /wiki/title, after the recorded page's pattern."""
+    name = _follow(world, _normal(title), {})
+    page = world.pages.get(name) if name else None
+    if page is None or name is None:
+        return 404, _document(title, "<p>There is currently no text in this page.</p>")
+    if page.soft:
+        target = page.soft if page.soft.startswith("Category:") else f"Category:{page.soft}"
+        link = f'<a href="/wiki/{quote(target.replace(" ", "_"))}">{html.escape(target)}</a>'
+        return 200, _document(name, f'<div class="category-redirect-header">This category is located at {link}.</div>')
+    values = world.infobox_values(page.item) if page.item else None
+    return 200, _document(name, "" if values is None else _infobox(page.item or "", values))
+
+
+def _infobox(item: str, values: list[str]) -> str:
+    linked = [f'<li><a href="/wiki/Category:X">{html.escape(value)}</a></li>' for value in values]
+    edit = f'<a title="Edit infobox data on Wikidata" href="https://www.wikidata.org/wiki/{item}">edit</a>'
+    rows = ROW.format("".join(linked)) if values else ""
+    return (
+        '<table class="fileinfotpl-type-information vevent infobox mw-collapsible" id="wdinfobox"><tbody>'
+        f"{rows}<tr><th>Location</th><td><ul><li>somewhere</li></ul></td></tr><tr><td>{edit}</td></tr></tbody></table>"
+    )
+
+
+def _document(title: str, body: str) -> str:
+    address = f"https://commons.wikimedia.org/wiki/{quote(title.replace(' ', '_'))}"
+    head = f'<meta charset="utf-8"/><title>{html.escape(title)}</title><link rel="canonical" href="{address}"/>'
+    return f"<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>"

@@ -1,0 +1,244 @@
+"""The HTTP server: who asks, how often, how much, and the faults that it is told to commit."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from wikimedia.answers import api_answer, page_answer
+from wikimedia.world import World
+
+CONTACT = re.compile(r"^hiertree/\S+ \((\S+@\S+\.\S+|https?://\S+)\) python-requests/\S+$")
+FAULTS = (
+    "429",
+    "429 date",
+    "429 text",
+    "503",
+    "503 text",
+    "maxlag",
+    "ratelimited",
+    "internal error",
+    "truncated",
+    "half JSON",
+    "latin-1",
+    "utf-16",
+    "broken gzip",
+    "reset",
+    "hung up",
+    "empty",
+    "HTML",
+    "incomplete",
+    "other shape",
+)
+
+
+@dataclass
+class Asked:
+    """A request as it came: when, by which path, for which keys, and the fault committed."""
+
+    time: float
+    path: str
+    parameters: dict[str, str]
+    user_agent: str
+    fault: str | None
+
+    @property
+    def keys(self) -> list[str]:
+        found = self.parameters.get("titles", self.parameters.get("ids"))
+        return found.split("|") if found else [self.path]
+
+
+@dataclass
+class Wikimedia:
+    """The server; a context manager. ``fault(index, asked)`` names one of ``FAULTS`` or None."""
+
+    world: World
+    fault: Callable[[int], str | None] = lambda index: None
+    clock: Callable[[], float] = time.monotonic
+    before_answer: Callable[[int], None] = lambda index: None
+    retry_after: int = 7
+    pages_an_answer: int | None = None
+    asked: list[Asked] = field(default_factory=list)
+    at_once: int = 0
+    most_at_once: int = 0
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+
+    def __enter__(self) -> Wikimedia:
+        self.lock = threading.Lock()
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.http.daemon_threads = True
+        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.http.shutdown()
+        self.http.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.http.server_address[1]}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The endpoints."""
+        return {
+            "commons_api": f"{self.url}/commons/api.php",
+            "wikidata_api": f"{self.url}/wikidata/api.php",
+            "commons_site": self.url,
+        }
+
+    def good(self) -> list[Asked]:
+        """What was answered without a fault."""
+        return [asked for asked in self.asked if asked.fault is None]
+
+
+def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = 30
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            with wikimedia.lock:
+                index = len(wikimedia.asked)
+                parts = urlsplit(self.path)
+                parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
+                fault = wikimedia.fault(index)
+                agent = self.headers.get("User-Agent", "")
+                wikimedia.asked.append(Asked(wikimedia.clock(), parts.path, parameters, agent, fault))
+                wikimedia.at_once += 1
+                wikimedia.most_at_once = max(wikimedia.most_at_once, wikimedia.at_once)
+            wikimedia.before_answer(index)
+            with wikimedia.lock:
+                wikimedia.at_once -= 1
+                status, headers, body = self.answer(parts.path, parameters)
+            try:
+                self.commit(fault, status, headers, body)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+
+        def answer(self, path: str, parameters: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+            if not CONTACT.match(self.headers.get("User-Agent", "")):
+                return 403, {"Content-Type": "text/plain"}, b"Please set a user-agent with a contact."
+            if path.startswith("/wiki/"):
+                status, text = page_answer(wikimedia.world, unquote(path.removeprefix("/wiki/")))
+                return status, {"Content-Type": "text/html; charset=UTF-8"}, text.encode()
+            content = api_answer(wikimedia.world, parameters, wikimedia.rng, wikimedia.pages_an_answer)
+            return 200, {"Content-Type": "application/json; charset=utf-8"}, _dumps(content)
+
+        def commit(self, fault: str | None, status: int, headers: dict[str, str], body: bytes) -> None:
+            later = {"Retry-After": str(wikimedia.retry_after)}
+            date = {"Retry-After": format_datetime(_in_seconds(wikimedia), usegmt=True)}
+            text = {"Content-Type": "text/plain"}
+            match fault:
+                case None:
+                    self.reply(status, headers, body)
+                case "429":
+                    self.reply(429, {**later, **text}, b"Too many requests")
+                case "429 date":
+                    self.reply(429, {**date, **text}, b"Too many requests")
+                case "429 text" | "503 text":
+                    self.reply(int(fault[:3]), text, b"upstream connect error")
+                case "503":
+                    self.reply(503, later, b"<html>Wikimedia Error</html>")
+                case "maxlag":
+                    self.error(later, {"code": "maxlag", "info": "Waiting for db: 7.2 seconds lagged.", "lag": 7.2})
+                case "ratelimited":
+                    self.error({}, {"code": "ratelimited", "info": "You've exceeded your rate limit."})
+                case "internal error":
+                    self.error({}, {"code": "internal_api_error_DBQueryError", "info": "[x] Caught exception"})
+                case "half JSON":
+                    self.reply(status, headers, body[: len(body) // 2])
+                case "latin-1":
+                    self.reply(
+                        status, {"Content-Type": "application/json; charset=latin-1"}, body + "é".encode("latin-1")
+                    )
+                case "utf-16":
+                    self.reply(status, headers, body.decode().encode("utf-16"))
+                case "empty":
+                    self.reply(200, headers, b"")
+                case "HTML":
+                    self.reply(502, {"Content-Type": "text/html"}, b"<html>Bad gateway</html>")
+                case "incomplete":
+                    self.reply(status, headers, _without_one(body))
+                case "other shape":
+                    self.reply(status, headers, b'{"query":[],"entities":[]}')
+                case "hung up":
+                    self.close_connection = True
+                case _:
+                    self.break_off(fault, status, headers, body)
+
+        def error(self, headers: dict[str, str], error: dict[str, Any]) -> None:
+            self.reply(200, {**headers, "Content-Type": "application/json"}, _dumps({"error": error}))
+
+        def reply(self, status: int, headers: dict[str, str], body: bytes) -> None:
+            if "gzip" in self.headers.get("Accept-Encoding", "") and len(body) > 100:
+                headers, body = {**headers, "Content-Encoding": "gzip"}, gzip.compress(body, 1)
+            self.head(status, {**headers, "Content-Length": str(len(body))})
+            self.wfile.write(body)
+
+        def head(self, status: int, headers: dict[str, str]) -> None:
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def break_off(self, fault: str, status: int, headers: dict[str, str], body: bytes) -> None:
+            self.close_connection = True
+            if fault == "broken gzip":
+                packed = bytearray(gzip.compress(body))
+                packed[len(packed) // 2 :] = b"\x00" * (len(packed) - len(packed) // 2)
+                self.head(status, {**headers, "Content-Encoding": "gzip", "Content-Length": str(len(packed))})
+                self.wfile.write(packed)
+                return
+            self.head(status, {**headers, "Content-Length": str(len(body))})
+            if fault == "drip":
+                for place in range(len(body)):
+                    self.wfile.write(body[place : place + 1])
+                    self.wfile.flush()
+                    time.sleep(0.002)
+                return
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            if fault == "reset":
+                linger_off = struct.pack("ii", 1, 0)
+                self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_off)
+                self.connection.close()
+
+    return Handler
+
+
+def _in_seconds(wikimedia: Wikimedia) -> Any:
+    from datetime import datetime, timedelta, timezone
+
+    return datetime.now(timezone.utc) + timedelta(seconds=wikimedia.retry_after)
+
+
+def _dumps(content: object) -> bytes:
+    return json.dumps(content, ensure_ascii=False).encode()
+
+
+def _without_one(body: bytes) -> bytes:
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return b""
+    if "entities" in content:
+        content["entities"].popitem()
+    elif "query" in content:
+        content["query"]["pages"] = content["query"]["pages"][1:]
+    return _dumps(content)

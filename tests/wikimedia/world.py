@@ -1,0 +1,172 @@
+"""What this Wikimedia knows: pages of Commons and items of Wikidata, from real files or made up by number."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+CATEGORY, MAIN_TOPIC = "Q4167836", "P301"
+
+
+@dataclass
+class CommonsPage:
+    """A category page: its item, or where it has moved to (by a hard or a soft redirect)."""
+
+    item: str | None = None
+    hard: str | None = None
+    soft: str | None = None
+    template: str = "Category redirect"
+
+
+def statement(value: str | None, *, rank: str = "normal", prop: str = "P31", numeric: bool = False) -> dict[str, Any]:
+    """A statement in the form of the recorded answers; no value gives ``novalue``."""
+    snak: dict[str, Any] = {"snaktype": "value" if value else "novalue", "property": prop, "datatype": "wikibase-item"}
+    if value:
+        named: dict[str, Any] = {"entity-type": "item", "numeric-id": int(value[1:])}
+        snak["datavalue"] = {"value": named if numeric else {**named, "id": value}, "type": "wikibase-entityid"}
+    return {"mainsnak": snak, "type": "statement", "id": f"{prop}${value}", "rank": rank}
+
+
+def entity(item: str, *statements: dict[str, Any], labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """An item; empty mappings are empty lists, as PHP writes them."""
+    claims: dict[str, list[dict[str, Any]]] = {}
+    for made in statements:
+        claims.setdefault(made["mainsnak"]["property"], []).append(made)
+    texts = {language: {"language": language, "value": text} for language, text in (labels or {}).items()}
+    head = {"pageid": int(item[1:]), "ns": 0, "title": item, "lastrevid": 1000 + int(item[1:])}
+    info = {**head, "modified": "2025-01-01T00:00:00Z", "type": "item", "id": item}
+    return {**info, "labels": texts or [], "claims": claims or []}
+
+
+@dataclass
+class World:
+    """Pages by title, entities by id, and ids that have gone to others."""
+
+    pages: dict[str, CommonsPage] = field(default_factory=dict)
+    entities: dict[str, dict[str, Any]] = field(default_factory=dict)
+    gone: dict[str, str] = field(default_factory=dict)
+
+    def add(self, *entities: dict[str, Any]) -> None:
+        """Know further entities."""
+        self.entities.update({made["id"]: made for made in entities})
+
+    def infobox_values(self, item: str) -> list[str] | None:
+        """The labels that the infobox of an item's category shows, or None where there is no infobox."""
+        found = self.entities.get(self.gone.get(item, item))
+        if found is None:
+            return None
+        values = _values(found, "P31")
+        if CATEGORY in values:
+            topics = _values(found, MAIN_TOPIC)
+            return self.infobox_values(topics[0]) if topics else None
+        return [self.label(value) for value in values]
+
+    def label(self, item: str) -> str:
+        labels = self.entities.get(item, {}).get("labels") or {}
+        return labels.get("en", {"value": item})["value"]
+
+    @classmethod
+    def washington(cls, path: Path) -> World:
+        """The 844 landmarks of Washington: every title and label real, the items' numbers made up.
+
+        A landmark whose page bears another name today has moved; each tenth item is a category with a main topic.
+        """
+        world = cls()
+        classes: dict[str, str] = {}
+        for number, row in enumerate(_rows(path)):
+            title = unquote(row["category"].split("/wiki/")[1]).replace("_", " ")
+            name, item = "Category:" + unquote(row["name"]), f"Q{7_000_000 + number}"
+            label = row["supercategory"]
+            value = classes.setdefault(
+                label, CATEGORY if label == "Wikimedia category" else f"Q{9_000_000 + len(classes)}"
+            )
+            if name != title:
+                world.pages[title] = CommonsPage(soft=name)
+            world.pages[name] = CommonsPage(item)
+            statements = [statement(value)] if label else []
+            if number % 10 == 9 and label:
+                topic = f"Q{8_000_000 + number}"
+                world.add(entity(item, statement(CATEGORY), statement(topic, prop=MAIN_TOPIC)))
+                item = topic
+            world.add(entity(item, *statements))
+        world.add(*(entity(value, labels={"en": label}) for label, value in classes.items() if label))
+        return world
+
+    @classmethod
+    def numbered(cls, count: int, kinds: int = 40) -> World:
+        """Landmarks ``Place 0`` …, with every complication now and then."""
+        world = cls()
+        world.add(*(entity(f"Q{100 + kind}", labels={"en": f"kind {kind}"}) for kind in range(kinds)))
+        world.add(entity("Q90", labels={"de": "Klamm"}), entity("Q91"), entity("Q4167410", labels={"en": "x"}))
+        for number in range(count):
+            _add_numbered(world, number, f"Q{100 + number % kinds}")
+        return world
+
+
+def _add_numbered(world: World, number: int, kind: str) -> None:
+    title, item, topic = f"Category:Place {number}", f"Q{10_000 + number}", f"Q{500_000 + number}"
+    page, made = CommonsPage(item), entity(item, statement(kind))
+    match number % 40:
+        case 1:
+            world.pages[f"Category:New {number}"] = page
+            page = CommonsPage(soft=f"New {number}")
+        case 2:
+            world.pages[f"Category:New {number}"] = page
+            page = CommonsPage(hard=f"Category:New {number}")
+        case 3:
+            return
+        case 4:
+            page = CommonsPage()
+        case 5:
+            made = entity(item, statement(CATEGORY), statement(topic, prop=MAIN_TOPIC))
+            world.add(entity(topic, statement(kind)))
+        case 6:
+            made = entity(item, statement(kind, rank="deprecated"), statement("Q101"), statement("Q102"))
+        case 7:
+            made = entity(item, statement("Q103"), statement(kind, rank="preferred"))
+        case 8:
+            made = entity(item, statement(None))
+        case 9:
+            made = entity(item, statement(kind, numeric=True))
+        case 10:
+            made = entity(item, statement("Q90"), statement("Q91"))
+        case 11:
+            world.gone[item] = topic
+            made = entity(topic, statement(kind))
+        case 12:
+            world.pages[title] = page
+            return
+        case 13:
+            page = CommonsPage(soft=f"Category:Place {number}")
+        case 14:
+            made = entity(item, statement("Q4167410"))
+    world.pages[title] = page
+    world.add(made)
+
+
+def recorded(folder: Path) -> World:
+    """The entities of the recorded answers, as they were recorded."""
+    world = World()
+    for path in sorted(folder.glob("*.json")):
+        content = json.loads(path.read_text(encoding="utf-8"))
+        answer = content.get("response", content)
+        found = answer.get("entities", {}) if "id" not in answer else {answer["id"]: answer}
+        present = [made for made in found.values() if "missing" not in made and "id" in made]
+        world.entities |= {made["id"]: made for made in present if "claims" in made or made["id"] not in world.entities}
+    return world
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _values(found: dict[str, Any], prop: str) -> list[str]:
+    kept = [made for made in (found["claims"] or {}).get(prop, []) if made["rank"] != "deprecated"]
+    best = [made for made in kept if made["rank"] == "preferred"] or kept
+    values = [made["mainsnak"]["datavalue"]["value"] for made in best if made["mainsnak"]["snaktype"] == "value"]
+    return [value.get("id", f"Q{value['numeric-id']}") for value in values]
