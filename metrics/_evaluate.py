@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -16,8 +17,9 @@ from hiertree.metrics._masks import Mask, as_distractors, mask_of
 from hiertree.metrics._measure import Plan, Relevance, plan
 from hiertree.metrics._protocols import ProtocolName, protocol_of
 from hiertree.metrics._result import Evaluation
+from hiertree.metrics._resume import FinishedBlocks, fingerprint
 from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
-from hiertree.metrics._scoring import values
+from hiertree.metrics._scoring import layout, values
 from hiertree.metrics._vectors import Vectors, as_vectors
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def evaluate(
     block_size: int | None = None,
     tile_size: int | None = None,
     device: str | None = None,
+    resume: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Evaluation:
     r"""Every metric of a retrieval by cosine similarity.
@@ -93,6 +96,8 @@ def evaluate(
             gallery would take more than half a GiB or it is a memory map, some ten thousand. No number depends on it
             but through the rounding of the product.
         device: a torch device such as ``"cuda"`` that multiplies, in full precision; the processor ranks.
+        resume: a folder that keeps the values of finished blocks of queries; the same evaluation, begun again after an
+            interruption, goes on from them.
         progress: show how many queries are done.
 
     Returns:
@@ -104,6 +109,7 @@ def evaluate(
         PathError: ids that are not integers ≥ 0.
         OptionError: an unknown metric, an option outside its range, or a retrieval that the protocol does not make.
         DeviceError: no such device here.
+        CheckpointError: ``resume`` is the folder of another evaluation, or a file in it is damaged.
 
     Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025, Sec. III–IV.
 
@@ -132,7 +138,12 @@ def evaluate(
         metrics = named.names(num_levels)
     chosen = plan(metrics, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
     job = _job(inputs, mask, chosen, tile_size, device)
-    found = values(job, block_size=block_size, progress=progress)
+    chosen_layout = layout(job, block_size)
+    finished = None
+    if resume is not None:
+        queries, items = inputs.query.array, inputs.gallery.array
+        finished = FinishedBlocks(resume, fingerprint(job, queries=queries, gallery=items, rows=chosen_layout.rows))
+    found = values(job, chosen_layout, progress=progress, finished=finished)
     convention = _convention(inputs, mask, chosen, protocol)
     return Evaluation(chosen.names, found, range(num_queries), convention, inputs.query_paths)
 

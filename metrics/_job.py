@@ -88,3 +88,7 @@ class Job:
         """The values of the metrics, once all items are counted."""
         counts = None if self.counts is None else self.counts[rows]
         return measure(placed, self.totals[rows] if totals is None else totals, self.plan, counts=counts)
+
+    def counts_of(self, rows: slice) -> NDArray[np.int64]:
+        """What H-AP's relevance counts."""
+        return (self.totals if self.counts is None else self.counts)[rows]

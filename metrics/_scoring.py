@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from hiertree.metrics._job import Job
     from hiertree.metrics._placing import Placed
+    from hiertree.metrics._resume import FinishedBlocks
 
 _MOST_ROWS = 1024
 
@@ -44,16 +45,19 @@ def layout(job: Job, block_size: int | None) -> Layout:
     return Layout(-(-block_size // height) * height if block_size else max(rows // height, 1) * height, by_tile)
 
 
-def values(job: Job, *, block_size: int | None, progress: bool) -> NDArray[np.float64]:
-    """(Q, M) values of the metrics; the memory of the scores is taken once."""
-    num_queries, chosen = len(job.totals), layout(job, block_size)
+def values(job: Job, chosen: Layout, *, progress: bool, finished: FinishedBlocks | None = None) -> NDArray[np.float64]:
+    """(Q, M) values of the metrics; blocks that are ``finished`` are read, and others become so."""
+    num_queries = len(job.totals)
     found = np.empty((num_queries, len(job.plan.metrics)))
     width = max(tile.stop - tile.start for tile in job.similarity.tiles) if chosen.by_tile else len(job.tree.order)
-    room = np.empty(chosen.rows * width, job.similarity.dtype)
+    room = np.empty(chosen.rows * width, job.similarity.dtype)  # of the scores, taken once
     with show_progress(description="queries", total=num_queries, enabled=progress) as advance:
         for start in range(0, num_queries, chosen.rows):
             rows = slice(start, min(start + chosen.rows, num_queries))
-            found[rows] = (_by_tile if chosen.by_tile else _buffered)(job, rows, room)
+            stored = None if finished is None else finished.load(rows)
+            found[rows] = (_by_tile if chosen.by_tile else _buffered)(job, rows, room) if stored is None else stored
+            if finished is not None and stored is None:
+                finished.save(rows, found[rows])
             advance(rows.stop - rows.start, "")
     return found
 

@@ -37,6 +37,7 @@ class Similarity:
         dtype: of the scores.
         height: queries multiplied at once.
         tiles: consecutive ranges of the gallery.
+        device: what multiplies.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Similarity:
     ) -> None:
         self._query, self._gallery, self._order = query, gallery, order
         self.dtype = np.result_type(query.dtype, gallery.dtype)
-        self._multiplier = Multiplier(device)
+        self.device, self._multiplier = device or "numpy", Multiplier(device)
         num_items, row_bytes = len(order), gallery.dimensions * self.dtype.itemsize
         if tile_size is None:
             whole = not gallery.mapped and num_items * row_bytes <= _LARGEST_COPY
