@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,8 @@ def run_demo(
     labels, names = build(LANDMARKS, out=folder / "labels", seed=seed), landmark_names()
     console.print(_drawn(branches_of(labels.tree, names)), _in_words(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
-    trained = [train(recipe, folder / "runs" / _run_name(recipe), fresh=fresh) for recipe in recipes]
+    with _one_thread():
+        trained = [train(recipe, folder / "runs" / _run_name(recipe), fresh=fresh) for recipe in recipes]
     console.rule(f"[bold]3  {_TITLE}", align="left")
     rows = side_by_side([run.metrics for run in trained], level_names=images.tree.level_names)
     console.print(_table(rows, [recipe.loss.name for recipe in recipes]), _differences(rows, recipes), sep="\n")
@@ -133,6 +135,19 @@ def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> 
     overrides = [f"seed={seed}", *(_QUICK if quick else _SHORT)[source]]
     overrides += [] if data is None else [f"data.root={os.fspath(data)}"]
     return [load_recipe(f"{source}-{loss}", overrides) for loss in _LOSSES]
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Networks this small gain nothing from a second thread, and wait for it long where others use the processor."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _run_name(recipe: Recipe) -> str:
