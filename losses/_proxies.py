@@ -103,7 +103,7 @@ class ProxyDecomposability(Loss):
         priority[classes] = 2.0  # the batch's own come first
         num = max(size, int((priority == 2).sum()))
         sample = priority.topk(num).indices.sort().values
-        return sample, torch.searchsorted(sample, classes)
+        return sample, torch.searchsorted(sample, classes.contiguous())
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""

@@ -164,10 +164,10 @@ class Learner:
         with self._own_randomness():
             torch.manual_seed(int(np.random.SeedSequence([self.recipe.seed, step]).generate_state(1)[0]))
             embeddings = self._network(self.fabric.to_device(images))
-        try:
-            return self.loss.terms(embeddings, self.fabric.to_device(paths))
-        except EmbeddingError as error:
-            raise _diverged(step, error.given) from error
+            try:
+                return self.loss.terms(embeddings, self.fabric.to_device(paths))
+            except EmbeddingError as error:
+                raise _diverged(step, error.given) from error
 
     def _learn(self, loss: Tensor, step: int) -> None:
         """Backward, clip, and move, unless the gradient is not finite."""

@@ -1,0 +1,212 @@
+"""Losses of pytorch-metric-learning as ours, ours as its, and flat losses summed over levels."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+
+from hiertree.errors import EmbeddingError, MissingResourceError, OptionError, PathError, ShapeError
+from hiertree.losses import (
+    HAPPIER,
+    LevelSum,
+    ProxyDecomposability,
+    PytorchMetricLearning,
+    SupAP,
+    SupHAP,
+    as_pytorch_metric_learning,
+)
+
+library = pytest.importorskip("pytorch_metric_learning.losses")
+miners = pytest.importorskip("pytorch_metric_learning.miners")
+
+
+def batch(seed: int = 0, num_items: int = 16) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    fine = torch.randint(0, 6, (num_items,), generator=generator)
+    return torch.randn(num_items, 5, generator=generator), torch.stack([fine // 2, fine], dim=1)
+
+
+PAIR_LOSSES = ["TripletMarginLoss", "MultiSimilarityLoss", "ContrastiveLoss", "NTXentLoss"]
+PROXY_LOSSES = ["NormalizedSoftmaxLoss", "ProxyNCALoss", "ArcFaceLoss", "CosFaceLoss", "SoftTripleLoss"]
+
+
+@pytest.mark.parametrize("name", PAIR_LOSSES)
+@pytest.mark.parametrize("level", [None, 1])
+def test_a_loss_of_the_library_gets_the_labels_of_its_level(name: str, level: int | None) -> None:
+    embeddings, paths = batch()
+    column = paths[:, 1 if level is None else 0]
+    loss = PytorchMetricLearning(name, level=level)
+    torch.testing.assert_close(loss(embeddings, paths), getattr(library, name)()(embeddings, column))
+    others, other_paths = batch(1)
+    expected = getattr(library, name)()(
+        embeddings, column, ref_emb=others, ref_labels=other_paths[:, 1 if level is None else 0]
+    )
+    torch.testing.assert_close(loss(embeddings, paths, others, other_paths), expected)
+
+
+@pytest.mark.parametrize("name", PROXY_LOSSES)
+def test_a_loss_with_proxies_has_one_class_a_node_of_its_level(name: str) -> None:
+    embeddings, paths = batch()
+    for level, num_classes in ((1, 3), (2, 6)):
+        loss = PytorchMetricLearning(name, (3, 6), 5, level=level)
+        twin = getattr(library, name)(num_classes=num_classes, embedding_size=5)
+        twin.load_state_dict(loss.loss.state_dict())
+        value = loss(embeddings, paths)
+        torch.testing.assert_close(value, twin(embeddings, paths[:, level - 1]))
+        value.backward()
+        assert all(parameter.grad is not None for parameter in loss.parameters())
+
+
+def test_a_miner_chooses_the_triplets() -> None:
+    embeddings, paths = batch()
+    loss = PytorchMetricLearning(
+        "TripletMarginLoss",
+        loss_options={"margin": 0.1},
+        miner="TripletMarginMiner",
+        miner_options={"margin": 0.1, "type_of_triplets": "semihard"},
+    )
+    miner = miners.TripletMarginMiner(margin=0.1, type_of_triplets="semihard")
+    expected = library.TripletMarginLoss(margin=0.1)(embeddings, paths[:, 1], miner(embeddings, paths[:, 1]))
+    torch.testing.assert_close(loss(embeddings, paths), expected)
+
+
+@pytest.mark.parametrize("miner", [None, "TripletMarginMiner", "MultiSimilarityMiner"])
+def test_a_mask_says_which_pairs_count(miner: str | None) -> None:
+    embeddings, paths = batch()
+    loss = PytorchMetricLearning("ContrastiveLoss", miner=miner)
+    queries = torch.arange(16) < 9
+    masked = loss(embeddings, paths, valid=queries[:, None])
+    valid = torch.ones(16, 16, dtype=torch.bool)
+    torch.testing.assert_close(loss(embeddings, paths, valid=valid), loss(embeddings, paths))
+    assert masked.item() != loss(embeddings, paths).item()
+    if miner is None:
+        own = torch.arange(9)
+        pairs = (paths[:9, None, 1] == paths[None, :, 1], paths[:9, None, 1] != paths[None, :, 1])
+        pairs[0][own, own] = False
+        indices = (*pairs[0].nonzero(as_tuple=True), *pairs[1].nonzero(as_tuple=True))
+        torch.testing.assert_close(masked, library.ContrastiveLoss()(embeddings, paths[:, 1], indices))
+
+
+def test_a_mask_says_which_items_meet_the_proxies() -> None:
+    embeddings, paths = batch()
+    loss = PytorchMetricLearning("ProxyNCALoss", (3, 6), 5)
+    torch.testing.assert_close(
+        loss(embeddings, paths, valid=(torch.arange(16) < 9)[:, None]), loss(embeddings[:9], paths[:9])
+    )
+
+
+def test_half_precision_is_computed_with_in_float32() -> None:
+    embeddings, paths = batch()
+    loss = PytorchMetricLearning("NormalizedSoftmaxLoss", (3, 6), 5)
+    half = embeddings.bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(half, paths)
+    value.backward()
+    assert value.dtype == torch.float32
+    torch.testing.assert_close(value, loss(half.float(), paths))
+
+
+def test_what_the_library_does_not_have_is_refused() -> None:
+    with pytest.raises(OptionError, match="did you mean 'TripletMarginLoss'"):
+        PytorchMetricLearning("TripletMarginLos")
+    with pytest.raises(OptionError, match="'margn'"):
+        PytorchMetricLearning("TripletMarginLoss", loss_options={"margn": 1})
+    with pytest.raises(OptionError, match="level_sizes and embedding_size"):
+        PytorchMetricLearning("ProxyNCALoss")
+    with pytest.raises(OptionError, match="level=3"):
+        PytorchMetricLearning("TripletMarginLoss", level=3)(*batch())
+    with pytest.raises(OptionError, match="an object of one"):
+        PytorchMetricLearning(7)
+    with pytest.raises(PathError, match="finest id 5 in row"):
+        PytorchMetricLearning("ProxyNCALoss", (2, 5), 5)(*batch(num_items=60))
+    embeddings, paths = batch()
+    embeddings[3] = float("nan")
+    with pytest.raises(EmbeddingError, match="rows: 3"):
+        PytorchMetricLearning("TripletMarginLoss")(embeddings, paths)
+
+
+def test_without_the_library_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("pytorch_metric_learning")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [_Hidden(), *sys.meta_path])
+    for call in (lambda: PytorchMetricLearning("TripletMarginLoss"), lambda: as_pytorch_metric_learning(SupAP())):
+        with pytest.raises(MissingResourceError, match=r"pip install 'hiertree\[interop\]'"):
+            call()
+
+
+class _Hidden:
+    """An importer that finds no pytorch-metric-learning."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name.split(".", maxsplit=1)[0] == "pytorch_metric_learning":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def test_a_level_sum_adds_the_loss_of_every_level() -> None:
+    embeddings, paths = batch()
+    triplets = LevelSum(lambda _: library.TripletMarginLoss(), level_sizes=(3, 6))
+    expected = sum(library.TripletMarginLoss()(embeddings, paths[:, column]) for column in (0, 1))
+    torch.testing.assert_close(triplets(embeddings, paths), expected)
+    softmax = LevelSum(lambda n: library.NormalizedSoftmaxLoss(n, 5), level_sizes=(3, 6))
+    assert [tuple(parameter.shape) for parameter in softmax.parameters()] == [(5, 3), (5, 6)]
+    own = LevelSum(lambda _: SupAP(), level_sizes=(3, 6))
+    others = batch(1)
+    value = own(embeddings, paths, *others)
+    torch.testing.assert_close(value, SupAP(level=1)(embeddings, paths, *others) + SupAP()(embeddings, paths, *others))
+    assert set(own.terms(embeddings, paths)) == set(own.weights) == {"level 1", "level 2"}
+    mixed = LevelSum(lambda n: ProxyDecomposability(n, 5), level_sizes=(3, 6))
+    assert mixed(embeddings, paths).isfinite()
+
+
+def test_a_level_sum_counts_the_queries_left_out_at_each_level() -> None:
+    loss = LevelSum(lambda _: SupAP(), level_sizes=(1, 3))
+    loss(torch.eye(3), torch.tensor([[0, 0], [0, 1], [0, 2]]))
+    assert loss.last_num_skipped == 3
+    with pytest.raises(ShapeError, match="1 levels"):
+        loss(torch.eye(3), torch.arange(3))
+    with pytest.raises(OptionError, match="level_sizes"):
+        LevelSum(lambda _: SupAP(), level_sizes=())
+
+
+def test_our_losses_are_called_as_the_librarys() -> None:
+    embeddings, paths = batch()
+    others, other_paths = batch(1)
+    loss = as_pytorch_metric_learning(SupHAP())
+    torch.testing.assert_close(loss(embeddings, paths), SupHAP()(embeddings, paths))
+    torch.testing.assert_close(
+        loss(embeddings, paths, ref_emb=others, ref_labels=other_paths),
+        SupHAP()(embeddings, paths, others, other_paths),
+    )
+    assert isinstance(loss, library.BaseMetricLossFunction)
+    both = library.MultipleLosses([loss, library.TripletMarginLoss()])
+    column = paths[:, 1]
+    torch.testing.assert_close(
+        both(embeddings, column), SupHAP()(embeddings, column) + library.TripletMarginLoss()(embeddings, column)
+    )
+    with pytest.raises(OptionError, match="labels"):
+        loss(embeddings)
+
+
+def test_mined_tuples_are_the_candidates_of_our_losses() -> None:
+    embeddings, paths = batch()
+    column = paths[:, 1]
+    loss = as_pytorch_metric_learning(SupAP())
+    same = column[:, None] == column[None, :]
+    everything = (
+        *same.fill_diagonal_(False).nonzero(as_tuple=True),
+        *(column[:, None] != column).nonzero(as_tuple=True),
+    )
+    torch.testing.assert_close(loss(embeddings, column, everything), SupAP()(embeddings, column))
+    triplets = miners.TripletMarginMiner(type_of_triplets="hard")(embeddings, column)
+    valid = torch.zeros(16, 16, dtype=torch.bool)
+    valid[triplets[0], triplets[1]] = True
+    valid[triplets[0], triplets[2]] = True
+    torch.testing.assert_close(loss(embeddings, column, triplets), SupAP()(embeddings, column, valid=valid))
+
+
+def test_proxies_of_our_losses_are_parameters_of_the_librarys() -> None:
+    loss = as_pytorch_metric_learning(HAPPIER(6, 5))
+    assert [tuple(parameter.shape) for parameter in loss.parameters()] == [(6, 5)]
