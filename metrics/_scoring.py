@@ -111,8 +111,8 @@ def _by_tile(job: Job, rows: slice, room: NDArray[Any]) -> NDArray[np.float64]:
     from hiertree.metrics._placing import row_bytes, sort
 
     placed, queries, most = job.room(rows), job.similarity.queries(rows), row_bytes(job.most_positives(rows))
-    low, high = job.tree.low[rows, 0].min(), job.tree.high[rows, 0].max()
-    holding = [tile for tile in job.similarity.tiles if tile.start < high and low < tile.stop]
+    low, high = job.tree.low[rows, 0], job.tree.high[rows, 0]
+    holding = [tile for tile in job.similarity.tiles if ((low < tile.stop) & (tile.start < high)).any()]
     _over_tiles(job, rows, queries, holding, job.gather, placed, room)
     _for_queries(rows, lambda part, _: sort(placed.rows(part)), row_bytes=most)
     _over_tiles(job, rows, queries, job.similarity.tiles, job.count, placed, room)
