@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-LOGITS_AT_ONCE = 1 << 22  # 16 MiB of float32
+LOGITS_AT_ONCE = 1 << 20  # 4 MiB of float32
 
 
 def proxy_cross_entropy(vectors: Tensor, proxies: Tensor, classes: Tensor, *, centres: int, eta: float) -> Tensor:

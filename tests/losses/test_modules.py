@@ -189,6 +189,17 @@ def test_the_batch_given_as_its_own_reference_is_masked_and_a_copy_is_not() -> N
     assert float(loss(embeddings, paths, embeddings.clone(), paths)) != alone
 
 
+@every_loss
+def test_masked_items_are_ranked_and_do_not_query(name: str) -> None:
+    torch.manual_seed(0)
+    embeddings, paths = batch()
+    loss = LOSSES[name]().double()
+    queries = torch.arange(len(paths)) < 9
+    value = loss(embeddings, paths, valid=queries[:, None])
+    valid = ~torch.eye(9, len(paths), dtype=torch.bool)
+    torch.testing.assert_close(value, loss(embeddings[:9], paths[:9], embeddings, paths, valid=valid))
+
+
 def test_include_self_adds_the_query_as_its_own_best_match() -> None:
     embeddings, paths = batch()
     loss = SupAP(include_self=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from hiertree import datasets, losses, samplers
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training._components import names
+from hiertree.pipelines.training.learner import build_loss
 from hiertree.pipelines.training.reading import built_in_recipes, check_recipe, load_recipe, parse_yaml
 from hiertree.pipelines.training.recipe import GlyphAugmentation
 
@@ -125,6 +127,25 @@ def test_overrides_reach_any_depth_and_the_last_one_wins(tmp_path: Path) -> None
 def test_override_can_replace_a_whole_section(tmp_path: Path) -> None:
     recipe = load_recipe(write(tmp_path, MINIMAL), ["loss={name: SmoothAP, tau: 0.1}"])
     assert (recipe.loss.name, recipe.loss.options()["tau"]) == ("SmoothAP", 0.1)
+
+
+def test_losses_that_wrap_others_are_built_for_the_tree(tmp_path: Path) -> None:
+    class_paths = np.array([[0, 0], [0, 1], [1, 2]])
+    nested = "loss={name: CrossBatchMemory, size: 30, loss: {name: HAPPIER, alpha: 3}}"
+    recipe = load_recipe(write(tmp_path, MINIMAL), [nested, "loss.loss.eta=0.1"])
+    memory = build_loss(recipe, class_paths=class_paths)
+    assert isinstance(memory, losses.CrossBatchMemory)
+    assert memory.paths.shape == (30, 2)
+    assert memory.weights == losses.HAPPIER(3, 2).weights
+    assert recipe.as_dict()["loss"]["loss"]["eta"] == 0.1
+    summed = load_recipe(write(tmp_path, MINIMAL), ["loss={name: LevelSum, loss: {name: ProxyDecomposability}}"])
+    proxies = [tuple(parameter.shape) for parameter in build_loss(summed, class_paths=class_paths).parameters()]
+    assert proxies == [(2, 128), (3, 128)]
+
+
+def test_wrong_setting_of_a_wrapped_loss_is_refused_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"loss.loss: unknown key 'alhpa', did you mean 'alpha'\?"):
+        load_recipe(write(tmp_path, MINIMAL), ["loss={name: CrossBatchMemory, loss: {name: HAPPIER, alhpa: 3}}"])
 
 
 @pytest.mark.parametrize("override", ["optimizer.lr", "=3", ".lr=1", "seed.deep.er=1", "a..b=1"])
