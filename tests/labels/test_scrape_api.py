@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 from wikimedia import Wikimedia, World
-from wikimedia.tools import FakeTime, places, scrape_api
+from wikimedia.tools import FakeTime, places, scrape
 from wikimedia.world import CommonsPage, entity, recorded, statement
 
 from hiertree.errors import ScrapeError
@@ -32,7 +32,7 @@ def washington(shared_data, tmp_path_factory):
     table = tmp_path_factory.mktemp("washington") / "scraped.csv"
     with Wikimedia(World.washington(path)) as wikimedia, Store(table.with_suffix(".sqlite")) as store:
         store.add_landmarks(read_categories(path))
-        counts = scrape_api(store, wikimedia, FakeTime())
+        counts = scrape(store, wikimedia, FakeTime())
         write_table(store, table)
         return path, table, counts, wikimedia.asked, tally(store)
 
@@ -86,7 +86,7 @@ def test_every_request_follows_the_etiquette(washington):
 def test_every_complication_has_its_outcome(store):
     store.add_landmarks(places(40))
     with Wikimedia(World.numbered(40), pages_an_answer=7) as wikimedia:
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
     found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
     texts = {key: [instance.text for instance in outcome.instances] for key, outcome in found.items()}
     assert texts[0] == ["kind 0"]
@@ -117,7 +117,7 @@ def test_hard_redirects_in_a_circle_end(store):
     world.pages["Category:B"] = CommonsPage(hard="Category:Place 0")
     store.add_landmarks(places(1))
     with Wikimedia(world) as wikimedia:
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
     assert tally(store) == {("unlabelled", "redirect loop"): 1}
 
 
@@ -127,7 +127,7 @@ def test_a_chain_of_moves_ends_after_five(store):
         world.pages[f"Category:Place {number}"] = CommonsPage(soft=f"Place {number + 1}", template="cat-red")
     store.add_landmarks(places(1))
     with Wikimedia(world) as wikimedia:
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
         asked = {key for request in wikimedia.asked for key in request.keys}
     assert tally(store) == {("unlabelled", "more than 5 moves"): 1}
     assert len(asked) == 6
@@ -138,7 +138,7 @@ def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, 
     table.write_text("landmark_id,category\n1,https://en.wikipedia.org/wiki/A\n2,../../etc/passwd\n3,\n")
     store.add_landmarks(read_categories(table))
     with Wikimedia(World()) as wikimedia:
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
         assert wikimedia.asked == []
     assert {reason for _, reason in tally(store)} == {
         "malformed category: another site than Wikimedia Commons",
@@ -149,12 +149,12 @@ def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, 
 def test_a_second_run_asks_nothing_and_new_landmarks_only_what_they_need(store):
     store.add_landmarks(places(30))
     with Wikimedia(World.numbered(60)) as wikimedia:
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
         first = len(wikimedia.asked)
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
         assert len(wikimedia.asked) == first
         store.add_landmarks(places(31))
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
         assert [request.keys for request in wikimedia.asked[first:]] == [["Category:Place 30"], ["Q10030"], ["Q130"]]
 
 
@@ -162,13 +162,13 @@ def test_old_facts_are_asked_again_and_replaced(store):
     world, time = World.numbered(20), FakeTime()
     store.add_landmarks(places(20))
     with Wikimedia(world) as wikimedia:
-        scrape_api(store, wikimedia, time)
+        scrape(store, wikimedia, time)
         first = len(wikimedia.asked)
         world.entities["Q115"]["labels"]["en"]["value"] = "renamed"
         time.sleep(1000)
-        scrape_api(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
+        scrape(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
         assert len(wikimedia.asked) == first + 4  # all keys of a stage are known at once now
-        scrape_api(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
+        scrape(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
         assert len(wikimedia.asked) == first + 4
     found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
     assert found[15].instances[0].text == "renamed"
@@ -185,7 +185,7 @@ def test_the_log_tells_of_every_batch(store):
     store.add_landmarks(places(20))
     log = io.StringIO()
     with Wikimedia(World.numbered(20)) as wikimedia:
-        scrape_api(store, wikimedia, FakeTime(), log=log)
+        scrape(store, wikimedia, FakeTime(), log=log)
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert len(lines) == len(wikimedia.asked)
     assert (lines[0]["event"], lines[0]["stage"], lines[0]["asked"]) == ("batch", "page", 20)
@@ -195,7 +195,7 @@ def test_the_log_tells_of_every_batch(store):
 def test_the_stages_of_a_landmark_can_be_followed_in_sql(store):
     store.add_landmarks(places(6))
     with Wikimedia(World.numbered(6)) as wikimedia:
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
     read = store.connection.execute("SELECT stage, key, value FROM stages WHERE landmark_id = ?", (5,)).fetchall()
     assert read == [
         ("category", "Category:Place 5", None),
@@ -229,7 +229,7 @@ def test_published_ids_are_found_from_published_urls(shared_data, store):
         world.add(entity(landmark.values[0].text, statement("Q39614")))
     store.add_landmarks(read_categories(path))
     with Wikimedia(world) as wikimedia:
-        scrape_api(store, wikimedia, FakeTime())
+        scrape(store, wikimedia, FakeTime())
         assert len(wikimedia.asked) == 5
     assert {outcome.landmark_id: outcome.item for outcome in outcomes(store)} == {
         landmark.landmark_id: landmark.values[0].text for landmark in read

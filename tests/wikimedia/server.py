@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -67,9 +68,12 @@ class Wikimedia:
     world: World
     fault: Callable[[int], str | None] = lambda index: None
     clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     before_answer: Callable[[int], None] = lambda index: None
     retry_after: int = 7
     pages_an_answer: int | None = None
+    refuse: Callable[[Asked], bool] = lambda asked: False
+    moved: dict[str, str] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
@@ -108,6 +112,7 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = 30
+        disable_nagle_algorithm = True
 
         def log_message(self, *arguments: object) -> None:
             pass
@@ -119,30 +124,37 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
                 fault = wikimedia.fault(index)
                 agent = self.headers.get("User-Agent", "")
-                wikimedia.asked.append(Asked(wikimedia.clock(), parts.path, parameters, agent, fault))
+                asked = Asked(wikimedia.clock(), parts.path, parameters, agent, fault)
+                wikimedia.asked.append(asked)
                 wikimedia.at_once += 1
                 wikimedia.most_at_once = max(wikimedia.most_at_once, wikimedia.at_once)
             wikimedia.before_answer(index)
             with wikimedia.lock:
                 wikimedia.at_once -= 1
-                status, headers, body = self.answer(parts.path, parameters)
+                status, headers, body = self.answer(asked)
             try:
                 self.commit(fault, status, headers, body)
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
 
-        def answer(self, path: str, parameters: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
-            if not CONTACT.match(self.headers.get("User-Agent", "")):
+        def answer(self, asked: Asked) -> tuple[int, dict[str, str], bytes]:
+            if not CONTACT.match(asked.user_agent):
                 return 403, {"Content-Type": "text/plain"}, b"Please set a user-agent with a contact."
-            if path.startswith("/wiki/"):
-                status, text = page_answer(wikimedia.world, unquote(path.removeprefix("/wiki/")))
+            if asked.path in wikimedia.moved:
+                return 301, {"Location": wikimedia.moved[asked.path]}, b""
+            if asked.path.startswith("/wiki/"):
+                status, text = page_answer(wikimedia.world, unquote(asked.path.removeprefix("/wiki/")))
                 return status, {"Content-Type": "text/html; charset=UTF-8"}, text.encode()
-            content = api_answer(wikimedia.world, parameters, wikimedia.rng, wikimedia.pages_an_answer)
+            content = api_answer(wikimedia.world, asked.parameters, wikimedia.rng, wikimedia.pages_an_answer)
+            if wikimedia.refuse(asked):
+                content = {"error": {"code": "params-illegal", "info": "Bad parameters."}}
             return 200, {"Content-Type": "application/json; charset=utf-8"}, _dumps(content)
 
         def commit(self, fault: str | None, status: int, headers: dict[str, str], body: bytes) -> None:
             later = {"Retry-After": str(wikimedia.retry_after)}
-            date = {"Retry-After": format_datetime(_in_seconds(wikimedia), usegmt=True)}
+            date = {
+                "Retry-After": format_datetime(wikimedia.now() + timedelta(seconds=wikimedia.retry_after), usegmt=True)
+            }
             text = {"Content-Type": "text/plain"}
             match fault:
                 case None:
@@ -198,13 +210,12 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
 
         def break_off(self, fault: str, status: int, headers: dict[str, str], body: bytes) -> None:
-            self.close_connection = True
             if fault == "broken gzip":
-                packed = bytearray(gzip.compress(body))
-                packed[len(packed) // 2 :] = b"\x00" * (len(packed) - len(packed) // 2)
+                packed = gzip.compress(body)[: len(body) // 2] + bytes(8)
                 self.head(status, {**headers, "Content-Encoding": "gzip", "Content-Length": str(len(packed))})
                 self.wfile.write(packed)
                 return
+            self.close_connection = True
             self.head(status, {**headers, "Content-Length": str(len(body))})
             if fault == "drip":
                 for place in range(len(body)):
@@ -220,12 +231,6 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 self.connection.close()
 
     return Handler
-
-
-def _in_seconds(wikimedia: Wikimedia) -> Any:
-    from datetime import datetime, timedelta, timezone
-
-    return datetime.now(timezone.utc) + timedelta(seconds=wikimedia.retry_after)
 
 
 def _dumps(content: object) -> bytes:

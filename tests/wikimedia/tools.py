@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from typing import IO
 
 from hiertree.pipelines.labels.scrape.client import Client
 from hiertree.pipelines.labels.scrape.etiquette import POLITE, Clock, Etiquette
-from hiertree.pipelines.labels.scrape.scraping import Journal, api_source, run
+from hiertree.pipelines.labels.scrape.scraping import Journal, Source, api_source, run
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 from hiertree.pipelines.labels.scrape.transport import Endpoints, Transport
 from wikimedia.server import Wikimedia
@@ -43,7 +44,7 @@ def places(count: int) -> list[LandmarkRow]:
     return [LandmarkRow(number, f"c{number}", f"Category:Place {number}", None) for number in range(count)]
 
 
-def scrape_api(
+def scrape(
     store: Store,
     wikimedia: Wikimedia,
     time: FakeTime,
@@ -51,14 +52,15 @@ def scrape_api(
     etiquette: Etiquette = POLITE,
     before: int = 0,
     log: IO[str] | None = None,
+    source: Callable[[Client, Endpoints], Source] = api_source,
 ) -> Counter[str]:
-    """Run the api source in fake time."""
+    """Run a source in fake time."""
     endpoints = Endpoints(**wikimedia.options)
     journal = Journal(log, time.clock)
     client = Client(
         Transport(CONTACT, endpoints=endpoints), etiquette=etiquette, clock=time.clock, on_retry=journal.retried
     )
-    return run(store, api_source(client, endpoints), before=before, clock=time.clock, journal=journal)
+    return run(store, source(client, endpoints), before=before, clock=time.clock, journal=journal)
 
 
 def facts(store: Store) -> list[tuple[object, ...]]:

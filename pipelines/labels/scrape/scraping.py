@@ -14,7 +14,7 @@ from urllib.parse import quote
 from hiertree.errors import CategoryError, OptionError, ScrapeError
 from hiertree.files import open_replacing
 from hiertree.pipelines.labels.reading import Columns, unique_ids
-from hiertree.pipelines.labels.scrape import action_api
+from hiertree.pipelines.labels.scrape import action_api, infobox
 from hiertree.pipelines.labels.scrape.client import Client, Unanswered
 from hiertree.pipelines.labels.scrape.etiquette import REAL_TIME, Clock, Refused
 from hiertree.pipelines.labels.scrape.facts import Fact, SourceName, Stage
@@ -68,6 +68,11 @@ def api_source(client: Client, endpoints: Endpoints) -> Source:
         "label": partial(action_api.ask_labels, client, endpoints.wikidata_api),
     }
     return Source("api", stages, action_api.MOST_KEYS)
+
+
+def html_source(client: Client, endpoints: Endpoints) -> Source:
+    """The category pages, one a request."""
+    return Source("html", {"page": partial(infobox.ask_page, client, endpoints.commons_site)}, 1)
 
 
 def read_categories(path: Path, *, columns: Columns = GLDV2) -> list[LandmarkRow]:

@@ -1,0 +1,105 @@
+"""The category page itself, as the paper's authors read it: labels from the infobox's row "Instance of"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from hiertree.errors import CategoryError
+from hiertree.pipelines.labels.scrape.client import Client
+from hiertree.pipelines.labels.scrape.etiquette import Answer, TryAgain, check_status
+from hiertree.pipelines.labels.scrape.facts import (
+    FOUND,
+    MISSING,
+    MOVED,
+    NO_INFOBOX,
+    NO_INSTANCE,
+    UNREADABLE_MOVE,
+    Page,
+)
+from hiertree.pipelines.labels.scrape.titles import linked_title, page_path
+from hiertree.pipelines.labels.scrape.wikibase import is_item_id
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup, Tag
+
+
+def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
+    """Read the page of the one title given."""
+    (title,) = titles
+
+    def read(answer: Answer) -> Page:
+        check_status(answer, client.clock.now())
+        if answer.status == 404:
+            return Page(title, MISSING)
+        try:
+            return read_page(title, answer.body.decode("utf-8"))
+        except UnicodeDecodeError:
+            raise TryAgain("a page that is not UTF-8") from None
+
+    return [client.ask(site.rstrip("/") + page_path(title), None, read)]
+
+
+def read_page(title: str, text: str) -> Page:
+    """What a category page says: where it has moved to, or its labels.
+
+    Raises:
+        TryAgain: the text breaks off before its end.
+
+    >>> entry = '<li><a href="/wiki/Category:Racecourses">racecourse</a></li>'
+    >>> row = f"<tr><th>Instance of</th><td><ul>{entry}</ul></td></tr>"
+    >>> read_page("Category:A", f'<html><table id="wdinfobox">{row}</table></html>').read
+    (('racecourse', 'Category:Racecourses'),)
+    """
+    from bs4 import BeautifulSoup
+
+    if "</html>" not in text[-200:].lower():
+        raise TryAgain("a page that breaks off")
+    soup = BeautifulSoup(text, "html.parser")
+    redirects = _canonical(soup, title)
+    link = soup.select_one("div.category-redirect-header a[href]")
+    if link is not None:
+        target = _title(link)
+        return Page(title, MOVED if target else UNREADABLE_MOVE, redirects=redirects, target=target, read=())
+    infobox = soup.select_one("table#wdinfobox")
+    if infobox is None:
+        return Page(title, NO_INFOBOX, redirects=redirects, read=())
+    values = _values(infobox)
+    return Page(title, FOUND if values else NO_INSTANCE, _item(infobox), redirects, read=values)
+
+
+def _values(infobox: Tag) -> tuple[tuple[str, str], ...]:
+    """Each list entry's whole text (its first piece alone would cut "county hall (…)") and the page it links to."""
+    for header in infobox.find_all("th"):
+        cell = header.find_next_sibling("td")
+        if cell is not None and " ".join(header.get_text().split()).casefold() == "instance of":
+            entries = [entry for entry in cell.find_all("li") if entry.find("li") is None] or [cell]
+            found = [(" ".join(entry.get_text().split()), _linked(entry)) for entry in entries]
+            return tuple(dict.fromkeys(value for value in found if value[0]))
+    return ()
+
+
+def _linked(entry: Tag) -> str:
+    link = entry.select_one("a[href]")
+    return (_title(link) or "") if link is not None else ""
+
+
+def _title(link: Tag) -> str | None:
+    try:
+        return linked_title(urlsplit(str(link["href"])).path)
+    except (CategoryError, ValueError):
+        return None
+
+
+def _item(infobox: Tag) -> str | None:
+    link = infobox.select_one('a[title="Edit infobox data on Wikidata"]')
+    item = str(link["href"]).split("#")[0].rsplit("/", 1)[-1] if link is not None and link.has_attr("href") else ""
+    return item if is_item_id(item) else None
+
+
+def _canonical(soup: BeautifulSoup, title: str) -> tuple[str, ...]:
+    """Behind a hard redirect the page shown is another than asked for; it names itself."""
+    link = soup.select_one('link[rel="canonical"][href]')
+    shown = _title(link) if link is not None else None
+    return (shown,) if shown is not None and shown != title else ()

@@ -1,0 +1,269 @@
+"""Politeness, in time that nobody waits for: rates, rests, Retry-After, back-off, and when to stop asking."""
+
+from datetime import datetime, timezone
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wikimedia import Wikimedia, World
+from wikimedia.server import FAULTS
+from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
+
+from hiertree.errors import OptionError, ScrapeError
+from hiertree.pipelines.labels.scrape.etiquette import (
+    Answer,
+    Etiquette,
+    Pace,
+    Refused,
+    TryAgain,
+    check_error,
+    check_status,
+    retry_after,
+)
+from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.scrape.transport import Endpoints, Transport, user_agent
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store.sqlite") as store:
+        store.add_landmarks(places(120))
+        yield store
+
+
+def answer(status, headers=None):
+    return Answer(status, headers or {}, b"upstream connect error", 0.1)
+
+
+def test_requests_are_spread_over_the_minute():
+    time = FakeTime()
+    pace = Pace(Etiquette(requests_per_minute=200), time.clock)
+    starts = []
+    for _ in range(401):
+        starts.append(pace.wait())
+        pace.answered(starts[-1])
+    assert starts[-1] == pytest.approx(120)
+    assert min(after - before for before, after in pairwise(starts)) >= 0.3 - 1e-9
+
+
+def test_a_slow_answer_is_followed_by_a_rest():
+    time = FakeTime()
+    pace = Pace(Etiquette(), time.clock)
+    started = pace.wait()
+    time.seconds += 1.2
+    pace.answered(started)
+    assert pace.wait() == pytest.approx(1.2 + 5)
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        ("0", 0),
+        ("120", 120),
+        (" 7 ", 7),
+        ("Thu, 01 Jan 2026 12:01:30 GMT", 90),
+        ("Thu, 01 Jan 2026 13:01:30 +0100", 90),
+        ("Thu, 01 Jan 2026 11:00:00 GMT", 0),
+        ("Thu, 01 Jan 2026 12:00:10 -0000", 10),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+        ("٧", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(header, seconds):
+    assert retry_after(header, NOON) == seconds
+
+
+@given(st.integers(0, 100), st.none() | st.floats(0, 3600), st.floats(0, 1))
+def test_waits_are_never_below_what_is_asked_nor_above_the_cap(attempt, asked, share):
+    etiquette = Etiquette()
+    seconds = etiquette.wait_before_retry(attempt, asked, share)
+    assert seconds >= max(5, asked or 0)
+    assert seconds <= max(300 * 1.25, asked or 0)
+    assert seconds <= etiquette.wait_before_retry(attempt + 1, asked, 1)
+
+
+def test_statuses_say_whether_to_ask_again():
+    for status in (200, 404):
+        check_status(answer(status), NOON)
+    for status in (408, 429, 500, 502, 503, 504):
+        with pytest.raises(TryAgain, match="upstream connect error") as caught:
+            check_status(answer(status, {"retry-after": "9"}), NOON)
+        assert caught.value.after == 9
+    for status in (400, 414, 301):
+        with pytest.raises(Refused):
+            check_status(answer(status), NOON)
+    with pytest.raises(ScrapeError, match="give a real --contact"):
+        check_status(answer(403), NOON)
+    with pytest.raises(ScrapeError, match="asks to wait 7200 s"):
+        check_status(answer(503, {"retry-after": "7200"}), NOON)
+
+
+@pytest.mark.parametrize("code", ["maxlag", "ratelimited", "readonly", "internal_api_error_DBQueryError", ""])
+def test_errors_inside_a_200_are_waited_out(code):
+    with pytest.raises(TryAgain) as caught:
+        check_error({"error": {"code": code, "info": "x"}}, answer(200, {"retry-after": "5"}), NOON)
+    assert caught.value.after == 5
+
+
+@pytest.mark.parametrize("code", ["toomanyvalues", "no-such-entity", "param-missing", "params-illegal"])
+def test_errors_of_the_question_are_not(code):
+    with pytest.raises(Refused, match=code):
+        check_error({"error": {"code": code, "info": "x"}}, answer(200), NOON)
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory):
+    """What is found without faults, and by how many requests."""
+    path = tmp_path_factory.mktemp("calm") / "store.sqlite"
+    with Store(path) as store, Wikimedia(World.numbered(120)) as wikimedia:
+        store.add_landmarks(places(120))
+        scrape(store, wikimedia, FakeTime())
+        return facts(store), len(wikimedia.asked)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_is_outlived_with_a_wait_and_changes_nothing(store, calm, fault):
+    expected, requests = calm
+    time = FakeTime()
+    faults = {"fault": lambda index: fault if index % 2 else None, "clock": time.monotonic, "now": time.now}
+    with Wikimedia(World.numbered(120), **faults) as wikimedia:
+        scrape(store, wikimedia, time)
+        asked = wikimedia.asked
+    assert facts(store) == expected
+    assert store.counts()["failures"] == 0
+    assert len(asked) == 2 * requests - 1
+    asked_to_wait = {"429": 7, "429 date": 6, "503": 7, "maxlag": 7}.get(fault, 5)  # dates are in whole seconds
+    for before, after in pairwise(asked):
+        waited = after.time - before.time
+        assert waited >= (asked_to_wait if before.fault else 0.3) - 1e-9
+        assert waited <= 8
+
+
+def test_nobody_is_asked_faster_or_side_by_side(store):
+    time = FakeTime()
+    with Wikimedia(World.numbered(120), clock=time.monotonic) as wikimedia:
+        scrape(store, wikimedia, time, etiquette=Etiquette(requests_per_minute=60))
+        times = [asked.time for asked in wikimedia.asked]
+        assert wikimedia.most_at_once == 1
+    assert all(after - before >= 1 - 1e-9 for before, after in pairwise(times))
+
+
+def test_slow_answers_over_the_wire_are_followed_by_a_rest(store):
+    time = FakeTime()
+
+    def dawdle(index):
+        time.seconds += 2 if index == 0 else 0
+
+    with Wikimedia(World.numbered(120), clock=time.monotonic, before_answer=dawdle) as wikimedia:
+        scrape(store, wikimedia, time)
+        times = [asked.time for asked in wikimedia.asked]
+    assert times[1] - times[0] == pytest.approx(7)
+    assert times[2] - times[1] == pytest.approx(0.3)
+
+
+def test_an_outage_ends_the_run_and_the_next_one_goes_on(store):
+    time, etiquette = FakeTime(), Etiquette(max_retries=2)
+    with Wikimedia(World.numbered(120), fault=lambda index: "503 text" if index >= 1 else None) as wikimedia:
+        with pytest.raises(ScrapeError, match=r"3 requests in a row without an answer \(HTTP 503"):
+            scrape(store, wikimedia, time, etiquette=etiquette)
+        assert store.counts()["pages"] == 50
+        answered, wikimedia.fault = len(wikimedia.asked), lambda index: None
+        assert store.forgive() > 0
+        scrape(store, wikimedia, time, etiquette=etiquette)
+        again = {key for asked in wikimedia.asked[answered:] if "ppprop" in asked.parameters for key in asked.keys}
+    assert not again & set(wikimedia.asked[0].keys)
+    assert store.counts()["failures"] == 0
+
+
+def test_a_question_that_is_refused_is_halved_until_the_key_at_fault_stands_alone(store):
+    world = World.numbered(120)
+    with Wikimedia(world) as wikimedia:
+        wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
+        scrape(store, wikimedia, FakeTime())
+        assert store.missing("page") == []
+        failures = store.connection.execute("SELECT stage, key, reason FROM failures").fetchall()
+        assert failures == [("page", "Category:Place 7", "params-illegal: Bad parameters.")]
+        assert len([asked for asked in wikimedia.asked if "Category:Place 7" in asked.keys]) <= 7
+
+
+def test_two_runs_on_one_store_are_refused(store, tmp_path):
+    with store.alone(), Store(store.path) as second, pytest.raises(ScrapeError, match="in use"), second.alone():
+        pass
+    with store.alone():
+        pass
+
+
+NOBODY = (
+    *("", "me", "a@b", "a@b.test", "me@example.com", "me@mail.example.org", "mé@uni.fr", "me@uni.fr)"),
+    *("https://example.net/x", "http://localhost/", "ftp://uni.fr/", "me@uni.fr\r\nX-Evil: 1"),
+)
+
+
+@pytest.mark.parametrize("contact", NOBODY)
+def test_a_contact_that_reaches_nobody_is_refused(contact):
+    with pytest.raises(OptionError, match="contact="):
+        user_agent(contact)
+
+
+@pytest.mark.parametrize("contact", ["maps@univ-lab.fr", "https://lab.univ.fr/~maps"])
+def test_a_real_contact_is_said(contact):
+    assert f"({contact}) python-requests/" in user_agent(contact)
+
+
+OTHERS = (
+    *("http://commons.wikimedia.org/w/api.php", "https://commons.wikimedia.org.evil.net/", "https://evil.net/", "x"),
+    *("https://me@commons.wikimedia.org/", "http://10.0.0.1/", "http://127.0.0.1@evil.net/", "http://[::1/"),
+)
+
+
+@pytest.mark.parametrize("url", OTHERS)
+def test_other_hosts_are_refused(url):
+    with pytest.raises(OptionError, match="commons_api="):
+        Endpoints(commons_api=url)
+
+
+def test_loopback_is_asked_only_where_it_is_named():
+    with Wikimedia(World()) as wikimedia:
+        transport = Transport(CONTACT, endpoints=Endpoints())
+        with pytest.raises(ScrapeError, match="was to be asked"):
+            transport.get(wikimedia.url)
+        assert wikimedia.asked == []
+
+
+@pytest.mark.parametrize("location", ["http://127.0.0.1:1/elsewhere", "https://evil.net/", "file:///etc/passwd"])
+def test_redirects_to_other_places_are_not_followed(location):
+    with Wikimedia(World()) as wikimedia:
+        wikimedia.moved = {"/wiki/A": location}
+        transport = Transport(CONTACT, endpoints=Endpoints(**wikimedia.options))
+        with pytest.raises(ScrapeError, match="was to be asked"):
+            transport.get(f"{wikimedia.url}/wiki/A")
+
+
+def test_redirects_within_are_followed_and_circles_end():
+    with Wikimedia(World()) as wikimedia:
+        wikimedia.moved = {"/wiki/A": "/wiki/B", "/wiki/C": "/wiki/C"}
+        transport = Transport(CONTACT, endpoints=Endpoints(**wikimedia.options))
+        assert transport.get(f"{wikimedia.url}/wiki/A").status == 404
+        with pytest.raises(Refused, match="more than 5 HTTP redirects"):
+            transport.get(f"{wikimedia.url}/wiki/C")
+
+
+def test_a_dripping_answer_is_cut_off_by_time_and_a_huge_one_by_size(monkeypatch):
+    from hiertree.pipelines.labels.scrape import transport as module
+
+    with Wikimedia(World.numbered(2), fault=lambda index: "drip" if index == 0 else None) as wikimedia:
+        transport = Transport(CONTACT, endpoints=Endpoints(**wikimedia.options))
+        monkeypatch.setattr(module, "SECONDS_FOR_AN_ANSWER", 0.05)
+        with pytest.raises(TryAgain, match="more than 0 s"):
+            transport.get(f"{wikimedia.url}/wiki/Category:Place_0")
+        monkeypatch.setattr(module, "SECONDS_FOR_AN_ANSWER", 60)
+        monkeypatch.setattr(module, "LARGEST_BODY", 100)
+        with pytest.raises(Refused, match="above"):
+            transport.get(f"{wikimedia.url}/wiki/Category:Place_0")

@@ -1,0 +1,137 @@
+"""The html source: the recorded page, every shape of infobox, and the same labels as by the api."""
+
+import csv
+from functools import partial
+from itertools import pairwise
+
+import pytest
+from wikimedia import Wikimedia, World
+from wikimedia.server import FAULTS
+from wikimedia.tools import FakeTime, facts, places, scrape
+
+from hiertree.pipelines.labels import Columns, read_landmarks
+from hiertree.pipelines.labels.scrape.etiquette import TryAgain
+from hiertree.pipelines.labels.scrape.infobox import read_page
+from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
+from hiertree.pipelines.labels.scrape.scraping import api_source, html_source, read_categories, write_table
+from hiertree.pipelines.labels.scrape.store import Store
+
+
+def page(infobox="", *, head=""):
+    return read_page("Category:A", f"<!DOCTYPE html><html><head>{head}</head><body>{infobox}</body></html>")
+
+
+def infobox(cell, header="Instance of"):
+    return f'<table id="wdinfobox"><tr><th class="wikidatainfobox-lcell">{header}</th><td>{cell}</td></tr></table>'
+
+
+def test_the_recorded_page_is_read(shared_data):
+    text = (shared_data / "wikimedia_samples" / "Category_Happy_Valley_Racecourse.html").read_text(encoding="utf-8")
+    found = read_page("Category:Happy Valley Racecourse", text)
+    assert found.status == "found"
+    assert found.read == (("horse racing venue", "Category:Racecourses"),)
+
+
+@pytest.mark.parametrize(
+    ("cell", "texts"),
+    [
+        ("<ul><li>lake</li><li><a href='/wiki/Category:Dams'>dam</a></li></ul>", ["lake", "dam"]),
+        ("<ul><li>county hall (<a href='/wiki/Category:X'>Surrey</a>)</li></ul>", ["county hall (Surrey)"]),
+        ("<ul><li>\n church\u00a0 building </li><li></li></ul>", ["church building"]),
+        ("waterfall", ["waterfall"]),
+        ("<ul><li>kind<ul><li>inner</li></ul></li></ul>", ["inner"]),
+        ("<ul><li>lake</li><li>lake</li></ul>", ["lake"]),
+        ("<ul><li>R&amp;D &lt;b&gt;</li></ul>", ["R&D <b>"]),
+    ],
+)
+def test_whole_entries_are_read(cell, texts):
+    assert [text for text, _ in page(infobox(cell)).read] == texts
+
+
+def test_the_header_may_be_written_in_any_case_and_other_rows_do_not_count():
+    assert page(infobox("lake", "INSTANCE  OF")).status == "found"
+    assert page(infobox("Paris", "Location")).status == "no instance of"
+    assert page("<table><tr><th>Instance of</th><td>lake</td></tr></table>").status == "no infobox"
+    assert page("<table id='wdinfobox'><tr><th>Instance of</th></tr></table>").status == "no instance of"
+
+
+def test_the_item_and_the_page_shown_are_noted():
+    edit = (
+        '<tr><td><a title="Edit infobox data on Wikidata" href="https://www.wikidata.org/wiki/Q42#P31">e</a></td></tr>'
+    )
+    canonical = '<link rel="canonical" href="https://commons.wikimedia.org/wiki/Category:New_A"/>'
+    found = page(f'<table id="wdinfobox">{edit}</table>', head=canonical)
+    assert found.item == "Q42"
+    assert found.redirects == ("Category:New A",)
+
+
+def test_soft_redirects_lead_on_or_are_unreadable():
+    header = '<div class="category-redirect-header">This category is at <a href="{}">there</a></div>'
+    assert page(header.format("/wiki/Category:Lumen_Field")).target == "Category:Lumen Field"
+    assert page(header.format("/wiki/File:B.jpg")).status == "unreadable move"
+
+
+def test_a_page_cut_short_is_not_taken_for_one_without_infobox():
+    with pytest.raises(TryAgain, match="breaks off"):
+        read_page("Category:A", "<!DOCTYPE html><html><body>")
+
+
+def test_every_complication_has_the_labels_of_the_api(tmp_path):
+    found = {}
+    for source in (api_source, html_source):
+        with Store(tmp_path / f"{source.__name__}.sqlite") as store, Wikimedia(World.numbered(40)) as wikimedia:
+            store.add_landmarks(places(40))
+            scrape(store, wikimedia, FakeTime(), source=source)
+            found[source] = {
+                outcome.landmark_id: (outcome.status, [instance.text for instance in outcome.instances])
+                for outcome in outcomes(store)
+            }
+            reasons = {outcome.landmark_id: outcome.reason for outcome in outcomes(store) if outcome.reason}
+    different = {key for key in range(40) if found[api_source][key] != found[html_source][key]}
+    assert different == {10, 14}  # the page shows no German label; "x" is known as Wikimedia's own by its id alone
+    assert reasons == {
+        3: "missing page",
+        4: "no infobox",
+        8: "no instance of",
+        12: "no infobox",
+        13: "redirect loop",
+    }
+
+
+def test_washington_has_the_same_labels_by_both_sources(shared_data, tmp_path):
+    path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
+    with Wikimedia(World.washington(path)) as wikimedia, Store(tmp_path / "store.sqlite") as store:
+        store.add_landmarks(read_categories(path))
+        scrape(store, wikimedia, FakeTime(), source=html_source)
+        write_table(store, tmp_path / "t.csv")
+        assert len(wikimedia.asked) == 844 + 18
+        assert tally(store)["labelled", ""] == 841
+        paths = [asked.path for asked in wikimedia.asked]
+    assert all(path.startswith("/wiki/Category:") for path in paths)
+    assert len(set(paths)) == len(paths)
+    read, _ = read_landmarks(path, tmp_path / "t.csv", columns=Columns(item_ids="item_ids"))
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        expected = {int(row["landmark_id"]): row["supercategory"] for row in csv.DictReader(file)}
+    for landmark in read:
+        label = expected[landmark.landmark_id].replace("Wikimedia category", "")
+        assert [value.text for value in landmark.values] == ([label.strip()] if label else [])
+
+
+def test_faults_are_outlived(tmp_path):
+    found = []
+    kinds = [fault for fault in FAULTS if fault not in ("utf-16", "other shape", "incomplete")]
+    for faults in ([None], [fault for kind in kinds for fault in (None, kind)]):
+        time = FakeTime()
+        with Store(tmp_path / f"{len(faults)}.sqlite") as store:
+            store.add_landmarks(places(40))
+            every = {"fault": partial(_turn, faults), "clock": time.monotonic, "now": time.now}
+            with Wikimedia(World.numbered(40), **every) as wikimedia:
+                scrape(store, wikimedia, time, source=html_source)
+                asked = wikimedia.asked
+            found.append(facts(store))
+    assert found[0] == found[1]
+    assert all(after.time - before.time >= (5 if before.fault else 0.3) - 1e-9 for before, after in pairwise(asked))
+
+
+def _turn(faults, index):
+    return faults[index % len(faults)]
