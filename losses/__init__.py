@@ -1,13 +1,19 @@
 """Rank losses over label hierarchies, exact, in memory linear in the number of pairs.
 
-Every loss is called as ``loss(embeddings, paths, ref_embeddings=None, ref_paths=None)`` and gives a scalar:
+Every loss is called as ``loss(embeddings, paths, ref_embeddings=None, ref_paths=None, *, valid=None)`` and
+gives a scalar; ``valid`` masks candidates, or queries:
 
-* :class:`SupHAP`, :class:`SupNDCG`, :class:`SupAP`: upper bounds of 1 − metric;
-  :class:`SmoothHAP`, :class:`SmoothNDCG`, :class:`SmoothAP`: the same with a sigmoid, for comparison;
+* :class:`SupHAP`, :class:`SupNDCG`, :class:`SupAP`: upper bounds of 1 − metric; :class:`SupRecall`: recall at k;
+  :class:`SmoothHAP`, :class:`SmoothNDCG`, :class:`SmoothAP`, :class:`SmoothRecall`: the same with a sigmoid;
 * :class:`PairDecomposability`, :class:`ProxyDecomposability`: what makes rank losses of batches add up;
-* :class:`HAPPIER`, :class:`RODNDCG`, :class:`ROADMAP`: both together;
+* :class:`HAPPIER`, :class:`RODNDCG`, :class:`RODRecall`, :class:`ROADMAP`: both together;
 * :class:`TieAwareAP`, :class:`TieAwareNDCG`: learn binary codes, :func:`binary_codes`, ranked by Hamming distance;
-* :func:`decomposability_gap` and its bounds: how far batches are from the whole; measured, not trained.
+* :func:`decomposability_gap` and its bounds: how far batches are from the whole; measured, not trained;
+* :class:`FastAP`, :class:`SoftBinAP`, :class:`BlackboxAP`, :class:`CSL`: what the papers compare with;
+* :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: ours for it;
+* :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
+
+:func:`large_batch_backward` backpropagates a batch in chunks, :func:`all_gather` joins the batches of processes.
 
 :mod:`hiertree.losses.functional` has each as a function of scores, levels and a relevance table.
 

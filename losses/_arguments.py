@@ -38,6 +38,13 @@ def checked_pairs(
     return Pairs(scores, levels.to(torch.uint8), valid.bool(), num_levels, backend), table
 
 
+def binary_pairs(scores: Tensor, levels: Any, level: int, valid: Any) -> Pairs:
+    """Pairs of one level: positives are at ``level`` and finer."""
+    require(level >= 1, "level", level, "an integer ≥ 1")
+    positive = (torch.as_tensor(levels) >= level).to(torch.uint8)
+    return checked_pairs(scores, positive, torch.ones(len(scores), 2), valid)[0]
+
+
 def reduced(losses: QueryLosses, reduction: str) -> Tensor:
     """The mean over the queries that have a loss, or all of them."""
     require(reduction in ("mean", "none"), "reduction", reduction, "'mean' or 'none'")

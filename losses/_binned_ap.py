@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch import Tensor
+
+from hiertree.losses._arguments import binary_pairs, reduced
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._objectives import one_minus
 from hiertree.losses._options import require
@@ -82,3 +87,35 @@ class SoftBinAP(_BinnedAP):
     def __init__(self, *, num_bins: int = 20, level: int | None = None, include_self: bool = False) -> None:
         require(num_bins >= 2, "num_bins", num_bins, "an integer ≥ 2")
         super().__init__(num_intervals=num_bins - 1, level=level, include_self=include_self)
+
+
+def fast_ap(
+    scores: Tensor,
+    levels: Any,
+    *,
+    level: int,
+    num_bins: int = 10,
+    valid: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """FastAP of cosines (Cakir et al., CVPR 2019, Eq. 9); the formula is in :class:`hiertree.losses.FastAP`.
+
+    Args:
+        scores: (B, M) cosines.
+        levels: (B, M) integers.
+        level: positives are at this level and finer.
+        num_bins: intervals between the ``num_bins + 1`` centres. SoftBin-AP counts the centres: ``num_bins=19`` is its
+            20 bins.
+        valid: (B, M) booleans; False where the item is no candidate.
+        reduction: "mean" over the queries that have a positive, or "none": (B,), 0 for the others.
+
+    Raises:
+        ShapeError, EmbeddingError, OptionError: as in :func:`sup_hap`.
+
+    >>> import torch
+    >>> round(float(fast_ap(torch.tensor([[0.9, 0.2, -0.8]]), torch.tensor([[0, 1, 0]]), level=1)), 3)
+    0.5
+    """
+    require(num_bins >= 1, "num_bins", num_bins, "an integer ≥ 1")
+    pairs = binary_pairs(scores, levels, level, valid)
+    return reduced(binned_ap_losses(pairs, 1, num_intervals=num_bins), reduction)

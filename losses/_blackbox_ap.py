@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hiertree.losses._arguments import binary_pairs, reduced
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._objectives import one_minus
 from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs
-from hiertree.losses._query_blocks import QueryLosses
+from hiertree.losses._query_blocks import Objective, QueryLosses, in_blocks
 
 
 def blackbox_ap_losses(pairs: Pairs, level: int | None, *, strength: float, margin: float) -> QueryLosses:
@@ -26,6 +27,19 @@ def blackbox_ap_losses(pairs: Pairs, level: int | None, *, strength: float, marg
     among_positives = _ranks(-rank.detach().masked_fill(~positive, torch.inf)) / binary.valid.sum(dim=1, keepdim=True)
     precision = torch.where(positive, among_positives, 0) / rank
     return one_minus(precision.sum(dim=1), positive.sum(dim=1))
+
+
+def blackbox_objective(pairs: Pairs, level: int | None, blackbox_lambda: float, margin: float) -> Objective:
+    """The objective whose λ acts on the gradient of the mean over all queries of the pairs that have a positive."""
+    num_counted = int((pairs.binary(level).counts()[:, 1] > 0).sum())
+    strength = blackbox_lambda / max(num_counted, 1)
+    return lambda block, _: blackbox_ap_losses(block, level, strength=strength, margin=margin)
+
+
+def check_blackbox(blackbox_lambda: float, margin: float) -> None:
+    """Refuse a nudge that is none, and a margin that is no distance."""
+    require(0 < blackbox_lambda < math.inf, "blackbox_lambda", blackbox_lambda, "a finite number > 0")
+    require(0 <= margin < math.inf, "margin", margin, "a finite number ≥ 0")
 
 
 def _ranks(scores: Tensor) -> Tensor:
@@ -81,21 +95,47 @@ class BlackboxAP(PairLoss):
         include_self: bool = False,
     ) -> None:
         super().__init__(include_self=include_self)
-        require(0 < blackbox_lambda < math.inf, "blackbox_lambda", blackbox_lambda, "a finite number > 0")
-        require(0 <= margin < math.inf, "margin", margin, "a finite number ≥ 0")
+        check_blackbox(blackbox_lambda, margin)
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.blackbox_lambda, self.margin, self.level = blackbox_lambda, margin, level
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         """The mean over the queries that have a positive; λ acts on the gradient of that mean."""
-        num_counted = int((pairs.binary(self.level).counts()[:, 1] > 0).sum())
-        strength = self.blackbox_lambda / max(num_counted, 1)
-
-        def objective(block: Pairs, _: slice) -> QueryLosses:
-            return blackbox_ap_losses(block, self.level, strength=strength, margin=self.margin)
-
-        return self.mean_of(objective, pairs)
+        return self.mean_of(blackbox_objective(pairs, self.level, self.blackbox_lambda, self.margin), pairs)
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""
         return f"blackbox_lambda={self.blackbox_lambda}, margin={self.margin}, level={self.level or 'finest'}"
+
+
+def blackbox_ap(
+    scores: Tensor,
+    levels: Any,
+    *,
+    level: int,
+    blackbox_lambda: float = 4.0,
+    margin: float = 0.02,
+    valid: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Blackbox AP (Rolínek et al., CVPR 2020), as in :class:`hiertree.losses.BlackboxAP`.
+
+    Args:
+        scores: (B, M) similarities.
+        levels: (B, M) integers.
+        level: positives are at this level and finer.
+        blackbox_lambda: λ, for the gradient of the mean over the queries that have a positive.
+        margin: how far positives should stand ahead of negatives; 0: no noise.
+        valid: (B, M) booleans; False where the item is no candidate.
+        reduction: "mean" over the queries that have a positive, or "none": (B,), 0 for the others.
+
+    Raises:
+        ShapeError, EmbeddingError, OptionError: as in :func:`sup_hap`.
+
+    >>> import torch
+    >>> float(blackbox_ap(torch.tensor([[0.9, 0.2]]), torch.tensor([[0, 1]]), level=1, margin=0.0))
+    0.5
+    """
+    check_blackbox(blackbox_lambda, margin)
+    pairs = binary_pairs(scores, levels, level, valid)
+    return reduced(in_blocks(blackbox_objective(pairs, 1, blackbox_lambda, margin), pairs), reduction)

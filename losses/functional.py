@@ -30,16 +30,19 @@ import torch
 from torch import Tensor
 
 from hiertree.losses import _decomposability
-from hiertree.losses._arguments import checked_pairs, reduced
+from hiertree.losses._arguments import binary_pairs, checked_pairs, reduced
+from hiertree.losses._binned_ap import fast_ap
+from hiertree.losses._blackbox_ap import blackbox_ap
 from hiertree.losses._kernels import Backend
 from hiertree.losses._objectives import ap_losses, h_ap_losses, ndcg_losses
-from hiertree.losses._options import require
 from hiertree.losses._query_blocks import QueryLosses, in_blocks
 from hiertree.losses._recall import smooth_recall, sup_recall
 from hiertree.losses._steps import Sigmoid, SupStep
 from hiertree.losses._tie_aware import tie_aware_ap, tie_aware_ndcg
 
 __all__ = [
+    "blackbox_ap",
+    "fast_ap",
     "pair_decomposability",
     "proxy_decomposability",
     "smooth_ap",
@@ -260,10 +263,8 @@ def pair_decomposability(
     >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
     0.4
     """
-    require(level >= 1, "level", level, "an integer ≥ 1")
     _decomposability.check_margins(alpha, beta)
-    positive = (torch.as_tensor(levels) >= level).to(torch.uint8)
-    pairs, _ = checked_pairs(scores, positive, torch.ones(len(scores), 2), valid)
+    pairs = binary_pairs(scores, levels, level, valid)
     if reduction == "avg_nonzero":
         return _decomposability.pair_loss_avg_nonzero(pairs, alpha=alpha, beta=beta)
     return reduced(_decomposability.pair_losses(pairs, alpha=alpha, beta=beta), reduction)
