@@ -14,7 +14,7 @@ from hiertree.arrays import as_paths
 from hiertree.errors import PathError, ShapeError
 from hiertree.losses._loss import Loss
 from hiertree.losses._options import require
-from hiertree.losses._pairs import cosine, path_tensor, unit_vectors, valid_pairs
+from hiertree.losses._pairs import cosine, path_tensor, querying, unit_vectors
 from hiertree.losses._query_blocks import QueryLosses
 
 FINEST_MARGIN, MARGIN_PER_LEVEL = 0.25, 0.1  # 0.45, 0.35, 0.25 for three levels, as in the authors' code
@@ -79,10 +79,7 @@ class CSL(Loss):
         vectors = unit_vectors(embeddings)
         own = self._proxies_of(path_tensor(paths, vectors))
         values = self._values(vectors, own)
-        counted = torch.ones_like(own, dtype=torch.bool)
-        if valid is not None:
-            num_candidates = len(vectors if ref_embeddings is None else ref_embeddings)
-            counted = valid_pairs(valid, vectors.new_empty(len(vectors), num_candidates)).any(dim=1)
+        counted = querying(valid, vectors, ref_embeddings)
         return {type(self).__name__: QueryLosses(torch.where(counted, values, 0), counted).mean()}
 
     def _values(self, vectors: Tensor, own: Tensor) -> Tensor:

@@ -119,7 +119,7 @@ class CrossBatchMemory(Loss):
         return terms
 
     def _with_memory(self, vectors: Tensor, own: Tensor, valid: Any) -> dict[str, Tensor]:
-        within = valid_pairs(valid, vectors.new_empty(len(vectors), len(vectors))).fill_diagonal_(False)
+        within = valid_pairs(valid, (len(vectors), len(vectors)), vectors.device).fill_diagonal_(False)
         queries = torch.ones_like(within[:, 0]) if valid is None else torch.as_tensor(valid).any(dim=1)
         beside = queries.to(within.device).expand(len(vectors)).clone()
         if self.enqueue == "after":

@@ -16,7 +16,7 @@ from hiertree.errors import MissingResourceError, OptionError
 from hiertree.losses._decomposability import check_classes
 from hiertree.losses._loss import Loss
 from hiertree.losses._options import require
-from hiertree.losses._pairs import float_vectors, path_tensor, refuse_rows, valid_pairs
+from hiertree.losses._pairs import float_vectors, path_tensor, querying, refuse_rows, valid_pairs
 
 if TYPE_CHECKING:
     from hiertree.losses._as_metric_learning import MetricLearningLoss
@@ -79,20 +79,28 @@ class PytorchMetricLearning(Loss):
         refs: tuple[Tensor | None, Tensor | None] = (None, None)
         if ref_embeddings is not None and ref_embeddings is not embeddings:
             refs = self._labelled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
-        indices = None
-        if valid is not None:
-            mask = valid_pairs(valid, vectors.new_empty(len(vectors), len(vectors if refs[0] is None else refs[0])))
-            if _learns_proxies(type(self.loss)):
-                vectors, labels = vectors[mask.any(dim=1)], labels[mask.any(dim=1)]
-            else:
-                indices = _all_pairs(labels, refs[1])
+        if valid is not None and _learns_proxies(type(self.loss)):
+            queries = querying(valid, vectors, refs[0])
+            vectors, labels, valid = vectors[queries], labels[queries], None
+            if len(vectors) == 0:
+                return {type(self.loss).__name__: vectors.sum()}
         with torch.autocast(vectors.device.type, enabled=False):
-            if self.miner is not None:
-                indices = self.miner(vectors, labels, *refs)
-            if indices is not None and valid is not None:
-                indices = _within(indices, mask)
-            value: Tensor = self.loss(vectors, labels, indices, *refs)
+            value: Tensor = self.loss(vectors, labels, self._indices(vectors, labels, *refs, valid), *refs)
         return {type(self.loss).__name__: value}
+
+    def _indices(
+        self, vectors: Tensor, labels: Tensor, refs: Tensor | None, ref_labels: Tensor | None, valid: Any
+    ) -> Indices | None:
+        """The pairs or triplets that the miner chose and the mask allows; None lets the loss take all."""
+        if self.miner is None and valid is None:
+            return None
+        chosen: Indices = (
+            _all_pairs(labels, ref_labels) if self.miner is None else self.miner(vectors, labels, refs, ref_labels)
+        )
+        if valid is None:
+            return chosen
+        shape = len(vectors), len(vectors if refs is None else refs)
+        return _within(chosen, valid_pairs(valid, shape, vectors.device))
 
     def _labelled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
         vectors = float_vectors(embeddings, name=name)

@@ -94,18 +94,17 @@ def compare(
     candidates = queries if within_batch else represent(ref_embeddings, name="ref_embeddings")
     candidate_paths = query_paths if within_batch else path_tensor(ref_paths, candidates, name="ref_paths")
     scores = cosine(queries, candidates)
-    mask = valid_pairs(valid, scores)
+    mask = valid_pairs(valid, (len(queries), len(candidates)), scores.device)
     if within_batch and not include_self:
         mask.fill_diagonal_(False)
     return Pairs(scores, levels(query_paths, candidate_paths), mask, query_paths.shape[1])
 
 
-def valid_pairs(valid: Any, scores: Tensor) -> Tensor:
-    """A mask of its own of the shape of the scores; None makes every item a candidate of every query."""
+def valid_pairs(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:
+    """A mask of its own of this shape; None makes every item a candidate of every query."""
     if valid is None:
-        return torch.ones_like(scores, dtype=torch.bool)
-    mask = torch.as_tensor(valid, device=scores.device)
-    shape = tuple(scores.shape)
+        return torch.ones(shape, dtype=torch.bool, device=device)
+    mask = torch.as_tensor(valid, device=device)
     if (
         mask.dtype != torch.bool
         or mask.ndim != 2
@@ -115,6 +114,14 @@ def valid_pairs(valid: Any, scores: Tensor) -> Tensor:
             f"valid of shape {tuple(mask.shape)} and type {mask.dtype}", expected=f"booleans that broadcast to {shape}"
         )
     return mask.expand(shape).clone()
+
+
+def querying(valid: Any, vectors: Tensor, ref_embeddings: Any) -> Tensor:
+    """(B,) booleans: the items that have a valid candidate, for losses that compare with something else."""
+    if valid is None:
+        return torch.ones(len(vectors), dtype=torch.bool, device=vectors.device)
+    num_candidates = len(vectors if ref_embeddings is None else ref_embeddings)
+    return valid_pairs(valid, (len(vectors), num_candidates), vectors.device).any(dim=1)
 
 
 def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:

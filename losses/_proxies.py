@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from hiertree.losses._decomposability import check_classes, check_temperature
 from hiertree.losses._loss import Loss
 from hiertree.losses._options import require
-from hiertree.losses._pairs import path_tensor, refuse_rows, unit_vectors, valid_pairs
+from hiertree.losses._pairs import path_tensor, querying, refuse_rows, unit_vectors
 from hiertree.losses._proxy_softmax import proxy_cross_entropy
 from hiertree.losses._query_blocks import QueryLosses
 
@@ -83,10 +83,7 @@ class ProxyDecomposability(Loss):
         refuse_rows(
             ~((extent > 0) | (smallest < 0)) | ~extent.isfinite(), "proxies holds NaN, infinite or zero-norm vectors"
         )
-        counted = torch.ones_like(classes, dtype=torch.bool)
-        if valid is not None:
-            num_candidates = len(vectors if ref_embeddings is None else ref_embeddings)
-            counted = valid_pairs(valid, vectors.new_empty(len(vectors), num_candidates)).any(dim=1)
+        counted = querying(valid, vectors, ref_embeddings)
         values = self._values(vectors, classes)
         return {type(self).__name__: QueryLosses(torch.where(counted, values, 0), counted).mean()}
 

@@ -40,12 +40,12 @@ def compare_mixed(
     classes = path_tensor(paths, vectors)
     x, z = _same_class(classes, level)
     alpha = torch.rand(len(x), 1, dtype=vectors.dtype, device=vectors.device)
-    mixed, mixed_paths = torch.cat([vectors, alpha * vectors[x] + (1 - alpha) * vectors[z]]), classes[x]
-    mixed_paths = torch.cat([classes, mixed_paths])
+    mixed = torch.cat([vectors, alpha * vectors[x] + (1 - alpha) * vectors[z]])
+    mixed_paths = torch.cat([classes, classes[x]])
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     if valid is not None:
-        num_candidates = len(vectors) if within_batch else len(ref_embeddings)
-        valid = _extended(valid_pairs(valid, vectors.new_empty(len(vectors), num_candidates)), x, z, both=within_batch)
+        shape = len(vectors), len(vectors) if within_batch else len(ref_embeddings)
+        valid = _extended(valid_pairs(valid, shape, vectors.device), x, z, both=within_batch)
     references = (None, None) if within_batch else (unit_vectors(ref_embeddings, name="ref_embeddings"), ref_paths)
     return compare(mixed, mixed_paths, *references, valid=valid, include_self=include_self, represent=float_vectors)
 

@@ -96,6 +96,9 @@ def test_a_mask_says_which_items_meet_the_proxies() -> None:
     torch.testing.assert_close(
         loss(embeddings, paths, valid=(torch.arange(16) < 9)[:, None]), loss(embeddings[:9], paths[:9])
     )
+    nobody = loss(embeddings.requires_grad_(), paths, valid=torch.zeros(16, 1, dtype=torch.bool))
+    nobody.backward()
+    assert nobody.item() == 0
 
 
 def test_half_precision_is_computed_with_in_float32() -> None:
