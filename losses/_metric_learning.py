@@ -74,16 +74,16 @@ class PytorchMetricLearning(Loss):
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
-        """The one term, under the name of the library's class."""
+        """The one term, under the name of the library's class; one that learns proxies ranks nothing beside them."""
         vectors, labels = self._labelled(embeddings, paths, "embeddings", "paths")
         refs: tuple[Tensor | None, Tensor | None] = (None, None)
-        if ref_embeddings is not None and ref_embeddings is not embeddings:
-            refs = self._labelled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
-        if valid is not None and _learns_proxies(type(self.loss)):
-            queries = querying(valid, vectors, refs[0])
+        if _learns_proxies(type(self.loss)):
+            queries = querying(valid, vectors, ref_embeddings)
             vectors, labels, valid = vectors[queries], labels[queries], None
             if len(vectors) == 0:
                 return {type(self.loss).__name__: vectors.sum()}
+        elif ref_embeddings is not None and ref_embeddings is not embeddings:
+            refs = self._labelled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
         with torch.autocast(vectors.device.type, enabled=False):
             value: Tensor = self.loss(vectors, labels, self._indices(vectors, labels, *refs, valid), *refs)
         return {type(self.loss).__name__: value}
@@ -185,8 +185,8 @@ def _built(part: str, given: Any, options: dict[str, Any]) -> nn.Module:
 
 
 def _learns_proxies(library_class: type) -> bool:
-    classes = (base.__dict__.get("__init__") for base in library_class.__mro__)
-    return any("num_classes" in inspect.signature(make).parameters for make in classes if inspect.isfunction(make))
+    makers = [make for base in library_class.__mro__ if inspect.isfunction(make := vars(base).get("__init__"))]
+    return {"num_classes", "embedding_size"} <= {name for make in makers for name in inspect.signature(make).parameters}
 
 
 def _num_classes(level_sizes: Sequence[int] | None, level: int | None) -> int | None:

@@ -90,6 +90,22 @@ def test_a_mask_says_which_pairs_count(miner: str | None) -> None:
         torch.testing.assert_close(masked, library.ContrastiveLoss()(embeddings, paths[:, 1], indices))
 
 
+def test_distance_weighted_sampling_goes_with_a_margin() -> None:
+    torch.manual_seed(0)
+    loss = PytorchMetricLearning("MarginLoss", (3, 6), 5, miner="DistanceWeightedMiner", miner_options={"cutoff": 0.5})
+    embeddings, paths = batch()
+    value = loss(embeddings.requires_grad_(), paths)
+    value.backward()
+    assert value.isfinite()
+    assert embeddings.grad is not None
+
+
+def test_proxies_are_compared_with_beside_a_memory_too() -> None:
+    embeddings, paths = batch()
+    loss = PytorchMetricLearning("NormalizedSoftmaxLoss", (3, 6), 5)
+    torch.testing.assert_close(loss(embeddings, paths, *batch(1)), loss(embeddings, paths))
+
+
 def test_a_mask_says_which_items_meet_the_proxies() -> None:
     embeddings, paths = batch()
     loss = PytorchMetricLearning("ProxyNCALoss", (3, 6), 5)
