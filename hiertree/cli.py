@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 import hiertree
+from hiertree.cli_labels import labels
 from hiertree.errors import HiertreeError, OptionError
 
 OUT_FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -55,79 +56,7 @@ def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> N
     run_demo(out, data=data, seed=seed, quick=quick, fresh=fresh)
 
 
-@commands.group()
-def labels() -> None:
-    """Hierarchical labels from raw landmark ids."""
-
-
-@labels.command()
-@click.argument("landmarks", type=FILE)
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier build there is replaced.")
-@click.option("--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
-@click.option(
-    "--encoder",
-    type=click.Choice(["tfidf", "clip"]),
-    default="tfidf",
-    show_default=True,
-    help="Of the labels' texts; tfidf needs no download.",
-)
-@click.option("--clip-model", default="ViT-L-14", show_default=True, help="An open_clip model.")
-@click.option("--clip-weights", default="laion2b_s32b_b82k", show_default=True, help="Their name, or a local file.")
-@click.option("--prompt", "prompts", multiple=True, help="Template with {label} for CLIP; several are averaged.")
-@click.option("--device", default="cpu", show_default=True, help="Where CLIP runs.")
-@click.option("--clusters", default="auto", show_default=True, help="Number of supercategories, or auto.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of k-means.")
-@click.option(
-    "--multi",
-    type=click.Choice(["drop", "first", "all"]),
-    default="drop",
-    show_default=True,
-    help="What becomes of landmarks with several labels.",
-)
-@click.option("--separator", default="|", show_default=True, help="What stands between several values.")
-@click.option("--id-column", default="landmark_id", show_default=True, help="Column of the landmark ids.")
-@click.option("--category-column", default="category", show_default=True, help="Column of the Commons categories.")
-@click.option("--instance-column", default="instance_of", show_default=True, help="Column of the 'instance of' values.")
-@click.option("--item-column", help="Column of the values' Wikidata ids, if there is one.")
-def build(
-    landmarks: Path,
-    out: Path,
-    instances: Path | None,
-    encoder: str,
-    clip_model: str,
-    clip_weights: str,
-    prompts: tuple[str, ...],
-    device: str,
-    clusters: str,
-    seed: int,
-    multi: Any,
-    separator: str,
-    id_column: str,
-    category_column: str,
-    instance_column: str,
-    item_column: str | None,
-) -> None:
-    """Clean, embed, cluster and name the types of LANDMARKS; write them as a tree in H-GLDv2's columns.
-
-    LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
-    """
-    from hiertree.pipelines import labels as pipeline
-
-    if clusters != "auto" and not clusters.isdigit():
-        raise OptionError(f"--clusters {clusters}", expected="a number or auto")
-    clip = pipeline.ClipEncoder(clip_model, clip_weights, prompts or pipeline.ClipEncoder.prompts, device=device)
-    result = pipeline.build(
-        landmarks,
-        out=out,
-        instances=instances,
-        encoder=clip if encoder == "clip" else pipeline.TfidfEncoder(),
-        clusters="auto" if clusters == "auto" else int(clusters),
-        seed=seed,
-        multi=multi,
-        separator=separator,
-        columns=pipeline.Columns(id_column, category_column, instance_column, item_column),
-    )
-    click.echo(pipeline.describe(result))
+commands.add_command(labels)
 
 
 @commands.command()

@@ -70,9 +70,11 @@ class Wikimedia:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     before_answer: Callable[[int], None] = lambda index: None
+    after_answer: Callable[[int], None] = lambda index: None
     retry_after: int = 7
     pages_an_answer: int | None = None
     refuse: Callable[[Asked], bool] = lambda asked: False
+    forbidden: bool = False
     moved: dict[str, str] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     at_once: int = 0
@@ -136,9 +138,10 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 self.commit(fault, status, headers, body)
             except (BrokenPipeError, ConnectionResetError):
                 self.close_connection = True
+            wikimedia.after_answer(index)
 
         def answer(self, asked: Asked) -> tuple[int, dict[str, str], bytes]:
-            if not CONTACT.match(asked.user_agent):
+            if wikimedia.forbidden or not CONTACT.match(asked.user_agent):
                 return 403, {"Content-Type": "text/plain"}, b"Please set a user-agent with a contact."
             if asked.path in wikimedia.moved:
                 return 301, {"Location": wikimedia.moved[asked.path]}, b""
@@ -211,7 +214,8 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
 
         def break_off(self, fault: str, status: int, headers: dict[str, str], body: bytes) -> None:
             if fault == "broken gzip":
-                packed = gzip.compress(body)[: len(body) // 2] + bytes(8)
+                packed = gzip.compress(body)
+                packed = packed[: len(packed) // 2] + bytes(len(packed) - len(packed) // 2)
                 self.head(status, {**headers, "Content-Encoding": "gzip", "Content-Length": str(len(packed))})
                 self.wfile.write(packed)
                 return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
@@ -42,6 +42,10 @@ class Endpoints:
                 raise OptionError(
                     f"{name}={url!r}", expected=f"https://{' or https://'.join(WIKIMEDIA_HOSTS)}, or a loopback address"
                 )
+
+    def replaced(self, others: Mapping[str, str | None]) -> Endpoints:
+        """These with others in their place; None leaves one as it is."""
+        return replace(self, **{name: url for name, url in others.items() if url is not None})
 
     def origins(self) -> frozenset[str]:
         """The only origins that are ever asked."""
