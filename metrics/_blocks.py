@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-BUDGET = 2**28  # bytes of scores, and again of keys, that are held at once
+BUDGET = 2**28  # bytes of scores, and again of what is made of them, that are held at once
 _ROWS_AT_ONCE = 16
 
 
