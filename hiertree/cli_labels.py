@@ -150,6 +150,8 @@ def _web(
 @click.option("--refresh-older-than", type=float, metavar="DAYS", help="Ask again for facts older than this.")
 @click.option("--id-column", default="landmark_id", show_default=True, help="Column of the landmark ids.")
 @click.option("--category-column", default="category", show_default=True, help="Column of the Commons categories.")
+@click.option("--dump", type=FILE, help="Read this Wikidata dump (.json.bz2 or .json.gz) and ask nobody.")
+@click.option("--processes", type=click.IntRange(1), help="That parse the dump; default: one a core.")
 @TABLE
 @_web_options
 def scrape(
@@ -158,6 +160,8 @@ def scrape(
     refresh_older_than: float | None,
     id_column: str,
     category_column: str,
+    dump: Path | None,
+    processes: int | None,
     table: Path | None,
     contact: str | None,
     source: str,
@@ -176,12 +180,19 @@ def scrape(
     from hiertree.pipelines.labels import Columns
     from hiertree.pipelines.labels import scrape as pipeline
 
+    columns = Columns(landmark_id=id_column, category=category_column)
+    if dump is not None:
+        found, reading = pipeline.scrape_dump(
+            landmarks, store=store, dump=dump, columns=columns, processes=processes, table=table
+        )
+        click.echo(f"{pipeline.describe_outcomes(found)}\n{reading}")
+        return
     endpoints = {"commons_api": commons_api, "wikidata_api": wikidata_api, "commons_site": commons_site}
     found = pipeline.scrape(
         landmarks,
         store=store,
         web=_web(contact, source, requests_per_minute, max_retries, backoff, endpoints, json_lines),
-        columns=Columns(landmark_id=id_column, category=category_column),
+        columns=columns,
         refresh_older_than=refresh_older_than,
         table=table,
     )

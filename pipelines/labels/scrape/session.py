@@ -13,6 +13,7 @@ from typing import IO, Any, Literal, TypeAlias
 from hiertree.errors import OptionError
 from hiertree.pipelines.labels.reading import Columns
 from hiertree.pipelines.labels.scrape.client import Client
+from hiertree.pipelines.labels.scrape.dump import Reading, read_dump
 from hiertree.pipelines.labels.scrape.etiquette import POLITE, REAL_TIME, Clock, Etiquette
 from hiertree.pipelines.labels.scrape.facts import Stage
 from hiertree.pipelines.labels.scrape.outcomes import tally
@@ -115,6 +116,39 @@ def scrape(
         opened.add_landmarks(rows)
         run(opened, source, before=before, clock=web.clock, journal=journal)
         return _finished(opened, table)
+
+
+def scrape_dump(
+    landmarks: str | Path,
+    *,
+    store: str | Path,
+    dump: str | Path,
+    columns: Columns = GLDV2,
+    processes: int | None = None,
+    table: str | Path | None = None,
+) -> tuple[Tally, Reading]:
+    """Take the types of landmarks from a Wikidata dump; nobody is asked.
+
+    Args:
+        landmarks: as in :func:`scrape`.
+        store: as in :func:`scrape`; a later :func:`scrape` asks for what the dump did not settle.
+        dump: ``latest-all.json.bz2`` or ``.gz``.
+        columns: what the columns are called.
+        processes: how many parse; default: one a core.
+        table: as in :func:`scrape`.
+
+    Returns:
+        Landmarks by status and reason, and how the dump was read.
+
+    Raises:
+        TableError: the landmarks cannot be read.
+        ScrapeError: the dump breaks off, or the store is another's or in use.
+    """
+    rows = read_categories(landmarks, columns=columns)
+    with Store(store) as opened, opened.alone():
+        opened.add_landmarks(rows)
+        reading = read_dump(dump, opened, processes=processes)
+        return _finished(opened, table), reading
 
 
 def retry(store: str | Path, *, web: Web, table: str | Path | None = None) -> Tally:

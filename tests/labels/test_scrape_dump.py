@@ -1,0 +1,147 @@
+"""The dump source: the same facts as by the api, in one pass, from whole and broken files."""
+
+import bz2
+import gzip
+import json
+
+import pytest
+from wikimedia import Wikimedia, World
+from wikimedia.tools import CONTACT, FakeTime, places, scrape
+from wikimedia.world import recorded
+
+from hiertree.cli import main
+from hiertree.errors import ScrapeError
+from hiertree.pipelines.labels.scrape.dump import Wanted, parse_lines, read_dump
+from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
+from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
+
+LANDMARKS = 120
+
+
+def dump_text(world):
+    """The world as Wikidata dumps it: an entity a line, classes first, topics before and after their categories."""
+    titles = {page.item: title for title, page in world.pages.items() if page.item}
+    topics = {
+        made["claims"]["P301"][0]["mainsnak"]["datavalue"]["value"]["id"]: key
+        for key, made in world.entities.items()
+        if "P301" in (made["claims"] or {})
+    }
+    lines = []
+    for key, made in sorted(world.entities.items(), key=lambda pair: int(pair[0][1:]) % 997):
+        claims = dict(made["claims"] or {})
+        claims |= {"P279": []} if int(key[1:]) < 200 else {}
+        claims |= {"P910": []} if key in topics else {}
+        sites = {"commonswiki": {"site": "commonswiki", "title": titles[key], "badges": []}} if key in titles else {}
+        lines.append(json.dumps({**made, "claims": claims, "sitelinks": sites}, separators=(",", ":")))
+    return "[\n" + ",\n".join(lines) + "\n]\n"
+
+
+@pytest.fixture(scope="module")
+def world():
+    return World.numbered(LANDMARKS)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store.sqlite") as store:
+        store.add_landmarks(places(LANDMARKS))
+        yield store
+
+
+def by_landmark(store):
+    return {
+        found.landmark_id: (found.status, found.reason, found.item, found.instances, found.revision)
+        for found in outcomes(store)
+    }
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".bz2", bz2.compress), (".gz", gzip.compress), ("", bytes)])
+def test_the_dump_gives_what_the_api_gives_and_the_api_completes_it(world, store, tmp_path, suffix, pack):
+    path = tmp_path / f"latest-all.json{suffix}"
+    path.write_bytes(pack(dump_text(world).encode()))
+    reading = read_dump(path, store, processes=1)
+    assert (reading.entities, reading.unreadable) == (len(world.entities), 0)
+    from_dump = by_landmark(store)
+    settled = {key for key, found in from_dump.items() if found[0] != "pending"}
+    assert len(settled) == 96  # the others: moved, missing, without an item, redirected or without a subclass of
+    assert not [name for name in tmp_path.iterdir() if name.name.startswith(".dump-")]
+
+    with Store(tmp_path / "api.sqlite") as asked, Wikimedia(world) as wikimedia:
+        asked.add_landmarks(places(LANDMARKS))
+        scrape(asked, wikimedia, FakeTime())
+        alone = len(wikimedia.asked)
+        scrape(store, wikimedia, FakeTime())
+        assert len(wikimedia.asked) - alone < alone
+        expected = by_landmark(asked)
+    assert by_landmark(store) == expected
+    assert {key: expected[key] for key in settled} == {key: from_dump[key] for key in settled}
+
+
+def test_several_processes_find_the_same(world, store, tmp_path):
+    path = tmp_path / "dump.json.gz"
+    path.write_bytes(gzip.compress(dump_text(world).encode()))
+    read_dump(path, store, processes=2)
+    with Store(tmp_path / "one.sqlite") as one:
+        one.add_landmarks(places(LANDMARKS))
+        read_dump(path, one, processes=1)
+        assert by_landmark(store) == by_landmark(one)
+
+
+def test_a_second_pass_looks_for_what_the_first_could_not_know(world, store, tmp_path):
+    path = tmp_path / "dump.json"
+    path.write_text(dump_text(world).replace('"P279":[]', '"P1":[]'))
+    read_dump(path, store, processes=1)
+    assert tally(store)["labelled", ""] == 0
+    read_dump(path, store, processes=1)
+    assert tally(store)["labelled", ""] > 90
+    assert read_dump(path, store, processes=1).kept == 0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_dump_that_breaks_off_is_said_and_what_was_read_is_kept(world, store, tmp_path, processes):
+    text = dump_text(world).encode()
+    for name, content in {"a.json": text[: len(text) // 2], "a.json.gz": gzip.compress(text)[:-3000]}.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ScrapeError, match=r"breaks off|ended before"):
+            read_dump(tmp_path / name, store, processes=processes)
+    assert store.counts()["items"] > 30
+    with pytest.raises(ScrapeError, match="expected a Wikidata dump"):
+        read_dump(tmp_path / "absent.json.bz2", store)
+    (tmp_path / "not.json.bz2").write_bytes(b"plain")
+    with pytest.raises(ScrapeError, match="expected a whole dump"):
+        read_dump(tmp_path / "not.json.bz2", store, processes=1)
+
+
+def test_unreadable_lines_are_counted_and_passed_over():
+    block = b'[\n{"P279": broken,\n{"commonswiki":1},\n{"id":"Q5","claims":{"P279":[]},"labels":[]},\n{"id":"Q6"},\n]\n'
+    found = parse_lines(block, Wanted(frozenset(), frozenset(), frozenset()))
+    assert (found.entities, found.unreadable) == (4, 2)
+    assert [label.key for label in found.labels] == ["Q5"]
+
+
+def test_real_entities_are_read(shared_data):
+    entities = recorded(shared_data / "wikimedia_samples").entities
+    block = b"".join(json.dumps(entities[key]).encode() + b",\n" for key in ("Q42", "Q60"))
+    found = parse_lines(block, Wanted(frozenset(), frozenset(["Q42"]), frozenset(["Q42", "Q60"])))
+    assert found.facts == [
+        item_fact("Q42", entities["Q42"]),
+        label_fact("Q42", entities["Q42"]),
+        label_fact("Q60", entities["Q60"]),
+    ]
+    assert found.topics == [item_fact("Q60", entities["Q60"])]  # its category's main topic
+
+
+def test_the_command_reads_a_dump_without_a_contact(world, tmp_path, capsys):
+    (tmp_path / "dump.json.gz").write_bytes(gzip.compress(dump_text(world).encode()))
+    url = "http://commons.wikimedia.org/wiki/Category:Place_"
+    rows = "".join(f"{number},{url}{number}\n" for number in range(LANDMARKS))
+    (tmp_path / "t.csv").write_text("landmark_id,category\n" + rows)
+    arguments = ["labels", "scrape", tmp_path / "t.csv", "--store", tmp_path / "s", "--dump", tmp_path / "dump.json.gz"]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments), "--processes", "1"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "120 landmarks" in printed
+    assert "0 unreadable" in printed
+    assert CONTACT not in printed
