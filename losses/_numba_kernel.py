@@ -109,7 +109,7 @@ class NumbaKernel:
         return gradient
 
     def _choose(self, mask: Tensor) -> Chosen:
-        shape = (len(mask), int(mask.sum(dim=1).max()) + 1)
+        shape = (len(mask), mask.shape[1] + 1)
         chosen = Chosen(np.empty(shape), np.empty(shape, np.int32), np.empty(len(mask), np.int64))
         choose(self._rows, self._ranking, mask.contiguous().numpy(), chosen)
         return chosen
@@ -125,7 +125,7 @@ class NumbaKernel:
             on_grid = ITEM * (candidates.number + targets.number)[rows]
             on_grid += NODE * num_nodes * 2 * accuracy.reach * accuracy.per_tau
             by_grid = on_grid < PAIR * pairs[rows]
-        slopes = np.empty((len(pairs), targets.values.shape[1]))
+        slopes = np.empty((len(pairs), int(targets.number.max())))
         return Saved(candidates, targets, step, slopes, rows[~by_grid], rows[by_grid])
 
     def _run_both(self, direction: str, saved: Saved, *ends: NDArray[Any]) -> None:

@@ -36,8 +36,8 @@ class Chosen(NamedTuple):
     """Some of the items of sorted rows, still by falling score.
 
     Attributes:
-        values: (r, n) float64, n being the length of the longest row.
-        items: (r, n) int32.
+        values: (r, M + 1) float64; the last column is never read.
+        items: (r, M + 1) int32.
         number: (r,) int64.
     """
 
@@ -106,10 +106,7 @@ def _insert(values: NDArray[Any], items: NDArray[np.int32]) -> None:
 
 @jit
 def choose(rows: NDArray[np.int64], ranking: SortedRows, mask: NDArray[np.bool_], chosen: Chosen) -> None:
-    """The items under a mask, without a branch: each is written, the next overwrites it if it is not chosen.
-
-    ``chosen`` needs one column more than the longest row has items.
-    """
+    """The items under a mask, without a branch: each is written, the next overwrites it if it is not chosen."""
     for row in rows:
         found = 0
         for place in range(ranking.number[row]):

@@ -1,4 +1,7 @@
-"""One thread for all tests of losses: their tensors are small, and waiting threads are slow on a busy machine."""
+"""One thread for all tests of losses, and every way in which pairs are evaluated.
+
+Their tensors are small, and waiting threads are slow on a busy machine.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,11 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from hiertree.losses import _numba_kernel
+
+FREE = {"torch": (), "numba by pairs": ("PAIR",), "numba by a grid": ("ITEM", "NODE")}
+"""What costs nothing, so that it is chosen wherever it can be."""
+
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
@@ -14,3 +22,11 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(params=FREE)
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The backend to ask for; the numba one takes the route that the test is about."""
+    for cost in FREE[request.param]:
+        monkeypatch.setattr(_numba_kernel, cost, 0.0)
+    return str(request.param.split()[0])

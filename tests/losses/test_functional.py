@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import losses as reference
 from torch import Tensor
 
 from hiertree import level_counts
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.losses import _torch_kernel, functional
+from hiertree.losses import _numba_kernel, _torch_kernel, functional
+from hiertree.losses._kernels import Backend
 from hiertree.relevance import gain, hap, linear
 
 H_MINUS, HEAVISIDE, SIGMOID = reference.h_minus(), reference.heaviside, reference.sigmoid()
@@ -69,14 +71,14 @@ def one_value(
 @pytest.mark.parametrize("name", RANK_LOSSES)
 @pytest.mark.parametrize("num_levels", [1, 2, 3, 4])
 @pytest.mark.parametrize("ties", [False, True])
-def test_value_equals_the_loops(name: str, num_levels: int, ties: bool) -> None:
+def test_value_equals_the_loops(name: str, num_levels: int, ties: bool, backend: Backend) -> None:
     scores, levels, valid = random_batch(num_levels, num_levels, ties=ties)
     table = table_for(name, levels, valid, num_levels)
     expected = torch.tensor(expected_values(name, scores, levels, table, valid), dtype=torch.float64)
-    loss = getattr(functional, name)
+    loss = partial(getattr(functional, name), backend=backend)
     values = loss(scores, levels, table, valid=valid, reduction="none")
-    torch.testing.assert_close(values, expected, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(loss(scores, levels, table, valid=valid), expected.mean(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(values, expected, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(loss(scores, levels, table, valid=valid), expected.mean(), rtol=1e-11, atol=1e-11)
     single = loss(scores.float(), levels, table, valid=valid, reduction="none")
     assert single.dtype == torch.float32
     if not ties:  # float32 neither makes nor breaks a tie here
@@ -84,7 +86,9 @@ def test_value_equals_the_loops(name: str, num_levels: int, ties: bool) -> None:
 
 
 @pytest.mark.parametrize(("start", "offset", "delta"), [(0.5, 1.44, 0.05), (0.0, 1.0, 0.05), (0.5, None, 0.02)])
-def test_steps_of_the_authors_configurations(start: float, offset: float | None, delta: float) -> None:
+def test_steps_of_the_authors_configurations(
+    start: float, offset: float | None, delta: float, backend: Backend
+) -> None:
     scores, levels, valid = random_batch(3, 2, ties=True)
     table = table_for("sup_hap", levels, valid, 2)
     step = reference.h_minus(tau=0.02, rho=50.0, delta=delta, start=start, offset=offset)
@@ -103,19 +107,20 @@ def test_steps_of_the_authors_configurations(start: float, offset: float | None,
         delta=delta,
         start=start,
         offset=offset,
+        backend=backend,
     )
-    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
 @pytest.mark.parametrize("num_levels", [1, 3])
-def test_gradient_equals_central_differences(name: str, num_levels: int) -> None:
+def test_gradient_equals_central_differences(name: str, num_levels: int, backend: Backend) -> None:
     scores, levels, valid = random_batch(7, num_levels, queries=3, candidates=9)
     scores = scores.argsort(dim=1).argsort(dim=1) * 0.011 + scores * 0.005  # far enough apart: no jump inside a step
     table = table_for(name, levels, valid, num_levels)
     loss = getattr(functional, name)
     assert torch.autograd.gradcheck(
-        lambda s: loss(s, levels, table, valid=valid, tau=0.05, reduction="none"),
+        lambda s: loss(s, levels, table, valid=valid, tau=0.05, reduction="none", backend=backend),
         scores.requires_grad_(),
         eps=1e-7,
         atol=1e-6,
@@ -123,17 +128,17 @@ def test_gradient_equals_central_differences(name: str, num_levels: int) -> None
     )
 
 
-def test_gradient_past_the_margin_has_the_slope_rho() -> None:
+def test_gradient_past_the_margin_has_the_slope_rho(backend: Backend) -> None:
     scores = torch.tensor([[0.5, 0.1]], dtype=torch.float64, requires_grad=True)  # the negative leads by 0.4
-    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2), rho=100.0).backward()
+    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2), rho=100.0, backend=backend).backward()
     rank = 1 + reference.h_minus()(0.4)
     expected = torch.tensor([[100 / rank**2, -100 / rank**2]], dtype=torch.float64)
     torch.testing.assert_close(scores.grad, expected)
 
 
-def test_gradient_at_a_tie_is_that_of_the_sigmoid_branch() -> None:
+def test_gradient_at_a_tie_is_that_of_the_sigmoid_branch(backend: Backend) -> None:
     scores = torch.tensor([[0.3, 0.3]], dtype=torch.float64, requires_grad=True)
-    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2)).backward()
+    functional.sup_ap(scores, torch.tensor([[0, 1]]), torch.ones(1, 2), backend=backend).backward()
     slope = 0.25 / 0.01 / 4  # σ'(0)/τ over rank², rank = 1 + H⁻(0) = 2
     torch.testing.assert_close(scores.grad, torch.tensor([[slope, -slope]], dtype=torch.float64))
 
@@ -156,10 +161,10 @@ def test_a_second_derivative_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), num_levels=st.integers(1, 4), grid=st.sampled_from([2, 5, 30, 1000]))
 def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
-    name: str, data: st.DataObject, num_levels: int, grid: int
+    name: str, backend: Backend, data: st.DataObject, num_levels: int, grid: int
 ) -> None:
     items = data.draw(
         st.lists(st.tuples(st.integers(-grid, grid), st.integers(0, num_levels)), min_size=1, max_size=15)
@@ -168,10 +173,10 @@ def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
     levels = torch.tensor([[level for _, level in items]])
     valid = torch.ones_like(levels, dtype=torch.bool)
     table = table_for(name, levels, valid, num_levels)
-    value = float(getattr(functional, name)(scores, levels, table))
+    value = float(getattr(functional, name)(scores, levels, table, backend=backend))
     metric = one_value(name, scores[0].tolist(), levels[0].tolist(), table[0].tolist(), HEAVISIDE, HEAVISIDE)
-    assert value >= metric - 1e-12
-    assert value >= -1e-12
+    assert value >= metric - 1e-11
+    assert value >= -1e-11
 
 
 @pytest.mark.parametrize("family", ["sup", "smooth"])
@@ -192,18 +197,23 @@ def test_ap_takes_the_level_asked_for() -> None:
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
-def test_neither_order_nor_chunks_nor_the_tables_scale_matter(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neither_order_nor_blocks_nor_the_tables_scale_matter(
+    name: str, backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scores, levels, valid = random_batch(5, 3, queries=7, candidates=20, ties=True)
     table, loss = table_for(name, levels, valid, 3), getattr(functional, name)
 
     def value_and_gradient(columns: Tensor, scale: float = 1.0) -> tuple[Tensor, Tensor]:
         leaf = scores.clone().requires_grad_()
-        value = loss(leaf[:, columns], levels[:, columns], table * scale, valid=valid[:, columns])
+        value = loss(leaf[:, columns], levels[:, columns], table * scale, valid=valid[:, columns], backend=backend)
         return value.detach(), torch.autograd.grad(value, leaf)[0]
 
     expected = value_and_gradient(torch.arange(20))
-    torch.testing.assert_close(value_and_gradient(torch.randperm(20), 1e40), expected, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(value_and_gradient(torch.randperm(20), 1e40), expected, rtol=1e-12, atol=1e-12)
     monkeypatch.setattr(_torch_kernel, "PAIRS_AT_ONCE", 1)
+    monkeypatch.setitem(_torch_kernel.SCORES_AT_ONCE, "cpu", 1)
+    monkeypatch.setattr(_numba_kernel, "SCORES_AT_ONCE", 1)
+    torch.set_num_threads(3)
     torch.testing.assert_close(value_and_gradient(torch.arange(20)), expected, rtol=1e-12, atol=1e-13)
 
 
