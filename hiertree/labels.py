@@ -13,12 +13,16 @@ from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
 from hiertree.errors import OptionError, TableError
 from hiertree.files import open_replacing, write_text
 from hiertree.tables import read_table
 from hiertree.tree import LabelTree
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from hiertree._paths import Row, Where
 
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
@@ -111,6 +115,25 @@ def read_tree_json(path: str | os.PathLike[str]) -> LabelTree:
         raise TableError(
             f"{path}: {error}", expected=f"a tree written by LabelTree.to_json ({_JSON_FORMAT})"
         ) from error
+
+
+def summarise_tree(tree: LabelTree) -> pd.DataFrame:
+    """See :meth:`LabelTree.summary`."""
+    import pandas as pd
+
+    paths, rows = tree.paths(tree.leaves), []
+    parents = np.zeros(len(paths), dtype=np.int32)
+    for level, name in enumerate(tree.level_names):
+        nodes, first = np.unique(paths[:, level], return_index=True)
+        children = np.unique(parents[first], return_counts=True)[1]
+        texts = [str(tree.labels_of(paths[row, : level + 1].tolist())[-1]) for row in first]
+        uses = np.unique(texts, return_counts=True)[1]
+        spread = (int(children.min()), float(np.median(children)), int(children.max()))
+        rows.append((level + 1, name, len(nodes), *spread, int((uses > 1).sum())))
+        parents = paths[:, level]
+    columns = ["level", "name", "nodes", "least_children", "median_children", "most_children", "homonyms"]
+    table: pd.DataFrame = pd.DataFrame(rows, columns=columns).set_index("level")
+    return table
 
 
 def draw_tree(tree: LabelTree, *, most_children: int) -> str:

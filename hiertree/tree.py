@@ -37,15 +37,14 @@ if TYPE_CHECKING:
 
 
 class LabelTree:
-    """A label hierarchy of uniform depth L. Build one with :meth:`from_paths`, :meth:`from_csv`, :meth:`from_edges`,
-    :meth:`from_networkx` or :meth:`from_json`; the tree itself never changes.
+    """A label hierarchy of uniform depth L, which never changes once built by one of the ``from_…`` methods.
 
     Attributes:
         level_names: L names, coarse → fine.
         leaves: leaf ids, in order of first appearance.
         num_levels: L.
         level_sizes: number of nodes at each level, coarse → fine.
-    """  # noqa: D205
+    """
 
     def __init__(self, numbered: _paths.Numbered, level_names: Sequence[str] | None) -> None:
         self._leaf_ids, self._paths, self._labels = numbered
@@ -290,21 +289,9 @@ class LabelTree:
 
         ``homonyms`` counts the texts that name more than one node of the level.
         """
-        import pandas as pd
+        from hiertree.labels import summarise_tree
 
-        parents = np.zeros(len(self._paths), dtype=np.int32)
-        rows = []
-        for level, name in enumerate(self.level_names):
-            nodes = self._paths[:, level]
-            family = np.unique(np.stack([parents, nodes], axis=1), axis=0)[:, 0]
-            children = np.unique(family, return_counts=True)[1]
-            _, uses = np.unique([str(label) for label in self._labels[level]], return_counts=True)
-            spread = (int(children.min()), float(np.median(children)), int(children.max()))
-            rows.append((level + 1, name, self.level_sizes[level], *spread, int((uses > 1).sum())))
-            parents = nodes
-        columns = ["level", "name", "nodes", "least_children", "median_children", "most_children", "homonyms"]
-        table: pd.DataFrame = pd.DataFrame(rows, columns=columns).set_index("level")
-        return table
+        return summarise_tree(self)
 
     def to_networkx(self) -> nx.DiGraph[Any]:
         """The tree as a networkx arborescence, parent → child.
