@@ -56,6 +56,12 @@ def test_as_many_item_ids_as_values_are_asked_for(tmp_path):
         read_landmarks(path, columns=Columns(item_ids="qids"))
 
 
+def test_values_may_have_no_known_ids(tmp_path):
+    path = write(tmp_path, "landmark_id,category,instance_of,qids\n1,A,lake|pond,\n")
+    read, _ = read_landmarks(path, columns=Columns(item_ids="qids"))
+    assert read[0].values == (Value("lake"), Value("pond"))
+
+
 def test_an_empty_separator_is_refused(landmarks, instances):
     with pytest.raises(OptionError, match="separator"):
         read_landmarks(landmarks, instances, separator="")

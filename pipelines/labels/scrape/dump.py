@@ -206,7 +206,9 @@ def _shown_blocks(path: Path, reading: Reading) -> Iterator[bytes]:
 
 
 def _blocks(path: Path, file: IO[bytes]) -> Iterator[bytes]:
-    source: Any = bz2.open(file) if path.suffix == ".bz2" else gzip.open(file) if path.suffix == ".gz" else file
+    source: Any = file
+    if path.suffix in (".bz2", ".gz"):
+        source = bz2.BZ2File(file) if path.suffix == ".bz2" else gzip.GzipFile(fileobj=file)
     rest = b""
     try:
         while piece := source.read(BLOCK):

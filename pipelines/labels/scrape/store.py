@@ -135,15 +135,19 @@ class Store:
             ScrapeError: a landmark is known with another category.
         """
         with self.transaction() as connection:
-            for row in rows:
-                known = connection.execute("SELECT category FROM landmarks WHERE landmark_id = ?", row[:1]).fetchone()
-                if known is None:
-                    connection.execute("INSERT INTO landmarks VALUES (?, ?, ?, ?)", row)
-                elif known[0] != row.category:
-                    raise ScrapeError(
-                        f"{self.path}: landmark {row.landmark_id} is {known[0]!r} there and {row.category!r} here",
-                        remedy="give another table its own --store",
-                    )
+            connection.execute("CREATE TEMP TABLE given AS SELECT * FROM landmarks LIMIT 0")
+            connection.executemany("INSERT INTO given VALUES (?, ?, ?, ?)", rows)
+            other = connection.execute(
+                "SELECT landmark_id, landmarks.category, given.category FROM landmarks JOIN given USING (landmark_id)"
+                " WHERE landmarks.category <> given.category ORDER BY landmark_id LIMIT 1"
+            ).fetchone()
+            if other is not None:
+                raise ScrapeError(
+                    f"{self.path}: landmark {other[0]} is {other[1]!r} there and {other[2]!r} here",
+                    remedy="give another table its own --store",
+                )
+            connection.execute("INSERT OR IGNORE INTO landmarks SELECT * FROM given ORDER BY landmark_id")
+            connection.execute("DROP TABLE given")
 
     def missing(self, stage: Stage, *, before: int = 0) -> list[str]:
         """What is still to be asked in a stage, in order; facts older than ``before`` count as missing."""
