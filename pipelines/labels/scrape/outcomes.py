@@ -100,39 +100,39 @@ def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, 
 
 
 def _outcome(connection: sqlite3.Connection, landmark: LandmarkRow) -> Outcome:
+    """Follow a landmark from its category through its pages to the first that has not moved."""
     known = Outcome(landmark.landmark_id, landmark.category)
     if landmark.title is None:
         return replace(known, status="unlabelled", reason=f"malformed category: {landmark.reason}")
-    way: list[str] = []
-    title = landmark.title
-    for _ in range(MOST_MOVES + 1):
+    way: tuple[str, ...] = ()
+    seen = [landmark.title]
+    while len(seen) <= MOST_MOVES + 1:
         page = connection.execute(
-            "SELECT status, item, redirects, target, read, source, time FROM pages WHERE title = ?", (title,)
+            "SELECT status, item, redirects, target, read, source, time FROM pages WHERE title = ?", (seen[-1],)
         ).fetchone()
         if page is None:
-            return _unanswered(connection, known, "page", title)
+            return _unanswered(connection, known, "page", seen[-1])
         status, item, redirects, target, read, source, time = page
-        known = replace(known, item=item or "", redirects=(*way, *json.loads(redirects)), source=source, time=time)
+        way = (*way, *json.loads(redirects))
+        known = replace(known, item=item or "", redirects=way, source=source, time=time)
         if target is None:
-            break
-        way += [*json.loads(redirects), target]
-        if target == landmark.title or target in way[:-1]:
-            return replace(known, status="unlabelled", reason=REDIRECT_LOOP, redirects=tuple(way))
-        title = target
-    else:
-        return replace(known, status="unlabelled", reason=f"more than {MOST_MOVES} moves")
+            return _of_page(connection, known, seen[-1], status, read)
+        way = (*way, target)
+        if target in seen:
+            return replace(known, status="unlabelled", reason=REDIRECT_LOOP, redirects=way)
+        seen.append(target)
+    return replace(known, status="unlabelled", reason=f"more than {MOST_MOVES} moves", redirects=way)
+
+
+def _of_page(connection: sqlite3.Connection, known: Outcome, title: str, status: str, read: str | None) -> Outcome:
+    """By what the page itself says, or else by its item; a move that was not read yet is still to be asked."""
     if read is not None:
         return _judged(known, tuple(Instance(text, "", "en") for text, _ in json.loads(read)), status)
-    if status != FOUND:
-        return _unmoved(connection, known, status, title)
-    return _of_item(connection, known, item)
-
-
-def _unmoved(connection: sqlite3.Connection, known: Outcome, status: str, title: str) -> Outcome:
-    """A page without an item; a soft redirect that was not read yet is still to be asked."""
     if status == MOVED:
         return _unanswered(connection, known, "move", title)
-    return replace(known, status="unlabelled", reason="missing page" if status == MISSING else status)
+    if status != FOUND:
+        return replace(known, status="unlabelled", reason="missing page" if status == MISSING else status)
+    return _of_item(connection, known, known.item)
 
 
 def _of_item(connection: sqlite3.Connection, known: Outcome, item: str) -> Outcome:
