@@ -1,8 +1,10 @@
-"""Time and memory of the rank losses, forward + backward, against the dense B×B×B formulation.
+"""Time and memory of the rank losses, forward + backward: dense B×B×B, torch backend, numba backend, bare products.
 
-Run ``python benchmarks/losses.py``; about two minutes on two cores. Each measurement is a process of its own, so that
-its peak memory (beyond the imports and the inputs) is its own. Batches: 512-d float32, four images a class, two
-super-categories (L = 2) that have two branches each at L = 3. Times are medians; the ratio is dense / ours.
+Run ``python benchmarks/losses.py``; two to three minutes on two idle cores. One process a batch size runs all
+implementations in turn, again and again, so that whatever else the machine does weighs on all alike; times are medians.
+*Products* are the three matrix products that no such loss can avoid: s = e·eᵀ, and two back. Memory is the peak of one
+forward and backward beyond the imports and the inputs, in a process of its own. Batches: 512-d float32 at random, four
+images a class, two super-categories (L = 2), each split in two (L = 3).
 """
 
 from __future__ import annotations
@@ -15,86 +17,123 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-DENSE_UP_TO = 512  # 768 would need more than 10 GiB
-SECONDS, MOST_RUNS = 2.0, 9  # a measurement runs again until either is reached
+DENSE_UP_TO, TORCH_UP_TO = 256, 1024  # dense needs 4.4 GiB at 512, and torch's time grows with B³ too
+DIMENSIONS = 512
+ROUNDS = 5
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--batches", type=int, nargs="+", default=[128, 256, 512, 1024])
+    parser.add_argument("--batches", type=int, nargs="+", default=[256, 512, 1024, 2048])
+    parser.add_argument("--memory-items", type=int, default=0, help="candidates of a memory instead of the batch")
     parser.add_argument("--levels", type=int, nargs="+", default=[2, 3])
+    parser.add_argument("--losses", nargs="+", default=["SupHAP", "SupNDCG"])
+    parser.add_argument("--dense-up-to", type=int, default=DENSE_UP_TO)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)  # implementation, loss, batch, levels
+    parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        implementation, loss, size, num_levels = arguments.one
-        print(json.dumps(measure(implementation, loss, int(size), int(num_levels), arguments.threads)))
+        print(json.dumps(measure(**json.loads(arguments.one))))
         return
-    print(f"{'loss':<9} L     B    dense s     ours s   ratio  dense MiB   ours MiB  gradients differ by")
-    for loss in ("SupHAP", "SupNDCG"):
+    print("loss      L      B     dense s   torch s   numba s  dense/numba  numba/products  numba MiB  score matrices")
+    for loss in arguments.losses:
         for num_levels in arguments.levels:
-            for size in arguments.batches:
-                print(row(loss, num_levels, size, arguments.threads), flush=True)
+            seconds = {size: print_row(loss, num_levels, size, arguments) for size in arguments.batches}
+            print_growth(seconds)
 
 
-def row(loss: str, num_levels: int, size: int, threads: int) -> str:
-    """One line of the table."""
-    ours = in_a_process("ours", loss, size, num_levels, threads)
-    start = f"{loss:<9} {num_levels} {size:>5}"
-    if size > DENSE_UP_TO:
-        return f"{start}          —  {ours['seconds']:>9.4f}       —          —  {ours['mebibytes']:>9.1f}"
-    dense = in_a_process("dense", loss, size, num_levels, threads)
-    ratio = dense["seconds"] / ours["seconds"]
-    difference = max(abs(a - b) for a, b in zip(dense["gradient"], ours["gradient"], strict=True))
-    largest = max(map(abs, dense["gradient"]))
-    return (
-        f"{start}  {dense['seconds']:>9.3f}  {ours['seconds']:>9.4f}  {ratio:>6.1f}"
-        f"  {dense['mebibytes']:>9.1f}  {ours['mebibytes']:>9.1f}  {difference / largest:.1e} of the largest"
-    )
+def print_row(loss: str, num_levels: int, size: int, arguments: argparse.Namespace) -> float:
+    """One line of the table; the seconds of the numba backend."""
+    case = {"loss": loss, "num_levels": num_levels, "size": size, "memory_items": arguments.memory_items}
+    case |= {"threads": arguments.threads}
+    names = ["products", "numba"]
+    names += ["torch"] * (size <= TORCH_UP_TO) + ["dense"] * (size <= arguments.dense_up_to)
+    times = in_a_process(case | {"names": names, "rounds": ROUNDS})["seconds"]
+    peak = in_a_process(case | {"names": ["numba"], "rounds": 1})["mebibytes"]
+    ours, matrix = times["numba"], size * (arguments.memory_items or size) / (1 << 18)
+    shown = [f"{times[name]:>9.4f}" if name in times else "        —" for name in ("dense", "torch", "numba")]
+    speedup = f"{times['dense'] / ours:>11.0f}" if "dense" in times else "          —"
+    start, ratio = f"{loss:<9} {num_levels} {size:>6}", f"{ours / times['products']:>14.1f}"
+    print(f"{start}   {' '.join(shown)}  {speedup}  {ratio}  {peak:>9.1f}  {peak / matrix:>14.1f}", flush=True)
+    return float(ours)
 
 
-def in_a_process(implementation: str, loss: str, size: int, num_levels: int, threads: int) -> dict[str, Any]:
+def print_growth(seconds: dict[int, float]) -> None:
+    """The exponent of B in the times, by least squares on logarithms."""
+    if len(seconds) < 2:
+        return
+    sizes, times = [math.log(size) for size in seconds], [math.log(value) for value in seconds.values()]
+    slope = statistics.linear_regression(sizes, times).slope
+    print(f"          grows with B to the power {slope:.2f}", flush=True)
+
+
+def in_a_process(case: dict[str, Any]) -> dict[str, Any]:
     """Measure in a fresh interpreter."""
-    command = [sys.executable, __file__, "--threads", str(threads)]
-    command += ["--one", implementation, loss, str(size), str(num_levels)]
+    command = [sys.executable, __file__, "--one", json.dumps(case)]
     result: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return result
 
 
-def measure(implementation: str, loss: str, size: int, num_levels: int, threads: int) -> dict[str, Any]:
-    """Median seconds, peak MiB beyond the inputs, and the first row of the gradient."""
+def measure(
+    *, names: list[str], rounds: int, loss: str, num_levels: int, size: int, memory_items: int, threads: int
+) -> dict[str, Any]:
+    """Median seconds of each implementation, taken in turn, and the peak MiB beyond the inputs."""
     import torch
-
-    from hiertree import losses
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)
+    embeddings = torch.randn(size, DIMENSIONS, requires_grad=True)
     paths = batch_paths(size, num_levels)
-    embeddings = torch.randn(size, 512, requires_grad=True)
-    ours = getattr(losses, loss)()
-
-    def run() -> float:
-        embeddings.grad = None
-        begin = time.perf_counter()
-        value = ours(embeddings, paths) if implementation == "ours" else dense_loss(embeddings, paths, loss)
-        value.backward()
-        return time.perf_counter() - begin
-
-    ours(torch.randn(8, 512, requires_grad=True), batch_paths(8, num_levels)).backward()  # load what is loaded lazily
+    memory = (torch.randn(memory_items, DIMENSIONS), batch_paths(memory_items, num_levels)) if memory_items else ()
+    runs = {name: implementation(name, loss, embeddings, paths, memory) for name in names}
+    few = torch.randn(8, DIMENSIONS, requires_grad=True)
+    for name in names:  # compile, and load what is loaded lazily
+        implementation(name, loss, few, batch_paths(8, num_levels), ())()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    times = [run()]
-    while sum(times) < SECONDS and len(times) < MOST_RUNS:
-        times.append(run())
+    times: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        for name, run in runs.items():
+            if name == "dense" and times[name]:
+                continue  # once: it takes as long as all else together
+            begin = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - begin)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    if embeddings.grad is None:
-        raise RuntimeError("no gradient reached the embeddings")
     unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    return {"seconds": statistics.median(times), "mebibytes": peak / unit, "gradient": embeddings.grad[0].tolist()}
+    return {"seconds": {name: statistics.median(found) for name, found in times.items()}, "mebibytes": peak / unit}
+
+
+def implementation(
+    name: str, loss: str, embeddings: Tensor, paths: Tensor, memory: tuple[Tensor, Tensor] | tuple[()]
+) -> Callable[[], None]:
+    """One forward and backward pass."""
+    from hiertree import losses
+    from hiertree.losses._pairs import compare
+
+    module, detached = getattr(losses, loss)(), embeddings.detach()
+
+    def backend() -> None:
+        embeddings.grad = None
+        module.of_pairs(compare(embeddings, paths, *memory)._replace(backend=name)).backward()
+
+    def products() -> None:
+        candidates = memory[0] if memory else detached
+        scores = detached @ candidates.T
+        _ = scores @ candidates
+        if not memory:
+            _ = scores.T @ detached
+
+    def dense() -> None:
+        embeddings.grad = None
+        dense_loss(embeddings, paths, loss).backward()
+
+    return {"products": products, "dense": dense}.get(name, backend)
 
 
 def batch_paths(size: int, num_levels: int) -> Tensor:
