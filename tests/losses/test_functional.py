@@ -77,8 +77,8 @@ def test_value_equals_the_loops(name: str, num_levels: int, ties: bool, backend:
     expected = torch.tensor(expected_values(name, scores, levels, table, valid), dtype=torch.float64)
     loss = partial(getattr(functional, name), backend=backend)
     values = loss(scores, levels, table, valid=valid, reduction="none")
-    torch.testing.assert_close(values, expected, rtol=1e-11, atol=1e-11)
-    torch.testing.assert_close(loss(scores, levels, table, valid=valid), expected.mean(), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(values, expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(loss(scores, levels, table, valid=valid), expected.mean(), rtol=1e-12, atol=1e-12)
     single = loss(scores.float(), levels, table, valid=valid, reduction="none")
     assert single.dtype == torch.float32
     if not ties:  # float32 neither makes nor breaks a tie here
@@ -109,7 +109,7 @@ def test_steps_of_the_authors_configurations(
         offset=offset,
         backend=backend,
     )
-    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
@@ -161,7 +161,7 @@ def test_a_second_derivative_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), num_levels=st.integers(1, 4), grid=st.sampled_from([2, 5, 30, 1000]))
 def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
     name: str, backend: Backend, data: st.DataObject, num_levels: int, grid: int
@@ -175,8 +175,8 @@ def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
     table = table_for(name, levels, valid, num_levels)
     value = float(getattr(functional, name)(scores, levels, table, backend=backend))
     metric = one_value(name, scores[0].tolist(), levels[0].tolist(), table[0].tolist(), HEAVISIDE, HEAVISIDE)
-    assert value >= metric - 1e-11
-    assert value >= -1e-11
+    assert value >= metric - 1e-12
+    assert value >= -1e-12
 
 
 @pytest.mark.parametrize("family", ["sup", "smooth"])
@@ -209,7 +209,7 @@ def test_neither_order_nor_blocks_nor_the_tables_scale_matter(
         return value.detach(), torch.autograd.grad(value, leaf)[0]
 
     expected = value_and_gradient(torch.arange(20))
-    torch.testing.assert_close(value_and_gradient(torch.randperm(20), 1e40), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(value_and_gradient(torch.randperm(20), 1e40), expected, rtol=1e-12, atol=1e-13)
     monkeypatch.setattr(_torch_kernel, "PAIRS_AT_ONCE", 1)
     monkeypatch.setitem(_torch_kernel.SCORES_AT_ONCE, "cpu", 1)
     monkeypatch.setattr(_numba_kernel, "SCORES_AT_ONCE", 1)
