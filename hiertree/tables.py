@@ -122,7 +122,7 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             raise TableError(f"{path}, line {line}: {error}", expected="well-formed CSV") from None
         except UnicodeDecodeError:
-            bad = undecodable_line(path)
+            bad = _undecodable_line(path)
             raise TableError(f"{path}, line {bad}: bytes that are not UTF-8", remedy="save the file as UTF-8") from None
 
 
@@ -136,7 +136,7 @@ def _cell_limit(characters: int) -> Iterator[None]:
         csv.field_size_limit(earlier)
 
 
-def undecodable_line(path: Path) -> int:
+def _undecodable_line(path: Path) -> int:
     """The first line with bytes that are not UTF-8, which ``surrogateescape`` turns into lone surrogates."""
     with path.open(encoding="utf-8", errors="surrogateescape") as file:
         return next(number for number, line in enumerate(file, start=1) if _SURROGATE.search(line))

@@ -1,18 +1,21 @@
-"""Writers of TREC runs and qrels."""
+"""Writers of TREC runs and qrels, compressed by gzip where the name ends in ``.gz``."""
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from hiertree import levels
 from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
-from hiertree.files import open_replacing
+from hiertree.files import open_replacing, replacing
 from hiertree.metrics._sources import as_qrels, as_run
 from hiertree.metrics._triples import Triples, checked_run
 
@@ -33,7 +36,7 @@ def write_trec_run(
     """Write a TREC run, lines ``query Q0 item rank score tag``, by query and falling score; the file appears whole.
 
     Args:
-        path: the file.
+        path: the file; a name that ends in ``.gz`` is compressed.
         run: as :func:`hiertree.metrics.evaluate_ranking` takes it: a frame, a ranx Run, a mapping from query to items,
             another TREC run; or (Q, K) gallery indices, best first, −1 where a list ends, named by their numbers.
         scores: (Q, K) of the indices; places of the list unless given. trec_eval compares scores as float32.
@@ -60,7 +63,7 @@ def write_trec_run(
     _refuse_spaces([*triples.queries, *triples.items, tag])
     order = np.lexsort([-triples.value, triples.query])
     starts = np.searchsorted(triples.query[order], triples.query[order])
-    with open_replacing(Path(path)) as file:
+    with _open(path) as file:
         for place, row in enumerate(order):
             query, item = triples.queries[triples.query[row]], triples.items[triples.item[row]]
             file.write(f"{query} Q0 {item} {place - starts[place] + 1} {float(triples.value[row])!r} {tag}\n")
@@ -76,7 +79,7 @@ def write_trec_qrels(
     each other and none is its own item.
 
     Args:
-        path: the file.
+        path: the file; a name that ends in ``.gz`` is compressed.
         qrels: a frame, a ranx Qrels, a mapping from query to items to levels, or other TREC qrels.
         query_paths: (Q, L) label ids, coarse → fine.
         gallery_paths: (N, L).
@@ -100,9 +103,25 @@ def write_trec_qrels(
         judged = as_qrels(qrels)
         _refuse_spaces([*judged.queries, *judged.items])
         rows = _rows(judged)
-    with open_replacing(path) as file:
+    with _open(path) as file:
         for query, item, level in rows:
             file.write(f"{query} 0 {item} {level}\n")
+
+
+@contextmanager
+def _open(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
+    """A text file that appears whole; a compressed one holds no time, so that equal content gives equal bytes."""
+    if Path(path).suffix != ".gz":
+        with open_replacing(path) as file:
+            yield file
+        return
+    with (
+        replacing(path) as temporary,
+        temporary.open("wb") as target,
+        gzip.GzipFile(filename="", mode="wb", fileobj=target, mtime=0) as packed,
+        TextIOWrapper(packed, encoding="utf-8", newline="") as text,
+    ):
+        yield text
 
 
 def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triples:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -40,7 +42,7 @@ def frames(run, qrels):
     return pd.DataFrame(run_rows, columns=["q", "d", "s"]), pd.DataFrame(qrels_rows, columns=["q", "d", "l"])
 
 
-def same(found, expected):
+def check_same(found, expected):
     pd.testing.assert_frame_equal(found.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
 
 
@@ -52,20 +54,24 @@ def test_every_form_of_a_run_gives_the_same_numbers(named, ties, tmp_path):
     for names, level in ((("query", "doc", "score"), "level"), (("qid", "docno", "score"), "label")):
         named_run = run_frame.set_axis(list(names), axis=1)
         named_qrels = qrels_frame.set_axis([*names[:2], level], axis=1)
-        same(evaluate_ranking(named_run, named_qrels, metrics=NAMES, ties=ties), expected)
+        check_same(evaluate_ranking(named_run, named_qrels, metrics=NAMES, ties=ties), expected)
     ranked = run_frame.assign(rank=run_frame["s"].rank(ascending=False, method="min")).drop(columns="s")
-    same(evaluate_ranking(ranked.rename(columns={"q": "query", "d": "doc"}), qrels, metrics=NAMES, ties=ties), expected)
+    check_same(
+        evaluate_ranking(ranked.rename(columns={"q": "query", "d": "doc"}), qrels, metrics=NAMES, ties=ties), expected
+    )
     if ties != "index":  # files hold the items of a query by falling score
         write_trec_run(tmp_path / "run.txt", run)
         write_trec_qrels(tmp_path / "qrels.txt", qrels)
-        same(evaluate_ranking(tmp_path / "run.txt", str(tmp_path / "qrels.txt"), metrics=NAMES, ties=ties), expected)
+        check_same(
+            evaluate_ranking(tmp_path / "run.txt", str(tmp_path / "qrels.txt"), metrics=NAMES, ties=ties), expected
+        )
 
 
 def test_ranx_objects_are_taken(named):
     ranx = pytest.importorskip("ranx")
     run, qrels = named
     found = evaluate_ranking(ranx.Run(run), ranx.Qrels(qrels), metrics=NAMES)
-    same(found, evaluate_ranking(run, qrels, metrics=NAMES))
+    check_same(found, evaluate_ranking(run, qrels, metrics=NAMES))
     assert found.convention.scores.startswith("ranx Run")
 
 
@@ -80,6 +86,38 @@ def test_files_written_are_read_back(named, tmp_path):
     scores = [float(line.split()[4]) for line in first]
     assert scores == sorted(scores, reverse=True)
     assert first[0].endswith(" mine")
+
+
+def test_compressed_files_hold_the_same_lines_and_the_same_bytes_each_time(named, tmp_path):
+    run, qrels = named
+    for write, read, content in ((write_trec_run, read_trec_run, run), (write_trec_qrels, read_trec_qrels, qrels)):
+        write(tmp_path / "plain.txt", content)
+        write(tmp_path / "packed.txt.gz", content)
+        packed = (tmp_path / "packed.txt.gz").read_bytes()
+        assert gzip.decompress(packed) == (tmp_path / "plain.txt").read_bytes()
+        write(tmp_path / "again.gz", content)
+        assert (tmp_path / "again.gz").read_bytes() == packed
+        assert read(tmp_path / "packed.txt.gz") == content
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"q Q0 a 1 0.5 t\n", "gzip"),
+        (gzip.compress(b"q Q0 a 1 0.5 t\n" * 99)[:-12], "end-of-stream"),
+        (gzip.compress(b"q Q0 a 1 0.5 t\n")[:10] + b"\xff" * 20, "decompress"),
+        (gzip.compress(b"q Q0 a 1 0.5 t\nq Q0 \xff 2 0.4 t\n"), "line 2: bytes"),
+    ],
+)
+def test_damaged_compressed_files_are_refused(content, words, tmp_path):
+    (tmp_path / "run.gz").write_bytes(content)
+    with pytest.raises(TableError, match=rf"run\.gz.*{words}"):
+        read_trec_run(tmp_path / "run.gz")
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_a_name(tmp_path):
+    (tmp_path / "run.txt").write_bytes(b"\xef\xbb\xbfq Q0 a 1 0.5 t\r\nq Q0 b 2 0.4 t\r\n")
+    assert read_trec_run(tmp_path / "run.txt") == {"q": {"a": 0.5, "b": 0.4}}
 
 
 def test_indices_of_a_search_become_files_with_the_same_numbers(tmp_path):
