@@ -58,7 +58,7 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), de
     if not file.is_file():
         raise TableError(f"{file}", expected="an existing CSV or Parquet file")
     table = _read_parquet(file) if file.suffix == ".parquet" else _read_csv(file, delimiter)
-    _check_columns(file, list(table.columns), required)
+    check_columns(file, list(table.columns), required)
     return table
 
 
@@ -104,7 +104,7 @@ def _read_csv(path: Path, delimiter: str) -> pd.DataFrame:
             rows.append(cells)
     if header is None:
         raise TableError(f"{path} is empty", expected="a header and rows")
-    _check_columns(path, header, ())
+    check_columns(path, header, ())
     table: pd.DataFrame = pd.DataFrame(rows, columns=header, index=pd.Index(lines, dtype=np.int64), dtype=str)
     return table
 
@@ -161,7 +161,17 @@ def _as_text(column: pa.ChunkedArray) -> list[str]:
     return ["" if cell is None else cell for cell in column.cast("string").to_pylist()]
 
 
-def _check_columns(path: Path, present: Sequence[str], required: Sequence[str]) -> None:
+def check_columns(path: str | os.PathLike[str], present: Sequence[str], required: Sequence[str]) -> None:
+    """Refuse a table that lacks a column or has two of one name.
+
+    Args:
+        path: the file, for the error message.
+        present: its columns.
+        required: those it must have.
+
+    Raises:
+        TableError: it does; the message names the column and close ones.
+    """
     twice = sorted({name for name in present if present.count(name) > 1})
     if twice:
         raise TableError(f"{path} has several columns named {_shown(twice)}", expected="one of each name")

@@ -11,7 +11,9 @@ from hiertree.pipelines.labels.cleaning import clean, normalise_label
 from hiertree.pipelines.labels.clip_encoder import ClipEncoder
 from hiertree.pipelines.labels.clustering import choose_k, spherical_kmeans
 from hiertree.pipelines.labels.describing import describe
-from hiertree.pipelines.labels.proposing import Cluster, Proposal, propose
+from hiertree.pipelines.labels.landmark_file import read_kept, write_kept
+from hiertree.pipelines.labels.proposal_file import check_proposal, read_proposal, write_proposal
+from hiertree.pipelines.labels.proposing import Cluster, LabelPlace, Proposal, propose
 from hiertree.pipelines.labels.reading import Columns, read_landmarks
 from hiertree.pipelines.labels.text_encoders import TextEncoder
 from hiertree.pipelines.labels.tfidf_encoder import TfidfEncoder
@@ -21,15 +23,21 @@ __all__ = [
     "ClipEncoder",
     "Cluster",
     "Columns",
+    "LabelPlace",
     "Proposal",
     "TextEncoder",
     "TfidfEncoder",
     "build",
+    "check_proposal",
     "choose_k",
     "clean",
     "describe",
     "normalise_label",
     "propose",
+    "read_kept",
     "read_landmarks",
+    "read_proposal",
     "spherical_kmeans",
+    "write_kept",
+    "write_proposal",
 ]

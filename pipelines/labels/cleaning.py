@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.labels.reading import Landmark, Value
+from hiertree.pipelines.labels.reading import NO_ORIGIN, Landmark, Origin, Value
 
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels"]
@@ -45,11 +45,23 @@ _NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue"}
 
 @dataclass(frozen=True)
 class Kept:
-    """A landmark with its label, or its labels under ``multi="all"``."""
+    """A landmark with its label, or its labels under ``multi="all"``.
+
+    Attributes:
+        landmark_id: its id.
+        category: its Commons category.
+        labels: one or more.
+        item_ids: their Wikidata ids, empty texts where not known.
+        confidence: of a label that its images gave it, or None where it was scraped.
+        origin: where the labels come from.
+    """
 
     landmark_id: int
     category: str
     labels: tuple[str, ...]
+    item_ids: tuple[str, ...] = ()
+    confidence: float | None = None
+    origin: Origin = NO_ORIGIN
 
 
 @dataclass(frozen=True)
@@ -60,6 +72,7 @@ class Dropped:
     category: str
     values: tuple[str, ...]
     reason: Reason
+    origin: Origin = NO_ORIGIN
 
 
 @dataclass(frozen=True)
@@ -122,23 +135,29 @@ def clean(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> Cleaned:
     dropped: list[Dropped] = []
     for landmark in read:
         labels = _labels(landmark.values or (), spelling)
-        reason = _reason(landmark, labels, multi)
-        if reason is None:
-            kept.append(Kept(landmark.landmark_id, landmark.category, labels if multi == "all" else labels[:1]))
+        about = (landmark.landmark_id, landmark.category)
+        if (reason := _reason(landmark, labels, multi)) is None:
+            taken = list(labels.items()) if multi == "all" else list(labels.items())[:1]
+            names, item_ids = zip(*taken, strict=True)
+            kept.append(Kept(*about, names, item_ids, origin=landmark.origin))
         else:
             scraped = tuple(value.text for value in landmark.values or ())
-            dropped.append(Dropped(landmark.landmark_id, landmark.category, scraped, reason))
+            dropped.append(Dropped(*about, scraped, reason, landmark.origin))
     mended = {text: label for text in sorted(set(texts)) if (label := spelling[text]) and label != text}
     return Cleaned(kept, dropped, mended)
 
 
-def _labels(values: Sequence[Value], spelling: dict[str, str]) -> tuple[str, ...]:
-    """The different labels of a landmark, in the order scraped."""
-    texts = (spelling[value.text] for value in values if not is_wikimedia_page(value))
-    return tuple(dict.fromkeys(text for text in texts if text))
+def _labels(values: Sequence[Value], spelling: dict[str, str]) -> dict[str, str]:
+    """The different labels of a landmark with their Wikidata ids, in the order scraped."""
+    labels: dict[str, str] = {}
+    for value in values:
+        label = "" if is_wikimedia_page(value) else spelling[value.text]
+        if label and not labels.get(label):
+            labels[label] = value.item_id
+    return labels
 
 
-def _reason(landmark: Landmark, labels: tuple[str, ...], multi: Multi) -> Reason | None:
+def _reason(landmark: Landmark, labels: Mapping[str, str], multi: Multi) -> Reason | None:
     if landmark.values is None:
         return "not scraped"
     if not labels:

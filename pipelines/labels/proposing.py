@@ -42,13 +42,23 @@ class LabelPlace:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A proposed supercategory, its labels from the commonest to the rarest."""
+    """A proposed supercategory, its labels from the commonest to the rarest.
+
+    Attributes:
+        name: its name, unlike every other cluster's.
+        kind: ``natural`` or ``human-made``.
+        margin: the mean of its labels' margins.
+        labels: its labels.
+        doubt: what people should look at, or an empty string.
+        above: names of the groups between kind and cluster, coarse → fine; as many for every cluster.
+    """
 
     name: str
     kind: str
     margin: float
     labels: tuple[LabelPlace, ...]
     doubt: str
+    above: tuple[str, ...] = ()
 
     @property
     def landmarks(self) -> int:

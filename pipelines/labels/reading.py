@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hiertree.errors import OptionError, TableError
-from hiertree.tables import integer_column, read_table
+from hiertree.tables import check_columns, integer_column, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +41,22 @@ class Value:
     item_id: str = ""
 
 
+class Origin(NamedTuple):
+    """Where values come from: the columns of these names that ``labels scrape`` writes, empty where it did not."""
+
+    item: str = ""
+    languages: str = ""
+    redirects: str = ""
+    revision: str = ""
+    modified: str = ""
+    source: str = ""
+    time: str = ""
+    reason: str = ""
+
+
+NO_ORIGIN = Origin()
+
+
 @dataclass(frozen=True)
 class Landmark:
     """A landmark as read; ``values`` is None when the scraped table does not list it."""
@@ -48,6 +64,7 @@ class Landmark:
     landmark_id: int
     category: str
     values: tuple[Value, ...] | None
+    origin: Origin = NO_ORIGIN
 
 
 def read_landmarks(
@@ -76,20 +93,34 @@ def read_landmarks(
     if not separator:
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     scraped_path = landmarks if instances is None else instances
-    scraped_columns = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
     listed = read_table(landmarks, required=[columns.landmark_id, columns.category])
-    scraped = read_table(scraped_path, required=scraped_columns)
-    ids = unique_ids(listed, columns.landmark_id, landmarks)
-    values = dict(
-        zip(
-            unique_ids(scraped, columns.landmark_id, scraped_path),
-            _values(scraped, columns, separator, scraped_path),
-            strict=True,
-        )
+    scraped = read_table(scraped_path)
+    return join_landmarks(listed, scraped, columns=columns, separator=separator, paths=(landmarks, scraped_path))
+
+
+def join_landmarks(
+    listed: pd.DataFrame, scraped: pd.DataFrame, *, columns: Columns, separator: str, paths: tuple[Path, Path]
+) -> tuple[list[Landmark], int]:
+    """The landmarks of one table with the values of another; see :func:`read_landmarks`.
+
+    Args:
+        listed: text cells, with ids and categories.
+        scraped: text cells, with ids and values.
+        columns: what the columns are called.
+        separator: what stands between several values.
+        paths: what error messages call the two.
+    """
+    needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
+    check_columns(paths[1], list(scraped.columns), needed)
+    ids = unique_ids(listed, columns.landmark_id, paths[0])
+    keys = unique_ids(scraped, columns.landmark_id, paths[1])
+    found = dict(
+        zip(keys, zip(_values(scraped, columns, separator, paths[1]), _origins(scraped), strict=True), strict=True)
     )
     categories = listed[columns.category].tolist()
-    found = [Landmark(key, category, values.get(key)) for key, category in zip(ids, categories, strict=True)]
-    return found, len(values.keys() - set(ids))
+    unknown = (None, NO_ORIGIN)
+    joined = [Landmark(key, category, *found.get(key, unknown)) for key, category in zip(ids, categories, strict=True)]
+    return joined, len(found.keys() - set(ids))
 
 
 def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:
@@ -126,6 +157,12 @@ def _values(table: pd.DataFrame, columns: Columns, separator: str, path: Path) -
                 expected="one id a value",
             )
         yield tuple(Value(text, item_id.strip()) for text, item_id in zip(parts, item_ids, strict=True))
+
+
+def _origins(table: pd.DataFrame) -> Iterator[Origin]:
+    present = [name for name in Origin._fields if name in table.columns]
+    for cells in zip(*(table[name] for name in present), strict=True) if present else [()] * len(table):
+        yield Origin(**dict(zip(present, cells, strict=True)))
 
 
 def _split(cell: str, separator: str) -> list[str]:
