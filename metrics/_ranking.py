@@ -2,49 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from hiertree.arrays import as_paths, to_numpy
-from hiertree.errors import OptionError, PathError, ShapeError
-from hiertree.metrics._blocks import for_row_ranges
+from hiertree.errors import OptionError
 from hiertree.metrics._convention import Convention
-from hiertree.metrics._measure import Relevance, measure, plan
+from hiertree.metrics._lists import RankedLists, as_indices, lists_of_indices, lists_of_names, paths_of_lists
+from hiertree.metrics._masks import mask_of
+from hiertree.metrics._measure import Relevance, plan
+from hiertree.metrics._protocols import ProtocolName, protocol_of
 from hiertree.metrics._result import Evaluation
-from hiertree.metrics._scores import checked_num_levels
-from hiertree.metrics._sources import as_qrels, as_run
-from hiertree.metrics._triples import Triples
+from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from hiertree.metrics._protocols import Protocol
     from hiertree.metrics._ranked import Ties
-
-
-class RankedLists(NamedTuple):
-    r"""Ranked lists with their levels, padded to one length.
-
-    Attributes:
-        scores: (Q, K) float64, falling along each list; equal where the list leaves the order open.
-        levels: (Q, K) uint8.
-        excluded: (Q, K), True for padding and for what the self rule drops.
-        totals: (Q, L+1) items of each level that exist, listed or not; level 0 counts only what is known.
-        query_ids: Q ids.
-        self_rule: for the convention card, as are
-        source: what was ranked by, and
-        counts: what \|Ω^(l)\| counts.
-    """
-
-    scores: NDArray[np.float64]
-    levels: NDArray[np.uint8]
-    excluded: NDArray[np.bool_]
-    totals: NDArray[np.int64]
-    query_ids: Sequence[Any]
-    self_rule: str
-    source: str = "ranked lists"
-    counts: str = "strict: the gallery without the query"
 
 
 def evaluate_ranking(
@@ -59,6 +32,11 @@ def evaluate_ranking(
     alpha: float = 1.0,
     relevance: Relevance | None = None,
     ties: Ties = "average",
+    protocol: ProtocolName | None = None,
+    compat: Compat | Rules | None = None,
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    junk: Iterable[Iterable[int]] | None = None,
 ) -> Evaluation:
     """Every metric of ranked lists, which may be cut short: positives that are not listed count as never found.
 
@@ -85,9 +63,17 @@ def evaluate_ranking(
         alpha: of the relevance of ``H-AP``.
         relevance: another one: counts (Q, L+1) → table (Q, L+1). Level 0 counts only what is judged.
         ties: the policy for equal scores, or ranks; lists have no ties. ``"index"`` keeps the order of the run.
+        protocol: a benchmark that names the metrics and sets its rules; of indices also what retrieval it asks for. See
+            :func:`hiertree.metrics.evaluate`, as for the rest:
+        compat: the rules of others. No list loses its worst item, which one cut short does not hold; a list of names is
+            taken as it is, its query in no count.
+        query_ids: for lists of indices; items of the query's id are left out of its list and of the counts.
+        gallery_ids: N ids, for a separate gallery.
+        junk: for lists of indices, the gallery indices to leave out of each.
 
     Raises:
-        OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, or no shared query.
+        OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, no shared query, ids
+            or junk beside ``qrels``, or a retrieval that the protocol does not make.
         ShapeError: indices that are not (Q, K), or of another number of queries.
         PathError: an index outside the gallery, an item listed or judged twice, a level that is no integer from 0 to
             255, or an item without judgement under ``unjudged="error"``.
@@ -108,110 +94,42 @@ def evaluate_ranking(
         raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
     if unjudged not in ("irrelevant", "error"):
         raise OptionError(f"unjudged={unjudged!r}", expected="'irrelevant' or 'error'")
+    named = None if protocol is None else protocol_of(protocol)
+    rules = replace(rules_of(compat, default=OURS if named is None else named.rules), worst="kept")
+    masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk}
     if qrels is None:
         if num_levels is not None or unjudged == "error":
             raise OptionError("num_levels= or unjudged='error' beside paths", expected="them only beside qrels")
-        lists = _from_indices(run, query_paths, gallery_paths)
+        lists = _from_indices(run, query_paths, gallery_paths, masks, rules, named)
     else:
-        lists = _from_names(run, qrels, num_levels, unjudged)
-    chosen = plan(metrics, num_levels=lists.totals.shape[1] - 1, alpha=alpha, relevance=relevance, ties=ties)
-    values = np.empty((len(lists.totals), len(chosen.metrics)))
-
-    def work(rows: slice) -> None:
-        from hiertree.metrics._ranked import placed_matrix
-
-        placed = placed_matrix(lists.scores[rows], lists.levels[rows], lists.excluded[rows], ties=ties)
-        values[rows] = measure(placed, lists.totals[rows], chosen)
-
-    for_row_ranges(work, len(values), row_bytes=40 * max(lists.scores.shape[1], 1))
+        if any(value is not None for value in masks.values()):
+            raise OptionError("query_ids=, gallery_ids= or junk= beside qrels", expected="them only beside paths")
+        rules = replace(rules, counts="strict", itself="masked")
+        lists = lists_of_names(run, qrels, num_levels, unjudged)
+    depth = lists.totals.shape[1] - 1
+    if metrics is None and named is not None:
+        metrics = named.names(depth)
+    chosen = plan(metrics, num_levels=depth, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
     convention = Convention(
         self_rule=lists.self_rule,
         scores=f"{lists.source}; unlisted positives count as never found",
-        num_levels=chosen.num_levels,
+        num_levels=depth,
         relevance=chosen.relevance_name,
-        counts=lists.counts,
+        counts=lists.counted,
         ties=ties,
+        rules=rules,
+        protocol=protocol,
     )
-    return Evaluation(chosen.names, values, lists.query_ids, convention)
+    return Evaluation(chosen.names, lists.values(chosen), lists.query_ids, convention)
 
 
-def _from_indices(run: Any, query_paths: Any, gallery_paths: Any) -> RankedLists:
-    from hiertree.metrics._tree_order import tree_order
-
-    indices = to_numpy(run)
-    if indices.ndim != 2 or indices.dtype.kind not in "iu":
-        raise ShapeError(f"a run of shape {indices.shape} and type {indices.dtype}", expected="(Q, K) gallery indices")
-    indices = indices.astype(np.int64, copy=False)
-    queries = as_paths(query_paths, name="query_paths", num_items=len(indices))
-    items = queries if gallery_paths is None else as_paths(gallery_paths, name="gallery_paths")
-    if items.shape[1] != queries.shape[1]:
-        raise ShapeError(f"gallery_paths of {items.shape[1]} levels", expected=f"the queries' {queries.shape[1]}")
-    _refuse_bad_indices(indices, len(items))
-    agree = np.ones(indices.shape, np.bool_)
-    levels = np.zeros(indices.shape, np.uint8)
-    for column in range(items.shape[1]):
-        agree &= items[indices, column] == queries[:, None, column]
-        levels += agree
-    totals = tree_order(queries, items).totals()
-    excluded = indices < 0
-    if gallery_paths is None:
-        excluded |= indices == np.arange(len(indices))[:, None]
-        totals[:, -1] -= 1
-    scores = np.broadcast_to(-np.arange(indices.shape[1], dtype=np.float64), indices.shape)
-    self_rule = "separate gallery, nothing dropped"
-    if gallery_paths is None:
-        self_rule = "self-retrieval, each query dropped from its own list by index"
-    return RankedLists(scores, levels, excluded, totals, range(len(indices)), self_rule)
-
-
-def _refuse_bad_indices(indices: NDArray[np.int64], num_items: int) -> None:
-    outside = np.flatnonzero(((indices < -1) | (indices >= num_items)).any(axis=1))
-    if len(outside):
-        raise PathError(f"row {outside[0]} of the run", expected=f"indices from 0 to {num_items - 1}, or −1 for none")
-    ordered = np.sort(indices, axis=1)
-    twice = np.flatnonzero(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1))
-    if len(twice):
-        raise PathError(f"row {twice[0]} of the run", expected="no index twice")
-
-
-def _from_names(run: Any, qrels: Any, num_levels: int | None, unjudged: str) -> RankedLists:
-    listed, judged = as_run(run), as_qrels(qrels)
-    rows = {name: row for row, name in enumerate(judged.queries)}
-    if not any(name in rows for name in listed.queries):
-        raise OptionError("run and qrels without a shared query", expected="the same query names in both")
-    for name in listed.queries:
-        rows.setdefault(name, len(rows))
-    row = np.array([rows[name] for name in listed.queries], np.int64)[listed.query]
-    level = _levels_of_listed(listed, judged, row)
-    if unjudged == "error":
-        advice = "pass unjudged='irrelevant' to count such items at level 0"
-        listed.refuse(level < 0, "no judgement", expected="a level for every item", kind=PathError, remedy=advice)
-    depth = checked_num_levels(num_levels, deepest=int(judged.value.max(initial=0)))
-    order = np.argsort(row, kind="stable")
-    lengths = np.bincount(row, minlength=len(rows))
-    row, place = row[order], np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    shape = (len(rows), int(lengths.max(initial=0)))
-    scores, levels, excluded = np.zeros(shape), np.zeros(shape, np.uint8), np.ones(shape, np.bool_)
-    scores[row, place], levels[row, place], excluded[row, place] = listed.value[order], level[order].clip(min=0), False
-    cells = judged.query * (depth + 1) + judged.value.astype(np.int64)
-    totals = np.bincount(cells, minlength=len(rows) * (depth + 1)).reshape(len(rows), depth + 1)
-    counts = f"strict: as judged by {judged.source}; "
-    counts += f"{int((level < 0).sum())} listed items without judgement at level 0" if unjudged == "irrelevant" else ""
-    counts += "every listed item has a judgement" if unjudged == "error" else ""
-    return RankedLists(scores, levels, excluded, totals, [*rows], "every item as listed", listed.source, counts)
-
-
-def _levels_of_listed(listed: Triples, judged: Triples, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The level of each row of a run, −1 without a judgement; ``row`` numbers its queries as the judgements do."""
-    numbers = {name: number for number, name in enumerate(judged.items)}
-    item = np.array([numbers.get(name, -1) for name in listed.items], np.int64)[listed.item]
-    known = (item >= 0) & (row < len(judged.queries))
-    order = np.argsort(judged.pairs())
-    pairs = judged.pairs()[order]
-    wanted = row * max(len(judged.items), 1) + item
-    place = np.searchsorted(pairs, wanted).clip(max=max(len(pairs) - 1, 0))
-    if len(pairs):
-        known &= pairs[place] == wanted
-    level = np.full(len(row), -1, np.int64)
-    level[known] = judged.value[order][place[known]].astype(np.int64)
-    return level
+def _from_indices(
+    run: Any, query_paths: Any, gallery_paths: Any, masks: dict[str, Any], rules: Rules, named: Protocol | None
+) -> RankedLists:
+    alone = gallery_paths is None
+    if named is not None:
+        named.check(self_retrieval=alone, with_ids=masks["query_ids"] is not None)
+    indices = as_indices(run)
+    queries, items = paths_of_lists(indices, query_paths, gallery_paths)
+    mask = mask_of(len(queries), None if alone else len(items), **masks, rules=rules)
+    return lists_of_indices(indices, queries, items, mask, rules)

@@ -56,6 +56,39 @@ def test_a_separate_gallery_and_lists_cut_short_agree_with_the_definitions(retri
         assert found.per_query()["AP[1]"][row] == pytest.approx(terms / np.count_nonzero(levels), abs=1e-12)
 
 
+@pytest.mark.parametrize("compat", ["official", "delf", "revisitop"])
+def test_lists_of_indices_follow_the_rules_of_others_as_embeddings_do(retrieval, compat):
+    embeddings, paths, scores = retrieval
+    names = ["R@5", "P@5", "AP", "mAP@R", "mAP@5", "NDCG", "NDCG@5", "H-AP"]
+    ranking = np.argsort(-scores, axis=1, kind="stable")
+    expected = evaluate(embeddings, paths, metrics=names, compat=compat, ties="index")
+    found = evaluate_ranking(ranking, query_paths=paths, metrics=names, compat=compat, ties="index")
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    assert found.convention.self_rule == expected.convention.self_rule
+    assert found.convention.rules.average_precision == expected.convention.rules.average_precision
+
+
+def test_ids_and_junk_leave_indices_out_of_lists_and_counts(retrieval):
+    embeddings, paths, scores = retrieval
+    files = [f"{item // 2}.jpg" for item in range(80)]
+    masks = {"query_ids": files[:20], "gallery_ids": files, "junk": [[(query + 7) % 80] for query in range(20)]}
+    ranking = np.argsort(-scores[:20], axis=1, kind="stable")
+    expected = evaluate(embeddings[:20], paths[:20, 1], embeddings, paths[:, 1], protocol="dyml", **masks)
+    found = evaluate_ranking(ranking, query_paths=paths[:20, 1], gallery_paths=paths[:, 1], protocol="dyml", **masks)
+    assert found.names == expected.names
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    assert "own id masked, 20 junk entries masked" in found.convention.self_rule
+
+
+def test_a_run_of_names_takes_its_metrics_and_rules_from_a_protocol():
+    run, qrels = {"q": ["x", "a"], "p": ["x"]}, {"q": {"a": 1}, "p": {"x": 0}}
+    found = evaluate_ranking(run, qrels, protocol="revisitop")
+    assert found.summary().to_dict() == {"AP": 0.25, "P@1": 0.0, "P@5": 0.5, "P@10": 0.5}
+    assert found.convention.protocol == "revisitop"
+    counted = evaluate_ranking(run, qrels, protocol="revisitop", compat="delf")
+    assert counted.summary().to_dict() == {"AP": 0.25, "P@1": 0.0, "P@5": 0.1, "P@10": 0.05}
+
+
 def test_what_comes_after_a_cut_is_counted_as_never_found():
     full = evaluate_ranking({"q": ["a", "b", "x"]}, {"q": {"a": 1, "b": 1}}, metrics=["AP", "ASI", "TR@2"]).summary()
     cut = evaluate_ranking({"q": ["a"]}, {"q": {"a": 1, "b": 1}}, metrics=["AP", "ASI", "TR@2"]).summary()
@@ -94,6 +127,11 @@ def test_equal_scores_of_a_mapping_are_ties():
         (ShapeError, {"run": [[0.5]], "query_paths": [0]}, "gallery indices"),
         (ShapeError, {"run": [[0]], "query_paths": [[0, 1]], "gallery_paths": [[0]]}, "levels"),
         (ShapeError, {"run": [[0]], "query_paths": [0, 1]}, "rows"),
+        (ShapeError, {"run": 3, "query_paths": [0, 1]}, "gallery indices"),
+        (OptionError, {"run": [[0]], "query_paths": [0], "protocol": "gldv2"}, "without a gallery"),
+        (OptionError, {"run": [[0]], "query_paths": [0], "gallery_paths": [0], "protocol": "dyml"}, "without ids"),
+        (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "query_ids": ["q"]}, "beside qrels"),
+        (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "compat": "ours"}, "compat='ours'"),
     ],
 )
 def test_bad_runs_are_refused_with_their_place(error, arguments, words):
