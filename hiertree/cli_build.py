@@ -1,0 +1,61 @@
+"""``hiertree labels build``: every step in one call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hiertree.cli_options import (
+    FILE,
+    OUT_FOLDER,
+    ColumnOptions,
+    EncoderOptions,
+    column_options,
+    encoder_options,
+    multi_option,
+    number_or_auto,
+    separator_option,
+)
+
+
+@click.command()
+@click.argument("landmarks", type=FILE)
+@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier build there is replaced.")
+@click.option("--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
+@encoder_options
+@click.option("--clusters", default="auto", show_default=True, help="Number of supercategories, or auto.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of k-means.")
+@multi_option
+@separator_option
+@column_options
+def build(
+    landmarks: Path,
+    out: Path,
+    instances: Path | None,
+    embedding: EncoderOptions,
+    clusters: str,
+    seed: int,
+    multi: Any,
+    separator: str,
+    columns: ColumnOptions,
+) -> None:
+    """Clean, embed, cluster and name the types of LANDMARKS; write them as a tree in H-GLDv2's columns.
+
+    LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
+    """
+    from hiertree.pipelines import labels as pipeline
+
+    result = pipeline.build(
+        landmarks,
+        out=out,
+        instances=instances,
+        encoder=embedding.build(),
+        clusters=number_or_auto("--clusters", clusters),
+        seed=seed,
+        multi=multi,
+        separator=separator,
+        columns=columns.columns(),
+    )
+    click.echo(pipeline.describe(result))
