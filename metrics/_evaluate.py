@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import as_paths, to_numpy
+from hiertree.arrays import as_paths
 from hiertree.errors import OptionError, ShapeError
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._job import Job
-from hiertree.metrics._masks import Mask, as_distractors, mask_of
+from hiertree.metrics._masks import Mask, mask_of, said_of_distractors, with_distractors
 from hiertree.metrics._measure import Plan, Relevance, plan
 from hiertree.metrics._protocols import ProtocolName, protocol_of
 from hiertree.metrics._result import Evaluation
@@ -35,7 +35,6 @@ class Inputs(NamedTuple):
     query_paths: NDArray[np.int64]
     gallery: Vectors
     gallery_paths: NDArray[np.int64]
-    num_distractors: int = 0
 
 
 def evaluate(
@@ -161,8 +160,7 @@ def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any, dis
             raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
         return Inputs(queries, paths, queries, paths)
     items = as_vectors(gallery, name="gallery")
-    unlabelled = np.zeros(len(items), np.bool_) if distractors is None else as_distractors(distractors, len(items))
-    item_paths = _gallery_paths(gallery_paths, unlabelled)
+    item_paths = with_distractors(gallery_paths, distractors, len(items))
     if len(items) == 0:
         raise ShapeError("an empty gallery", expected="at least one item")
     if items.dimensions != queries.dimensions or item_paths.shape[1] != paths.shape[1]:
@@ -170,16 +168,7 @@ def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any, dis
             f"a gallery of {items.dimensions} dimensions and {item_paths.shape[1]} levels",
             expected=f"those of the queries, {queries.dimensions} and {paths.shape[1]}",
         )
-    return Inputs(queries, paths, items, item_paths, num_distractors=int(unlabelled.sum()))
-
-
-def _gallery_paths(gallery_paths: Any, unlabelled: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Check the paths of the labelled items; the others get −1, which no query has."""
-    given = to_numpy(gallery_paths)
-    if unlabelled.any() and given.shape[:1] == unlabelled.shape:
-        given = np.where(unlabelled.reshape(-1, *(1,) * (given.ndim - 1)), 0, given)
-    paths = as_paths(given, name="gallery_paths", num_items=len(unlabelled))
-    return np.where(unlabelled[:, None], -1, paths) if unlabelled.any() else paths
+    return Inputs(queries, paths, items, item_paths)
 
 
 def _job(inputs: Inputs, mask: Mask, chosen: Plan, tile_size: int | None, device: str | None) -> Job:
@@ -196,9 +185,8 @@ def _job(inputs: Inputs, mask: Mask, chosen: Plan, tile_size: int | None, device
 
 
 def _convention(inputs: Inputs, mask: Mask, chosen: Plan, protocol: str | None) -> Convention:
-    unlabelled = f", {inputs.num_distractors} distractors at level 0" if inputs.num_distractors else ""
     return Convention(
-        self_rule=mask.rule + unlabelled,
+        self_rule=mask.rule + said_of_distractors(inputs.gallery_paths),
         scores=f"cosine similarity, {np.result_type(inputs.query.dtype, inputs.gallery.dtype)}",
         num_levels=chosen.num_levels,
         relevance=chosen.relevance_name,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import to_numpy
+from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.metrics._rules import OURS, Rules
 
@@ -33,17 +33,19 @@ class Mask(NamedTuple):
     rule: str
     place: Literal["first", "last"] | None = None
 
-    def excluded(self, queries: slice, column: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def excluded(self, queries: slice | NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(r, N) booleans for some queries, item j standing at ``column[j]``."""
         rows, items = self.pairs(queries)
-        excluded = np.zeros((queries.stop - queries.start, len(column)), np.bool_)
+        excluded = np.zeros((len(self.start[:-1][queries]), len(column)), np.bool_)
         excluded[rows, column[items]] = True
         return excluded
 
-    def pairs(self, queries: slice) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def pairs(self, queries: slice | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The pairs of some queries: rows, counted from the first of them, and items."""
-        start = self.start[queries.start : queries.stop + 1]
-        return np.repeat(np.arange(len(start) - 1), np.diff(start)), self.item[start[0] : start[-1]]
+        start = self.start[:-1][queries]
+        number = self.start[1:][queries] - start
+        rows, item = _each(start, number)
+        return rows, self.item[item]
 
     def counts(self, query_paths: NDArray[np.int64], gallery_paths: NDArray[np.int64]) -> NDArray[np.int64]:
         """(Q, L+1) how many items of each level are left out."""
@@ -121,9 +123,14 @@ def _same_id(
     order = np.argsort(items, kind="stable")
     low = np.searchsorted(items[order], queries, side="left")
     number = np.searchsorted(items[order], queries, side="right") - low
-    rows = np.repeat(np.arange(num_queries), number)
-    offset = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
-    return rows, order[np.repeat(low, number) + offset]
+    rows, item = _each(low, number)
+    return rows, order[item]
+
+
+def _each(start: NDArray[np.int64], number: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The places of several runs, one run after another, and which run each belongs to."""
+    runs = np.repeat(np.arange(len(number)), number)
+    return runs, np.arange(len(runs)) + np.repeat(start - np.cumsum(number) + number, number)
 
 
 def _as_ids(values: Any, name: str, num_items: int) -> NDArray[Any]:
@@ -152,18 +159,29 @@ def _junk_pairs(
     return np.repeat(np.arange(num_queries), [len(array) for array in arrays]), items
 
 
-def as_distractors(values: Any, num_items: int) -> NDArray[np.bool_]:
-    """Check (N,) booleans that mark the gallery items without a label.
+def with_distractors(paths: Any, distractors: Any, num_items: int) -> NDArray[np.int64]:
+    """Check the paths of a gallery's labelled items; (N,) booleans mark the others, whose paths become −1.
 
     Raises:
-        ShapeError: not one boolean an item.
+        ShapeError: not one path or not one boolean an item.
+        PathError: a path of a labelled item that is no ids ≥ 0.
     """
-    marked = to_numpy(values)
+    if distractors is None:
+        return as_paths(paths, name="gallery_paths", num_items=num_items)
+    marked, given = to_numpy(distractors), to_numpy(paths)
     if marked.shape != (num_items,) or marked.dtype != np.bool_:
         raise ShapeError(
             f"distractors of shape {marked.shape} and type {marked.dtype}", expected=f"booleans of shape ({num_items},)"
         )
-    return marked
+    if given.shape[:1] == marked.shape:
+        given = np.where(marked.reshape(-1, *(1,) * (given.ndim - 1)), 0, given)
+    return np.where(marked[:, None], -1, as_paths(given, name="gallery_paths", num_items=num_items))
+
+
+def said_of_distractors(paths: NDArray[np.int64]) -> str:
+    """What the convention card says of a gallery's distractors."""
+    number = int((paths[:, 0] < 0).sum())
+    return f", {number} distractors at level 0" if number else ""
 
 
 def drop_placed(
