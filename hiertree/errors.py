@@ -24,6 +24,8 @@
     ├── DeviceError                       a device that was asked for is absent
     ├── CheckpointError                   a checkpoint that cannot be resumed
     ├── ScrapeError                       a scrape that cannot go on, or a store that cannot be used
+    ├── ReviewError                       a review log that cannot be used, or an action that cannot be done
+    │   └── ReviewConflictError           an action on a state that is no longer the latest
     └── TrainingError                     a training run that cannot go on: the loss is no longer finite
 
 A message says what was given, what was expected and how to mend it. The command line prints the message alone
@@ -147,6 +149,14 @@ class CheckpointError(HiertreeError):
 
 class ScrapeError(HiertreeError):
     """A scrape that cannot go on, or a store that cannot be used; what was stored stays."""
+
+
+class ReviewError(HiertreeError):
+    """A review log that cannot be used, or an action that cannot be done; what was done stays."""
+
+
+class ReviewConflictError(ReviewError):
+    """An action on a state that is no longer the latest."""
 
 
 class TrainingError(HiertreeError):

@@ -1,0 +1,185 @@
+"""What people do to clusters as a whole: rename, merge, set the kind or the groups above, approve, comment.
+
+An action is a frozen pydantic model: the same class reads it from a request and from the log, says what it changes in a
+state and tells it in a sentence. Wrong types and unknown fields are refused when it is read, what does not fit the
+state when its change is asked for.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import replace
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from hiertree.errors import ReviewError
+from hiertree.pipelines.labels.review.state import Change, Group, State
+
+
+def _printable(text: str) -> str:
+    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in text):
+        raise ValueError("control characters and line breaks do not belong in a name")
+    return unicodedata.normalize("NFC", text)
+
+
+Kind: TypeAlias = Literal["natural", "human-made"]
+Name: TypeAlias = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), AfterValidator(_printable)
+]
+Number: TypeAlias = Annotated[int, Field(ge=0)]
+Numbers: TypeAlias = Annotated[tuple[Number, ...], Field(min_length=1)]
+Labels: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class Model(BaseModel):
+    """Frozen, strict about types, without unknown fields."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class Action(Model):
+    """Something an annotator does."""
+
+    def change(self, state: State) -> Change:
+        """What it changes.
+
+        Raises:
+            ReviewError: it cannot be done in this state.
+        """
+        raise NotImplementedError
+
+    def sentence(self, state: State) -> str:
+        """What it does, told before it is done."""
+        raise NotImplementedError
+
+
+class Rename(Action):
+    """Give a cluster another name."""
+
+    do: Literal["rename"] = "rename"
+    cluster: Number
+    name: Name
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        group = state.group(self.cluster)
+        state.check_name(self.name, besides=[self.cluster])
+        return Change((group,), (replace(group, name=self.name),))
+
+    def sentence(self, state: State) -> str:
+        """See the base class."""
+        return f"Renamed {state.group(self.cluster).name} to {self.name}"
+
+
+class Merge(Action):
+    """Put clusters into one of them, which keeps its name, kind and groups above."""
+
+    do: Literal["merge"] = "merge"
+    clusters: Numbers
+    into: Number
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        merged = state.several(self.clusters)
+        if len(merged) < 2 or self.into not in self.clusters:
+            raise ReviewError(f"merging {list(self.clusters)} into {self.into}", expected="two clusters or more")
+        together = replace(
+            state.group(self.into),
+            labels=frozenset().union(*(group.labels for group in merged)),
+            irrelevant=frozenset().union(*(group.irrelevant for group in merged)),
+            settled=frozenset().union(*(group.settled for group in merged)),
+            approved=all(group.approved for group in merged),
+            comment="\n".join(group.comment for group in merged if group.comment),
+        )
+        return Change(merged, (together,))
+
+    def sentence(self, state: State) -> str:
+        """See the base class."""
+        names = [state.group(number).name for number in dict.fromkeys(self.clusters) if number != self.into]
+        return f"Merged {', '.join(names)} into {state.group(self.into).name}"
+
+
+class SetKind(Action):
+    """Say whether clusters are natural or human-made."""
+
+    do: Literal["kind"] = "kind"
+    clusters: Numbers
+    kind: Kind
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        groups = state.several(self.clusters)
+        after = tuple(replace(group, kind=self.kind) for group in groups)
+        state.check_above(after)
+        return Change(groups, after)
+
+    def sentence(self, state: State) -> str:
+        """See the base class."""
+        return f"Made {_named(state, self.clusters)} {self.kind}"
+
+
+class SetAbove(Action):
+    """Name the groups between the kind and clusters, coarse → fine; none takes them away."""
+
+    do: Literal["above"] = "above"
+    clusters: Numbers
+    above: Annotated[tuple[Name, ...], Field(max_length=8)]
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        groups = state.several(self.clusters)
+        after = tuple(replace(group, above=self.above) for group in groups)
+        state.check_above(after)
+        return Change(groups, after)
+
+    def sentence(self, state: State) -> str:
+        """See the base class."""
+        named = _named(state, self.clusters)
+        return f"Put {named} under {' › '.join(self.above)}" if self.above else f"Took {named} out of its group"
+
+
+class Approve(Action):
+    """Say that clusters are done, or are not."""
+
+    do: Literal["approve"] = "approve"
+    clusters: Numbers
+    approved: bool
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        groups = state.several(self.clusters)
+        return Change(groups, tuple(replace(group, approved=self.approved) for group in groups))
+
+    def sentence(self, state: State) -> str:
+        """See the base class."""
+        return f"{'Approved' if self.approved else 'Withdrew approval of'} {_named(state, self.clusters)}"
+
+
+class Comment(Action):
+    """Write the comment of a cluster; an empty text takes it away."""
+
+    do: Literal["comment"] = "comment"
+    cluster: Number
+    text: Annotated[str, StringConstraints(strip_whitespace=True, max_length=2000)]
+
+    def change(self, state: State) -> Change:
+        """See the base class."""
+        group = state.group(self.cluster)
+        return Change((group,), (replace(group, comment=self.text),))
+
+    def sentence(self, state: State) -> str:
+        """See the base class."""
+        return f"{'Commented on' if self.text else 'Removed the comment of'} {state.group(self.cluster).name}"
+
+
+def without(group: Group, labels: frozenset[str]) -> tuple[Group, ...]:
+    """A cluster that labels have left, or none if no label remains."""
+    left = group.labels - labels
+    stays = replace(group, labels=left, irrelevant=group.irrelevant - labels, settled=group.settled - labels)
+    return (stays,) if left else ()
+
+
+def _named(state: State, numbers: Numbers) -> str:
+    names = [group.name for group in state.several(numbers)]
+    return names[0] if len(names) == 1 else f"{len(names)} clusters"

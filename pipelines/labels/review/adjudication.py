@@ -1,0 +1,99 @@
+"""A third log that decides where two annotators differ.
+
+It begins with the clusters of the first, written down whole, and the digests of both reviews: it can be replayed without
+their logs, and never goes on with others. A difference over a label is settled by placing it as one of the two did, or
+otherwise; one over a cluster's name, kind or groups by approving the cluster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hiertree.errors import ReviewError
+from hiertree.pipelines.labels.review.comparing import Comparison, compare
+from hiertree.pipelines.labels.review.history import Adopt, AdoptedGroup, History, Source
+from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.state import Group
+
+
+@dataclass(frozen=True)
+class Adjudication:
+    """The two reviews that are adjudicated, and how they compare."""
+
+    first: History
+    second: History
+    comparison: Comparison
+
+    @classmethod
+    def of(cls, first: History, second: History) -> Adjudication:
+        """Compare two reviews.
+
+        Raises:
+            ReviewError: they are of different labels, or by the same annotator.
+        """
+        if first.annotator == second.annotator:
+            raise ReviewError(f"two logs of {first.annotator}", expected="logs of two annotators")
+        return cls(first, second, compare(first.state, second.state))
+
+    def begin(self, session: Session) -> None:
+        """Adopt the first annotator's clusters in a new log; go on with one that did.
+
+        Raises:
+            ReviewError: the log is something else, or one of the two reviews has changed since.
+        """
+        history = session.news(0).history
+        sources = (_source(self.first), _source(self.second))
+        if history.seq == 0:
+            groups = tuple(map(_adopted, self.first.state.groups.values()))
+            session.act(Adopt(sources=sources, groups=groups), seq=0)
+        elif history.sources != sources:
+            raise ReviewError(
+                f"{session.log.path} began from {_told(history.sources)}, not from {_told(sources)}",
+                expected="the two logs as they were then",
+                remedy="name another --log to begin anew",
+            )
+
+    def as_json(self) -> dict[str, Any]:
+        """What the page shows: who, how far they agree, and each difference with both sides."""
+        first, second = self.first.state, self.second.state
+        backwards = {other: one for one, other in self.comparison.matches.items()}
+        return {
+            "annotators": [self.first.annotator, self.second.annotator],
+            "agreement": asdict(self.comparison.agreement),
+            "labels": [
+                {
+                    "label": label.label,
+                    "first": None if label.first is None else _side(first.group(label.first), label.first),
+                    "second": None
+                    if label.second is None
+                    else _side(second.group(label.second), backwards.get(label.second)),
+                }
+                for label in self.comparison.labels
+            ],
+            "clusters": [
+                {
+                    "first": _side(first.group(clusters.first), clusters.first),
+                    "second": _side(second.group(clusters.second), clusters.first),
+                }
+                for clusters in self.comparison.clusters
+            ],
+        }
+
+
+def _side(group: Group, cluster: int | None) -> dict[str, Any]:
+    """A cluster as one annotator left it; ``cluster`` is its number in the third log, None where that lacks it."""
+    return {"cluster": cluster, "name": group.name, "kind": group.kind, "above": group.above}
+
+
+def _adopted(group: Group) -> AdoptedGroup:
+    content = group.as_json()
+    return AdoptedGroup.model_validate({name: content[name] for name in AdoptedGroup.model_fields}, strict=False)
+
+
+def _source(history: History) -> Source:
+    return Source(annotator=history.annotator, events=history.seq, digest=history.state.digest)
+
+
+def _told(sources: tuple[Source, ...]) -> str:
+    return " and ".join(f"{source.annotator}'s {source.events} events" for source in sources) or "the proposal"

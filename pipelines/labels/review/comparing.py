@@ -1,0 +1,216 @@
+"""How far two annotators agree, and where they do not.
+
+Both began from one proposal, so they placed the same labels. Their clusters are matched one to one so that as many
+labels as possible lie in matched clusters (the assignment problem); a label is *placed alike* when its two clusters are
+matched. Cohen's κ = (p − e)/(1 − e), p the share of labels treated alike and e that expected if each annotator drew at
+random by their own shares; it has no value when both use one and the same category throughout.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from hiertree.errors import ReviewError
+from hiertree.pipelines.labels.review.state import Group, State
+
+Homes: TypeAlias = dict[str, Group]  # label → the cluster that keeps it
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How far two annotators agree; κ, ARI and NMI are 1 when they do throughout.
+
+    Attributes:
+        labels: how many there are.
+        relevant: how many both kept.
+        relevance_kappa: κ of keeping or leaving out, over all labels.
+        kind_share: the part of the labels kept by both that have one kind.
+        kind_kappa: κ of their kinds.
+        place_share: the part that is placed alike.
+        place_kappa: κ of their clusters, after matching.
+        ari: adjusted Rand index of the two partitions.
+        nmi: their normalised mutual information (arithmetic mean of the entropies).
+        clusters: how many clusters each left.
+        matched: how many are matched.
+        name_share: the part of the matched clusters that bear one name.
+    """
+
+    labels: int
+    relevant: int
+    relevance_kappa: float | None
+    kind_share: float | None
+    kind_kappa: float | None
+    place_share: float | None
+    place_kappa: float | None
+    ari: float | None
+    nmi: float | None
+    clusters: tuple[int, int]
+    matched: int
+    name_share: float | None
+
+
+@dataclass(frozen=True)
+class LabelDifference:
+    """A label that two annotators placed differently: the clusters' numbers, None where it was left out."""
+
+    label: str
+    first: int | None
+    second: int | None
+
+
+@dataclass(frozen=True)
+class ClusterDifference:
+    """Matched clusters, by number, of different name, kind or groups above."""
+
+    first: int
+    second: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two states compared: how far they agree, which clusters are matched (first → second), and the differences."""
+
+    agreement: Agreement
+    matches: dict[int, int]
+    labels: tuple[LabelDifference, ...]
+    clusters: tuple[ClusterDifference, ...]
+
+
+def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
+    """Cohen's κ of two annotators' categories; None where it has no value.
+
+    Raises:
+        ReviewError: not as many categories on both sides.
+
+    >>> cohen_kappa("yyyyn", "yyynn")
+    0.5454545454545454
+    >>> cohen_kappa("yyy", "yyy") is None
+    True
+    """
+    if len(first) != len(second):
+        raise ReviewError(f"{len(first)} and {len(second)} categories", expected="as many")
+    n, in_first, in_second = len(first), Counter(first), Counter(second)
+    by_chance = sum(count * in_second[category] for category, count in in_first.items())
+    alike = sum(one == other for one, other in zip(first, second, strict=True))
+    return None if by_chance == n * n else (n * alike - by_chance) / (n * n - by_chance)
+
+
+def compare(first: State, second: State) -> Comparison:
+    """Compare what two annotators made of one proposal.
+
+    Raises:
+        ReviewError: other labels on one side.
+
+    >>> lakes = Group(0, "lake", "natural", frozenset({"lake", "pond"}))
+    >>> compare(State.of([lakes]), State.of([lakes])).agreement.ari
+    1.0
+    """
+    if first.labels != second.labels:
+        raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
+    homes = _homes(first), _homes(second)
+    both = sorted(homes[0].keys() & homes[1].keys())
+    matches = match_clusters([(homes[0][label].number, homes[1][label].number) for label in both])
+    return Comparison(
+        _agreement(first, second, homes, both, matches),
+        matches,
+        tuple(_label_differences(first, homes, matches)),
+        tuple(_cluster_differences(first, second, matches)),
+    )
+
+
+def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
+    """Match clusters one to one so that as many labels as possible lie in matched ones.
+
+    Args:
+        pairs: for each label the numbers of its two clusters.
+
+    Returns:
+        first → second, only clusters that share a label.
+
+    >>> match_clusters([(0, 5), (0, 5), (0, 6), (1, 6)])
+    {0: 5, 1: 6}
+    """
+    import numpy as np
+    from scipy.optimize import linear_sum_assignment
+
+    rows, columns = (sorted({pair[side] for pair in pairs}) for side in (0, 1))
+    shared = np.zeros((len(rows), len(columns)), dtype=np.int64)
+    for (one, other), count in Counter(pairs).items():
+        shared[rows.index(one), columns.index(other)] = count
+    chosen = zip(*linear_sum_assignment(shared, maximize=True), strict=True)
+    return {rows[row]: columns[column] for row, column in chosen if shared[row, column]}
+
+
+def _homes(state: State) -> Homes:
+    return {label: group for group in state.groups.values() for label in group.relevant}
+
+
+def _agreement(
+    first: State,
+    second: State,
+    homes: tuple[Homes, Homes],
+    both: list[str],
+    matches: dict[int, int],
+) -> Agreement:
+    everything = sorted(first.labels)
+    kinds = [[home[label].kind for label in both] for home in homes]
+    places = [[matches.get(homes[0][label].number, ("first", homes[0][label].number)) for label in both]]
+    places.append([homes[1][label].number for label in both])
+    named = [first.groups[one].name == second.groups[other].name for one, other in matches.items()]
+    ari, nmi = _partition_scores(*([home[label].number for label in both] for home in homes))
+    return Agreement(
+        labels=len(everything),
+        relevant=len(both),
+        relevance_kappa=cohen_kappa(*([label in home for label in everything] for home in homes)),
+        kind_share=_share(kinds[0], kinds[1]),
+        kind_kappa=cohen_kappa(*kinds),
+        place_share=_share(places[0], places[1]),
+        place_kappa=cohen_kappa(*places),
+        ari=ari,
+        nmi=nmi,
+        clusters=(_clusters(first), _clusters(second)),
+        matched=len(matches),
+        name_share=sum(named) / len(named) if named else None,
+    )
+
+
+def _partition_scores(first: list[int], second: list[int]) -> tuple[float | None, float | None]:
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+    if not first:
+        return None, None
+    with warnings.catch_warnings():  # many small clusters are no sign of regression targets
+        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
+        return float(adjusted_rand_score(first, second)), float(normalized_mutual_info_score(first, second))
+
+
+def _share(first: Sequence[Any], second: Sequence[Any]) -> float | None:
+    alike = [one == other for one, other in zip(first, second, strict=True)]
+    return sum(alike) / len(alike) if alike else None
+
+
+def _clusters(state: State) -> int:
+    return sum(bool(group.relevant) for group in state.groups.values())
+
+
+def _label_differences(first: State, homes: tuple[Homes, Homes], matches: dict[int, int]) -> list[LabelDifference]:
+    found = []
+    for label in sorted(first.labels):
+        one, other = (home[label].number if label in home else None for home in homes)
+        if (matches.get(one) if one is not None else None) != other or (one is None) != (other is None):
+            found.append(LabelDifference(label, one, other))
+    return found
+
+
+def _cluster_differences(first: State, second: State, matches: dict[int, int]) -> list[ClusterDifference]:
+    def seen(group: Group) -> tuple[str, str, tuple[str, ...]]:
+        return group.name, group.kind, group.above
+
+    pairs = sorted(matches.items())
+    return [
+        ClusterDifference(one, other) for one, other in pairs if seen(first.groups[one]) != seen(second.groups[other])
+    ]

@@ -1,0 +1,214 @@
+"""Events and what they add up to: a fold over a log, with undo and redo.
+
+Replaying never computes anything: 2-means wrote down which labels left, adjudication which clusters it began from. Each
+event carries the digest of the state it was made in, so that a log which lost or gained a line, or belongs to another
+proposal, is refused at the first line that does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from hiertree.errors import ReviewError
+from hiertree.pipelines.labels.review.actions import (
+    Action,
+    Approve,
+    Comment,
+    Kind,
+    Merge,
+    Model,
+    Name,
+    Number,
+    Rename,
+    SetAbove,
+    SetKind,
+)
+from hiertree.pipelines.labels.review.label_actions import Mark, Move, Settle, Split
+from hiertree.pipelines.labels.review.state import Change, Group, State
+
+
+class Undo(Model):
+    """Take back the last action that is not yet undone."""
+
+    do: Literal["undo"] = "undo"
+
+
+class Redo(Model):
+    """Do again what was undone last."""
+
+    do: Literal["redo"] = "redo"
+
+
+class AdoptedGroup(Model):
+    """A cluster as another log left it."""
+
+    number: Number
+    name: Name
+    kind: Kind
+    labels: tuple[str, ...]
+    above: tuple[Name, ...]
+    irrelevant: tuple[str, ...]
+
+
+class Source(Model):
+    """Another annotator's log: how many events it held, and the digest of the state they led to."""
+
+    annotator: str
+    events: int
+    digest: str
+
+
+class Adopt(Model):
+    """Begin an adjudication with the clusters of the first of two annotators; cannot be undone."""
+
+    do: Literal["adopt"] = "adopt"
+    sources: tuple[Source, Source]
+    groups: tuple[AdoptedGroup, ...]
+
+    def change(self, state: State) -> Change:
+        """All clusters for all clusters.
+
+        Raises:
+            ReviewError: they do not hold the same labels, each once.
+        """
+        listed = [label for group in self.groups for label in group.labels]
+        if len(listed) != len(set(listed)) or set(listed) != state.labels:
+            raise ReviewError("adopted clusters with other labels", expected="every label of the proposal once")
+        return Change(tuple(state.groups.values()), tuple(map(_group, self.groups)))
+
+
+Done: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | Split | Mark | Settle
+Deed: TypeAlias = Annotated[Done | Undo | Redo | Adopt, Field(discriminator="do")]
+
+
+class Event(Model):
+    """A line of the log.
+
+    Attributes:
+        seq: its number, from 1.
+        time: UTC, ISO 8601.
+        annotator: who did it.
+        base: the digest of the state before it.
+        action: what was done.
+    """
+
+    seq: Annotated[int, Field(ge=1)]
+    time: str
+    annotator: str
+    base: str
+    action: Deed
+
+
+@dataclass(frozen=True)
+class History:
+    """A state, and the steps that can be undone and redone.
+
+    Attributes:
+        annotator: whose log it is.
+        state: the clusters now.
+        seq: the number of the last event.
+        done: what can be undone, the latest last.
+        undone: what can be redone, the next last.
+        told: what the last event did, in words.
+        touched: the clusters it changed.
+        sources: the two logs that are adjudicated, or none.
+    """
+
+    annotator: str
+    state: State
+    seq: int
+    done: tuple[tuple[str, Change], ...] = ()
+    undone: tuple[tuple[str, Change], ...] = ()
+    told: str = ""
+    touched: frozenset[int] = frozenset()
+    sources: tuple[Source, ...] = ()
+
+    @classmethod
+    def beginning(cls, state: State, *, annotator: str) -> History:
+        """Nothing done yet."""
+        return cls(annotator, state, 0)
+
+    def after(self, action: Action | Undo | Redo | Adopt) -> History:
+        """The history with one more event.
+
+        Raises:
+            ReviewError: it cannot be done, or would change nothing.
+        """
+        match action:
+            case Undo():
+                told, change = _last(self.done, "undo")
+                steps = (self.done[:-1], (*self.undone, (told, change)))
+                return self._with(change.backwards, f"Undone: {told}", *steps)
+            case Redo():
+                told, change = _last(self.undone, "redo")
+                return self._with(change, f"Done again: {told}", (*self.done, (told, change)), self.undone[:-1])
+            case Adopt():
+                if self.seq:
+                    raise ReviewError("an adjudication begun within a log", expected="at its first line only")
+                names = " and ".join(source.annotator for source in action.sources)
+                begun = self._with(action.change(self.state), f"Began to adjudicate {names}", (), ())
+                return replace(begun, sources=action.sources)
+            case _:
+                told, change = action.sentence(self.state), action.change(self.state)
+                if set(change.before) == set(change.after):
+                    raise ReviewError("that changes nothing", expected="something to do")
+                return self._with(change, told, (*self.done, (told, change)), ())
+
+    def _with(
+        self,
+        change: Change,
+        told: str,
+        done: tuple[tuple[str, Change], ...],
+        undone: tuple[tuple[str, Change], ...],
+    ) -> History:
+        state = self.state.changed(change)
+        return History(self.annotator, state, self.seq + 1, done, undone, told, change.numbers, self.sources)
+
+
+def replay(history: History, events: Iterable[Event], *, source: str, line: int = 2) -> History:
+    """Follow events.
+
+    Args:
+        history: where they begin.
+        events: in order.
+        source: the log, for messages.
+        line: the line of the first event.
+
+    Raises:
+        ReviewError: one does not follow from those before it; its line is named.
+    """
+    for number, event in enumerate(events, line):
+        if event.seq != history.seq + 1:
+            raise ReviewError(f"{source}, line {number}: event {event.seq}", expected=f"event {history.seq + 1}")
+        if event.base != history.state.digest:
+            raise ReviewError(
+                f"{source}, line {number}: made in state {event.base}",
+                expected=f"{history.state.digest}, to which the proposal and the lines before it lead",
+                remedy="the log was edited, or is of another proposal",
+            )
+        try:
+            history = history.after(event.action)
+        except ReviewError as error:
+            raise ReviewError(f"{source}, line {number}: {error}") from None
+    return history
+
+
+def _last(steps: tuple[tuple[str, Change], ...], verb: str) -> tuple[str, Change]:
+    if not steps:
+        raise ReviewError(f"nothing to {verb}", expected="an action before it")
+    return steps[-1]
+
+
+def _group(adopted: AdoptedGroup) -> Group:
+    return Group(
+        adopted.number,
+        adopted.name,
+        adopted.kind,
+        frozenset(adopted.labels),
+        adopted.above,
+        frozenset(adopted.irrelevant),
+    )

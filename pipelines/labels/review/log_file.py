@@ -1,0 +1,232 @@
+"""The append-only log: JSON lines, a header and then an event a line (folded here), each on the disk before it counts.
+
+::
+
+    {"format": "hiertree-review-1", "proposal": "<digest>", "annotator": "anna", "time": "2025-01-31T09:00:00+00:00"}
+    {"seq": 1, "time": "…", "annotator": "anna", "base": "<digest>",
+     "action": {"do": "rename", "cluster": 3, "name": "lake"}}
+
+A process that dies while it writes leaves a last line without its end. What is whole of it is kept; the rest is *torn*:
+never acknowledged, set aside in a file beside the log. Damage anywhere else is an error that names the line.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from pydantic import ValidationError
+
+from hiertree.errors import ReviewError
+from hiertree.pipelines.labels.review.actions import Model
+from hiertree.pipelines.labels.review.history import Event
+
+LOCK_SECONDS = 10.0
+Line = TypeVar("Line", bound=Model)
+
+
+class Header(Model):
+    """The first line: of which proposal (the digest of its state), by whom, since when."""
+
+    format: Literal["hiertree-review-1"] = "hiertree-review-1"
+    proposal: str
+    annotator: str
+    time: str
+
+
+@dataclass(frozen=True)
+class LogContent:
+    """A log as read.
+
+    Attributes:
+        header: its first line, or None where nothing is whole.
+        events: the others.
+        torn: what follows: the part of a line whose writing was cut short.
+    """
+
+    header: Header | None
+    events: tuple[Event, ...]
+    torn: bytes
+
+
+def read_log(path: str | os.PathLike[str]) -> LogContent:
+    """Read a log without touching it.
+
+    Raises:
+        ReviewError: there is none, or a line other than a torn last one is damaged.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise ReviewError(f"{path}: {error.strerror}", expected="the log of a review") from None
+    return parse_log(content, source=str(path))
+
+
+def parse_log(content: bytes, *, source: str) -> LogContent:
+    """The header and events in the bytes of a log.
+
+    Raises:
+        ReviewError: a line other than a torn last one is damaged.
+
+    >>> parse_log(b'{"format": "hiertree-rev', source="anna.jsonl").torn
+    b'{"format": "hiertree-rev'
+    """
+    lines, torn = _lines(content)
+    header = _parsed(Header, lines[0], source, 1) if lines else None
+    return LogContent(header, _events(lines[1:], source, 2), torn)
+
+
+class LogFile:
+    """A log that is written to, perhaps by several processes: whoever writes holds its lock and has read all of it.
+
+    Args:
+        path: the file; made where there is none.
+        header: its first line where it is made; of one that is there, proposal and annotator must be the same.
+
+    Raises:
+        ReviewError: the log is damaged, of another proposal or annotator, or locked for long.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
+        from filelock import FileLock
+
+        self.path = Path(path)
+        self.notices: list[str] = []
+        self._offset = self._line = 0
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(f"{self.path}.lock", timeout=LOCK_SECONDS)
+        with self.locked():
+            self.path.touch()
+            lines = self._new_lines(most=1)
+            if lines:
+                self._check(_parsed(Header, lines[0], str(self.path), 1), header)
+            else:
+                self._write(header)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else writes meanwhile.
+
+        Raises:
+            ReviewError: somebody else has held the lock for ten seconds.
+        """
+        from filelock import Timeout
+
+        try:
+            self._lock.acquire()
+        except Timeout:
+            raise ReviewError(f"{self.path} is locked", expected="its other writer to be done soon") from None
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def new_events(self) -> tuple[int, tuple[Event, ...]]:
+        """Events not yet seen, and the line of the first; to be called under the lock.
+
+        Raises:
+            ReviewError: a line is damaged, or the file became shorter.
+        """
+        line = self._line + 1
+        return line, _events(self._new_lines(), str(self.path), line)
+
+    def append(self, event: Event) -> None:
+        """Write an event to the disk; to be called under the lock, when there is no new event.
+
+        Raises:
+            OSError: the disk refuses; the log is as before.
+        """
+        self._write(event)
+
+    def _new_lines(self, *, most: int | None = None) -> list[bytes]:
+        size = self.path.stat().st_size
+        if size < self._offset:
+            raise ReviewError(f"{self.path} became shorter", expected="a log that only grows", remedy="start again")
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            content = file.read(size - self._offset)
+        lines, torn = _lines(content)
+        if torn:
+            self._set_aside(torn, size - len(torn))
+        elif content and not content.endswith(b"\n"):
+            _append(self.path, b"\n")
+        lines = lines[:most]
+        self._offset += sum(len(line) + 1 for line in lines)
+        self._line += len(lines)
+        return lines
+
+    def _set_aside(self, torn: bytes, whole: int) -> None:
+        beside = self.path.with_name(f"{self.path.name}.torn")
+        _append(beside, torn + b"\n")
+        os.truncate(self.path, whole)
+        self.notices.append(
+            f"{self.path} ended within a line that was never acknowledged: {len(torn)} bytes set aside in {beside.name}"
+        )
+
+    def _write(self, line: Header | Event) -> None:
+        content = line.model_dump_json().encode() + b"\n"
+        _append(self.path, content)
+        self._offset += len(content)
+        self._line += 1
+
+    def _check(self, found: Header, wanted: Header) -> None:
+        if found.proposal != wanted.proposal:
+            raise ReviewError(
+                f"{self.path} reviews another proposal", expected="the one it began with", remedy="name another --log"
+            )
+        if found.annotator != wanted.annotator:
+            raise ReviewError(
+                f"{self.path} is {found.annotator}'s, not {wanted.annotator}'s",
+                expected="one log an annotator",
+                remedy="name another --log",
+            )
+
+
+def _lines(content: bytes) -> tuple[list[bytes], bytes]:
+    """The whole lines, without their ends, and what is torn."""
+    *lines, last = content.split(b"\n")
+    return ([*lines, last], b"") if _is_object(last) else (lines, last)
+
+
+def _is_object(line: bytes) -> bool:
+    """Whether a line without its end is whole: a JSON object is once its last brace is there."""
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _events(lines: list[bytes], source: str, first: int) -> tuple[Event, ...]:
+    return tuple(_parsed(Event, line, source, number) for number, line in enumerate(lines, first))
+
+
+def _parsed(model: type[Line], line: bytes, source: str, number: int) -> Line:
+    try:
+        return model.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the line"
+        raise ReviewError(
+            f"{source}, line {number}: {place}: {first['msg']}",
+            expected="a line of a review log",
+            remedy="only its last line may be cut short; restore the log from a copy",
+        ) from None
+
+
+def _append(path: Path, content: bytes) -> None:
+    """Write at the end of a file and wait for the disk; on an error the file is as before."""
+    size = path.stat().st_size if path.exists() else 0
+    try:
+        with path.open("ab", buffering=0) as file:
+            if file.write(content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            os.fsync(file.fileno())
+    except OSError:
+        os.truncate(path, size)
+        raise

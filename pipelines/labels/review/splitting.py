@@ -1,0 +1,108 @@
+"""Requests that leave something to be settled: which labels 2-means takes, what a new cluster is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain, count
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from hiertree.errors import OptionError, ReviewError
+from hiertree.pipelines.labels.naming import propose_names
+from hiertree.pipelines.labels.review.actions import (
+    Approve,
+    Comment,
+    Labels,
+    Merge,
+    Model,
+    Name,
+    Number,
+    Rename,
+    SetAbove,
+    SetKind,
+)
+from hiertree.pipelines.labels.review.history import Done, Redo, Undo
+from hiertree.pipelines.labels.review.label_actions import Mark, Move, Settle, Split
+from hiertree.pipelines.labels.review.state import Group, State
+from hiertree.pipelines.labels.text_encoders import TextEncoder
+
+
+class Halve(Model):
+    """Split a cluster in two by 2-means."""
+
+    do: Literal["halve"] = "halve"
+    cluster: Number
+
+
+class SplitOff(Model):
+    """Split labels off a cluster; without a name, one is proposed."""
+
+    do: Literal["split"] = "split"
+    cluster: Number
+    labels: Labels
+    name: Name | None = None
+
+
+Plain: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | Mark | Settle | Undo | Redo
+Wish: TypeAlias = Annotated[Plain | Halve | SplitOff, Field(discriminator="do")]
+
+
+def settled(
+    wish: Plain | Halve | SplitOff, state: State, counts: Mapping[str, int], encoder: TextEncoder
+) -> Done | Undo | Redo:
+    """The action that a request comes to.
+
+    Args:
+        wish: what is asked for.
+        state: the clusters now.
+        counts: landmarks of each label.
+        encoder: what embeds the labels of a cluster for 2-means.
+
+    Raises:
+        ReviewError: a cluster that cannot be split.
+    """
+    if isinstance(wish, Halve):
+        group = state.group(wish.cluster)
+        leaving = two_means(group, counts, encoder)
+        return Split(cluster=wish.cluster, labels=leaving, name=new_name(leaving, state, counts), method="two-means")
+    if isinstance(wish, SplitOff):
+        name = wish.name or new_name(wish.labels, state, counts)
+        return Split(cluster=wish.cluster, labels=wish.labels, name=name, method="selection")
+    return wish
+
+
+def two_means(group: Group, counts: Mapping[str, int], encoder: TextEncoder) -> tuple[str, ...]:
+    """The labels of the half with fewer landmarks, when 2-means on the sphere splits a cluster.
+
+    Raises:
+        ReviewError: its labels are fewer than two, or alike to the encoder.
+    """
+    import numpy as np
+
+    from hiertree.pipelines.labels.clustering import spherical_kmeans
+
+    labels = sorted(group.labels)
+    if len(labels) < 2:
+        raise ReviewError(f"{group.name!r} has one label", expected="two or more to split")
+    weights = 1 + np.log([max(counts[label], 1) for label in labels])
+    try:
+        assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
+    except OptionError:
+        raise ReviewError(f"the labels of {group.name!r} are alike", expected="two different ones at least") from None
+    halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == side) for side in (0, 1)]
+    return min(halves, key=lambda half: (sum(counts[label] for label in half), len(half), half))
+
+
+def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
+    """A name for labels that become a cluster, unlike that of any other.
+
+    Raises:
+        ReviewError: a label that no cluster holds.
+    """
+    state.homes(labels)
+    taken = {group.name for group in state.groups.values()}
+    proposed = propose_names([{label: counts[label] for label in labels}])[0]
+    commonest = max(sorted(labels), key=lambda label: counts[label])
+    numbered = (f"{proposed} {number}" for number in count(2))
+    return next(name for name in chain([proposed, commonest], numbered) if name not in taken)

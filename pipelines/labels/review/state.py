@@ -1,0 +1,201 @@
+"""What a review has come to: clusters with their labels and marks, and how one state becomes another.
+
+A cluster under review has a number that is never given twice; those of the proposal have its ids. Every action is a
+:class:`Change` that names the clusters before and after, so that undoing it is the same change backwards. The digest of
+a state is the sum of its clusters' hashes: it is brought up to date by the clusters that changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from hiertree.errors import ReviewError
+from hiertree.pipelines.labels.proposing import Proposal
+
+_MODULUS = 1 << 128
+
+
+@dataclass(frozen=True)
+class Group:
+    """A cluster under review.
+
+    Attributes:
+        number: its identity.
+        name: unlike that of any other cluster.
+        kind: ``natural`` or ``human-made``.
+        labels: all its labels, never none.
+        above: names of the groups between kind and cluster, coarse → fine.
+        irrelevant: the labels left out of the hierarchy.
+        settled: the labels on whose place two annotators differed and a third has decided.
+        approved: whether the annotator is done with it.
+        comment: anything people should know.
+    """
+
+    number: int
+    name: str
+    kind: str
+    labels: frozenset[str]
+    above: tuple[str, ...] = ()
+    irrelevant: frozenset[str] = frozenset()
+    settled: frozenset[str] = frozenset()
+    approved: bool = False
+    comment: str = ""
+
+    @property
+    def relevant(self) -> frozenset[str]:
+        """The labels that stay in the hierarchy."""
+        return self.labels - self.irrelevant
+
+    def as_json(self) -> dict[str, Any]:
+        """Its content, sets as sorted lists."""
+        content = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in content.items()}
+
+    def digest(self) -> int:
+        """A hash of its content, below 2¹²⁸."""
+        text = json.dumps(self.as_json(), sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")
+
+
+@dataclass(frozen=True)
+class Change:
+    """Clusters as they were, and as they are afterwards; a cluster on one side only is made or goes."""
+
+    before: tuple[Group, ...]
+    after: tuple[Group, ...]
+
+    @property
+    def backwards(self) -> Change:
+        """What undoes it."""
+        return Change(self.after, self.before)
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The clusters it touches."""
+        return frozenset(group.number for group in (*self.before, *self.after))
+
+
+@dataclass(frozen=True)
+class State:
+    """All clusters under review, by number; ``fresh`` is the number for the next new one, above any ever given.
+
+    >>> state = State.of([Group(0, "lake", "natural", frozenset({"pond"}))])
+    >>> change = Change((state.group(0),), ())
+    >>> state.changed(change).changed(change.backwards) == state
+    True
+    """
+
+    groups: Mapping[int, Group]
+    sum_of_digests: int = field(repr=False)
+    fresh: int = field(compare=False)
+
+    @classmethod
+    def of(cls, groups: Iterable[Group]) -> State:
+        """A state from its clusters."""
+        by_number = {group.number: group for group in groups}
+        total = sum(group.digest() for group in by_number.values()) % _MODULUS
+        return cls(MappingProxyType(by_number), total, max(by_number, default=-1) + 1)
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything in it, 32 hexadecimal digits, whatever the order."""
+        return f"{self.sum_of_digests:032x}"
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The labels of all clusters."""
+        return frozenset().union(*(group.labels for group in self.groups.values()))
+
+    def changed(self, change: Change) -> State:
+        """The state after a change."""
+        groups = dict(self.groups)
+        total = self.sum_of_digests
+        for group in change.before:
+            total -= groups.pop(group.number).digest()
+        for group in change.after:
+            groups[group.number] = group
+            total += group.digest()
+        fresh = max([self.fresh, *(number + 1 for number in change.numbers)])
+        return State(MappingProxyType(groups), total % _MODULUS, fresh)
+
+    def group(self, number: int) -> Group:
+        """A cluster by its number.
+
+        Raises:
+            ReviewError: there is none.
+        """
+        if number not in self.groups:
+            raise ReviewError(
+                f"cluster {number}", expected="one that is there", remedy="it was merged, emptied or undone"
+            )
+        return self.groups[number]
+
+    def several(self, numbers: Iterable[int]) -> tuple[Group, ...]:
+        """Clusters by their numbers, each once.
+
+        Raises:
+            ReviewError: one is not there.
+        """
+        return tuple(map(self.group, dict.fromkeys(numbers)))
+
+    def homes(self, labels: Iterable[str]) -> dict[int, frozenset[str]]:
+        """Labels by the number of the cluster that holds them.
+
+        Raises:
+            ReviewError: no cluster holds one of them.
+        """
+        missing = set(labels)
+        found: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
+        for number, group in self.groups.items():
+            if here := missing & group.labels:
+                found[number] = frozenset(here)
+                missing -= here
+        if missing:
+            raise ReviewError(f"label {min(missing)!r}", expected="one of the proposal's")
+        return dict(found)
+
+    def check_name(self, name: str, *, besides: Iterable[int] = ()) -> None:
+        """Refuse a name that another cluster has.
+
+        Raises:
+            ReviewError: it has.
+        """
+        others = (group for number, group in self.groups.items() if number not in set(besides))
+        if any(group.name == name for group in others):
+            raise ReviewError(
+                f"another cluster is named {name!r}", expected="a name of its own", remedy="or merge them"
+            )
+
+    def check_above(self, changed: Iterable[Group]) -> None:
+        """Refuse clusters whose groups above would have two places in the tree.
+
+        Raises:
+            ReviewError: a group of that name, at that depth, lies elsewhere.
+        """
+        new = {group.number: group for group in changed}
+        unchanged = [group for number, group in self.groups.items() if number not in new]
+        parents: dict[tuple[int, str], tuple[str, ...]] = {}
+        for group in [*unchanged, *new.values()]:
+            path = (group.kind, *group.above)
+            for depth in range(1, len(path)):
+                if parents.setdefault((depth, path[depth]), path[:depth]) != path[:depth]:
+                    raise ReviewError(
+                        f"{path[depth]!r} would lie in {' › '.join(parents[depth, path[depth]])}"
+                        f" and in {' › '.join(path[:depth])}",
+                        expected="one place in the tree for each group",
+                        remedy="change all clusters of the group together, or name another",
+                    )
+
+
+def initial_state(proposal: Proposal) -> State:
+    """The proposal, nothing approved, numbered by its ids."""
+    return State.of(
+        Group(number, cluster.name, cluster.kind, frozenset(place.label for place in cluster.labels), cluster.above)
+        for number, cluster in enumerate(proposal.clusters)
+    )
