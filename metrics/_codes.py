@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.metrics._blocks import for_row_ranges
+from hiertree.metrics._code_lists import Codes, code_values
 from hiertree.metrics._convention import Convention
-from hiertree.metrics._masks import Mask, mask_of
-from hiertree.metrics._measure import Plan, Ranking, Relevance, measure, measure_ranking, plan
+from hiertree.metrics._masks import mask_of, said_of_distractors, with_distractors
+from hiertree.metrics._measure import Relevance, plan
+from hiertree.metrics._names import default_names, parse_hashing_metrics
+from hiertree.metrics._protocols import ProtocolName, protocol_of
 from hiertree.metrics._result import Evaluation
+from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hiertree.metrics._ranked import Ranked, Ties
-    from hiertree.metrics._tree_order import TreeOrder
+    from hiertree.metrics._ranked import Ties
 
 _WORD = 64
 _MOST_BITS = 2**16 - _WORD  # so that a distance fits a uint16
-
-
-class Codes(NamedTuple):
-    """Queries (Q, W) and a gallery in tree order (W, N), as uint64 words, with what is left out of each list."""
-
-    queries: NDArray[np.uint64]
-    gallery: NDArray[np.uint64]
-    num_bits: int
-    tree: TreeOrder
-    mask: Mask
-    totals: NDArray[np.int64]
 
 
 def evaluate_codes(
@@ -46,8 +39,12 @@ def evaluate_codes(
     alpha: float = 1.0,
     relevance: Relevance | None = None,
     ties: Ties = "average",
+    protocol: ProtocolName | None = None,
+    compat: Compat | Rules | None = None,
     query_ids: Any = None,
     gallery_ids: Any = None,
+    junk: Iterable[Iterable[int]] | None = None,
+    distractors: Any = None,
 ) -> Evaluation:
     """Every metric of a retrieval by Hamming distance, exact over its ties: ``AP`` is AP_T, ``NDCG`` is NDCG_T.
 
@@ -59,61 +56,88 @@ def evaluate_codes(
         query_paths: (Q, L) label ids ≥ 0, coarse → fine; (Q,) means L = 1.
         gallery_codes: codes of the same length, or None for self-retrieval, each query masked by index.
         gallery_paths: (N, L), ids of the same space as the queries'.
-        metrics: names (see :mod:`hiertree.metrics`); ``mAP@1000`` is AP@1000, divided by min(1000, positives).
+        metrics: names (see :mod:`hiertree.metrics`), and here alone ``AP@k`` as hashing divides it, by the positives
+            in the top k; ``mAP@k`` divides by min(k, positives).
         alpha: of the relevance of ``H-AP``.
         relevance: another one: counts (Q, L+1) → table (Q, L+1).
         ties: as :func:`evaluate` takes it.
+        protocol: a benchmark; as for the rest see :func:`hiertree.metrics.evaluate`.
+        compat: the rules of others. Where they drop a first hit or a worst item, lists are sorted as for ``"index"``.
         query_ids: Q integers or strings; gallery items of a query's id are left out of its list.
         gallery_ids: N ids, for a separate gallery.
+        junk: for each query the indices of gallery items to leave out of its list.
+        distractors: (N,) booleans; a gallery item so marked has no label and is at level 0 to every query.
 
     Raises:
         ShapeError: arrays that do not fit together, or an empty gallery.
         EmbeddingError: codes that are none of the three kinds.
         PathError: ids that are not integers ≥ 0.
-        OptionError: an unknown metric or an option outside its range.
+        OptionError: an unknown metric, an option outside its range, or a retrieval that the protocol does not make.
 
     >>> codes = [[1, 1, 1, -1], [1, 1, -1, -1], [-1, -1, 1, 1], [-1, 1, 1, -1]]
     >>> evaluate_codes(codes, [0, 0, 1, 1], metrics=["AP", "NDCG"]).summary().round(4).to_dict()
     {'AP': 0.7917, 'NDCG': 0.8452}
     """
-    codes = _checked(query_codes, query_paths, gallery_codes, gallery_paths, query_ids, gallery_ids)
-    num_levels = codes.tree.low.shape[1]
-    chosen = plan(metrics, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties)
-    values = np.empty((len(codes.queries), len(chosen.metrics)))
+    named = None if protocol is None else protocol_of(protocol)
+    rules = rules_of(compat, default=OURS if named is None else named.rules)
+    if named is not None:
+        named.check(self_retrieval=gallery_codes is None, with_ids=query_ids is not None)
+    masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk}
+    codes, paths = _checked(query_codes, query_paths, gallery_codes, gallery_paths, distractors, masks, rules)
+    depth = codes.tree.low.shape[1]
+    if metrics is None:
+        metrics = default_names(depth) if named is None else named.names(depth)
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    hashing = parse_hashing_metrics(names, num_levels=depth)
+    others = [name for name in names if name not in hashing]
+    wanted = others if others or not hashing else None
+    chosen = plan(wanted, num_levels=depth, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
+    if wanted is None:
+        chosen = replace(chosen, metrics=())
+    found = np.empty((len(codes.queries), len(names)))
 
     def work(rows: slice) -> None:
-        by_index = chosen.ties == "index"
-        values[rows] = _in_index_order(codes, rows, chosen) if by_index else _by_counting(codes, rows, chosen)
+        found[rows] = code_values(codes, rows, chosen, list(hashing.values()))
 
-    row_bytes = 32 * codes.gallery.shape[1]
-    if ties != "index":
-        row_bytes = 32 * int(codes.totals[:, 1:].sum(axis=1).max(initial=0)) + 8 * (codes.num_bits + 1) * num_levels
-    for_row_ranges(work, len(values), row_bytes=max(row_bytes, 1))
+    for_row_ranges(work, len(found), row_bytes=max(codes.row_bytes(chosen), 1))
+    columns = [[*others, *hashing].index(name) for name in names]
     convention = Convention(
         self_rule=codes.mask.rule,
-        scores=f"Hamming distance, {codes.num_bits} bits",
-        num_levels=num_levels,
+        scores=f"Hamming distance, {codes.num_bits} bits"
+        + ("; AP@k divided by the positives in the top k, 0 if it holds none" if hashing else ""),
+        num_levels=depth,
         relevance=chosen.relevance_name,
-        counts=chosen.rules.counted,
+        counts=rules.counted,
         ties=ties,
+        rules=rules,
+        protocol=protocol,
     )
-    return Evaluation(chosen.names, values, range(len(values)), convention)
+    return Evaluation(tuple(names), found[:, columns], range(len(found)), convention, paths)
 
 
 def _checked(
-    query_codes: Any, query_paths: Any, gallery_codes: Any, gallery_paths: Any, query_ids: Any, gallery_ids: Any
-) -> Codes:
+    query_codes: Any,
+    query_paths: Any,
+    gallery_codes: Any,
+    gallery_paths: Any,
+    distractors: Any,
+    masks: dict[str, Any],
+    rules: Rules,
+) -> tuple[Codes, NDArray[np.int64]]:
+    """The codes, and the queries' paths."""
     from hiertree.metrics._tree_order import tree_order
 
     if (gallery_codes is None) != (gallery_paths is None):
         missing = "gallery_codes" if gallery_codes is None else "gallery_paths"
         raise OptionError(f"{missing}=None", expected="gallery_codes and gallery_paths together, or neither")
+    if gallery_codes is None and distractors is not None:
+        raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
     queries, num_bits = _as_words(query_codes, "query_codes")
     paths = as_paths(query_paths, name="query_paths", num_items=len(queries))
     items, item_bits, item_paths = queries, num_bits, paths
     if gallery_codes is not None:
         items, item_bits = _as_words(gallery_codes, "gallery_codes")
-        item_paths = as_paths(gallery_paths, name="gallery_paths", num_items=len(items))
+        item_paths = with_distractors(gallery_paths, distractors, len(items))
     if (item_bits, item_paths.shape[1]) != (num_bits, paths.shape[1]):
         raise ShapeError(
             f"a gallery of {item_bits} bits and {item_paths.shape[1]} levels",
@@ -121,11 +145,13 @@ def _checked(
         )
     if len(items) < (2 if gallery_codes is None else 1):
         raise ShapeError(f"a gallery of {len(items)} items", expected="at least one beside the query")
-    num_items = None if gallery_codes is None else len(items)
-    mask = mask_of(len(queries), num_items, query_ids=query_ids, gallery_ids=gallery_ids)
+    mask = mask_of(len(queries), None if gallery_codes is None else len(items), **masks, rules=rules)
+    mask = mask._replace(rule=mask.rule + said_of_distractors(item_paths))
     tree = tree_order(paths, item_paths)
     totals = tree.totals() - mask.counts(paths, item_paths)
-    return Codes(queries, np.ascontiguousarray(items[tree.order].T), num_bits, tree, mask, totals)
+    counts = tree_order(paths, paths).totals() if rules.counts == "official" else None
+    gallery = np.ascontiguousarray(items[tree.order].T)
+    return Codes(queries, gallery, num_bits, tree, mask, totals, counts), paths
 
 
 def _as_words(values: Any, name: str) -> tuple[NDArray[np.uint64], int]:
@@ -149,52 +175,3 @@ def _as_words(values: Any, name: str) -> tuple[NDArray[np.uint64], int]:
     padded = np.zeros((len(array), width), np.uint8)
     padded[:, : array.shape[1]] = array
     return padded.view(np.uint64), num_bits
-
-
-def _by_counting(codes: Codes, rows: slice, chosen: Plan) -> NDArray[np.float64]:
-    """(r, M) values from the number of items of each level at each distance."""
-    from hiertree.metrics._hamming import count_distances, count_positives, leave_out
-
-    queries, tree = codes.queries[rows], codes.tree
-    shape = (len(queries), codes.num_bits + 1)
-    counts, positives = np.empty(shape, np.int64), np.empty((*shape, chosen.num_levels + 1), np.int64)
-    count_distances(queries, codes.gallery, counts)
-    count_positives(queries, codes.gallery, tree.low[rows], tree.high[rows], positives)
-    pair_rows, items = codes.mask.pairs(rows)
-    places = tree.place[items]
-    inside = (tree.low[rows][pair_rows] <= places[:, None]) & (places[:, None] < tree.high[rows][pair_rows])
-    leave_out(queries, codes.gallery, pair_rows, places, inside.sum(axis=1), counts, positives)
-    totals = codes.totals[rows]
-    ranking = Ranking(lambda preference: _ranked(counts, positives, preference, chosen), codes.gallery.shape[1])
-    return measure_ranking(ranking, totals, totals, chosen)
-
-
-def _ranked(
-    counts: NDArray[np.int64], positives: NDArray[np.int64], preference: NDArray[np.float64], chosen: Plan
-) -> Ranked:
-    from hiertree.metrics._hamming import rank_counts
-    from hiertree.metrics._ranked import Ranked
-
-    number = positives.sum(axis=(1, 2))
-    shape = (len(counts), int(number.max(initial=0)))
-    ranked = Ranked(np.empty(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32), number)
-    order = np.argsort(preference, axis=1, kind="stable")
-    order = np.ascontiguousarray(order[:, ::-1]) if chosen.ties == "best" else order
-    rank_counts(counts, positives, order, chosen.ties in ("average", "paper"), ranked)
-    return ranked
-
-
-def _in_index_order(codes: Codes, rows: slice, chosen: Plan) -> NDArray[np.float64]:
-    """(r, M) values where of equal distances the smaller index comes first."""
-    from hiertree.metrics._hamming import distances
-    from hiertree.metrics._ranked import placed_matrix
-    from hiertree.metrics._tree_order import fill_levels
-
-    found = np.empty((rows.stop - rows.start, codes.gallery.shape[1]), np.uint16)
-    levels = np.empty(found.shape, np.uint8)
-    distances(codes.queries[rows], codes.gallery, found)
-    fill_levels(codes.tree.low[rows], codes.tree.high[rows], levels)
-    excluded = codes.mask.excluded(rows, codes.tree.place)
-    place = codes.tree.place
-    placed = placed_matrix(-found[:, place].astype(np.float32), levels[:, place], excluded[:, place], ties="index")
-    return measure(placed, codes.totals[rows], chosen)

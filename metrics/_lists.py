@@ -35,6 +35,7 @@ class RankedLists(NamedTuple):
         self_rule: for the convention card, as are
         source: what was ranked by, and
         counted: what \|Ω^(l)\| counts.
+        query_paths: (Q, L) where they are known.
     """
 
     scores: NDArray[Any]
@@ -46,6 +47,7 @@ class RankedLists(NamedTuple):
     self_rule: str
     source: str
     counted: str
+    query_paths: NDArray[np.int64] | None = None
 
     def values(self, plan: Plan) -> NDArray[np.float64]:
         """(Q, M) values of the metrics."""

@@ -13,6 +13,7 @@ r"""The names of metrics, as given to ``metrics=`` and as found in the columns o
 ``P@k[l]``         positives in the top k / k
 ``mAP@R[l]``       precision summed over the positives in the top R / R, with R positives
 ``mAP@k[l]``       precision summed over the positives in the top k / min(k, positives)
+``AP@k[l]``        the same / positives in the top k, as hashing divides; of ``evaluate_codes`` alone
 =================  =====================================================================
 
 Levels count from 1, the coarsest; without ``[l]`` the finest is meant.
@@ -36,6 +37,7 @@ _PATTERN = re.compile(
     r"|(?P<exact>AP#)(?P<exact_level>\d+)"
     r"|((?P<ap>AP)|(?P<mapr>mAP@R)|(?P<cut>R|TR|P|mAP)@(?P<cutoff>\d+))(\[(?P<level>\d+)\])?"
 )
+_HASHING = re.compile(r"AP@(?P<cutoff>\d+)(\[(?P<level>\d+)\])?")
 _EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
 _OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
 
@@ -80,8 +82,31 @@ def parse_metrics(names: Iterable[str], *, num_levels: int) -> tuple[Metric, ...
     return tuple(_parse(name, num_levels) for name in listed)
 
 
+def parse_hashing_metrics(names: Iterable[str], *, num_levels: int) -> dict[str, Metric]:
+    """Those of the names that are hashing's AP@k.
+
+    >>> parse_hashing_metrics(["AP", "AP@1000[1]"], num_levels=2)
+    {'AP@1000[1]': Metric(name='AP@1000[1]', kind='AP@', level=1, cutoff=1000, alpha=None)}
+
+    Raises:
+        OptionError: a level outside 1 … L, a cut-off of 0, or a name given twice.
+    """
+    metrics: dict[str, Metric] = {}
+    for name in names:
+        found = _HASHING.fullmatch(name)
+        if found is not None:
+            if name in metrics:
+                raise OptionError(f"metric {name!r}", expected="each name once")
+            level = _checked_level(name, found["level"], 1, num_levels)
+            metrics[name] = Metric(name, "AP@", num_levels if level is None else level, _cutoff(name, found["cutoff"]))
+    return metrics
+
+
 def _parse(name: str, num_levels: int) -> Metric:
     found = _PATTERN.fullmatch(name)
+    if _HASHING.fullmatch(name):
+        remedy = f"m{name} divides by min(k, positives)"
+        raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
     if found is None:
         raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
     kind = next(filter(None, found.group("hap", "error", "flat", "ndcg", "binary", "exact", "ap", "mapr", "cut")))
@@ -96,6 +121,10 @@ def _parse(name: str, num_levels: int) -> Metric:
 def _level(name: str, found: re.Match[str], lowest: int, num_levels: int) -> int | None:
     """The level in brackets, or None without."""
     digits = next(filter(None, found.group("level", "part", "wrong", "binary_level", "exact_level")), None)
+    return _checked_level(name, digits, lowest, num_levels)
+
+
+def _checked_level(name: str, digits: str | None, lowest: int, num_levels: int) -> int | None:
     if digits is not None and not lowest <= int(digits) <= num_levels:
         raise OptionError(f"metric {name!r}", expected=f"a level between {lowest} (coarsest) and {num_levels} (finest)")
     return None if digits is None else int(digits)

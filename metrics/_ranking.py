@@ -120,7 +120,7 @@ def evaluate_ranking(
         rules=rules,
         protocol=protocol,
     )
-    return Evaluation(chosen.names, lists.values(chosen), lists.query_ids, convention)
+    return Evaluation(chosen.names, lists.values(chosen), lists.query_ids, convention, lists.query_paths)
 
 
 def _from_indices(

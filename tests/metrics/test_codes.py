@@ -101,6 +101,89 @@ def test_ids_mask_items_of_both_counts():
         np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
 
 
+def test_junk_distractors_and_protocols_mean_what_they_mean_for_embeddings():
+    random = np.random.default_rng(5)
+    bits, paths = random_case(random, 60, 2, 16)  # 16 bits: every cosine is a multiple of 1/8, exact in float64
+    signs = np.where(bits, 1.0, -1.0)
+    masks = {
+        "junk": [[(query + 3) % 40, (query + 11) % 40] for query in range(20)],
+        "distractors": np.arange(40) >= 30,
+        "protocol": "gldv2",
+    }
+    for ties in ("average", "worst", "index"):
+        given = {**masks, "ties": ties, "compat": "delf"}
+        expected = evaluate(signs[:20], paths[:20], signs[20:], paths[20:], **given)
+        found = evaluate_codes(bits[:20], paths[:20], bits[20:], paths[20:], **given)
+        assert found.names == expected.names
+        np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+        assert found.convention.self_rule == expected.convention.self_rule
+        assert found.convention.rules == expected.convention.rules
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("ties", ["average", "index"])
+def test_codes_follow_the_official_rules_as_embeddings_do(separate, ties):
+    random = np.random.default_rng(6)
+    bits, paths = random_case(random, 40, 2, 16)
+    signs, names = np.where(bits, 1.0, -1.0), ["H-AP", "AP[1]", "R@3", "P@50", "NDCG", "ASI"]
+    given = {"metrics": names, "compat": "official", "ties": ties}
+    gallery = ((signs[10:], paths[10:]), (bits[10:], paths[10:])) if separate else ((), ())
+    expected = evaluate(signs, paths, *gallery[0], **given)
+    np.testing.assert_allclose(evaluate_codes(bits, paths, *gallery[1], **given).values, expected.values, atol=1e-12)
+
+
+def found_precision(scores, levels, level, k, paper):
+    """AP@k of HashNet and MIHash: precisions at the positives in the top k, by how many they are."""
+    if not any(own >= level for own in levels):
+        return None
+    hits = reference.hits(scores, levels, level, k, paper)
+    return reference.precision_terms(scores, levels, level, k, paper) / hits if hits else 0.0
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3]), st.sampled_from([1, 2, 4, 9]))
+def test_ap_at_k_of_hashing_is_averaged_and_bounded_over_all_orders(seed, num_bits, k):
+    random = np.random.default_rng(seed)
+    bits, paths = random_case(random, 8, 2, num_bits)
+    names = ["AP", f"AP@{k}", "R@1", f"AP@{k}[1]"]
+    results = {
+        ties: evaluate_codes(bits[:1], paths[:1], bits[1:], paths[1:], metrics=names, ties=ties) for ties in TIES
+    }
+    scores, levels = (-loop_distances(bits[:1], bits[1:])[0]).tolist(), ht.levels(paths[:1], paths[1:])[0].tolist()
+    for name, level in ((f"AP@{k}", 2), (f"AP@{k}[1]", 1)):
+        values = reference.over_tied_orders(
+            lambda strict, level=level: found_precision(strict, levels, level, k, False), scores
+        )
+        expected = [None] * 3 if values is None else [np.mean(values), min(values), max(values)]
+        expected += [found_precision(scores, levels, level, k, paper) for paper in (True, False)]
+        for ties, wanted in zip(("average", "worst", "best", "paper", "index"), expected, strict=True):
+            assert results[ties].names == tuple(names)
+            found = results[ties].per_query()[name].iloc[0]
+            assert (None if np.isnan(found) else found) == pytest.approx(wanted, abs=1e-12), (ties, name)
+
+
+def test_ap_at_k_of_many_codes_agrees_with_sampled_orders():
+    random = np.random.default_rng(7)
+    bits, labels = random.random((20_000, 12)) < 0.5, random.integers(0, 4, 20_000)
+    found = evaluate_codes(bits[:1], labels[:1], bits, labels, metrics=["AP@1000"]).summary()["AP@1000"]
+    distances = (bits[:1] != bits).sum(axis=1)
+    sampled = []
+    for _ in range(300):
+        top = np.lexsort([random.random(20_000), distances])[:1000]
+        hits = labels[top] == labels[0]
+        sampled.append((np.cumsum(hits) / np.arange(1, 1001))[hits].mean())
+    assert found == pytest.approx(np.mean(sampled), abs=5 * np.std(sampled) / np.sqrt(300))
+
+
+def test_hashing_divides_by_what_it_found_and_only_codes_are_told_so():
+    codes, labels = [[1, 1], [1, 1], [-1, -1], [1, -1], [-1, -1]], [0, 0, 0, 1, 0]
+    result = evaluate_codes(codes[:1], labels[:1], codes[1:], labels[1:], metrics=["AP@2", "mAP@2"])
+    assert result.summary().to_dict() == {"AP@2": 1.0, "mAP@2": 0.5}
+    assert "AP@k divided by the positives in the top k" in str(result)
+    with pytest.raises(OptionError, match=r"binary codes.*mAP@2 divides by min"):
+        evaluate([[1.0, 0.0], [0.0, 1.0]], [0, 0], metrics=["AP@2"])
+
+
 def test_galleries_longer_than_a_chunk_are_counted_whole():
     random = np.random.default_rng(4)
     bits, paths = random_case(random, 9001, 2, 10)
@@ -147,6 +230,13 @@ def test_the_card_names_distance_and_bits():
         (ShapeError, {"gallery_codes": np.zeros((0, 2), bool), "gallery_paths": np.zeros(0, int)}),
         (OptionError, {"metrics": ["mAP@0"]}),
         (OptionError, {"ties": "random"}),
+        (OptionError, {"metrics": []}),
+        (OptionError, {"metrics": ["AP@5", "AP@5"]}),
+        (OptionError, {"metrics": ["AP@0"]}),
+        (OptionError, {"metrics": ["AP@5[2]"]}),
+        (OptionError, {"protocol": "gldv2"}),
+        (OptionError, {"distractors": [True, False]}),
+        (OptionError, {"compat": "hashnet"}),
     ],
 )
 def test_bad_codes_are_refused(error, changed):
