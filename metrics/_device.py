@@ -1,54 +1,132 @@
-"""Where blocks are multiplied: by numpy, or by torch on a device of the user's choice."""
+"""Where torch multiplies, and how precisely."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from hiertree.errors import DeviceError
+from hiertree.errors import DeviceError, OptionError
 
 if TYPE_CHECKING:
+    import torch
     from numpy.typing import NDArray
 
+Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
+PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
+_ON_A_PROCESSOR = 2**28  # bytes, where memory is shared with everything else
 
-class Multiplier:
-    """Products of two blocks of vectors, in full precision: on a GPU without tf32.
+
+class Device:
+    """A torch device that multiplies blocks of vectors, and what it may take of the memory there.
 
     Args:
-        device: a torch device such as ``"cuda"``, or None for numpy.
+        name: such as ``"cuda"``.
+        precision: of the products; unless given that of the vectors.
+
+    Attributes:
+        where: the torch device.
+        precision: as given.
+        gallery_bytes: how large a gallery may be to be kept there: a half of what is free.
+        block_bytes: what a block of queries may take beside it: an eighth.
 
     Raises:
-        DeviceError: torch is not installed, or has no such device.
+        DeviceError: torch is not installed, has no such device, or the device has no tf32.
     """
 
-    def __init__(self, device: str | None) -> None:
-        self._device = None if device is None else _available(device)
+    def __init__(self, name: str, precision: Precision | None = None) -> None:
+        self.where, self.precision = _available(name), precision
+        if precision == "tf32" and self.where.type != "cuda":
+            remedy = "precision='float32' gives the products of full precision"
+            raise DeviceError(f"precision='tf32' with device={name!r}", expected="a CUDA device", remedy=remedy)
+        free = 2 * _ON_A_PROCESSOR
+        if self.where.type == "cuda":
+            import torch
 
-    def hold(self, items: NDArray[Any]) -> Any:
-        """The items where they are multiplied."""
-        if self._device is None:
-            return items
+            free = torch.cuda.mem_get_info(self.where)[0]
+        self.gallery_bytes, self.block_bytes = free // 2, max(free // 8, _ON_A_PROCESSOR)
+
+    def __str__(self) -> str:
         import torch
 
-        return torch.from_numpy(items).to(self._device)
+        return f"torch {torch.__version__} on {self.where}, {self.precision}"
 
-    def multiply(self, queries: NDArray[Any], items: Any, scores: NDArray[Any]) -> None:
-        """Write queries × itemsᵀ, the items as :meth:`hold` gave them."""
-        if self._device is None:
-            np.matmul(queries, items.T, out=scores)
-            return
+    def send(self, values: NDArray[Any]) -> torch.Tensor:
+        """An array there, as it is."""
         import torch
 
-        allowed = torch.backends.cuda.matmul.allow_tf32
-        torch.backends.cuda.matmul.allow_tf32 = False
-        try:
-            torch.from_numpy(scores).copy_(torch.from_numpy(queries).to(self._device) @ items.T)
-        finally:
-            torch.backends.cuda.matmul.allow_tf32 = allowed
+        return torch.from_numpy(values).to(self.where)
+
+    def put(self, vectors: NDArray[Any]) -> torch.Tensor:
+        """The vectors there, rounded where the precision asks for it."""
+        tensor = self.send(vectors)
+        return tensor.bfloat16() if self.precision == "bfloat16" else tensor
+
+    def put_all(self, parts: Iterable[NDArray[Any]], shape: tuple[int, int], dtype: np.dtype[Any]) -> torch.Tensor:
+        """The same of vectors that come part by part."""
+        import torch
+
+        kept = torch.bfloat16 if self.precision == "bfloat16" else torch.from_numpy(np.empty(0, dtype)).dtype
+        whole, start = torch.empty(shape, dtype=kept, device=self.where), 0
+        for part in parts:
+            whole[start : start + len(part)] = torch.from_numpy(part).to(self.where)
+            start += len(part)
+        return whole
+
+    def multiply(self, queries: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        """Queries × itemsᵀ, in float32 or float64; products of bfloat16 are exact in float32 and summed in it."""
+        import torch
+
+        with _tf32(self.precision == "tf32"):
+            if self.precision != "bfloat16":
+                return queries @ items.T
+            if self.where.type == "cuda" and hasattr(torch.ops.aten.mm, "dtype"):
+                return torch.mm(queries, items.T, out_dtype=torch.float32)
+            return queries.float() @ items.T.float()
+
+    def multiply_into(self, queries: torch.Tensor, items: torch.Tensor, scores: NDArray[Any]) -> None:
+        """The same, for the processor."""
+        import torch
+
+        torch.from_numpy(scores).copy_(self.multiply(queries, items))
 
 
-def _available(device: str) -> Any:
+def device_of(name: str | None, precision: str | None) -> Device | None:
+    """The device that was asked for, or None for numpy.
+
+    Raises:
+        OptionError: a precision that does not exist, or that numpy has not.
+        DeviceError: as :class:`Device`.
+    """
+    for known in PRECISIONS:
+        if precision == known and (name is not None or known == "float32"):
+            return None if name is None else Device(name, known)
+    if precision is not None:
+        expected = "with a device one of" if precision in PRECISIONS else "one of"
+        names = ", ".join(map(repr, PRECISIONS))
+        raise OptionError(f"precision={precision!r}", expected=f"{expected} {names}", remedy="pass device='cuda'")
+    return None if name is None else Device(name)
+
+
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Products of float32 on a GPU with or without tf32, whatever the program has set, and that again afterwards."""
+    import torch
+
+    matmul = torch.backends.cuda.matmul
+    new = hasattr(matmul, "fp32_precision")  # torch ≥ 2.9, where mixing both names is an error
+    name, value = ("fp32_precision", "tf32" if allowed else "ieee") if new else ("allow_tf32", allowed)
+    before = getattr(matmul, name)
+    setattr(matmul, name, value)
+    try:
+        yield
+    finally:
+        setattr(matmul, name, before)
+
+
+def _available(device: str) -> torch.device:
     """The torch device of that name, once a number has been put there."""
     try:
         import torch

@@ -12,6 +12,7 @@ import numpy as np
 from hiertree.arrays import as_paths
 from hiertree.errors import OptionError, ShapeError
 from hiertree.metrics._convention import Convention
+from hiertree.metrics._device import Device, device_of
 from hiertree.metrics._job import Job
 from hiertree.metrics._masks import Mask, mask_of, said_of_distractors, with_distractors
 from hiertree.metrics._measure import Plan, Relevance, plan
@@ -136,12 +137,12 @@ def evaluate(
     if metrics is None and named is not None:
         metrics = named.names(num_levels)
     chosen = plan(metrics, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
-    job = _job(inputs, mask, chosen, tile_size, device)
+    job = _job(inputs, mask, chosen, tile_size, device_of(device, None))
     chosen_layout = layout(job, block_size)
     finished = None
     if resume is not None:
         queries, items = inputs.query.array, inputs.gallery.array
-        finished = FinishedBlocks(resume, fingerprint(job, queries=queries, gallery=items, rows=chosen_layout.rows))
+        finished = FinishedBlocks(resume, fingerprint(job, chosen_layout, queries=queries, gallery=items))
     found = values(job, chosen_layout, progress=progress, finished=finished)
     convention = _convention(inputs, mask, chosen, protocol)
     return Evaluation(chosen.names, found, range(num_queries), convention, inputs.query_paths)
@@ -171,13 +172,13 @@ def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any, dis
     return Inputs(queries, paths, items, item_paths)
 
 
-def _job(inputs: Inputs, mask: Mask, chosen: Plan, tile_size: int | None, device: str | None) -> Job:
+def _job(inputs: Inputs, mask: Mask, chosen: Plan, tile_size: int | None, device: Device | None) -> Job:
     """What the values are computed from."""
     from hiertree.metrics._similarity import Similarity
     from hiertree.metrics._tree_order import tree_order
 
     tree = tree_order(inputs.query_paths, inputs.gallery_paths)
-    similarity = Similarity(inputs.query, inputs.gallery, tree.order, tile_size=tile_size, device=device)
+    similarity = Similarity(inputs.query, inputs.gallery, tree, tile_size=tile_size, device=device)
     totals = tree.totals() - mask.counts(inputs.query_paths, inputs.gallery_paths)
     official = chosen.rules.counts == "official"
     counts = tree_order(inputs.query_paths, inputs.query_paths).totals() if official else None

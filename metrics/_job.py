@@ -1,7 +1,7 @@
 """What an evaluation of embeddings is made of, and its steps on the scores of some queries with a part of the gallery.
 
-A part of the gallery is a range of it in tree order, ``offset`` being the place of its first item. ``rows`` are the
-queries that the scores belong to.
+``rows`` are the indices of the queries that the scores belong to, ``places`` where the items of the part stand in tree
+order, rising: each query's positives are consecutive there too.
 """
 
 from __future__ import annotations
@@ -47,44 +47,64 @@ class Job:
         """Whether gallery indices order equal scores."""
         return self.plan.ties == "index"
 
-    def most_positives(self, rows: slice = slice(None)) -> int:
+    def most_positives(self, rows: slice | NDArray[np.int64] = slice(None)) -> int:
         """The longest range of positives of some queries."""
         return int((self.tree.high[rows, 0] - self.tree.low[rows, 0]).max(initial=0))
 
-    def room(self, rows: slice) -> Placed:
+    def with_positives(self, rows: NDArray[np.int64], part: slice) -> NDArray[np.bool_]:
+        """Which queries have positives among consecutive places."""
+        found: NDArray[np.bool_] = np.maximum(self.tree.low[rows, 0], part.start) < np.minimum(
+            self.tree.high[rows, 0], part.stop
+        )
+        return found
+
+    def room(self, rows: NDArray[np.int64]) -> Placed:
         """Where the positives of some queries are gathered."""
         from hiertree.metrics._placing import room_for
 
-        shape = rows.stop - rows.start, self.most_positives(rows), len(self.tree.order)
+        shape = len(rows), self.most_positives(rows), len(self.tree.order)
         return room_for(*shape, self.similarity.dtype, by_index=self.by_index)
 
-    def leave_out(self, scores: NDArray[Any], offset: int, rows: slice) -> None:
-        """Give masked items the score −inf, which no cosine is."""
+    def left_out(
+        self, places: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The masked pairs: rows and columns of the scores."""
         queries, items = self.mask.pairs(rows)
-        columns = self.tree.place[items] - offset
-        inside = (columns >= 0) & (columns < scores.shape[1])
-        scores[queries[inside], columns[inside]] = -np.inf
+        wanted = self.tree.place[items]
+        columns = np.searchsorted(places, wanted)
+        inside = places[np.minimum(columns, len(places) - 1)] == wanted
+        return queries[inside], columns[inside]
 
-    def gather(self, scores: NDArray[Any], offset: int, rows: slice, placed: Placed) -> None:
-        """Append the positives to those of earlier parts."""
+    def positives(
+        self, places: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The first column of each query's positives and one past the last."""
+        return np.searchsorted(places, self.tree.low[rows, 0]), np.searchsorted(places, self.tree.high[rows, 0])
+
+    def leave_out(self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
+        """Give masked items the score −inf, which no cosine is."""
+        scores[self.left_out(places, rows)] = -np.inf
+
+    def gather(self, scores: NDArray[Any], start: int, rows: NDArray[np.int64], placed: Placed) -> None:
+        """Append the positives at consecutive places from ``start`` on to those of earlier parts."""
         from hiertree.metrics._placing import gather
 
-        gather(scores, offset, self.tree.low[rows], self.tree.high[rows], self.tree.order, placed)
+        gather(scores, start, self.tree.low[rows], self.tree.high[rows], self.tree.order, placed)
 
-    def count(self, scores: NDArray[Any], offset: int, rows: slice, placed: Placed) -> None:
+    def count(self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], placed: Placed) -> None:
         """Count the other items among the sorted positives."""
         from hiertree.metrics._placing import count_others, count_others_by_index
 
-        width = scores.shape[1]
-        low = np.clip(self.tree.low[rows, 0] - offset, 0, width)
-        high = np.clip(self.tree.high[rows, 0] - offset, 0, width)
-        stop = np.full(len(scores), width)
+        low, high = self.positives(places, rows)
+        stop = np.full(len(scores), len(places))
         if self.by_index:
-            count_others_by_index(scores, self.tree.order[None, offset : offset + width], low, high, stop, placed)
+            count_others_by_index(scores, self.tree.order[None, places], low, high, stop, placed)
         else:
             count_others(scores, low, high, stop, placed)
 
-    def measure(self, placed: Placed, rows: slice, *, totals: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+    def measure(
+        self, placed: Placed, rows: NDArray[np.int64], *, totals: NDArray[np.int64] | None = None
+    ) -> NDArray[np.float64]:
         """The values of the metrics, once all items are counted."""
         counts = None if self.counts is None else self.counts[rows]
         return measure(placed, self.totals[rows] if totals is None else totals, self.plan, counts=counts)

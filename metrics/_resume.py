@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hiertree.metrics._job import Job
+    from hiertree.metrics._scoring import Layout
 
 _FINGERPRINT = "fingerprint.json"
 _BYTES_AT_ONCE = 2**26
@@ -68,21 +69,21 @@ class FinishedBlocks:
         return self._folder / f"queries-{rows.start:09d}-{rows.stop:09d}.npy"
 
 
-def fingerprint(job: Job, *, queries: Any, gallery: Any, rows: int) -> dict[str, str]:
-    """SHA-256 of everything that a value depends on, by name.
+def fingerprint(job: Job, layout: Layout, *, queries: Any, gallery: Any) -> dict[str, str]:
+    """SHA-256 of everything that a value depends on, by name; on the size of the blocks none does.
 
     Args:
         job: what is computed.
+        layout: how the work is cut.
         queries: the embeddings.
         gallery: the gallery's.
-        rows: queries in a block.
     """
     plan, similarity = job.plan, job.similarity
     tables = [plan.table(metric, job.counts_of(slice(None))) for metric in plan.metrics if metric.kind == "H-AP"]
-    products = f"{rows} {similarity.height} {similarity.tiles[0].stop} {similarity.dtype} {similarity.device}"
+    products = f"{layout.way} {layout.height} {similarity.tiles[0].stop} {similarity.dtype} {similarity.device}"
     parts: dict[str, list[Any]] = {
         "embeddings": [queries, gallery],
-        "labels": [job.tree.order, job.tree.low, job.tree.high],
+        "labels": [job.tree.order, job.tree.low, job.tree.high, job.tree.queries],
         "mask": [job.mask.start, job.mask.item, str(job.mask.place)],
         "metrics": [str(plan.names), plan.ties, repr(plan.rules), *tables],
         "products": [products, np.__version__],

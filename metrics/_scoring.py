@@ -1,155 +1,117 @@
 """The values of the metrics, block of queries by block.
 
-A block's scores fill a buffer of all gallery items, or, where the gallery comes in tiles and positives are few, only a
-tile at a time: the tiles that hold positives are multiplied first, to gather these, and then all of them, to count the
-other items among them. Both ways see the same products and give the same numbers; the second needs no memory that
-grows with the gallery and takes more queries at once.
+Blocks are taken in tree order, where the positives of neighbours are the same few items. There are three ways, each in
+a room of its own: with all scores of a block (:mod:`hiertree.metrics._by_rows`), with a tile of them at a time, whose
+memory does not grow with the gallery (:mod:`hiertree.metrics._by_tiles`), or on a device of torch
+(:mod:`hiertree.metrics._on_device`). Which one it is depends on sizes alone, not on that of the blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.metrics._blocks import BUDGET, for_row_ranges
+from hiertree.metrics._blocks import BUDGET
 from hiertree.progress import progress as show_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hiertree.metrics._job import Job
-    from hiertree.metrics._placing import Placed
     from hiertree.metrics._resume import FinishedBlocks
 
-_MOST_ROWS = 1024
+PRODUCT_ROWS = 256
+_LEAST_PRODUCT_ROWS = 8
+_MOST_ROWS = 1024  # of a block whose scores are all held
+_MOST_ROWS_BY_TILES = 2**14  # of one for which the gallery is read once or twice
 
 
 class Layout(NamedTuple):
-    """How many queries a block has, and whether only a tile of their scores is held at once."""
+    """How the work is cut.
 
+    Attributes:
+        way: how the scores of a block are held.
+        height: queries multiplied at once, a power of two.
+        rows: queries in a block, a multiple of it.
+    """
+
+    way: Literal["rows", "tiles", "device"]
+    height: int
     rows: int
-    by_tile: bool
 
 
 def layout(job: Job, block_size: int | None) -> Layout:
     """The way that takes more queries at once within the memory budget; whole products either way."""
+    way, most = _roomiest(job)
+    height = min(PRODUCT_ROWS, most, max(len(job.totals), _LEAST_PRODUCT_ROWS))
+    height = 1 << (max(height, _LEAST_PRODUCT_ROWS).bit_length() - 1)
+    if block_size is not None:
+        return Layout(way, height, -(-block_size // height) * height)
+    longest = {
+        "rows": height if len(job.similarity.tiles) == 1 else _MOST_ROWS,
+        "tiles": _MOST_ROWS_BY_TILES,
+        "device": _MOST_ROWS if job.similarity.held else _MOST_ROWS_BY_TILES,
+    }
+    return Layout(way, height, max(min(most, longest[way]) // height, 1) * height)
+
+
+def _roomiest(job: Job) -> tuple[Literal["rows", "tiles", "device"], int]:
+    """A way, and how many queries it can take at once."""
     from hiertree.metrics._placing import row_bytes
 
-    height, tiles, item_bytes = job.similarity.height, job.similarity.tiles, job.similarity.dtype.itemsize
-    buffered = BUDGET // (len(job.tree.order) * item_bytes)
-    tiled = BUDGET // ((tiles[0].stop - tiles[0].start) * item_bytes + row_bytes(job.most_positives()))
-    by_tile = len(tiles) > 1 and tiled > buffered and job.mask.place is None
-    rows = height if len(tiles) == 1 else min(tiled if by_tile else buffered, _MOST_ROWS)
-    return Layout(-(-block_size // height) * height if block_size else max(rows // height, 1) * height, by_tile)
-
-
-def values(job: Job, chosen: Layout, *, progress: bool, finished: FinishedBlocks | None = None) -> NDArray[np.float64]:
-    """(Q, M) values of the metrics; blocks that are ``finished`` are read, and others become so."""
-    num_queries = len(job.totals)
-    found = np.empty((num_queries, len(job.plan.metrics)))
-    width = max(tile.stop - tile.start for tile in job.similarity.tiles) if chosen.by_tile else len(job.tree.order)
-    room = np.empty(chosen.rows * width, job.similarity.dtype)  # of the scores, taken once
-    with show_progress(description="queries", total=num_queries, enabled=progress) as advance:
-        for start in range(0, num_queries, chosen.rows):
-            rows = slice(start, min(start + chosen.rows, num_queries))
-            stored = None if finished is None else finished.load(rows)
-            found[rows] = (_by_tile if chosen.by_tile else _buffered)(job, rows, room) if stored is None else stored
-            if finished is not None and stored is None:
-                finished.save(rows, found[rows])
-            advance(rows.stop - rows.start, "")
-    return found
-
-
-def _buffered(job: Job, rows: slice, room: NDArray[Any]) -> NDArray[np.float64]:
-    """The values of a block, its scores with the whole gallery held at once."""
-    from hiertree.metrics._placing import row_bytes
-
-    queries = job.similarity.queries(rows)
-    scores = room[: len(queries) * len(job.tree.order)].reshape(len(queries), -1)
-    for tile in job.similarity.tiles:
-        job.similarity.fill(queries, tile, scores[:, tile])
-    found = np.empty((rows.stop - rows.start, len(job.plan.metrics)))
-
-    def work(part: slice, own: slice) -> None:
-        job.leave_out(scores[part], 0, own)
-        found[part] = (_ranked_values if job.mask.place is None else _values_without_placed)(job, scores[part], own)
-
-    _for_queries(rows, work, row_bytes=4 * row_bytes(job.most_positives(rows)))
-    return found
-
-
-def _ranked_values(job: Job, scores: NDArray[Any], rows: slice) -> NDArray[np.float64]:
-    from hiertree.metrics._placing import sort
-
-    placed = job.room(rows)
-    job.gather(scores, 0, rows, placed)
-    sort(placed)
-    job.count(scores, 0, rows, placed)
-    return job.measure(placed, rows)
-
-
-def _values_without_placed(job: Job, scores: NDArray[Any], rows: slice) -> NDArray[np.float64]:
-    """Where the first or last item of a list goes, for which every item must be looked at."""
-    from hiertree.metrics._masks import drop_placed
-    from hiertree.metrics._ranked import placed_matrix
-    from hiertree.metrics._tree_order import fill_levels
-
-    levels, place = np.empty(scores.shape, np.uint8), job.tree.place
-    fill_levels(job.tree.low[rows], job.tree.high[rows], levels)
-    excluded, totals = job.mask.excluded(rows, place), job.totals[rows]
+    similarity, positives = job.similarity, job.most_positives()
+    by_rows = BUDGET // (len(job.tree.order) * similarity.dtype.itemsize)
     if job.mask.place is not None:
-        totals = drop_placed(job.mask.place, scores, levels, excluded, job.tree.order, totals)
-    if job.by_index:  # equal scores in the order the user gave the gallery
-        scores, levels, excluded = scores[:, place], levels[:, place], excluded[:, place]
-    return job.measure(placed_matrix(scores, levels, excluded, ties=job.plan.ties), rows, totals=totals)
+        return "rows", by_rows
+    by_tiles = BUDGET // (row_bytes(positives) + similarity.dimensions * similarity.dtype.itemsize)
+    if similarity.device is not None:
+        from hiertree.metrics._on_device import row_bytes as device_row_bytes
+
+        return "device", min(by_tiles, similarity.device.block_bytes // device_row_bytes(positives))
+    if len(similarity.tiles) == 1 or by_rows >= by_tiles:
+        return "rows", by_rows
+    return "tiles", by_tiles
 
 
-def _by_tile(job: Job, rows: slice, room: NDArray[Any]) -> NDArray[np.float64]:
-    """The values of a block from counts that add up over the tiles."""
-    from hiertree.metrics._placing import row_bytes, sort
+def values(
+    job: Job, chosen: Layout, *, progress: bool, finished: FinishedBlocks | None = None, share: slice = slice(None)
+) -> NDArray[np.float64]:
+    """(Q, M) values of the metrics; blocks that are ``finished`` are read, and others become so.
 
-    placed, queries, most = job.room(rows), job.similarity.queries(rows), row_bytes(job.most_positives(rows))
-    low, high = job.tree.low[rows, 0], job.tree.high[rows, 0]
-    holding = [tile for tile in job.similarity.tiles if ((low < tile.stop) & (tile.start < high)).any()]
-    _over_tiles(job, rows, queries, holding, job.gather, placed, room)
-    _for_queries(rows, lambda part, _: sort(placed.rows(part)), row_bytes=most)
-    _over_tiles(job, rows, queries, job.similarity.tiles, job.count, placed, room)
-    found = np.empty((rows.stop - rows.start, len(job.plan.metrics)))
-
-    def finish(part: slice, own: slice) -> None:
-        found[part] = job.measure(placed.rows(part), own)
-
-    _for_queries(rows, finish, row_bytes=4 * most)
+    Queries in blocks that are not in ``share`` stay 0.
+    """
+    queries = job.tree.queries
+    found = np.zeros((len(queries), len(job.plan.metrics)))
+    blocks = [slice(start, min(start + chosen.rows, len(queries))) for start in range(0, len(queries), chosen.rows)]
+    total = sum(block.stop - block.start for block in blocks[share])
+    with show_progress(description="queries", total=total, enabled=progress) as advance:
+        missing = []
+        for block in blocks[share]:
+            stored = None if finished is None else finished.load(block)
+            if stored is None:
+                missing.append(block)
+                continue
+            found[queries[block]] = stored
+            advance(block.stop - block.start)
+        computed = _way(chosen)(job, chosen, [queries[block] for block in missing], advance)
+        for block, values in zip(missing, computed, strict=True):
+            found[queries[block]] = values
+            if finished is not None:
+                finished.save(block, values)
     return found
 
 
-def _over_tiles(
-    job: Job,
-    rows: slice,
-    queries: NDArray[Any],
-    tiles: list[slice],
-    step: Callable[[NDArray[Any], int, slice, Placed], None],
-    placed: Placed,
-    room: NDArray[Any],
-) -> None:
-    """Take a step of the job with the scores of each tile."""
-    for tile in tiles:
-        scores = room[: len(queries) * (tile.stop - tile.start)].reshape(len(queries), -1)
-        job.similarity.fill(queries, tile, scores)
+def _way(chosen: Layout) -> Callable[..., Iterator[NDArray[np.float64]]]:
+    if chosen.way == "rows":
+        from hiertree.metrics._by_rows import values_by_rows
 
-        def work(part: slice, own: slice, scores: NDArray[Any] = scores, offset: int = tile.start) -> None:
-            job.leave_out(scores[part], offset, own)
-            step(scores[part], offset, own, placed.rows(part))
+        return values_by_rows
+    if chosen.way == "tiles":
+        from hiertree.metrics._by_tiles import values_by_tiles
 
-        _for_queries(rows, work, row_bytes=scores.shape[1])
+        return values_by_tiles
+    from hiertree.metrics._on_device import values_on_device
 
-
-def _for_queries(rows: slice, work: Callable[[slice, slice], None], *, row_bytes: int) -> None:
-    """Call ``work`` from several threads with a part of a block and the queries that it holds."""
-
-    def of_part(part: slice) -> None:
-        work(part, slice(rows.start + part.start, rows.start + part.stop))
-
-    for_row_ranges(of_part, rows.stop - rows.start, row_bytes=max(row_bytes, 1))
+    return values_on_device

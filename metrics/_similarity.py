@@ -1,4 +1,4 @@
-"""Cosine similarities of blocks of queries with tiles of the gallery in tree order.
+"""Cosine similarities of blocks of queries with parts of the gallery.
 
 A product's rounding may depend on its shape. So all have the same height, whatever the block size, the last one padded.
 """
@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.metrics._blocks import BUDGET
-from hiertree.metrics._device import Multiplier
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from hiertree.metrics._device import Device
+    from hiertree.metrics._tree_order import TreeOrder
     from hiertree.metrics._vectors import Vectors
 
-_PRODUCT_ROWS = 256
 _LARGEST_COPY = 2**29  # bytes of a gallery of which a normalised copy is held
 _TILE = 2**26  # bytes of one tile of a larger one
+_LONGEST_ROW = 2**18  # scores of one query with a tile, on a device
 
 
 class Similarity:
@@ -29,56 +28,95 @@ class Similarity:
     Args:
         query: Q embeddings.
         gallery: N embeddings.
-        order: (N,) the gallery's tree order.
+        tree: the gallery's order.
         tile_size: gallery items multiplied at once; unless given all, if a normalised copy of the gallery may be held.
         device: where torch multiplies, or None for numpy.
+        dtype: of the products; unless given that of the embeddings.
 
     Attributes:
         dtype: of the scores.
-        height: queries multiplied at once.
-        tiles: consecutive ranges of the gallery.
         device: what multiplies.
+        held: whether a normalised copy of the gallery is kept.
+        tiles: consecutive ranges of the gallery in tree order.
     """
 
     def __init__(
         self,
         query: Vectors,
         gallery: Vectors,
-        order: NDArray[np.int64],
+        tree: TreeOrder,
         *,
         tile_size: int | None = None,
-        device: str | None = None,
+        device: Device | None = None,
+        dtype: np.dtype[Any] | None = None,
     ) -> None:
-        self._query, self._gallery, self._order = query, gallery, order
-        self.dtype = np.result_type(query.dtype, gallery.dtype)
-        self.device, self._multiplier = device or "numpy", Multiplier(device)
-        num_items, row_bytes = len(order), gallery.dimensions * self.dtype.itemsize
+        self._query, self._gallery, self._tree, self.device = query, gallery, tree, device
+        self.dtype = np.result_type(query.dtype, gallery.dtype) if dtype is None else dtype
+        num_items, row_bytes = len(tree.order), gallery.dimensions * self.dtype.itemsize
+        if device is None:
+            self.held = not gallery.mapped and num_items * row_bytes <= _LARGEST_COPY
+            longest = num_items
+        else:
+            self.held = num_items * row_bytes <= device.gallery_bytes
+            longest = _LONGEST_ROW
+        self._piece = max(_TILE // row_bytes, 1024)
         if tile_size is None:
-            whole = not gallery.mapped and num_items * row_bytes <= _LARGEST_COPY
-            tile_size = num_items if whole else max(_TILE // row_bytes, 1024)
-        width = min(tile_size, num_items)
-        self.tiles = [slice(start, min(start + width, num_items)) for start in range(0, num_items, width)]
-        height = min(_PRODUCT_ROWS, BUDGET // (width * self.dtype.itemsize), max(len(query), 8))
-        self.height = 1 << max(height.bit_length() - 1, 3)
+            tile_size = longest if self.held else self._piece
+        elif device is None:
+            self.held &= tile_size >= num_items
+        self.tiles = _ranges(num_items, tile_size)
 
-    def queries(self, rows: slice) -> NDArray[Any]:
-        """The normalised queries of a block, padded with zeros to whole products."""
-        number = rows.stop - rows.start
-        padded = np.zeros((-(-number // self.height) * self.height, self._query.dimensions), self.dtype)
-        padded[:number] = self._query.unit(rows, self.dtype)
+    @property
+    def dimensions(self) -> int:
+        """The length of each vector."""
+        return self._query.dimensions
+
+    @property
+    def reading(self) -> list[slice]:
+        """Ranges of what :meth:`places` takes, such that together they are the gallery, each item once."""
+        return self.tiles
+
+    def places(self, part: slice) -> NDArray[np.int64]:
+        """Where a part of the gallery stands in tree order, rising; of a gallery on disk, consecutive rows of the file.
+
+        The file is read from its beginning to its end, however its labels are mixed.
+        """
+        if self._gallery.mapped and not self.held:
+            return np.sort(self._tree.place[part])
+        return np.arange(part.start, part.stop)
+
+    def queries(self, rows: NDArray[np.int64], height: int) -> NDArray[Any]:
+        """Some normalised queries, padded with zeros to whole products."""
+        padded = np.zeros((-(-len(rows) // height) * height, self.dimensions), self.dtype)
+        padded[: len(rows)] = self._query.unit(rows, self.dtype)
         return padded
 
-    def fill(self, queries: NDArray[Any], tile: slice, scores: NDArray[Any]) -> None:
-        """Write the scores of a padded block with a tile."""
-        items = self._whole if len(self.tiles) == 1 else self._tile(tile)
-        for start in range(0, len(queries), self.height):
-            rows = slice(start, start + self.height)
-            self._multiplier.multiply(queries[rows], items, scores[rows])
+    def items(self, places: NDArray[np.int64]) -> Any:
+        """The normalised items at some places, where they are multiplied."""
+        if self.held:
+            return self._copy[places[0] : places[-1] + 1]
+        items = self._gallery.unit(self._tree.order[places], self.dtype)
+        return items if self.device is None else self.device.put(items)
+
+    def fill(self, queries: NDArray[Any], items: Any, scores: NDArray[Any], height: int) -> None:
+        """Write the scores of padded queries."""
+        for start in range(0, len(queries), height):
+            rows = slice(start, start + height)
+            if self.device is None:
+                np.matmul(queries[rows], items.T, out=scores[rows])
+            else:
+                self.device.multiply_into(self.device.put(queries[rows]), items, scores[rows])
 
     @cached_property
-    def _whole(self) -> Any:
-        """The only tile, kept."""
-        return self._tile(self.tiles[0])
+    def _copy(self) -> Any:
+        """The whole gallery in tree order, where it is multiplied."""
+        if self.device is None:
+            return self._gallery.unit(self._tree.order, self.dtype)
+        pieces = _ranges(len(self._tree.order), self._piece)
+        read = (self._gallery.unit(self._tree.order[piece], self.dtype) for piece in pieces)
+        return self.device.put_all(read, (len(self._tree.order), self.dimensions), self.dtype)
 
-    def _tile(self, tile: slice) -> Any:
-        return self._multiplier.hold(self._gallery.unit(self._order[tile], self.dtype))
+
+def _ranges(number: int, size: int) -> list[slice]:
+    """0 … number in parts of one size, the last one smaller."""
+    return [slice(start, min(start + size, number)) for start in range(0, number, size)]

@@ -20,12 +20,14 @@ class TreeOrder(NamedTuple):
         place: (N,) its inverse: where each gallery item stands.
         low: (Q, L) first place of the range Ω^{+,l}, l = 1 … L.
         high: (Q, L) one past its last place.
+        queries: (Q,) query indices in tree order: neighbours share ranges.
     """
 
     order: NDArray[np.int64]
     place: NDArray[np.int64]
     low: NDArray[np.int64]
     high: NDArray[np.int64]
+    queries: NDArray[np.int64]
 
     def totals(self) -> NDArray[np.int64]:
         """(Q, L+1) items at each level."""
@@ -43,22 +45,23 @@ def tree_order(query_paths: NDArray[np.int64], gallery_paths: NDArray[np.int64])
     (array([1, 3, 0, 2]), array([[0, 0]]), array([[2, 1]]))
     """
     num_items = len(gallery_paths)
-    paths = np.concatenate([gallery_paths, query_paths])
-    order = np.lexsort(paths.T[::-1])
-    differs = np.ones(paths.shape, np.bool_)
-    differs[1:] = np.logical_or.accumulate(paths[order[1:]] != paths[order[:-1]], axis=1)
-    prefixes = np.empty(paths.shape, np.int64)  # one id for all rows that agree down to a level, rising in tree order
-    prefixes[order] = np.cumsum(differs, axis=0)
-    gallery_order = order[order < num_items]
+    columns = [np.concatenate(pair) for pair in zip(gallery_paths.T, query_paths.T, strict=True)]
+    everything = np.lexsort(columns[::-1])
+    of_gallery = everything < num_items
+    order, queries = everything[of_gallery], everything[~of_gallery] - num_items
     low = np.empty(query_paths.shape, np.int64)
     high = np.empty(query_paths.shape, np.int64)
-    for level in range(paths.shape[1]):
-        sorted_prefixes, wanted = prefixes[gallery_order, level], prefixes[num_items:, level]
-        low[:, level] = np.searchsorted(sorted_prefixes, wanted, side="left")
-        high[:, level] = np.searchsorted(sorted_prefixes, wanted, side="right")
+    differs = np.zeros(len(everything), np.bool_)  # from the row ahead, down to a level
+    for level, column in enumerate(columns):
+        ordered = column[everything]
+        differs[1:] |= ordered[1:] != ordered[:-1]
+        prefixes = np.cumsum(differs)  # one id for all rows that agree down to the level, rising in tree order
+        found, wanted = prefixes[of_gallery], prefixes[~of_gallery]
+        low[queries, level] = np.searchsorted(found, wanted, side="left")
+        high[queries, level] = np.searchsorted(found, wanted, side="right")
     place = np.empty(num_items, np.int64)
-    place[gallery_order] = np.arange(num_items)
-    return TreeOrder(gallery_order, place, low, high)
+    place[order] = np.arange(num_items)
+    return TreeOrder(order, place, low, high, queries)
 
 
 @jit

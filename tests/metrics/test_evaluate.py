@@ -13,7 +13,6 @@ from reference.metric_cases import names_for, reference_metric
 import hiertree as ht
 from hiertree.errors import DeviceError, EmbeddingError
 from hiertree.metrics import _scoring as scoring
-from hiertree.metrics import _similarity as engine
 from hiertree.metrics import evaluate, evaluate_scores
 
 
@@ -67,7 +66,7 @@ def retrieval():
 @pytest.mark.parametrize("ties", ["average", "worst", "best", "paper", "index"])
 def test_the_block_size_changes_no_number(retrieval, ties, monkeypatch):
     embeddings, paths = retrieval
-    monkeypatch.setattr(engine, "_PRODUCT_ROWS", 16)
+    monkeypatch.setattr(scoring, "PRODUCT_ROWS", 16)
     whole = evaluate(embeddings, paths, ties=ties, block_size=301)
     for block_size in (None, 1, 17, 64):
         blocks = evaluate(embeddings, paths, ties=ties, block_size=block_size)
@@ -85,7 +84,7 @@ def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch):
     whole = evaluate(*given, **options).values
     for tile_size in (7, 32):
         np.testing.assert_array_equal(evaluate(*given, **options, tile_size=tile_size).values, whole)
-    monkeypatch.setattr(scoring, "layout", lambda job, block_size: scoring.Layout(64, by_tile=True))
+    monkeypatch.setattr(scoring, "layout", lambda job, block_size: scoring.Layout("tiles", 16, 32))
     tiled = evaluate(*given, **options, tile_size=7).values
     np.testing.assert_array_equal(tiled, whole)
 
@@ -95,7 +94,7 @@ def test_where_positives_are_few_only_a_tile_of_scores_is_held(monkeypatch):
     embeddings = random.standard_normal((3000, 8)).astype(np.float32)
     paths = np.stack([np.arange(3000) // 20, np.arange(3000) // 5], axis=1)
     whole = evaluate(embeddings, paths).values
-    monkeypatch.delattr(scoring, "_buffered")
+    monkeypatch.delattr("hiertree.metrics._by_rows.values_by_rows")
     tiled = evaluate(embeddings, paths, tile_size=500).values
     np.testing.assert_allclose(tiled, whole, atol=1e-6)  # products of another shape may round differently
 

@@ -8,6 +8,7 @@ import pytest
 from hiertree.errors import CheckpointError
 from hiertree.metrics import _scoring as scoring
 from hiertree.metrics import evaluate
+from hiertree.metrics._resume import FinishedBlocks
 
 
 @pytest.fixture
@@ -18,25 +19,25 @@ def retrieval():
 
 
 def test_an_interrupted_evaluation_goes_on_from_its_finished_blocks(retrieval, tmp_path, monkeypatch):
-    whole = evaluate(*retrieval, block_size=16)
-    computed, compute = [], scoring._buffered
+    monkeypatch.setattr(scoring, "PRODUCT_ROWS", 16)
+    whole = evaluate(*retrieval)
+    saved, save = [], FinishedBlocks.save
 
-    def interrupted(job, rows, room):
-        computed.append(rows.start)
-        if len(computed) == 2:
+    def interrupted(finished, rows, values):
+        if len(saved) == 1:
             raise KeyboardInterrupt
-        return compute(job, rows, room)
+        saved.append(rows.start)
+        save(finished, rows, values)
 
-    monkeypatch.setattr(scoring, "_buffered", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(*retrieval, block_size=16, resume=tmp_path / "run")
-    resumed = evaluate(*retrieval, block_size=16, resume=tmp_path / "run")
-    assert computed[0] == 0
-    assert 0 not in computed[1:]
-    np.testing.assert_array_equal(resumed.values, whole.values)
-    number = len(computed)
-    np.testing.assert_array_equal(evaluate(*retrieval, block_size=16, resume=tmp_path / "run").values, whole.values)
-    assert len(computed) == number
+    with monkeypatch.context() as patched:
+        patched.setattr(FinishedBlocks, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(*retrieval, resume=tmp_path)
+    first = next(tmp_path.glob("queries-*.npy"))
+    np.save(first, np.load(first) + 1)  # so that it shows that the block is read and not computed again
+    changed = (evaluate(*retrieval, resume=tmp_path).values != whole.values).any(axis=1)
+    assert changed.sum() == 16
+    np.testing.assert_array_equal(evaluate(*retrieval, resume=tmp_path).values[~changed], whole.values[~changed])
 
 
 def test_the_blocks_of_another_evaluation_are_refused(retrieval, tmp_path):
