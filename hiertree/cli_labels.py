@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hiertree.cli_build import build
+from hiertree.cli_clean import clean
 from hiertree.cli_scrape import retry, scrape, status
 
 
@@ -13,5 +14,5 @@ def labels() -> None:
     """Hierarchical labels from raw landmark ids."""
 
 
-for command in (build, scrape, retry, status):
+for command in (build, clean, scrape, retry, status):
     labels.add_command(command)

@@ -126,6 +126,7 @@ multi_option = click.option(
     show_default=True,
     help="What becomes of landmarks with several labels.",
 )
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 separator_option = click.option(
     "--separator", default="|", show_default=True, help="What stands between several values."
 )

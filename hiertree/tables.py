@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hiertree.errors import TableError
+from hiertree.files import open_replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,6 +61,20 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), de
     table = _read_parquet(file) if file.suffix == ".parquet" else _read_csv(file, delimiter)
     check_columns(file, list(table.columns), required)
     return table
+
+
+def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write a CSV file that :func:`read_table` reads: UTF-8, bare newlines, whole or not at all.
+
+    Args:
+        path: the file.
+        header: names of the columns.
+        rows: cells; None is an empty one.
+    """
+    with open_replacing(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
 
 
 def integer_column(table: pd.DataFrame, column: str, *, path: str | os.PathLike[str]) -> NDArray[np.int64]:

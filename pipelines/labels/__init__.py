@@ -10,7 +10,7 @@ from hiertree.pipelines.labels.building import BuildResult, build
 from hiertree.pipelines.labels.cleaning import clean, normalise_label
 from hiertree.pipelines.labels.clip_encoder import ClipEncoder
 from hiertree.pipelines.labels.clustering import choose_k, spherical_kmeans
-from hiertree.pipelines.labels.describing import describe
+from hiertree.pipelines.labels.describing import describe, describe_cleaning, describe_proposal
 from hiertree.pipelines.labels.landmark_file import read_kept, write_kept
 from hiertree.pipelines.labels.proposal_file import check_proposal, read_proposal, write_proposal
 from hiertree.pipelines.labels.proposing import Cluster, LabelPlace, Proposal, propose
@@ -32,6 +32,8 @@ __all__ = [
     "choose_k",
     "clean",
     "describe",
+    "describe_cleaning",
+    "describe_proposal",
     "normalise_label",
     "propose",
     "read_kept",

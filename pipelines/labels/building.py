@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hiertree.errors import OptionError, TableError
-from hiertree.files import replacing_folder, write_json
-from hiertree.pipelines.labels import export
+from hiertree.errors import TableError
+from hiertree.files import write_json
 from hiertree.pipelines.labels.cleaning import Cleaned, Multi, clean
+from hiertree.pipelines.labels.counting import cleaning_report, label_counts, proposal_report
+from hiertree.pipelines.labels.folders import check_replaceable, made_folder
+from hiertree.pipelines.labels.landmark_file import DROPPED, write_dropped
 from hiertree.pipelines.labels.proposing import Proposal, propose
 from hiertree.pipelines.labels.reading import Columns, read_landmarks
+from hiertree.pipelines.labels.tables import (
+    CLUSTERS,
+    HIERARCHICAL,
+    LABELS,
+    REPORT,
+    TREE,
+    Row,
+    hierarchical_rows,
+    label_tree,
+    write_clusters,
+    write_labels,
+)
 from hiertree.pipelines.labels.text_encoders import TextEncoder
 from hiertree.pipelines.labels.tfidf_encoder import TfidfEncoder
-from hiertree.provenance import manifest
+from hiertree.tables import write_table
 from hiertree.tree import LabelTree
 
 COMMAND = "hiertree labels build"
-MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True)
@@ -75,37 +89,32 @@ def build(
         MissingResourceError: the encoder's weights are out of reach.
     """
     folder, names, embed = Path(out), columns or Columns(), encoder or TfidfEncoder()
-    _check_replaceable(folder)
+    check_replaceable(folder, COMMAND)  # now, not after the work
+    choices = {"clusters": clusters, "multi": multi, "separator": separator, "columns": asdict(names)}
     read, strangers = read_landmarks(landmarks, instances, columns=names, separator=separator)
     cleaned = clean(read, multi=multi)
     proposal = propose(_label_counts(cleaned, landmarks), embed, clusters=clusters, seed=seed)
-    rows = export.hierarchical_rows(cleaned.kept, proposal, separator=separator)
-    counts = export.report(cleaned, proposal, rows, strangers=strangers)
-    choices = {"clusters": clusters, "multi": multi, "separator": separator, "columns": asdict(names)}
-    with replacing_folder(folder) as temporary:
-        export.write_all(temporary, cleaned, proposal, rows, counts, separator=separator)
-        record = manifest(
-            command=COMMAND,
-            parameters={**embed.settings(), **choices},
-            inputs=[landmarks] if instances is None else [landmarks, instances],
-            outputs=[temporary / name for name in export.FILES],
-            seed=seed,
-        )
-        write_json(temporary / MANIFEST, record)
-    return BuildResult(folder, proposal, export.label_tree(rows), counts)
+    rows = hierarchical_rows(cleaned.kept, proposal, separator=separator)
+    counts = cleaning_report(cleaned, strangers=strangers) | proposal_report(proposal, rows)
+    inputs = [landmarks] if instances is None else [landmarks, instances]
+    with made_folder(
+        folder, command=COMMAND, parameters={**embed.settings(), **choices}, inputs=inputs, seed=seed
+    ) as temporary:
+        _write(temporary, cleaned, proposal, rows, counts)
+    return BuildResult(folder, proposal, label_tree(rows, proposal), counts)
 
 
-def _check_replaceable(folder: Path) -> None:
-    """An earlier build or an empty folder may give way; other people's files may not."""
-    built = {*export.FILES, MANIFEST}
-    if folder.exists() and not (folder.is_dir() and {entry.name for entry in folder.iterdir()} <= built):
-        raise OptionError(
-            f"out={str(folder)!r} holds other files", expected="a new folder or an earlier build", remedy="name another"
-        )
+def _write(folder: Path, cleaned: Cleaned, proposal: Proposal, rows: Sequence[Row], counts: Mapping[str, Any]) -> None:
+    write_table(folder / HIERARCHICAL, Row._fields, rows)
+    label_tree(rows, proposal).to_json(folder / TREE)
+    write_clusters(folder / CLUSTERS, proposal, Counter(row.hierarchical_label for row in rows))
+    write_labels(folder / LABELS, proposal)
+    write_dropped(folder / DROPPED, cleaned.dropped)
+    write_json(folder / REPORT, counts)
 
 
 def _label_counts(cleaned: Cleaned, source: str | os.PathLike[str]) -> Counter[str]:
-    counts = Counter(label for landmark in cleaned.kept for label in landmark.labels)
+    counts = label_counts(cleaned.kept)
     if not counts:
         reasons = Counter(drop.reason for drop in cleaned.dropped)
         raise TableError(

@@ -1,26 +1,61 @@
-"""A build in words, for the terminal."""
+"""What came of a step in words, for the terminal."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hiertree.pipelines.labels.building import BuildResult
-from hiertree.pipelines.labels.proposing import Cluster
+from hiertree.pipelines.labels.proposing import Cluster, Proposal
 
 _SHOWN_LABELS = 4
 
 
-def describe(result: BuildResult) -> str:
-    """The counts, then one line a cluster: landmarks, kind, name, its commonest labels, and a ``?`` for people."""
-    report = result.report
-    dropped = ", ".join(f"{number} {reason}" for reason, number in report["dropped"].items()) or "none"
-    clusters = f"{report['distinct_labels']} distinct labels in {report['clusters']} clusters"
-    doubts = f"{report['clusters_in_doubt']} clusters and {report['labels_in_doubt']} labels in doubt"
+def describe_cleaning(report: Mapping[str, Any]) -> str:
+    """The counts of the paper's Sec. VI-A, a line each.
+
+    >>> counts = {"landmarks": 5, "scraped": 5, "with_label": 3, "kept": 2, "distinct_labels": 2,
+    ...           "dropped": {"no label": 2, "several labels": 1}, "no_label_because": {"missing page": 1}}
+    >>> print(describe_cleaning(counts))
+           5 landmarks
+           5 scraped
+           3 with a label
+           2 dropped: no label (1 missing page)
+           1 dropped: several labels
+           2 kept, with 2 distinct labels
+    """
+    because = ", ".join(f"{number} {reason}" for reason, number in report["no_label_because"].items())
+    said = {"no label": f" ({because})"} if because else {}
+    dropped = [(number, f"dropped: {reason}{said.get(reason, '')}") for reason, number in report["dropped"].items()]
     lines = [
-        f"{report['landmarks']} landmarks, {report['with_label']} with a label; dropped: {dropped}",
-        f"{report['kept']} kept, {clusters}; {doubts}",
-        *map(_line, result.proposal.clusters),
-        f"written to {result.folder}",
+        (report["landmarks"], "landmarks"),
+        (report["scraped"], "scraped"),
+        (report["with_label"], "with a label"),
+        *dropped,
+        (report["kept"], f"kept, with {report['distinct_labels']} distinct labels"),
     ]
-    return "\n".join(lines)
+    return "\n".join(f"{number:8d} {text}" for number, text in lines)
+
+
+def describe(result: BuildResult) -> str:
+    """The counts, then one line a cluster."""
+    return "\n".join(
+        [
+            describe_cleaning(result.report),
+            describe_proposal(result.proposal),
+            f"written to {result.folder}",
+        ]
+    )
+
+
+def describe_proposal(proposal: Proposal) -> str:
+    """One line a cluster: landmarks, kind, name, its commonest labels, and a ``?`` for people."""
+    doubtful = sum(bool(cluster.doubt) for cluster in proposal.clusters)
+    labels = [place for cluster in proposal.clusters for place in cluster.labels]
+    doubts = f"{doubtful} clusters and {sum(bool(place.doubt) for place in labels)} labels in doubt"
+    return "\n".join(
+        [f"{len(labels)} labels in {len(proposal.clusters)} clusters; {doubts}", *map(_line, proposal.clusters)]
+    )
 
 
 def _line(cluster: Cluster) -> str:

@@ -1,4 +1,4 @@
-"""``landmarks.csv``: the landmarks that cleaning kept, one a row, with their labels and where these come from.
+"""``landmarks.csv`` and ``dropped.csv``: what cleaning kept and what it left out, one landmark a row, and its origin.
 
 Several labels, and their Wikidata ids, are separated by ``|``. ``confidence`` is empty but for labels that come from
 images.
@@ -6,20 +6,21 @@ images.
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, get_args
 
 from hiertree.errors import TableError
-from hiertree.files import open_replacing
-from hiertree.pipelines.labels.cleaning import Kept
+from hiertree.pipelines.labels.cleaning import Dropped, Kept, Reason
 from hiertree.pipelines.labels.reading import Origin, unique_ids
-from hiertree.tables import read_table
+from hiertree.tables import read_table, write_table
 
 LANDMARKS = "landmarks.csv"
 SEPARATOR = "|"
+DROPPED = "dropped.csv"
 COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", *Origin._fields)
+DROPPED_COLUMNS = ("landmark_id", "category", "instance_of", "reason", *Origin._fields[:-1], "scrape_reason")
 
 
 def write_kept(path: str | os.PathLike[str], kept: Iterable[Kept]) -> None:
@@ -32,10 +33,7 @@ def write_kept(path: str | os.PathLike[str], kept: Iterable[Kept]) -> None:
     Raises:
         TableError: a label holds the separator.
     """
-    with open_replacing(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(map(_cells, kept))
+    write_table(path, COLUMNS, map(_cells, kept))
 
 
 def read_kept(path: str | os.PathLike[str]) -> list[Kept]:
@@ -60,6 +58,43 @@ def read_kept(path: str | os.PathLike[str]) -> list[Kept]:
     ids = unique_ids(table, "landmark_id", file)
     rows = zip(table.index, ids, table[list(COLUMNS)].itertuples(index=False, name=None), strict=True)
     return [_kept(landmark_id, cells, f"{file}, line {line}") for line, landmark_id, cells in rows]
+
+
+def write_dropped(path: str | os.PathLike[str], dropped: Iterable[Dropped]) -> None:
+    """Write landmarks that were left out, whole or not at all.
+
+    Args:
+        path: the file.
+        dropped: what cleaning left out.
+    """
+    rows = (
+        (drop.landmark_id, drop.category, SEPARATOR.join(drop.values), drop.reason, *drop.origin) for drop in dropped
+    )
+    write_table(path, DROPPED_COLUMNS, rows)
+
+
+def read_dropped(path: str | os.PathLike[str]) -> list[Dropped]:
+    """Read what :func:`write_dropped` wrote.
+
+    Args:
+        path: the file, or a folder that holds ``dropped.csv``.
+
+    Raises:
+        TableError: no such file, a missing column, a bad id, or an unknown reason; file, line and value are named.
+    """
+    file = Path(path) / DROPPED if Path(path).is_dir() else Path(path)
+    table = read_table(file, required=DROPPED_COLUMNS)
+    ids = unique_ids(table, "landmark_id", file)
+    rows = zip(table.index, ids, table[list(DROPPED_COLUMNS)].itertuples(index=False, name=None), strict=True)
+    return [_dropped(landmark_id, cells, f"{file}, line {line}") for line, landmark_id, cells in rows]
+
+
+def _dropped(landmark_id: int, cells: tuple[Any, ...], where: str) -> Dropped:
+    _, category, values, reason, *origin = cells
+    if reason not in get_args(Reason):
+        raise TableError(f"{where}: reason {reason!r}", expected=f"one of {', '.join(get_args(Reason))}")
+    scraped = tuple(values.split(SEPARATOR)) if values else ()
+    return Dropped(landmark_id, category, scraped, reason, Origin(*origin))
 
 
 def _cells(landmark: Kept) -> Sequence[object]:

@@ -73,8 +73,9 @@ def test_all_labels_of_a_landmark_vote_for_its_cluster(landmarks, instances, tmp
 
 def test_a_build_is_told_in_words(landmarks, instances, tmp_path):
     text = describe(build(landmarks, instances=instances, out=tmp_path / "out", clusters=6))
-    assert "19 landmarks, 17 with a label" in text
-    assert "15 kept, 10 distinct labels in 6 clusters" in text
+    assert "19 landmarks\n      18 scraped\n      17 with a label" in text
+    assert "15 kept, with 10 distinct labels" in text
+    assert "10 labels in 6 clusters" in text
     assert "natural    lake: lake, glacial lake" in text
 
 
