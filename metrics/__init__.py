@@ -4,6 +4,7 @@
 * :func:`evaluate_scores`: a (Q, N) score matrix and its levels.
 * :func:`evaluate_codes`: binary codes, by Hamming distance.
 * :func:`evaluate_ranking`: ranked lists made elsewhere.
+* :class:`Approximate`: a faiss index in place of the exact search, for metrics of a top k.
 * :func:`overall`, :func:`revisitop_levels`: what DyML and the revisited Oxford and Paris add to an evaluation.
 * :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomisation tests.
 * :class:`HierarchicalAP`, :class:`HierarchicalNDCG`, :class:`ASI`: the same numbers, batch by batch, as torchmetrics.
@@ -11,7 +12,9 @@
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
 ``ASI``, ``ASI[l]``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``; of how grave
-errors are: ``H-AP[l]``, ``first-error[l]``. Levels count from 1, the coarsest; without ``[l]`` the finest is meant.
+errors are: ``H-AP[l]``, ``first-error[l]``; of codes alone: ``AP@k[l]``. Levels count from 1, the coarsest; without
+``[l]`` the finest is meant.
+
 Definitions follow Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025.
 
 A query without positives has no value: NaN where values are listed by query, left out of means, counted in ``skipped``.
@@ -28,6 +31,7 @@ if __name__ != "hiertree.metrics":
 from typing import TYPE_CHECKING, Any
 
 from hiertree.metrics import statistics
+from hiertree.metrics._approximate import Approximate
 from hiertree.metrics._codes import evaluate_codes
 from hiertree.metrics._combining import overall
 from hiertree.metrics._convention import Convention
@@ -59,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ASI",
+    "Approximate",
     "Compat",
     "Convention",
     "Evaluation",

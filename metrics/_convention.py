@@ -29,6 +29,7 @@ class Convention:
         ties: the policy for equal scores.
         rules: the choices on which authors differ: NDCG's ideal, denominators, queries without positives.
         protocol: the benchmark whose numbers these are, if one was named.
+        approximation: what may have missed items, and how many it missed; None where the search was exact.
     """
 
     self_rule: str
@@ -39,6 +40,7 @@ class Convention:
     ties: str
     rules: Rules = OURS
     protocol: str | None = None
+    approximation: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The card for JSON: the fields, the choices one by one, and what they mean in words."""
@@ -47,6 +49,7 @@ class Convention:
 
     def __str__(self) -> str:
         rows = {
+            **({} if self.approximation is None else {"APPROXIMATE": self.approximation}),
             **({} if self.protocol is None else {"protocol": self.protocol}),
             "self": self.self_rule,
             "scores": self.scores,

@@ -11,6 +11,13 @@ import numpy as np
 
 from hiertree.arrays import as_paths
 from hiertree.errors import OptionError, ShapeError
+from hiertree.metrics._approximate import (
+    Approximate,
+    IndexName,
+    approximate_values,
+    as_approximate,
+    check_approximate,
+)
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._device import Device, device_of
 from hiertree.metrics._job import Job
@@ -58,6 +65,7 @@ def evaluate(
     block_size: int | None = None,
     tile_size: int | None = None,
     device: str | None = None,
+    approximate: IndexName | Approximate | None = None,
     resume: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Evaluation:
@@ -96,6 +104,10 @@ def evaluate(
             gallery would take more than half a GiB or it is a memory map, some ten thousand. No number depends on it
             but through the rounding of the product.
         device: a torch device such as ``"cuda"`` that multiplies, in full precision; the processor ranks.
+        approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, that may miss items;
+            for metrics of a top k alone (``R@k``, ``TR@k``, ``P@k``, ``mAP@k``, ``NDCG@k``), in float32. The convention
+            card says how many of the best k were found on a sample of the queries. Of equal scores at the end of the
+            list those that the search leaves out count as behind. The index holds the gallery in memory.
         resume: a folder that keeps the values of finished blocks of queries; the same evaluation, begun again after an
             interruption, goes on from them.
         progress: show how many queries are done.
@@ -107,7 +119,8 @@ def evaluate(
         ShapeError: arrays that do not fit together, or an empty gallery.
         EmbeddingError: NaN, infinite or zero-norm embeddings.
         PathError: ids that are not integers ≥ 0.
-        OptionError: an unknown metric, an option outside its range, or a retrieval that the protocol does not make.
+        OptionError: an unknown metric, an option outside its range, a retrieval that the protocol does not make, or an
+            approximate search for what needs the whole ranking.
         DeviceError: no such device here.
         CheckpointError: ``resume`` is the folder of another evaluation, or a file in it is damaged.
 
@@ -137,6 +150,10 @@ def evaluate(
     if metrics is None and named is not None:
         metrics = named.names(num_levels)
     chosen = plan(metrics, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
+    if approximate is not None:
+        if tile_size is not None or device is not None or resume is not None:
+            raise OptionError("tile_size=, device= or resume= beside approximate=", expected="them without it")
+        return _approximately(inputs, mask, chosen, as_approximate(approximate), protocol, progress)
     job = _job(inputs, mask, chosen, tile_size, device_of(device, None))
     chosen_layout = layout(job, block_size)
     finished = None
@@ -146,6 +163,17 @@ def evaluate(
     found = values(job, chosen_layout, progress=progress, finished=finished)
     convention = _convention(inputs, mask, chosen, protocol)
     return Evaluation(chosen.names, found, range(num_queries), convention, inputs.query_paths)
+
+
+def _approximately(
+    inputs: Inputs, mask: Mask, chosen: Plan, how: Approximate, protocol: str | None, progress: bool
+) -> Evaluation:
+    check_approximate(chosen, mask)
+    paths = inputs.query_paths, inputs.gallery_paths
+    found, said = approximate_values(inputs.query, inputs.gallery, paths, mask, chosen, how, progress=progress)
+    convention = _convention(inputs, mask, chosen, protocol)
+    convention = replace(convention, scores="cosine similarity, float32", approximation=said)
+    return Evaluation(chosen.names, found, range(len(found)), convention, inputs.query_paths)
 
 
 def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any, distractors: Any) -> Inputs:
