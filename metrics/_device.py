@@ -19,6 +19,13 @@ PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
 _ON_A_PROCESSOR = 2**28  # bytes, where memory is shared with everything else
 
 
+def said_of_scores(dtype: np.dtype[Any], precision: str | None) -> str:
+    """What the convention card says of the scores."""
+    if precision == "bfloat16":
+        return "cosine similarity of embeddings rounded to bfloat16, summed in float32"
+    return f"cosine similarity, {dtype}{' multiplied as tf32' if precision == 'tf32' else ''}"
+
+
 class Device:
     """A torch device that multiplies blocks of vectors, and what it may take of the memory there.
 

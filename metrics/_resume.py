@@ -69,7 +69,7 @@ class FinishedBlocks:
         return self._folder / f"queries-{rows.start:09d}-{rows.stop:09d}.npy"
 
 
-def fingerprint(job: Job, layout: Layout, *, queries: Any, gallery: Any) -> dict[str, str]:
+def fingerprint(job: Job, layout: Layout, queries: NDArray[Any], gallery: NDArray[Any]) -> dict[str, str]:
     """SHA-256 of everything that a value depends on, by name; on the size of the blocks none does.
 
     Args:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from hiertree.metrics._blocks import BUDGET
+from hiertree.metrics._sharing import ALONE, Share
 from hiertree.progress import progress as show_progress
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ class Layout(NamedTuple):
     rows: int
 
 
-def layout(job: Job, block_size: int | None) -> Layout:
-    """The way that takes more queries at once within the memory budget; whole products either way."""
+def layout(job: Job, block_size: int | None, *, sharers: int = 1) -> Layout:
+    """The way that takes more queries at once within the memory budget; whole products, and a block a sharer."""
     way, most = _roomiest(job)
     height = min(PRODUCT_ROWS, most, max(len(job.totals), _LEAST_PRODUCT_ROWS))
     height = 1 << (max(height, _LEAST_PRODUCT_ROWS).bit_length() - 1)
@@ -54,7 +55,8 @@ def layout(job: Job, block_size: int | None) -> Layout:
         "tiles": _MOST_ROWS_BY_TILES,
         "device": _MOST_ROWS if job.similarity.held else _MOST_ROWS_BY_TILES,
     }
-    return Layout(way, height, max(min(most, longest[way]) // height, 1) * height)
+    fair = -(-len(job.totals) // (height * sharers)) * height
+    return Layout(way, height, max(min(most, longest[way], fair) // height, 1) * height)
 
 
 def _roomiest(job: Job) -> tuple[Literal["rows", "tiles", "device"], int]:
@@ -76,19 +78,20 @@ def _roomiest(job: Job) -> tuple[Literal["rows", "tiles", "device"], int]:
 
 
 def values(
-    job: Job, chosen: Layout, *, progress: bool, finished: FinishedBlocks | None = None, share: slice = slice(None)
+    job: Job, chosen: Layout, *, progress: bool, finished: FinishedBlocks | None = None, share: Share = ALONE
 ) -> NDArray[np.float64]:
     """(Q, M) values of the metrics; blocks that are ``finished`` are read, and others become so.
 
-    Queries in blocks that are not in ``share`` stay 0.
+    Where the work is shared, this process computes its ``share`` and all get the values of all.
     """
     queries = job.tree.queries
     found = np.zeros((len(queries), len(job.plan.metrics)))
-    blocks = [slice(start, min(start + chosen.rows, len(queries))) for start in range(0, len(queries), chosen.rows)]
-    total = sum(block.stop - block.start for block in blocks[share])
+    starts = range(0, len(queries), chosen.rows)[share.blocks]
+    blocks = [slice(start, min(start + chosen.rows, len(queries))) for start in starts]
+    total = sum(block.stop - block.start for block in blocks)
     with show_progress(description="queries", total=total, enabled=progress) as advance:
         missing = []
-        for block in blocks[share]:
+        for block in blocks:
             stored = None if finished is None else finished.load(block)
             if stored is None:
                 missing.append(block)
@@ -100,7 +103,7 @@ def values(
             found[queries[block]] = values
             if finished is not None:
                 finished.save(block, values)
-    return found
+    return share.gathered(found)
 
 
 def _way(chosen: Layout) -> Callable[..., Iterator[NDArray[np.float64]]]:
