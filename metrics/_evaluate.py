@@ -19,7 +19,7 @@ from hiertree.metrics._approximate import (
     check_approximate,
 )
 from hiertree.metrics._convention import Convention
-from hiertree.metrics._device import Device, device_of
+from hiertree.metrics._device import Device, Precision, device_of, said_of_scores
 from hiertree.metrics._job import Job
 from hiertree.metrics._masks import Mask, mask_of, said_of_distractors, with_distractors
 from hiertree.metrics._measure import Plan, Relevance, plan
@@ -28,6 +28,7 @@ from hiertree.metrics._result import Evaluation
 from hiertree.metrics._resume import FinishedBlocks, fingerprint
 from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
 from hiertree.metrics._scoring import layout, values
+from hiertree.metrics._sharing import ALONE, check_alike, share_of_group
 from hiertree.metrics._vectors import Vectors, as_vectors
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ def evaluate(
     block_size: int | None = None,
     tile_size: int | None = None,
     device: str | None = None,
+    precision: Precision | None = None,
+    distributed: bool = False,
     approximate: IndexName | Approximate | None = None,
     resume: str | os.PathLike[str] | None = None,
     progress: bool = False,
@@ -103,25 +106,30 @@ def evaluate(
         tile_size: gallery items multiplied at once: all of them unless given, or, where a normalised copy of the
             gallery would take more than half a GiB or it is a memory map, some ten thousand. No number depends on it
             but through the rounding of the product.
-        device: a torch device such as ``"cuda"`` that multiplies, in full precision; the processor ranks.
+        device: a torch device such as ``"cuda"`` that multiplies and counts; the processor measures meanwhile. The
+            gallery is kept there if it takes no more than half of the free memory, else it comes in tiles.
+        precision: of the products: ``"float32"``, ``"tf32"`` (CUDA alone) or ``"bfloat16"`` (embeddings rounded to it,
+            products summed in float32: more scores are equal); the embeddings' own type unless given, never tf32.
+        distributed: share the queries out over the processes of the ``torch.distributed`` group, as Fabric starts them.
+            Each is given all embeddings and returns all values, the same that one process alone would find.
         approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, that may miss items;
             for metrics of a top k alone (``R@k``, ``TR@k``, ``P@k``, ``mAP@k``, ``NDCG@k``), in float32. The convention
             card says how many of the best k were found on a sample of the queries. Of equal scores at the end of the
             list those that the search leaves out count as behind. The index holds the gallery in memory.
         resume: a folder that keeps the values of finished blocks of queries; the same evaluation, begun again after an
-            interruption, goes on from them.
+            interruption, goes on from them. Processes that share the work share the folder.
         progress: show how many queries are done.
 
     Returns:
         The values of every metric and query, their means, and the convention card.
 
     Raises:
-        ShapeError: arrays that do not fit together, or an empty gallery.
+        ShapeError: arrays that do not fit together, an empty gallery, or processes that were given different ones.
         EmbeddingError: NaN, infinite or zero-norm embeddings.
         PathError: ids that are not integers ≥ 0.
-        OptionError: an unknown metric, an option outside its range, a retrieval that the protocol does not make, or an
-            approximate search for what needs the whole ranking.
-        DeviceError: no such device here.
+        OptionError: an unknown metric, an option outside its range, a retrieval that the protocol does not make, an
+            approximate search for what needs the whole ranking, or ``distributed`` without a process group.
+        DeviceError: no such device here, or one without the precision.
         CheckpointError: ``resume`` is the folder of another evaluation, or a file in it is damaged.
 
     Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025, Sec. III–IV.
@@ -153,15 +161,17 @@ def evaluate(
     if approximate is not None:
         if tile_size is not None or device is not None or resume is not None:
             raise OptionError("tile_size=, device= or resume= beside approximate=", expected="them without it")
+        if precision is not None or distributed:
+            raise OptionError("precision= or distributed= beside approximate=", expected="them without it")
         return _approximately(inputs, mask, chosen, as_approximate(approximate), protocol, progress)
-    job = _job(inputs, mask, chosen, tile_size, device_of(device, None))
-    chosen_layout = layout(job, block_size)
-    finished = None
-    if resume is not None:
-        queries, items = inputs.query.array, inputs.gallery.array
-        finished = FinishedBlocks(resume, fingerprint(job, chosen_layout, queries=queries, gallery=items))
-    found = values(job, chosen_layout, progress=progress, finished=finished)
-    convention = _convention(inputs, mask, chosen, protocol)
+    job = _job(inputs, mask, chosen, tile_size, device_of(device, precision), precision)
+    share, arrays = share_of_group() if distributed else ALONE, (inputs.query.array, inputs.gallery.array)
+    if share.number > 1:
+        check_alike(job, *arrays)
+    chosen_layout = layout(job, block_size, sharers=share.number)
+    finished = None if resume is None else FinishedBlocks(resume, fingerprint(job, chosen_layout, *arrays))
+    found = values(job, chosen_layout, progress=progress and share.rank == 0, finished=finished, share=share)
+    convention = _convention(inputs, mask, chosen, protocol, precision)
     return Evaluation(chosen.names, found, range(num_queries), convention, inputs.query_paths)
 
 
@@ -200,23 +210,29 @@ def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any, dis
     return Inputs(queries, paths, items, item_paths)
 
 
-def _job(inputs: Inputs, mask: Mask, chosen: Plan, tile_size: int | None, device: Device | None) -> Job:
+def _job(
+    inputs: Inputs, mask: Mask, chosen: Plan, tile_size: int | None, device: Device | None, precision: Precision | None
+) -> Job:
     """What the values are computed from."""
     from hiertree.metrics._similarity import Similarity
     from hiertree.metrics._tree_order import tree_order
 
     tree = tree_order(inputs.query_paths, inputs.gallery_paths)
-    similarity = Similarity(inputs.query, inputs.gallery, tree, tile_size=tile_size, device=device)
+    dtype = None if precision is None else np.dtype(np.float32)
+    similarity = Similarity(inputs.query, inputs.gallery, tree, tile_size=tile_size, device=device, dtype=dtype)
     totals = tree.totals() - mask.counts(inputs.query_paths, inputs.gallery_paths)
     official = chosen.rules.counts == "official"
     counts = tree_order(inputs.query_paths, inputs.query_paths).totals() if official else None
     return Job(similarity, tree, mask, totals, counts, chosen)
 
 
-def _convention(inputs: Inputs, mask: Mask, chosen: Plan, protocol: str | None) -> Convention:
+def _convention(
+    inputs: Inputs, mask: Mask, chosen: Plan, protocol: str | None, precision: Precision | None = None
+) -> Convention:
+    dtype = np.result_type(inputs.query.dtype, inputs.gallery.dtype) if precision is None else np.dtype(np.float32)
     return Convention(
         self_rule=mask.rule + said_of_distractors(inputs.gallery_paths),
-        scores=f"cosine similarity, {np.result_type(inputs.query.dtype, inputs.gallery.dtype)}",
+        scores=said_of_scores(dtype, precision),
         num_levels=chosen.num_levels,
         relevance=chosen.relevance_name,
         counts=chosen.rules.counted,
