@@ -8,6 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.metric_cases import names_for
+from shared_evaluation import PROCESSES, share_of_an_evaluation
+from shared_evaluation import retrieval as shared_retrieval
+from torch import multiprocessing
 
 from hiertree import levels
 from hiertree.errors import DeviceError, OptionError
@@ -113,6 +116,18 @@ def test_tf32_is_off_and_then_as_it_was(retrieval, monkeypatch):
         assert matmul.allow_tf32
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_values_of_one(tmp_path):
+    multiprocessing.spawn(share_of_an_evaluation, args=(str(tmp_path),), nprocs=PROCESSES)
+    alone, on_device = (evaluate(*shared_retrieval(), device=device).values for device in (None, "cpu"))
+    for rank in range(PROCESSES):
+        for values, expected in zip(np.load(tmp_path / f"{rank}.npy"), (alone, on_device, alone, alone), strict=True):
+            np.testing.assert_array_equal(values, expected)
+        assert "different embeddings" in (tmp_path / f"{rank}.txt").read_text()
+    assert len(list((tmp_path / "run").glob("queries-*.npy"))) == 3
+    resumed = evaluate(*shared_retrieval(), resume=tmp_path / "run", block_size=256)
+    np.testing.assert_array_equal(resumed.values, alone)
 
 
 def test_lists_that_lose_their_worst_item_are_multiplied_on_the_device_too(retrieval):
