@@ -62,8 +62,6 @@ class Similarity:
         self._piece = max(_TILE // row_bytes, 1024)
         if tile_size is None:
             tile_size = longest if self.held else self._piece
-        elif device is None:
-            self.held &= tile_size >= num_items
         self.tiles = _ranges(num_items, tile_size)
 
     @property

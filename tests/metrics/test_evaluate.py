@@ -75,18 +75,19 @@ def test_the_block_size_changes_no_number(retrieval, ties, monkeypatch):
 
 @pytest.mark.parametrize("ties", ["average", "worst", "best", "paper", "index"])
 @pytest.mark.parametrize("separate", [False, True])
-def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch):
+def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch, tmp_path):
     random = np.random.default_rng(11)
     embeddings, paths = grid_embeddings(random, 90), random_tree(random, 90, 3)  # exact products, many ties
     junk = [[(query + 1) % 60, (query + 7) % 60] for query in range(30)]
     given = (embeddings[:30], paths[:30], embeddings[30:], paths[30:]) if separate else (embeddings, paths)
     options = {"ties": ties, "metrics": names_for(3)} | ({"junk": junk} if separate else {})
     whole = evaluate(*given, **options).values
-    for tile_size in (7, 32):
-        np.testing.assert_array_equal(evaluate(*given, **options, tile_size=tile_size).values, whole)
-    monkeypatch.setattr(scoring, "layout", lambda job, block_size: scoring.Layout("tiles", 16, 32))
-    tiled = evaluate(*given, **options, tile_size=7).values
-    np.testing.assert_array_equal(tiled, whole)
+    np.save(tmp_path / "gallery.npy", given[-2])
+    mapped = (*given[:-2], np.load(tmp_path / "gallery.npy", mmap_mode="r"), given[-1])
+    for way in ("rows", "tiles"):
+        monkeypatch.setattr(scoring, "layout", lambda *_, way=way, **__: scoring.Layout(way, 16, 32))
+        for items in (given, mapped):
+            np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, whole)
 
 
 def test_where_positives_are_few_only_a_tile_of_scores_is_held(monkeypatch):
