@@ -83,7 +83,8 @@ def _bar(description: str, total: int | None) -> Iterator[Advance]:
 
 
 def _lines(description: str, total: int | None, stream: IO[str], clock: Callable[[], float]) -> Advance:
-    done, last = 0, clock()
+    done, begin = 0, clock()
+    last = begin
 
     def advance(steps: int, note: str = "") -> None:
         nonlocal done, last
@@ -91,8 +92,17 @@ def _lines(description: str, total: int | None, stream: IO[str], clock: Callable
         now = clock()
         if done == total or now - last >= SECONDS_BETWEEN_LINES:
             last = now
+            said = note or _time_left(now - begin, done, total)
             print(
-                f"{description}: {done}{'' if total is None else f'/{total}'} {note}".rstrip(), file=stream, flush=True
+                f"{description}: {done}{'' if total is None else f'/{total}'} {said}".rstrip(), file=stream, flush=True
             )
 
     return advance
+
+
+def _time_left(seconds: float, done: int, total: int | None) -> str:
+    """At the pace so far, where a note says nothing of its own."""
+    if total is None or not 0 < done < total:
+        return ""
+    left = seconds / done * (total - done)
+    return f"{left:.0f} s left" if left < 120 else f"{left / 60:.0f} min left"

@@ -29,8 +29,9 @@ def values_by_rows(
         scores = memory[: len(queries) * len(places)].reshape(len(queries), -1)
         for tile in job.similarity.tiles:
             job.similarity.fill(queries, job.similarity.items(places[tile]), scores[:, tile], layout.height)
-        yield _values(job, scores, places, rows)
+        found = _values(job, scores, places, rows)
         advance(len(rows))
+        yield found
 
 
 def _values(job: Job, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:

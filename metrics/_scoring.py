@@ -88,16 +88,15 @@ def values(
     found = np.zeros((len(queries), len(job.plan.metrics)))
     starts = range(0, len(queries), chosen.rows)[share.blocks]
     blocks = [slice(start, min(start + chosen.rows, len(queries))) for start in starts]
-    total = sum(block.stop - block.start for block in blocks)
-    with show_progress(description="queries", total=total, enabled=progress) as advance:
-        missing = []
-        for block in blocks:
-            stored = None if finished is None else finished.load(block)
-            if stored is None:
-                missing.append(block)
-                continue
+    missing = []
+    for block in blocks:
+        stored = None if finished is None else finished.load(block)
+        if stored is None:
+            missing.append(block)
+        else:
             found[queries[block]] = stored
-            advance(block.stop - block.start)
+    total = sum(block.stop - block.start for block in missing)
+    with show_progress(description="queries", total=total, enabled=progress) as advance:
         computed = _way(chosen)(job, chosen, [queries[block] for block in missing], advance)
         for block, values in zip(missing, computed, strict=True):
             found[queries[block]] = values
