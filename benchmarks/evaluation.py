@@ -1,25 +1,35 @@
-"""Time and memory of ``evaluate`` against the matrix product it cannot do without.
+r"""Time and memory of ``evaluate`` against the matrix product it cannot do without.
 
-Run ``python benchmarks/evaluation.py``; about two minutes on two quiet cores. Embeddings are 512-d float32 in
-self-retrieval; all default metrics, ties averaged. The product is that of all query blocks with the gallery, nothing
-else, interleaved with the evaluation in one process. Times are medians; the ratios are evaluation / product, of the
-clock and of the processor's time, which says more where other work shares the machine. Memory is the peak beyond
-imports and embeddings, the normalised copy of the gallery included. L = 2 has 12 super-categories of classes of five;
-L = 7 is a skewed tree like iNaturalist's, where about half the gallery is relevant to a query. ``--queries`` takes the
-first so many queries of the gallery instead of all, for large galleries in short time; the gallery is still
-normalised once.
+Run ``python benchmarks/evaluation.py``; about two minutes on two quiet cores. Embeddings are float32 in self-retrieval;
+all default metrics, ties averaged. The product is that of all query blocks with the gallery, nothing else, interleaved
+with the evaluation in one process. Times are medians, in milliseconds a query and for evaluation also in nanoseconds
+for each of its scores, which stays the same where cost is linear; the ratios are evaluation / product, of the clock and
+of the processor's time, which says more where other work shares the machine. Memory is the peak beyond the embeddings,
+the normalised copy of the gallery included, pages of a memory map not. L = 2 has 12 super-categories of classes of
+five; L = 7 is a skewed tree like iNaturalist's, where about half the gallery is relevant to a query.
+
+``--queries`` takes the first so many queries of the gallery instead of all, for large galleries in short time; the
+gallery is still normalised once. ``--product-queries`` takes fewer for the product alone. ``--mapped`` puts the gallery
+into a memory map, for the product too.
+
+    python benchmarks/evaluation.py --items 8000 32000 128000 512000 --queries 1024 --block-sizes 0 --repeats 1
+    python benchmarks/evaluation.py --items 1000000 --levels 2 --queries 20000 --product-queries 512 --block-sizes 0 \
+        --repeats 1 --mapped
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PRODUCT_ROWS = 256
+TILE = 2**26  # bytes of a memory map that are multiplied at once
+ROWS_AT_ONCE = 2**14
 INATURALIST = {2: 3, 3: 13, 4: 34, 5: 120, 6: 400, 7: 1200}  # how many nodes lie above the species
 
 
@@ -36,71 +48,126 @@ def main() -> None:
     parser.add_argument("--items", type=int, nargs="+", default=[5000, 20000])
     parser.add_argument("--levels", type=int, nargs="+", default=[2, 7], choices=[2, 7])
     parser.add_argument("--block-sizes", type=int, nargs="+", default=[0, 2048], help="0 is the default one")
+    parser.add_argument("--dimensions", type=int, default=512)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--queries", type=int, default=0, help="0 is all")
-    parser.add_argument("--one", type=int, nargs=3, help=argparse.SUPPRESS)  # items, levels, block size
+    parser.add_argument("--product-queries", type=int, default=0, help="0 is as many")
+    parser.add_argument("--mapped", action="store_true", help="the gallery in a memory map")
+    parser.add_argument("--folder", type=Path, help="for the memory map; a temporary one unless given")
+    parser.add_argument("--device", help="of torch, such as cuda; its product is multiplied there too")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(measure(*arguments.one, num_queries=arguments.queries, repeats=arguments.repeats)))
+        print(json.dumps(measure(arguments)))
         return
-    print("   items  L  block  product s  evaluate s  ratio  of processor time  peak MiB  embeddings MiB")
+    print("   items  L  block  queries  product ms  evaluate ms  ns a score  ratio  processor's  peak MiB  items MiB")
     for num_items in arguments.items:
         for num_levels in arguments.levels:
             for block_size in arguments.block_sizes:
-                print(row(num_items, num_levels, block_size, arguments.queries, arguments.repeats), flush=True)
+                print(row(arguments, num_items, num_levels, block_size), flush=True)
 
 
-def row(num_items: int, num_levels: int, block_size: int, num_queries: int, repeats: int) -> str:
+def row(arguments: argparse.Namespace, num_items: int, num_levels: int, block_size: int) -> str:
     """One line of the table, measured in a fresh interpreter."""
-    configuration = map(str, (num_items, num_levels, block_size))
-    options = ["--repeats", str(repeats), "--queries", str(num_queries)]
-    command = [sys.executable, __file__, *options, "--one", *configuration]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    size = num_items * 512 * 4 / 2**20
+    chosen = {"items": num_items, "levels": num_levels, "block-sizes": block_size}
+    kept = ("dimensions", "repeats", "queries", "product_queries", "folder", "device")
+    chosen |= {name.replace("_", "-"): getattr(arguments, name) for name in kept}
+    options = [word for name, value in chosen.items() if value is not None for word in (f"--{name}", str(value))]
+    command = [sys.executable, __file__, "--one", *options, *(["--mapped"] if arguments.mapped else [])]
+    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    size = num_items * arguments.dimensions * 4 / 2**20
+    product, evaluation = 1e3 * found["product"], 1e3 * found["evaluate"]
     return (
-        f"{num_items:>8}  {num_levels}  {block_size or 'auto':>5}  {found['product']:>9.2f}  {found['evaluate']:>10.2f}"
-        f"  {found['evaluate'] / found['product']:>5.2f}  {found['evaluate cpu'] / found['product cpu']:>17.2f}"
-        f"  {found['mebibytes']:>8.0f}  {size:>14.0f}"
+        f"{num_items:>8}  {num_levels}  {block_size or 'auto':>5}  {arguments.queries or num_items:>7}"
+        f"  {product:>10.3f}  {evaluation:>11.3f}  {1e6 * evaluation / num_items:>10.2f}  {evaluation / product:>5.2f}"
+        f"  {found['evaluate cpu'] / found['product cpu']:>11.2f}  {found['mebibytes']:>8.0f}  {size:>9.0f}"
     )
 
 
-def measure(num_items: int, num_levels: int, block_size: int, *, num_queries: int, repeats: int) -> dict[str, float]:
-    """Median seconds of product and evaluation, by clock and processor, and the peak of the process beyond inputs."""
+def measure(arguments: argparse.Namespace) -> dict[str, float]:
+    """Median seconds a query of product and evaluation, by clock and processor, and the peak beyond the inputs."""
     from hiertree.metrics import evaluate
 
+    (num_items,), (num_levels,), (block_size,) = arguments.items, arguments.levels, arguments.block_sizes
     random = np.random.default_rng(0)
     paths = shop_like(num_items) if num_levels == 2 else inaturalist_like(num_items, random)
-    embeddings = clustered(paths, random)
-    evaluate(embeddings[:200], paths[:200])  # compile
-    queries = slice(num_queries or None)
-    gallery = (embeddings, paths) if num_queries else ()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    times: dict[str, list[float]] = {name: [] for name in ("evaluate", "evaluate cpu", "product", "product cpu")}
-
-    def clock(name: str, work: Callable[[], object]) -> None:
-        begin = time.perf_counter(), time.process_time()
-        work()
-        times[name].append(time.perf_counter() - begin[0])
-        times[f"{name} cpu"].append(time.process_time() - begin[1])
-
-    for _ in range(repeats):
-        clock(
-            "evaluate",
-            lambda: evaluate(embeddings[queries], paths[queries], *gallery, block_size=block_size or None),
-        )
-        if "mebibytes" not in times:
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-            times["mebibytes"] = [peak / (2**20 if sys.platform == "darwin" else 2**10)]
-        clock("product", lambda: product(embeddings[queries], embeddings))
-    return {name: statistics.median(values) for name, values in times.items()}
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        file = Path(folder, "gallery.npy") if arguments.mapped else None
+        embeddings = clustered(paths, arguments.dimensions, random, file)
+        number = min(arguments.queries or num_items, num_items)
+        queries = embeddings[:number].copy() if arguments.queries else embeddings
+        gallery = (embeddings, paths) if arguments.queries else ()
+        multiplied = queries[: arguments.product_queries or number]
+        evaluate(embeddings[:200], paths[:200], device=arguments.device)  # compile
+        times: dict[str, list[float]] = {}
+        options = {"block_size": block_size or None, "device": arguments.device}
+        with peak_memory() as peak:
+            evaluation = clocked(lambda: evaluate(queries, paths[:number], *gallery, **options), number)
+        for repeat in range(arguments.repeats):
+            if repeat:
+                evaluation = clocked(lambda: evaluate(queries, paths[:number], *gallery, **options), number)
+            bare = clocked(lambda: product(multiplied, embeddings, arguments.device), len(multiplied))
+            for name, seconds in (("evaluate", evaluation), ("product", bare)):
+                times.setdefault(name, []).append(seconds[0])
+                times.setdefault(f"{name} cpu", []).append(seconds[1])
+    return {name: statistics.median(values) for name, values in times.items()} | {"mebibytes": peak[0]}
 
 
-def product(queries: NDArray[np.float32], gallery: NDArray[np.float32]) -> None:
-    """Every block of queries × the gallery."""
-    scores = np.empty((PRODUCT_ROWS, len(gallery)), np.float32)
+def clocked(work: Callable[[], object], number: int) -> tuple[float, float]:
+    """Seconds by the clock and of the processor, for each of a number of queries."""
+    begin = time.perf_counter(), time.process_time()
+    work()
+    return (time.perf_counter() - begin[0]) / number, (time.process_time() - begin[1]) / number
+
+
+@contextmanager
+def peak_memory() -> Iterator[list[float]]:
+    """The most MiB of its own that the process holds meanwhile, beyond what it held before (Linux)."""
+    begin, done = own_memory(), threading.Event()
+    peak = [0.0]
+
+    def watch() -> None:
+        while not done.wait(0.005):
+            peak[0] = max(peak[0], own_memory() - begin)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield peak
+    finally:
+        done.set()
+        watcher.join()
+
+
+def own_memory() -> float:
+    """MiB of memory that is no file's."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) / 2**10
+
+
+def product(queries: NDArray[np.float32], gallery: NDArray[np.float32], device: str | None) -> None:
+    """Every block of queries × the gallery, a memory map tile by tile."""
+    if device is not None:
+        product_on_device(queries, gallery, device)
+        return
+    width = max(TILE // gallery[:1].nbytes, 1) if isinstance(gallery, np.memmap) else len(gallery)
+    scores = np.empty((PRODUCT_ROWS, min(width, len(gallery))), np.float32)
+    for first in range(0, len(gallery), width):
+        items = np.array(gallery[first : first + width], copy=None)
+        for start in range(0, len(queries), PRODUCT_ROWS):
+            block = queries[start : start + PRODUCT_ROWS]
+            np.matmul(block, items.T, out=scores[: len(block), : len(items)])
+
+
+def product_on_device(queries: NDArray[np.float32], gallery: NDArray[np.float32], device: str) -> None:
+    """The same there, in full precision, the gallery sent once."""
+    import torch
+
+    items = torch.from_numpy(np.asarray(gallery)).to(device)
     for start in range(0, len(queries), PRODUCT_ROWS):
-        block = queries[start : start + PRODUCT_ROWS]
-        np.matmul(block, gallery.T, out=scores[: len(block)])
+        scores = torch.from_numpy(queries[start : start + PRODUCT_ROWS]).to(device) @ items.T
+    if scores.is_cuda:
+        torch.cuda.synchronize()
 
 
 def shop_like(num_items: int) -> NDArray[np.int64]:
@@ -119,12 +186,24 @@ def inaturalist_like(num_items: int, random: np.random.Generator) -> NDArray[np.
     return np.stack(columns, axis=1)
 
 
-def clustered(paths: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.float32]:
-    """Noise around one random centre a node, so that rankings are good but not perfect."""
-    embeddings = 2.0 * random.standard_normal((len(paths), 512), dtype=np.float32)
-    for column in paths.T:
-        embeddings += random.standard_normal((int(column.max()) + 1, 512), dtype=np.float32)[column]
-    return embeddings
+def clustered(
+    paths: NDArray[np.int64], dimensions: int, random: np.random.Generator, file: Path | None
+) -> NDArray[np.float32]:
+    """Noise around one random centre a node, so that rankings are good but not perfect; in a file if one is named."""
+    shape = len(paths), dimensions
+    if file is None:
+        embeddings = np.empty(shape, np.float32)
+    else:
+        embeddings = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
+    centres = [random.standard_normal((int(column.max()) + 1, dimensions), dtype=np.float32) for column in paths.T]
+    for start in range(0, len(paths), ROWS_AT_ONCE):
+        rows = slice(start, min(start + ROWS_AT_ONCE, len(paths)))
+        noise = 2.0 * random.standard_normal((rows.stop - start, dimensions), dtype=np.float32)
+        embeddings[rows] = noise + sum(own[column[rows]] for own, column in zip(centres, paths.T, strict=True))
+    if file is None:
+        return embeddings
+    embeddings.flush()
+    return np.load(file, mmap_mode="r")
 
 
 if __name__ == "__main__":
