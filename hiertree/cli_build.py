@@ -12,10 +12,12 @@ from hiertree.cli_options import (
     OUT_FOLDER,
     ColumnOptions,
     EncoderOptions,
+    clusters_option,
     column_options,
     encoder_options,
     multi_option,
     number_or_auto,
+    seed_option,
     separator_option,
 )
 
@@ -25,8 +27,8 @@ from hiertree.cli_options import (
 @click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier build there is replaced.")
 @click.option("--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
 @encoder_options
-@click.option("--clusters", default="auto", show_default=True, help="Number of supercategories, or auto.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of k-means.")
+@clusters_option
+@seed_option
 @multi_option
 @separator_option
 @column_options

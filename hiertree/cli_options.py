@@ -85,16 +85,26 @@ class EncoderOptions:
     encoder: str
     clip_model: str
     clip_weights: str
+    sentence_model: str
     prompts: tuple[str, ...]
+    batch_size: int
     device: str
+    cache: Path | None
 
     def build(self) -> TextEncoder:
         """The encoder."""
-        from hiertree.pipelines.labels import ClipEncoder, TfidfEncoder
+        from hiertree.pipelines.labels import make_encoder
 
-        if self.encoder == "tfidf":
-            return TfidfEncoder()
-        return ClipEncoder(self.clip_model, self.clip_weights, self.prompts or ClipEncoder.prompts, device=self.device)
+        return make_encoder(
+            self.encoder,
+            clip_model=self.clip_model,
+            clip_weights=self.clip_weights,
+            sentence_model=self.sentence_model,
+            prompts=self.prompts,
+            batch_size=self.batch_size,
+            device=self.device,
+            cache=self.cache,
+        )
 
 
 encoder_options = together(
@@ -103,7 +113,7 @@ encoder_options = together(
     (
         click.option(
             "--encoder",
-            type=click.Choice(["tfidf", "clip"]),
+            type=click.Choice(["tfidf", "clip", "sentence-transformers"]),
             default="tfidf",
             show_default=True,
             help="Of the labels' texts; tfidf needs no download.",
@@ -113,11 +123,23 @@ encoder_options = together(
             "--clip-weights", default="laion2b_s32b_b82k", show_default=True, help="Their name, or a local file."
         ),
         click.option(
-            "--prompt", "prompts", multiple=True, help="Template with {label} for CLIP; several are averaged."
+            "--sentence-model", default="all-MiniLM-L6-v2", show_default=True, help="A sentence-transformers model."
         ),
-        click.option("--device", default="cpu", show_default=True, help="Where CLIP runs."),
+        click.option(
+            "--prompt",
+            "prompts",
+            multiple=True,
+            help="Template with {label}, but for tfidf; several are averaged.",
+        ),
+        click.option("--batch-size", type=int, default=128, show_default=True, help="Texts at a time."),
+        click.option("--device", default="cpu", show_default=True, help="Where the encoder runs."),
+        click.option("--cache", type=OUT_FOLDER, help="Folder that keeps vectors, but tfidf's, for the next time."),
     ),
 )
+clusters_option = click.option(
+    "--clusters", default="auto", show_default=True, help="Number of supercategories, or auto: by silhouette."
+)
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of k-means.")
 
 multi_option = click.option(
     "--multi",
@@ -144,3 +166,12 @@ def number_or_auto(option: str, text: str) -> Any:
     if text != "auto" and not text.isdigit():
         raise OptionError(f"{option} {text}", expected="a number or auto")
     return text if text == "auto" else int(text)
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a text that commas separate.
+
+    >>> listed("kind, landmark,")
+    ['kind', 'landmark']
+    """
+    return [part.strip() for part in text.split(",") if part.strip()]

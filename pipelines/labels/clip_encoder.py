@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.errors import DeviceError, MissingResourceError, OptionError
-from hiertree.pipelines.labels.text_encoders import unit_rows
+from hiertree.pipelines.labels.text_encoders import check_prompts, mean_direction
 from hiertree.progress import track
 from hiertree.provenance import sha256
 
@@ -47,9 +47,7 @@ class ClipEncoder:
     device: str = "cpu"
 
     def __post_init__(self) -> None:
-        bad = [prompt for prompt in self.prompts if "{label}" not in prompt]
-        if bad or not self.prompts:
-            raise OptionError(f"prompts={list(self.prompts)}", expected=f"templates with {{label}}, such as {PROMPT!r}")
+        check_prompts(self.prompts, example=PROMPT)
         if self.batch_size < 1:
             raise OptionError(f"batch_size={self.batch_size}", expected="at least 1")
 
@@ -62,6 +60,11 @@ class ClipEncoder:
     def kind_margin(self) -> float:
         """Cosines of CLIP texts lie close together, so a fiftieth already speaks."""
         return 0.02
+
+    @property
+    def independent(self) -> bool:
+        """Each text is encoded for itself."""
+        return True
 
     def settings(self) -> dict[str, Any]:
         """JSON-able settings, for the manifest; a weights file is named with its SHA-256."""
@@ -76,9 +79,8 @@ class ClipEncoder:
 
         model = self._load()
         tokenise = open_clip.get_tokenizer(self.model)
-        sums: NDArray[np.float64] | None = None
-        for prompt in self.prompts:
-            sentences = [prompt.replace("{label}", text) for text in texts]
+
+        def encoded(sentences: list[str]) -> NDArray[np.float64]:
             starts = range(0, len(sentences), self.batch_size)
             with torch.inference_mode():
                 batches = [
@@ -87,9 +89,10 @@ class ClipEncoder:
                     ).cpu()
                     for start in track(starts, description="texts through CLIP, in batches")
                 ]
-            vectors = torch.cat(batches).double().numpy()
-            sums = vectors if sums is None else sums + vectors
-        return unit_rows(np.asarray(sums), texts)
+            vectors: NDArray[np.float64] = torch.cat(batches).double().numpy()
+            return vectors
+
+        return mean_direction(texts, self.prompts, encoded)
 
     def _load(self) -> Any:
         import open_clip

@@ -17,7 +17,7 @@ from hiertree.progress import track
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ITERATIONS = 50
+ITERATIONS, RESTARTS = 50, 20
 SILHOUETTE_TOLERANCE = 0.01  # differences below are chance
 
 
@@ -42,7 +42,7 @@ def spherical_kmeans(
     *,
     weights: NDArray[np.float64] | None = None,
     seed: int = 0,
-    restarts: int = 20,
+    restarts: int = RESTARTS,
 ) -> Clustering:
     """The best of several runs of k-means by cosine (faiss), each from a k-means++ start.
 
@@ -76,7 +76,7 @@ def spherical_kmeans(
 
 
 def choose_k(
-    vectors: NDArray[np.float32], *, weights: NDArray[np.float64] | None = None, seed: int = 0
+    vectors: NDArray[np.float32], *, weights: NDArray[np.float64] | None = None, seed: int = 0, restarts: int = RESTARTS
 ) -> tuple[int, dict[int, float]]:
     """The smallest k whose silhouette (cosine, mean over labels) is within 0.01 of the best, and the scores tried.
 
@@ -87,17 +87,22 @@ def choose_k(
     >>> choose_k(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))[0]
     3
     """
-    different = len(np.unique(vectors, axis=0))
-    most = max(2, min(200, different // 3))
-    coarse = _grid(min(max(2, round(np.sqrt(different) / 2)), most), most)
+    coarse = coarse_grid(vectors)
     scores: dict[int, float] = {}
     for k in track(coarse, description="number of clusters, coarsely"):
-        scores[k] = _silhouette(vectors, k, weights, seed)
+        scores[k] = _score(vectors, k, weights, seed, restarts)
     place = coarse.index(_best(scores))
     fine = _grid(coarse[max(place - 1, 0)], coarse[min(place + 1, len(coarse) - 1)])
     for k in track([k for k in fine if k not in scores], description="number of clusters, finely"):
-        scores[k] = _silhouette(vectors, k, weights, seed)
+        scores[k] = _score(vectors, k, weights, seed, restarts)
     return _best(scores), dict(sorted(scores.items()))
+
+
+def coarse_grid(vectors: NDArray[np.float32]) -> list[int]:
+    """About a dozen numbers of clusters worth trying: from √n/2 to n/3, at most 200."""
+    different = len(np.unique(vectors, axis=0))
+    most = max(2, min(200, different // 3))
+    return _grid(min(max(2, round(np.sqrt(different) / 2)), most), most)
 
 
 def _grid(least: int, most: int) -> list[int]:
@@ -108,14 +113,19 @@ def _best(scores: dict[int, float]) -> int:
     return min(k for k, score in scores.items() if score >= max(scores.values()) - SILHOUETTE_TOLERANCE)
 
 
-def _silhouette(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64] | None, seed: int) -> float:
-    """The mean silhouette of k clusters, −1 where there is none."""
+def silhouette(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> float:
+    """The mean silhouette by cosine, −1 where there is none: one cluster, or one for each row."""
     from sklearn.metrics import silhouette_score
 
-    if not 2 <= k < len(vectors):
+    if not 2 <= len(np.unique(assignment)) < len(vectors):
         return -1.0
-    assignment = spherical_kmeans(vectors, k, weights=weights, seed=seed).assignment
     return float(silhouette_score(vectors, assignment, metric="cosine"))
+
+
+def _score(
+    vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64] | None, seed: int, restarts: int
+) -> float:
+    return silhouette(vectors, spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=restarts).assignment)
 
 
 def _run(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64], seed: int) -> Clustering:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hiertree.pipelines.labels.building import BuildResult
 from hiertree.pipelines.labels.proposing import Cluster, Proposal
+
+if TYPE_CHECKING:
+    from hiertree.pipelines.labels.steps import Clustered
 
 _SHOWN_LABELS = 4
 
@@ -46,6 +49,19 @@ def describe(result: BuildResult) -> str:
             f"written to {result.folder}",
         ]
     )
+
+
+def describe_clustered(found: Clustered) -> str:
+    """The clusters, then their quality, and how they agree with each reference."""
+    numbers = found.quality
+    lines = [
+        describe_proposal(found.proposal),
+        f"silhouette {numbers['silhouette']:.3f}, inertia {numbers['inertia']:.1f}",
+    ]
+    for name, values in numbers["references"].items():
+        measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
+        lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")
+    return "\n".join(lines)
 
 
 def describe_proposal(proposal: Proposal) -> str:

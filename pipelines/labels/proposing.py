@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.labels.clustering import choose_k, spherical_kmeans, unit_centres
+from hiertree.pipelines.labels.clustering import RESTARTS, choose_k, spherical_kmeans, unit_centres
+from hiertree.pipelines.labels.grouping import groups_above
 from hiertree.pipelines.labels.kinds import kind_margins, kind_of, settle_kinds
 from hiertree.pipelines.labels.naming import propose_names
 from hiertree.pipelines.labels.phrases import HUMAN_MADE, NATURAL, thesaurus
@@ -78,8 +79,55 @@ class Proposal:
         return {place.label: cluster for cluster in self.clusters for place in cluster.labels}
 
 
+@dataclass(frozen=True)
+class Embedding:
+    """Distinct labels as vectors.
+
+    Attributes:
+        labels: n texts, sorted.
+        vectors: (n, d) float32 of unit norm.
+        margins: (n,) positive for natural, negative for human-made (:func:`kind_margins`).
+        certain: the size from which a margin decides.
+    """
+
+    labels: tuple[str, ...]
+    vectors: NDArray[np.float32]
+    margins: NDArray[np.float64]
+    certain: float
+
+
+def embed(labels: Iterable[str], encoder: TextEncoder) -> Embedding:
+    """Encode labels together with the place nouns that anchor the two kinds.
+
+    Args:
+        labels: in any order.
+        encoder: what encodes.
+
+    Raises:
+        OptionError: fewer than two labels.
+    """
+    texts = sorted(labels)
+    if len(texts) < 2:
+        raise OptionError(f"{len(texts)} distinct labels", expected="at least 2 to cluster")
+    nouns = {kind: thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE)}
+    encoded = encoder.encode([*texts, *nouns[NATURAL], *nouns[HUMAN_MADE]])
+    vectors, natural, human_made = np.split(encoded, np.cumsum([len(texts), len(nouns[NATURAL])]))
+    return Embedding(tuple(texts), vectors, kind_margins(vectors, natural, human_made), encoder.kind_margin)
+
+
+def label_weights(labels: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.float64]:
+    """1 + ln n for a label of n landmarks."""
+    return np.asarray(1 + np.log([counts[label] for label in labels]), dtype=np.float64)
+
+
 def propose(
-    counts: Mapping[str, int], encoder: TextEncoder, *, clusters: int | Literal["auto"] = "auto", seed: int = 0
+    counts: Mapping[str, int],
+    encoder: TextEncoder,
+    *,
+    clusters: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    restarts: int = RESTARTS,
+    levels: int = 0,
 ) -> Proposal:
     """Propose supercategories for labels; the order in which they are given does not matter.
 
@@ -89,6 +137,8 @@ def propose(
         clusters: k, or ``"auto"`` to choose it by silhouette (:func:`choose_k`). Settling the kinds may empty a cluster
             or, when all have one kind, add one.
         seed: of k-means.
+        restarts: of k-means.
+        levels: of groups between kinds and clusters.
 
     Raises:
         OptionError: more clusters than labels, or fewer than two labels.
@@ -98,34 +148,53 @@ def propose(
     >>> [(cluster.name, cluster.kind) for cluster in propose(labels, TfidfEncoder(), clusters=2).clusters]
     [('lake', 'natural'), ('bridge', 'human-made')]
     """
-    labels = sorted(counts)
-    if len(labels) < 2:
-        raise OptionError(f"{len(labels)} distinct labels", expected="at least 2 to cluster")
-    nouns = {kind: thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE)}
-    encoded = encoder.encode([*labels, *nouns[NATURAL], *nouns[HUMAN_MADE]])
-    vectors, natural, human_made = np.split(encoded, np.cumsum([len(labels), len(nouns[NATURAL])]))
-    weights = 1 + np.log([counts[label] for label in labels])
-    k, silhouettes = choose_k(vectors, weights=weights, seed=seed) if clusters == "auto" else (clusters, {})
-    clustering = spherical_kmeans(vectors, k, weights=weights, seed=seed)
-    margins = kind_margins(vectors, natural, human_made)
+    embedding = embed(counts, encoder)
+    return propose_for(embedding, counts, clusters=clusters, seed=seed, restarts=restarts, levels=levels)
+
+
+def propose_for(
+    embedding: Embedding,
+    counts: Mapping[str, int],
+    *,
+    clusters: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    restarts: int = RESTARTS,
+    levels: int = 0,
+) -> Proposal:
+    """The same for labels that are embedded already; see :func:`propose`."""
+    vectors, weights = embedding.vectors, label_weights(embedding.labels, counts)
+    scores: dict[int, float] = {}
+    if clusters == "auto":
+        k, scores = choose_k(vectors, weights=weights, seed=seed, restarts=restarts)
+    else:
+        k = clusters
+    clustering = spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=restarts)
     assignment, cluster_margins = settle_kinds(
-        vectors, clustering.assignment, clustering.centres, margins, encoder.kind_margin
+        vectors, clustering.assignment, clustering.centres, embedding.margins, embedding.certain
     )
-    similarity = (vectors * unit_centres(vectors, assignment, weights)[assignment]).sum(axis=1)
-    silhouette = _silhouettes(vectors, assignment)
-    numbers = np.stack([similarity, silhouette, margins], axis=1)
-    places = [
-        _place(label, counts[label], row, encoder.kind_margin) for label, row in zip(labels, numbers, strict=True)
-    ]
-    members = [
-        [place for place, own in zip(places, assignment, strict=True) if own == c] for c in np.unique(assignment)
-    ]
+    centres = unit_centres(vectors, assignment, weights)
+    members = _members(embedding, counts, assignment, centres)
     names = propose_names([{place.label: place.landmarks for place in cluster} for cluster in members])
+    kinds = [kind_of(margin) for margin in cluster_margins]
+    sizes = [sum(place.landmarks for place in cluster) for cluster in members]
+    above = groups_above(centres, kinds, names, sizes, levels=levels)
     made = [
-        _cluster(name, float(margin), cluster, encoder.kind_margin)
-        for name, margin, cluster in zip(names, cluster_margins, members, strict=True)
+        _cluster(name, float(margin), cluster, embedding.certain, groups)
+        for name, margin, cluster, groups in zip(names, cluster_margins, members, above, strict=True)
     ]
-    return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), silhouettes)
+    return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
+
+
+def _members(
+    embedding: Embedding, counts: Mapping[str, int], assignment: NDArray[np.int64], centres: NDArray[np.float32]
+) -> list[list[LabelPlace]]:
+    """The labels of each cluster, in the order of the embedding."""
+    similarity = (embedding.vectors * centres[assignment]).sum(axis=1)
+    numbers = np.stack([similarity, _silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
+    members: list[list[LabelPlace]] = [[] for _ in centres]
+    for label, row, own in zip(embedding.labels, numbers, assignment, strict=True):
+        members[own].append(_place(label, counts[label], row, embedding.certain))
+    return members
 
 
 def _place(label: str, landmarks: int, numbers: NDArray[np.float64], certain: float) -> LabelPlace:
@@ -143,9 +212,9 @@ def _silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) ->
     return np.asarray(silhouette_samples(vectors, assignment, metric="cosine"), dtype=np.float64)
 
 
-def _cluster(name: str, margin: float, places: list[LabelPlace], certain: float) -> Cluster:
+def _cluster(name: str, margin: float, places: list[LabelPlace], certain: float, above: tuple[str, ...]) -> Cluster:
     doubtful = sum(place.landmarks for place in places if place.doubt)
     doubts = ["kind"] if abs(margin) < certain else []
     doubts += ["labels"] if 3 * doubtful > sum(place.landmarks for place in places) else []
     ordered = tuple(sorted(places, key=lambda place: (-place.landmarks, place.label)))
-    return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts))
+    return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts), above)

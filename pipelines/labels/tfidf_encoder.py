@@ -56,6 +56,11 @@ class TfidfEncoder:
         """A quarter of the cosine: less than an agreement in sense."""
         return 0.25
 
+    @property
+    def independent(self) -> bool:
+        """No: rare words weigh more, and the dimensions are those of all texts."""
+        return False
+
     def settings(self) -> dict[str, Any]:
         """JSON-able settings, for the manifest."""
         return {"encoder": self.name, "dimensions": self.dimensions, "senses": self.senses}

@@ -1,5 +1,6 @@
 """The steps from landmark ids to a published hierarchy, each from a folder to a folder."""
 
 from hiertree.pipelines.labels.steps.cleaned import clean_step
+from hiertree.pipelines.labels.steps.clustered import Clustered, ClusterSettings, cluster_step
 
-__all__ = ["clean_step"]
+__all__ = ["ClusterSettings", "Clustered", "clean_step", "cluster_step"]

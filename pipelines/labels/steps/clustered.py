@@ -1,0 +1,144 @@
+"""``hiertree labels cluster``: cleaned landmarks → proposed supercategories, in a folder for people to review.
+
+The folder holds ``proposal.json``, ``clusters.csv``, ``labels.csv``, ``quality.json``, drawings (``sizes`` and, where
+numbers of clusters were compared, ``scan``, as SVG and PNG), ``manifest.json``, and what the next steps need of the
+cleaned folder: ``landmarks.csv``, ``dropped.csv`` and ``report.json``.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hiertree.errors import TableError
+from hiertree.files import write_json
+from hiertree.pipelines.labels.agreement import read_reference
+from hiertree.pipelines.labels.clustering import RESTARTS
+from hiertree.pipelines.labels.counting import label_counts
+from hiertree.pipelines.labels.folders import AnyPath, check_made_by, check_replaceable, made_folder
+from hiertree.pipelines.labels.landmark_file import DROPPED, LANDMARKS, read_kept
+from hiertree.pipelines.labels.plots import draw_scan, draw_sizes
+from hiertree.pipelines.labels.proposal_file import PROPOSAL, write_proposal
+from hiertree.pipelines.labels.proposing import Embedding, Proposal, embed, label_weights, propose_for
+from hiertree.pipelines.labels.quality import quality
+from hiertree.pipelines.labels.scanning import ScanPoint, scan
+from hiertree.pipelines.labels.steps import cleaned as cleaning
+from hiertree.pipelines.labels.tables import (
+    CLUSTERS,
+    LABELS,
+    REPORT,
+    hierarchical_rows,
+    write_clusters,
+    write_labels,
+)
+from hiertree.pipelines.labels.text_encoders import TextEncoder
+from hiertree.pipelines.labels.tfidf_encoder import TfidfEncoder
+
+COMMAND = "hiertree labels cluster"
+QUALITY = "quality.json"
+PASSED_ON = (LANDMARKS, DROPPED, REPORT)
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """How labels are clustered.
+
+    Attributes:
+        clusters: their number, or ``"auto"``: by silhouette.
+        seed: of k-means.
+        restarts: of k-means.
+        levels: of groups between kinds and clusters.
+        scan: whether numbers of clusters are compared by silhouette and stability.
+    """
+
+    clusters: int | Literal["auto"] = "auto"
+    seed: int = 0
+    restarts: int = RESTARTS
+    levels: int = 0
+    scan: bool = False
+
+    def parameters(self, encoder: TextEncoder, references: Sequence[str] = ()) -> dict[str, Any]:
+        """JSON-able, for the manifest; the seed stands beside."""
+        own = {"clusters": self.clusters, "restarts": self.restarts, "levels": self.levels, "scan": self.scan}
+        return {**encoder.settings(), **own, "references": [Path(spec).name for spec in references]}
+
+
+@dataclass(frozen=True)
+class Clustered:
+    """What came of it."""
+
+    proposal: Proposal
+    quality: dict[str, Any]
+
+
+def cluster_step(
+    cleaned: AnyPath,
+    *,
+    out: AnyPath,
+    encoder: TextEncoder | None = None,
+    settings: ClusterSettings = ClusterSettings(),
+    references: Sequence[str] = (),
+) -> Clustered:
+    """Embed the distinct labels, cluster, settle kinds, name, measure; write the folder.
+
+    Args:
+        cleaned: a folder made by ``labels clean`` or ``labels fill``.
+        out: the folder to make.
+        encoder: default :class:`TfidfEncoder`, which needs no download.
+        settings: how labels are clustered.
+        references: ``TABLE:column``, classes of labels to compare the clusters with.
+
+    Raises:
+        TableError: ``cleaned`` is no such folder or holds no label; a reference cannot be read or knows no label.
+        OptionError: an option outside its range, or ``out`` holds other files.
+        MissingResourceError: the encoder's weights are out of reach.
+    """
+    check_replaceable(out, COMMAND)
+    source = check_made_by(cleaned, command=cleaning.COMMAND, files=PASSED_ON)
+    known = dict(map(read_reference, references))
+    kept = read_kept(source)
+    counts = label_counts(kept)
+    if not counts:
+        raise TableError(f"{source / LANDMARKS} holds no landmark", expected="labels to cluster")
+    embedding = embed(counts, encoder or TfidfEncoder())
+    proposal = propose_for(
+        embedding,
+        counts,
+        clusters=settings.clusters,
+        seed=settings.seed,
+        restarts=settings.restarts,
+        levels=settings.levels,
+    )
+    points = _points(proposal, embedding, counts, settings)
+    report = {**quality(proposal, embedding, references=known), "scan": [point._asdict() for point in points]}
+    landmarks = Counter(row.hierarchical_label for row in hierarchical_rows(kept, proposal))
+    with made_folder(
+        out,
+        command=COMMAND,
+        parameters=settings.parameters(encoder or TfidfEncoder(), references),
+        inputs=[source / LANDMARKS, *(spec.rpartition(":")[0] for spec in references)],
+        seed=settings.seed,
+    ) as folder:
+        write_proposal(folder / PROPOSAL, proposal)
+        write_clusters(folder / CLUSTERS, proposal, landmarks)
+        write_labels(folder / LABELS, proposal)
+        write_json(folder / QUALITY, report)
+        draw_sizes(folder / "sizes", proposal)
+        if points:
+            draw_scan(folder / "scan", points, proposed=len(proposal.clusters))
+        for name in PASSED_ON:
+            shutil.copyfile(source / name, folder / name)
+    return Clustered(proposal, report)
+
+
+def _points(
+    proposal: Proposal, embedding: Embedding, counts: Counter[str], settings: ClusterSettings
+) -> list[ScanPoint]:
+    if settings.scan:
+        weights = label_weights(embedding.labels, counts)
+        return scan(embedding.vectors, weights=weights, seed=settings.seed, restarts=settings.restarts)
+    return [ScanPoint(k, round(score, 4)) for k, score in proposal.silhouettes.items()]
