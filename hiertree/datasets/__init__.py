@@ -12,25 +12,60 @@ from __future__ import annotations
 
 import os
 
+from hiertree.datasets._benchmark import Benchmark, Counts, Download, Verify
+from hiertree.datasets._cars import load_cars
+from hiertree.datasets._cifar import load_cifar
+from hiertree.datasets._cub import load_cub
 from hiertree.datasets._dataset import ImageDataset, ImageSource
+from hiertree.datasets._dyml import load_dyml
+from hiertree.datasets._gldv2 import load_gldv2
+from hiertree.datasets._inaturalist import load_inaturalist
+from hiertree.datasets._inshop import load_inshop
 from hiertree.datasets._omniglot import load_omniglot
+from hiertree.datasets._registry import ENTRIES, entry_of
+from hiertree.datasets._revisited import RevisitedDataset, load_revisited
+from hiertree.datasets._sop import load_sop
 from hiertree.datasets._synthetic import load_synthetic
 from hiertree.datasets._table import load_table
+from hiertree.datasets._vehicleid import load_vehicleid
 from hiertree.errors import OptionError
 
-__all__ = ["ImageDataset", "ImageSource", "load", "load_omniglot", "load_synthetic", "load_table"]
+__all__ = [
+    "Benchmark",
+    "Counts",
+    "Download",
+    "ImageDataset",
+    "ImageSource",
+    "RevisitedDataset",
+    "benchmark",
+    "benchmarks",
+    "load",
+    "load_cars",
+    "load_cifar",
+    "load_cub",
+    "load_dyml",
+    "load_gldv2",
+    "load_inaturalist",
+    "load_inshop",
+    "load_omniglot",
+    "load_revisited",
+    "load_sop",
+    "load_synthetic",
+    "load_table",
+    "load_vehicleid",
+]
 
-_FROM_FILES = {"omniglot": load_omniglot}
-_DRAWN = {"synthetic": load_synthetic}
 
-
-def load(name: str, root: str | os.PathLike[str] | None = None, split: str = "train") -> ImageDataset:
+def load(
+    name: str, root: str | os.PathLike[str] | None = None, split: str = "train", *, verify: Verify = "published"
+) -> ImageDataset:
     """Load one split of a named benchmark with its loader's defaults.
 
     Args:
-        name: "omniglot" or "synthetic".
+        name: one of :func:`benchmarks`, or "synthetic".
         root: where the benchmark's files are; None for what is drawn.
-        split: "train" or "test".
+        split: "train", "test", or another of the benchmark's splits.
+        verify: compare sizes with the "published" ones, or only the "structure", for a part of a benchmark.
 
     Raises:
         OptionError: an unknown name, a root missing, or one where no files are read.
@@ -38,13 +73,32 @@ def load(name: str, root: str | os.PathLike[str] | None = None, split: str = "tr
     """
     if name == "table":
         raise OptionError("name='table'", expected="a benchmark", remedy="call load_table, which asks for the columns")
-    if name in _DRAWN and root is None:
-        return _DRAWN[name](split)
-    if name in _FROM_FILES and root is not None:
-        return _FROM_FILES[name](root, split)
-    if name in _DRAWN:
-        raise OptionError(f"root={str(root)!r} for {name!r}", expected="no root, as its images are drawn")
-    if name in _FROM_FILES:
+    if name == "synthetic":
+        if root is not None:
+            raise OptionError(f"root={str(root)!r} for {name!r}", expected="no root, as its images are drawn")
+        return load_synthetic(split)
+    entry = entry_of(name)
+    if root is None:
         raise OptionError(f"no root for {name!r}", expected="the file or folder that holds it")
-    known = ", ".join(map(repr, sorted([*_FROM_FILES, *_DRAWN])))
-    raise OptionError(f"name={name!r}", expected=f"one of {known}, or load_table for your own table")
+    return entry.load(root, split, verify=verify)
+
+
+def benchmarks() -> tuple[str, ...]:
+    """The names of the benchmarks that are read from files.
+
+    >>> "sop" in benchmarks(), "h-gldv2" in benchmarks()
+    (True, True)
+    """
+    return tuple(ENTRIES)
+
+
+def benchmark(name: str) -> Benchmark:
+    """What a benchmark is known by: its levels, splits and published sizes, its licence, and how to get it.
+
+    Raises:
+        OptionError: an unknown name.
+
+    >>> benchmark("sop").splits["train"]
+    Counts(images=59551, classes=11318, within=0)
+    """
+    return entry_of(name).benchmark

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from hiertree.arrays import as_paths
-from hiertree.errors import ShapeError
+from hiertree.datasets._sources import SelectedImages
+from hiertree.errors import OptionError, ShapeError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
     from PIL.Image import Image
 
@@ -41,6 +43,7 @@ class ImageDataset:
     """The images of one split and the label tree of that split.
 
     Every split has its own tree, so that the ids of each level run from 0 without gaps, as class proxies need them.
+    Queries and their gallery are one split and share its tree, so that an id means the same in both.
 
     Attributes:
         name: the benchmark.
@@ -48,11 +51,14 @@ class ImageDataset:
         tree: the classes of this split.
         paths: (n, L) int32, coarse → fine; ``paths[i, l]`` indexes the tree's level l + 1.
         images: n images by index.
+        queries: the rows that are looked up, or None where every image is a query to all others.
+        gallery: the rows that they are looked up in; None as above.
+        ids: (n,) names, equal where one photograph is listed twice, as a query and in the gallery; else None.
         protocol: the evaluation protocol the benchmark is published with, or None for the package's defaults.
         left_out: names of the images that did not decode and were skipped because the caller asked for it.
 
     Raises:
-        ShapeError: paths and images differ in number, or paths and tree in depth.
+        ShapeError: paths and images differ in number, paths and tree in depth, or queries come without a gallery.
 
     >>> from hiertree.datasets import load_synthetic
     >>> train = load_synthetic("train", families=2, kinds=2, instances=3, images=4)
@@ -65,6 +71,9 @@ class ImageDataset:
     tree: LabelTree
     paths: NDArray[np.int32]
     images: ImageSource
+    queries: NDArray[np.int64] | None = None
+    gallery: NDArray[np.int64] | None = None
+    ids: NDArray[np.str_] | None = None
     protocol: str | None = None
     left_out: tuple[str, ...] = ()
 
@@ -72,6 +81,36 @@ class ImageDataset:
         paths = as_paths(self.paths, name=f"paths of {self.name}", num_items=len(self.images))
         if paths.shape[1] != self.tree.num_levels:
             raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"the tree's {self.tree.num_levels}")
+        if (self.queries is None) != (self.gallery is None):
+            raise ShapeError("queries without a gallery, or the reverse", expected="both or neither")
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def select(self, rows: Any, *, split: str) -> ImageDataset:
+        """Some of the images, with the same tree.
+
+        Args:
+            rows: (k,) indices.
+            split: what to call them.
+
+        Raises:
+            OptionError: an index outside the data set.
+
+        >>> from hiertree.datasets import load_synthetic
+        >>> train = load_synthetic("train", families=2, kinds=2, instances=3, images=4)
+        >>> len(train.select([0, 5], split="two images"))
+        2
+        """
+        chosen = np.asarray(rows, dtype=np.int64)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(self):
+            raise OptionError(f"rows from {chosen.min()} to {chosen.max()}", expected=f"0 to {len(self) - 1}")
+        return replace(
+            self,
+            split=split,
+            paths=self.paths[chosen],
+            images=SelectedImages(self.images, chosen),
+            queries=None,
+            gallery=None,
+            ids=None if self.ids is None else self.ids[chosen],
+        )

@@ -14,14 +14,30 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
+from hiertree.datasets._benchmark import Benchmark, Counts, Download
 from hiertree.datasets._dataset import ImageDataset
-from hiertree.datasets._omniglot_files import Drawings, read_drawings
+from hiertree.datasets._omniglot_files import REMEDY, Drawings, read_drawings
 from hiertree.datasets._sources import ArrayImages
 from hiertree.errors import OptionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_FILES = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
+OMNIGLOT = Benchmark(
+    name="omniglot",
+    title="Omniglot",
+    levels=("alphabet", "character"),
+    splits={"train": Counts(), "test": Counts()},  # what is held out is an option, and parts of it may be read
+    licence="MIT",
+    url="https://github.com/brendenlake/omniglot",
+    steps=(REMEDY,),
+    downloads=(
+        Download(url=f"{_FILES}/images_background.zip", md5="68d2efa1b9178cc56df9314c21c6e718", unpack=False),
+        Download(url=f"{_FILES}/images_evaluation.zip", md5="6b91aef0f799c5bb55b94e3f2daec811", unpack=False),
+    ),
+    verifiable=False,
+)
 Holdout = Literal["alphabets", "characters"]
 SPLITS = ("train", "test")
 SHARE_OF_ALPHABETS = 0.4  # held out where there is no official split, which holds out 20 of 50

@@ -1,4 +1,4 @@
-"""Where images come from: one array in memory, or files in a folder.
+"""Where images come from: one array in memory, files in a folder, or some of another source.
 
 A source goes to every worker process, so it holds no Python object per image: names live in one byte string.
 """
@@ -16,6 +16,8 @@ from hiertree.errors import ImageError, ShapeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from hiertree.datasets._dataset import ImageSource
 
 
 class PackedNames:
@@ -88,6 +90,45 @@ class FileImages:
     def name(self, index: int) -> str:
         """The file of one image, relative to the folder."""
         return self._names[index]
+
+
+class SelectedImages:
+    """Some images of another source, by their indices there."""
+
+    def __init__(self, source: ImageSource, rows: NDArray[np.int64]) -> None:
+        self.source, self.rows = source, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return self.source[int(self.rows[index])]
+
+    def name(self, index: int) -> str:
+        """The name it has in the other source."""
+        return self.source.name(int(self.rows[index]))
+
+
+class JoinedImages:
+    """The images of one source after those of another."""
+
+    def __init__(self, first: ImageSource, second: ImageSource) -> None:
+        self.first, self.second = first, second
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.second)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        source, place = self._place(index)
+        return source[place]
+
+    def name(self, index: int) -> str:
+        """The name it has in its own source."""
+        source, place = self._place(index)
+        return source.name(place)
+
+    def _place(self, index: int) -> tuple[ImageSource, int]:
+        return (self.first, index) if index < len(self.first) else (self.second, index - len(self.first))
 
 
 def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:

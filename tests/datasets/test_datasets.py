@@ -25,7 +25,7 @@ def test_benchmarks_load_by_name(shared_data: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "root", "message"),
     [
-        ("omnigolt", "data", "one of 'omniglot', 'synthetic'"),
+        ("omnigolt", "data", "one of 'sop',.*'synthetic'.*did you mean 'omniglot'"),
         ("omniglot", None, "no root for 'omniglot'"),
         ("synthetic", "data", "no root, as its images are drawn"),
         ("table", "data", "load_table"),

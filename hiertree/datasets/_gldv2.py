@@ -1,0 +1,248 @@
+"""``gldv2``: Google Landmarks v2 with H-GLDv2's labels; natural or human-made → hierarchical label → landmark.
+
+Weyand, Araujo, Cao and Sim, *Google Landmarks Dataset v2* (CVPR 2020); Ramzi et al., *Optimization of Rank Losses for
+Image Retrieval* (TPAMI 2025) for the hierarchy. Landmark ids of ``train`` and of ``index`` are different spaces. Images
+lie in folders, ``train/0/1/2/0123456789abcdef.jpg``, or still in the published archives, ``train/images_000.tar``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree.datasets._benchmark import Benchmark, Counts, Verify
+from hiertree.datasets._dataset import ImageDataset
+from hiertree.datasets._labelling import Labelled, label_paths
+from hiertree.datasets._large_tables import read_columns
+from hiertree.datasets._sources import JoinedImages
+from hiertree.datasets._tar_images import TarImages, tar_index
+from hiertree.errors import TableError
+from hiertree.labels import H_GLDV2_LEVELS
+from hiertree.tables import integer_column, read_table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hiertree.datasets._dataset import ImageSource
+
+_FILES = "https://s3.amazonaws.com/google-landmark"
+_log = logging.getLogger(__name__)
+
+
+def _benchmark(hierarchy: bool) -> Benchmark:
+    return Benchmark(
+        name="h-gldv2" if hierarchy else "gldv2",
+        title="H-GLDv2" if hierarchy else "Google Landmarks v2",
+        levels=H_GLDV2_LEVELS if hierarchy else H_GLDV2_LEVELS[-1:],
+        splits={
+            "train": Counts(images=1_580_470, classes=81_313),
+            "train_all": Counts(images=4_132_914, classes=203_094),
+            "test": Counts(),
+            "query": Counts(images=1_129),
+            "index": Counts(images=761_757, classes=101_302),
+        },
+        protocol="gldv2",
+        licence="labels CC BY 4.0; each photograph its own Creative Commons licence",
+        url="https://github.com/cvdfoundation/google-landmark",
+        steps=(
+            (
+                f"get train_clean.csv, index_image_to_landmark.csv, *_label_to_hierarchical.csv of {_FILES}/metadata/, "
+                f"and {_FILES}/ground_truth/retrieval_solution_v2.1.csv, into one folder"
+            ),
+            (
+                f"get {_FILES}/train/images_000.tar to 499 (1 GB each), index/… to 099 and "
+                "test/… to 019 into its folders train, index and test; they need not be unpacked"
+            ),
+        ),
+    )
+
+
+GLDV2 = {hierarchy: _benchmark(hierarchy) for hierarchy in (False, True)}
+
+
+class Listed(NamedTuple):
+    """Images and their landmarks, as a list has them."""
+
+    ids: NDArray[Any]
+    landmarks: NDArray[np.int64]
+
+    def where(self, row: int) -> str:
+        """How messages call an image."""
+        return f"image {self.ids[row]}"
+
+
+def load_gldv2(
+    root: str | os.PathLike[str], split: str = "train", *, hierarchy: bool = True, verify: Verify = "published"
+) -> ImageDataset:
+    """Read a split of Google Landmarks v2.
+
+    With the hierarchy, images whose landmark has no hierarchical label are left out, as the authors do, and counted in
+    a log line. A query has the landmark of the first index image listed for it; queries marked as ignored are left out.
+
+    Args:
+        root: the folder of the CSV files and of ``train``, ``index`` and ``test`` (or ``images/train`` …).
+        split: "train" (the clean list), "train_all", "index", "query" (the test images that count), or "test": queries
+            and index, told apart by the data set's ``queries`` and ``gallery``.
+        hierarchy: H-GLDv2's three levels, or with False landmarks alone.
+        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+
+    Raises:
+        MissingResourceError: files are missing; the message says where to get them.
+        TableError: a list is not as published.
+        ImageError: an archive is damaged, or images are in none.
+        OptionError: an unknown split.
+
+    Example:
+        ``load_gldv2("data/gldv2", "test")``
+    """
+    benchmark = GLDV2[hierarchy]
+    benchmark.check_options(split, verify)
+    part = "train" if split.startswith("train") else "index"
+    names = {"train": ["train_clean.csv"], "train_all": ["train.csv"]}.get(split, ["index_image_to_landmark.csv"])
+    if split in ("query", "test"):
+        names.append("retrieval_solution_v2.1.csv")
+    if hierarchy:
+        names.append(f"{part}_label_to_hierarchical.csv")
+    home, *files = benchmark.files(root, *names)
+    listed = {"train": _clean}.get(split, _one_a_row)(files[0])
+    if split != "query":
+        _check(benchmark, split if part == "train" else "index", listed, verify)
+    queries = None
+    if split in ("query", "test"):
+        queries = _queries(files[1], listed)
+        benchmark.verify("query", len(queries.ids), 0, verify)
+    return _assembled(benchmark, home, split, listed, queries, files[-1] if hierarchy else None)
+
+
+def _check(benchmark: Benchmark, split: str, listed: Listed, verify: str) -> None:
+    benchmark.verify(split, len(listed.ids), len(np.unique(listed.landmarks)), verify)
+
+
+def _assembled(
+    benchmark: Benchmark, home: Path, split: str, listed: Listed, queries: Listed | None, labels: Path | None
+) -> ImageDataset:
+    """The split, its queries first; one tree for both."""
+    if labels is not None:
+        ranks = _ranks(labels)
+        listed = _with_labels(listed, ranks)
+        queries = None if queries is None else _with_labels(queries, ranks)
+    else:
+        ranks = None
+    rows = listed if queries is None else Listed(*(np.concatenate(pair) for pair in zip(queries, listed, strict=True)))
+    labelled = _labelled(rows, ranks, benchmark)
+    if queries is None:
+        images = _images(benchmark, home, "train" if split.startswith("train") else "index", listed.ids.tolist())
+        return benchmark.dataset(split, labelled, images, verify="structure")
+    both: ImageSource = _images(benchmark, home, "test", queries.ids.tolist())
+    if split == "query":
+        labelled = Labelled(labelled.tree, labelled.paths[: len(queries.ids)])
+        return benchmark.dataset(split, labelled, both, verify="structure")
+    both = JoinedImages(both, _images(benchmark, home, "index", listed.ids.tolist()))
+    return benchmark.dataset(
+        split,
+        labelled,
+        both,
+        verify="structure",
+        queries=np.arange(len(queries.ids)),
+        gallery=np.arange(len(queries.ids), len(both)),
+    )
+
+
+def _clean(path: Path) -> Listed:
+    """One row a landmark, its images separated by spaces."""
+    import pyarrow.compute as pc
+
+    table = read_columns(path, {"landmark_id": "integer", "images": "text"})
+    images = pc.split_pattern(pc.utf8_trim_whitespace(table["images"]), " ").combine_chunks()
+    landmarks = table["landmark_id"].to_numpy()[pc.list_parent_indices(images).to_numpy()]
+    return Listed(_ids(pc.list_flatten(images), path), landmarks)
+
+
+def _one_a_row(path: Path) -> Listed:
+    table = read_columns(path, {"id": "text", "landmark_id": "integer"})
+    return Listed(_ids(table["id"], path), table["landmark_id"].to_numpy())
+
+
+def _queries(path: Path, index: Listed) -> Listed:
+    """Test images that count, with the landmark of the first index image listed for each."""
+    table = read_columns(path, {"id": "text", "images": "text"})
+    firsts = np.array([images.split(" ", 1)[0] for images in table["images"].to_pylist()])
+    counted = np.flatnonzero(firsts != "None")
+    order = np.argsort(index.ids)
+    places = np.searchsorted(index.ids, firsts[counted], sorter=order)
+    found = order[np.minimum(places, len(order) - 1)]
+    strange = np.flatnonzero(index.ids[found] != firsts[counted])
+    if len(strange):
+        given = f"{path}: {firsts[counted][strange[0]]!r} of query {table['id'][int(counted[strange[0]])]}"
+        raise TableError(given, expected="an image of the index")
+    return Listed(_ids(table["id"], path)[counted], index.landmarks[found])
+
+
+def _ids(column: Any, path: Path) -> NDArray[Any]:
+    """Ids of images, all of a length, whose first characters name folders."""
+    ids = np.asarray(column.to_numpy(zero_copy_only=False)).astype(str)
+    if not np.char.isalnum(ids).all() or np.char.str_len(ids).min() < 3:
+        raise TableError(
+            f"{path}: ids such as {ids[~np.char.isalnum(ids)][:1].tolist()}", expected="letters and digits"
+        )
+    return ids
+
+
+class _Ranks(NamedTuple):
+    """Landmarks, sorted, and the labels above each."""
+
+    landmarks: NDArray[np.int64]
+    kinds: NDArray[Any]
+    supers: NDArray[Any]
+
+    def rows(self, landmarks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of each landmark, −1 where there is none."""
+        places = np.minimum(np.searchsorted(self.landmarks, landmarks), len(self.landmarks) - 1)
+        return np.where(self.landmarks[places] == landmarks, places, -1)
+
+
+def _ranks(path: Path) -> _Ranks:
+    """H-GLDv2's labels; landmarks without a hierarchical label are not among them."""
+    table = read_table(path, required=H_GLDV2_LEVELS)
+    kind, hierarchical, leaf = H_GLDV2_LEVELS
+    table = table[(table[kind].str.strip() != "") & (table[hierarchical].str.strip() != "")]
+    if table.empty:
+        raise TableError(f"{path}: no row has a hierarchical label", expected=f"{kind} and {hierarchical}")
+    landmarks = integer_column(table, leaf, path=path)
+    order = np.argsort(landmarks)
+    kinds, supers = (table[name].to_numpy(dtype=object)[order] for name in (kind, hierarchical))
+    return _Ranks(landmarks[order], kinds, supers)
+
+
+def _with_labels(listed: Listed, ranks: _Ranks) -> Listed:
+    kept = ranks.rows(listed.landmarks) >= 0
+    if not kept.all():
+        _log.info("%d of %d images have no hierarchical label and are left out", (~kept).sum(), len(kept))
+    if not kept.any():
+        raise TableError(f"none of {len(kept)} images has a hierarchical label", expected="labels of the same part")
+    return Listed(listed.ids[kept], listed.landmarks[kept])
+
+
+def _labelled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Labelled:
+    columns: list[Any] = [listed.landmarks]
+    if ranks is not None:
+        rows = ranks.rows(listed.landmarks)
+        columns = [ranks.kinds[rows], ranks.supers[rows], listed.landmarks]
+    return label_paths(columns, level_names=benchmark.levels, where=listed.where)
+
+
+def _images(benchmark: Benchmark, home: Path, part: str, ids: Sequence[str]) -> ImageSource:
+    """From archives where there are some, else from folders."""
+    folders = [home / part, home / "images" / part]
+    folder = next((folder for folder in folders if folder.is_dir()), None)
+    if folder is None:
+        raise benchmark.missing(f"no folder {part} in {home}", expected=f"{part} or images/{part}")
+    names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in ids]
+    if next(folder.glob("images_*.tar"), None) is not None:
+        return TarImages(folder, tar_index(folder, "images_*.tar"), names)
+    return benchmark.image_files(folder, names, lambda row: f"image {ids[row]}")

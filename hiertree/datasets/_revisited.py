@@ -1,0 +1,156 @@
+"""``revisited``: ROxford5k and RParis6k, 70 queries each with lists of easy, hard and junk images of its own.
+
+Radenović, Iscen, Tolias, Avrithis and Chum, *Revisiting Oxford and Paris: Large-Scale Image Retrieval Benchmarking*
+(CVPR 2018).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from hiertree.datasets._benchmark import Benchmark, Counts, Verify
+from hiertree.datasets._dataset import ImageDataset
+from hiertree.datasets._labelling import label_paths
+from hiertree.datasets._plain_pickles import read_plain_pickle
+from hiertree.datasets._sources import FileImages
+from hiertree.errors import OptionError, TableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+City = Literal["roxford5k", "rparis6k"]
+LISTS = ("easy", "hard", "junk")
+_TITLE = {"roxford5k": "ROxford5k", "rparis6k": "RParis6k"}
+_IMAGES = {"roxford5k": 4_993, "rparis6k": 6_322}
+_ARCHIVES = {
+    "roxford5k": "oxbuild_images.tgz from https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/",
+    "rparis6k": "paris_1.tgz and paris_2.tgz from https://www.robots.ox.ac.uk/~vgg/data/parisbuildings/",
+}
+
+
+def _benchmark(city: City) -> Benchmark:
+    images = _IMAGES[city]
+    return Benchmark(
+        name=city,
+        title=_TITLE[city],
+        levels=("tag",),
+        splits={"test": Counts(images=70 + images), "query": Counts(images=70), "gallery": Counts(images=images)},
+        protocol="revisitop",
+        licence="research; photographs of Flickr under their own licences",
+        url="http://cmp.felk.cvut.cz/revisitop/",
+        steps=(
+            f"get {_ARCHIVES[city]} and unpack all images, without folders of their own, into {city}/jpg",
+            f"put gnd_{city}.pkl from http://cmp.felk.cvut.cz/revisitop/data/datasets/{city}/ there; pass {city}",
+        ),
+        folder=city,
+    )
+
+
+REVISITED = {city: _benchmark(city) for city in get_args(City)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisitedDataset(ImageDataset):
+    """Queries, cropped to their boxes, and the gallery.
+
+    The labels are the tags under which images were found, read off their names; what is relevant to a query is in the
+    ground truth, which :func:`hiertree.metrics.revisitop_levels` turns into levels and a mask.
+
+    Attributes:
+        ground_truth: for each query the gallery's indices under "easy", "hard" and "junk"; empty for a gallery.
+    """
+
+    ground_truth: tuple[Mapping[str, NDArray[np.int64]], ...] = ()
+
+
+class BoxedImages(FileImages):
+    """Images in files, cropped to boxes (left, upper, right, lower); NaN leaves an image whole."""
+
+    def __init__(self, root: Path, names: Iterable[str], boxes: NDArray[np.float64]) -> None:
+        super().__init__(root, names)
+        self.boxes = boxes
+
+    def __getitem__(self, index: int) -> Image:
+        image, box = super().__getitem__(index), self.boxes[index]
+        return image if np.isnan(box[0]) else image.crop(tuple(map(round, box.tolist())))
+
+
+def load_revisited(
+    root: str | os.PathLike[str], split: str = "test", *, city: City = "roxford5k", verify: Verify = "published"
+) -> RevisitedDataset:
+    """Read ROxford5k or RParis6k from ``gnd_roxford5k.pkl`` or ``gnd_rparis6k.pkl`` and the folder ``jpg``.
+
+    The ground truth is published as a pickle; no code in it is run (see :mod:`hiertree.datasets._plain_pickles`).
+
+    Args:
+        root: the folder ``roxford5k`` or ``rparis6k``, or its parent.
+        split: "test" (queries and gallery, told apart by the data set's ``queries`` and ``gallery``), "query" or
+            "gallery". There is no training split.
+        city: which one.
+        verify: compare the number of images with the "published" one, or only the "structure".
+
+    Raises:
+        MissingResourceError: files are missing; the message says where to get them.
+        TableError: the ground truth is not as published.
+        OptionError: an unknown split or city.
+
+    Example:
+        ``load_revisited("data/rparis6k", city="rparis6k").ground_truth``
+    """
+    if city not in REVISITED:
+        raise OptionError(f"city={city!r}", expected="'roxford5k' or 'rparis6k'")
+    benchmark = REVISITED[city]
+    benchmark.check_options(split, verify)
+    home, file = benchmark.files(root, f"gnd_{city}.pkl")
+    queries, gallery, boxes, truth = _ground_truth(file)
+    names = [*queries, *gallery] if split == "test" else queries if split == "query" else gallery
+
+    def where(row: int) -> str:
+        return f"{file.name}, image {row}"
+
+    checked = benchmark.image_files(home, [f"jpg/{name}.jpg" for name in names], where)
+    of_queries = len(names) if split == "query" else len(queries) if split == "test" else 0
+    all_boxes = np.full((len(names), 4), np.nan)
+    all_boxes[:of_queries] = boxes[:of_queries]
+    labelled = label_paths([[name.rpartition("_")[0] or name for name in names]], level_names=("tag",), where=where)
+    benchmark.verify(split, len(names), labelled.tree.level_sizes[-1], verify)
+    both = split == "test"
+    return RevisitedDataset(
+        name=city,
+        split=split,
+        tree=labelled.tree,
+        paths=labelled.paths,
+        images=BoxedImages(home, map(checked.name, range(len(checked))), all_boxes),
+        queries=np.arange(len(queries)) if both else None,
+        gallery=np.arange(len(queries), len(names)) if both else None,
+        protocol=benchmark.protocol,
+        ground_truth=() if split == "gallery" else truth,
+    )
+
+
+def _ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
+    """Names of queries and gallery, boxes (Q, 4), and each query's lists."""
+    content = read_plain_pickle(file)
+    try:
+        queries, gallery = [str(name) for name in content["qimlist"]], [str(name) for name in content["imlist"]]
+        entries = content["gnd"]
+        boxes = np.array([np.asarray(entry["bbx"], dtype=np.float64).ravel() for entry in entries])
+        truth = tuple({name: np.asarray(entry[name], dtype=np.int64).ravel() for name in LISTS} for entry in entries)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TableError(
+            f"{file} ({error!r})", expected="imlist, qimlist, and gnd with bbx, easy, hard, junk"
+        ) from error
+    listed = np.concatenate([entry[name] for entry in truth for name in LISTS]) if truth else np.zeros(0, np.int64)
+    if boxes.shape != (len(queries), 4) or (listed.size and not 0 <= listed.min() <= listed.max() < len(gallery)):
+        raise TableError(
+            f"{file}: boxes {boxes.shape}, indices up to {listed.max(initial=-1)}",
+            expected=f"{len(queries)} boxes of 4, indices below {len(gallery)}",
+        )
+    return queries, gallery, boxes, truth

@@ -1,0 +1,307 @@
+"""Small trees of files in the formats in which the benchmarks are published, with real images of a few pixels.
+
+``write_benchmark("sop", folder)`` writes one; :data:`SHAPES` says what a loader finds in it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+from scipy.io import savemat
+
+
+class Shape(NamedTuple):
+    """Images of a split, nodes at each level, the first image's name, and how many are queries and gallery."""
+
+    images: int
+    level_sizes: tuple[int, ...]
+    first: str
+    parts: tuple[int, int] | None = None
+
+
+def write_image(path: Path, number: int = 0) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(jpeg(number))
+
+
+def jpeg(number: int) -> bytes:
+    """A plain image whose colour tells its number."""
+    content = io.BytesIO()
+    Image.new("RGB", (8, 6), (number * 37 % 256, number * 91 % 256, 128)).save(content, "JPEG")
+    return content.getvalue()
+
+
+def write_sop(root: Path) -> None:
+    """Two super-categories of two products for training, two others for the test, three images each."""
+    rows = []
+    for product in range(1, 9):
+        name = ["bicycle", "chair"][product % 2]
+        for view in range(3):
+            path = f"{name}_final/{111085122871 + product}_{view}.JPG"
+            write_image(root / path, product)
+            rows.append(f"{len(rows) + 1} {product} {2 - product % 2} {path}")
+    header = "image_id class_id super_class_id path"
+    parts = {"train": rows[:12], "test": rows[12:], "info": rows}
+    for part, chosen in parts.items():
+        (root / f"Ebay_{part}.txt").write_text("\n".join([header, *chosen]) + "\n")
+
+
+TAXONOMY = (
+    ("Animalia", "Chordata", "Aves", "Piciformes", "Picidae", "Picus", "Aves"),
+    ("Animalia", "Chordata", "Aves", "Piciformes", "Picidae", "Dendrocopos", "Aves"),
+    ("Animalia", "Arthropoda", "Insecta", "Odonata", "Libellulidae", "Libellula", "Insecta"),
+    ("Plantae", "Tracheophyta", "Liliopsida", "Poales", "Poaceae", "Poa", "Plantae"),
+)
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus", "supercategory")
+
+
+def write_inaturalist(root: Path) -> None:
+    """Species 0–3 train, 4–7 test, two images each; the categories inside a whole ``train2018.json``."""
+    categories = [
+        {"id": number, "name": f"species {number}", **dict(zip(RANKS, TAXONOMY[number % 4], strict=True))}
+        for number in range(8)
+    ]
+    listed: dict[str, list[str]] = {"train": [], "test": []}
+    for category in categories:
+        for view in range(2):
+            path = f"train_val2018/{category['supercategory']}/{category['id']}/{category['id']}{view}ab.jpg"
+            write_image(root / path, int(category["id"]))
+            listed["train" if category["id"] < 4 else "test"].append(path)
+    (root / "Inat_dataset_splits").mkdir()
+    for split, paths in listed.items():
+        (root / f"Inat_dataset_splits/Inaturalist_{split}_set1.txt").write_text("\n".join(paths) + "\n")
+    images = [{"id": 1, "file_name": "a.jpg", "rights_holder": 'the "categories" of a name'}]
+    whole = {"info": {}, "images": images, "categories": categories, "annotations": [], "licenses": []}
+    (root / "train2018.json").write_text(json.dumps(whole))
+
+
+def write_dyml(root: Path, collection: str) -> None:
+    """Fine classes 0–3 in two middle and one or two coarse ones; lists whose header has lost its line break."""
+    header = "fname, coarse_id, middle_id, fine_id"
+    part = "mini-bmk_all_in_one"
+    for folder in ("train", part) if collection == "product" else ("train",):
+        rows = [f"{number}.jpg, {number // 4}, {number // 2}, {number}" for number in range(4) for _ in range(1)]
+        rows += [f"{number + 4}.jpg, {number // 4}, {number // 2}, {number}" for number in range(4)]
+        for number in range(8):
+            write_image(root / folder / "imgs" / f"{number}.jpg", number)
+        (root / folder / "label.csv").write_text(header + "\n".join(rows) + "\n")
+    if collection == "product":
+        return
+    for scale, classes in (("fine", 3), ("middle", 2), ("coarse", 1)):
+        for name, count in (("query", 3), ("gallery", 6)):
+            rows = [f"{number}.jpg, {100 + number % classes}" for number in range(count)]
+            for number in range(count):
+                write_image(root / f"bmk_{scale}" / name / f"{number}.jpg", number)
+            (root / f"bmk_{scale}" / f"{name}.csv").write_text("fname, labels" + "\n".join(rows) + "\n")
+
+
+LANDMARKS = {  # landmark → images, kind, hierarchical label; the last has no label
+    "train": {
+        "17": (3, "natural", "lake"),
+        "4": (2, "human-made", "church"),
+        "230": (2, "human-made", "dam"),
+        "9": (1, "", ""),
+    },
+    "index": {"5": (2, "natural", "lake"), "8": (3, "human-made", "church"), "11": (1, "", "")},
+}
+
+
+def write_gldv2(root: Path, *, archives: bool = True) -> None:
+    """Images in archives, as published, or unpacked; ids of 16 hexadecimal digits."""
+    files: dict[str, list[str]] = {"train": [], "index": [], "test": []}
+    of_landmark: dict[tuple[str, str], list[str]] = {}
+    for part, landmarks in LANDMARKS.items():
+        rows = ["landmark_id,category,supercategory,hierarchical_label,natural_or_human_made"]
+        for landmark, (count, kind, label) in landmarks.items():
+            ids = [f"{int(landmark):03x}{part[0].encode().hex()}{number:011x}" for number in range(count)]
+            of_landmark[part, landmark] = ids
+            files[part] += ids
+            rows.append(f'{landmark},"http://commons.wikimedia.org/wiki/Category:{part},_{landmark}",x,{label},{kind}')
+        (root / f"{part}_label_to_hierarchical.csv").write_text("\n".join(rows) + "\n")
+    clean = [f"{landmark},{' '.join(ids)}" for (part, landmark), ids in of_landmark.items() if part == "train"]
+    (root / "train_clean.csv").write_text("\n".join(["landmark_id,images", *clean]) + "\n")
+    every = [
+        f"{image},http://x/{image},{landmark}"
+        for (part, landmark), ids in of_landmark.items()
+        if part == "train"
+        for image in ids
+    ]
+    (root / "train.csv").write_text("\n".join(["id,url,landmark_id", *every]) + "\n")
+    index = [f"{image},{landmark}" for (part, landmark), ids in of_landmark.items() if part == "index" for image in ids]
+    (root / "index_image_to_landmark.csv").write_text("\n".join(["id,landmark_id", *index]) + "\n")
+    files["test"] = [f"abc{number:013x}" for number in range(4)]
+    truth = [" ".join(of_landmark["index", "8"]), "None", of_landmark["index", "5"][0], of_landmark["index", "11"][0]]
+    solution = [
+        f"{image},{images},{'Public' if number else 'Private'}"
+        for number, (image, images) in enumerate(zip(files["test"], truth, strict=True))
+    ]
+    (root / "retrieval_solution_v2.1.csv").write_text("\n".join(["id,images,Usage", *solution]) + "\n")
+    for part, ids in files.items():
+        _write_landmark_images(root / part, ids, archives=archives)
+
+
+def _write_landmark_images(folder: Path, ids: list[str], *, archives: bool) -> None:
+    folder.mkdir()
+    for number, image in enumerate(ids):
+        name = f"{image[0]}/{image[1]}/{image[2]}/{image}.jpg"
+        if not archives:
+            write_image(folder / name, number)
+            continue
+        with tarfile.open(folder / f"images_{number % 2:03d}.tar", "a") as archive:
+            member = tarfile.TarInfo(f"./{name}" if number % 3 else name)
+            member.size = len(jpeg(number))
+            archive.addfile(member, io.BytesIO(jpeg(number)))
+
+
+def write_cub(root: Path) -> None:
+    """Classes 99 to 102, of which the first two train, two images each."""
+    images, labels = [], []
+    for class_id in range(99, 103):
+        for view in range(2):
+            path = f"{class_id:03d}.Bird_{class_id}/Bird_{class_id}_{view:04d}.jpg"
+            write_image(root / "images" / path, class_id)
+            images.append(f"{len(images) + 1} {path}")
+            labels.append(f"{len(labels) + 1} {class_id}")
+    (root / "images.txt").write_text("\n".join(images) + "\n")
+    (root / "image_class_labels.txt").write_text("\n".join(labels) + "\n")
+    (root / "classes.txt").write_text("".join(f"{number} {number:03d}.Bird_{number}\n" for number in range(1, 201)))
+
+
+def write_cars(root: Path) -> None:
+    """Classes 97 to 100 of 196, of which the first two train, two images each."""
+    fields = [("relative_im_path", object), ("bbox_x1", object), ("class", object), ("test", object)]
+    rows = []
+    for number in range(8):
+        path = f"car_ims/{number + 1:06d}.jpg"
+        write_image(root / path, number)
+        rows.append((path, 1, 97 + number // 2, number % 2))
+    names = np.array([f"Make Model {number} 2012" for number in range(1, 197)], dtype=object)
+    savemat(root / "cars_annos.mat", {"annotations": np.array(rows, dtype=fields), "class_names": names})
+
+
+def write_inshop(root: Path) -> None:
+    """Two items train; two others have a query and two gallery images each."""
+    rows = []
+    for item, (status, count) in enumerate([("train", 2), ("train", 2), ("query", 1), ("query", 1)], start=1):
+        for view in range(count + 2 * (status == "query")):
+            part = status if view < count else "gallery"
+            path = f"img/{['MEN', 'WOMEN'][item % 2]}/Shirts/id_{item:08d}/{view + 1:02d}_1_front.jpg"
+            write_image(root / path, item)
+            rows.append(f"{path:<70} id_{item:08d} {part}")
+    (root / "Eval").mkdir(parents=True)
+    lines = [str(len(rows)), "image_name item_id evaluation_status", *rows]
+    (root / "Eval" / "list_eval_partition.txt").write_text("\n".join(lines) + "\n")
+
+
+def write_vehicleid(root: Path) -> None:
+    """Vehicles 1 and 2 train; 7, 8 and 9 are tested, three images each."""
+    lists: dict[str, list[str]] = {"train_list": [], "test_list_800": []}
+    for number, vehicle in enumerate([1, 1, 2, 2, 7, 7, 7, 8, 8, 8, 9, 9, 9], start=1):
+        write_image(root / "image" / f"{number:07d}.jpg", number)
+        lists["train_list" if vehicle < 7 else "test_list_800"].append(f"{number:07d} {vehicle}")
+    (root / "train_test_split").mkdir()
+    for name, rows in lists.items():
+        (root / "train_test_split" / f"{name}.txt").write_text("\n".join(rows) + "\n")
+
+
+def write_revisited(root: Path, city: str) -> None:
+    """Two queries with boxes, four gallery images, lists as numpy arrays and as plain ones."""
+    queries, gallery = ["all_souls_000001", "radcliffe_000002"], [f"oxford_{number:06d}" for number in range(4)]
+    for number, name in enumerate([*queries, *gallery]):
+        write_image(root / "jpg" / f"{name}.jpg", number)
+    entries = [
+        {
+            "bbx": [1.0, 1.0, 5.0, 4.0],
+            "easy": np.array([0]),
+            "hard": np.array([2]),
+            "junk": np.array([], dtype=np.int64),
+        },
+        {"bbx": np.array([0.0, 0.0, 8.0, 6.0]), "easy": [], "hard": [1], "junk": [3]},
+    ]
+    content = {"gnd": entries, "imlist": gallery, "qimlist": queries}
+    (root / f"gnd_{city}.pkl").write_bytes(pickle.dumps(content, protocol=2))
+
+
+def write_cifar(root: Path, classes: int) -> None:
+    """Two images a class and batch for the first four classes, in pickles as Python 2 wrote them."""
+    fine = [0, 0, 1, 1, 2, 2, 3, 3]
+    labels = {"labels": fine} if classes == 10 else {"fine_labels": fine, "coarse_labels": [n // 2 for n in fine]}
+    names = (
+        {"label_names": [f"class{n}" for n in range(10)]}
+        if classes == 10
+        else {
+            "fine_label_names": [f"fine{n}" for n in range(100)],
+            "coarse_label_names": [f"coarse{n}" for n in range(20)],
+        }
+    )
+    root.mkdir(parents=True, exist_ok=True)
+    batches = [*(f"data_batch_{n}" for n in range(1, 6)), "test_batch"] if classes == 10 else ["train", "test"]
+    for number, name in enumerate(batches):
+        data = np.random.default_rng(number).integers(0, 256, (8, 3072), dtype=np.uint8)
+        content = {"data": data, "filenames": [f"{name}_{n}.png" for n in range(8)], "batch_label": name, **labels}
+        (root / name).write_bytes(pickle.dumps(content, protocol=2))
+    (root / ("batches.meta" if classes == 10 else "meta")).write_bytes(pickle.dumps(names, protocol=2))
+
+
+_WRITERS: dict[str, Callable[[Path], None]] = {
+    "sop": write_sop,
+    "inaturalist-full": write_inaturalist,
+    "inaturalist-base": write_inaturalist,
+    "dyml-vehicle": lambda root: write_dyml(root, "vehicle"),
+    "dyml-product": lambda root: write_dyml(root, "product"),
+    "gldv2": write_gldv2,
+    "h-gldv2": write_gldv2,
+    "roxford5k": lambda root: write_revisited(root, "roxford5k"),
+    "cub": write_cub,
+    "cars": write_cars,
+    "inshop": write_inshop,
+    "vehicleid-800": write_vehicleid,
+    "cifar10": lambda root: write_cifar(root, 10),
+    "cifar100": lambda root: write_cifar(root, 100),
+}
+
+SHAPES = {
+    ("sop", "train"): Shape(12, (2, 4), "chair_final/111085122872_0.JPG"),
+    ("sop", "test"): Shape(12, (2, 4), "chair_final/111085122876_0.JPG"),
+    ("sop", "info"): Shape(24, (2, 8), "chair_final/111085122872_0.JPG"),
+    ("inaturalist-full", "train"): Shape(8, (2, 3, 3, 3, 3, 4, 4), "train_val2018/Aves/0/00ab.jpg"),
+    ("inaturalist-base", "test"): Shape(8, (3, 4), "train_val2018/Aves/4/40ab.jpg"),
+    ("dyml-vehicle", "train"): Shape(8, (1, 2, 4), "train/imgs/0.jpg"),
+    ("dyml-vehicle", "test"): Shape(9, (3,), "bmk_fine/query/0.jpg", (3, 6)),
+    ("dyml-vehicle", "test_coarse"): Shape(9, (1,), "bmk_coarse/query/0.jpg", (3, 6)),
+    ("dyml-product", "test"): Shape(8, (1, 2, 4), "mini-bmk_all_in_one/imgs/0.jpg"),
+    ("h-gldv2", "train"): Shape(7, (2, 3, 3), "0/1/1/0117400000000000.jpg"),
+    ("h-gldv2", "train_all"): Shape(7, (2, 3, 3), "0/1/1/0117400000000000.jpg"),
+    ("h-gldv2", "index"): Shape(5, (2, 2, 2), "0/0/5/0056900000000000.jpg"),
+    ("h-gldv2", "query"): Shape(2, (2, 2, 2), "a/b/c/abc0000000000000.jpg"),
+    ("h-gldv2", "test"): Shape(7, (2, 2, 2), "a/b/c/abc0000000000000.jpg", (2, 5)),
+    ("gldv2", "train"): Shape(8, (4,), "0/1/1/0117400000000000.jpg"),
+    ("gldv2", "test"): Shape(9, (3,), "a/b/c/abc0000000000000.jpg", (3, 6)),
+    ("roxford5k", "test"): Shape(6, (3,), "jpg/all_souls_000001.jpg", (2, 4)),
+    ("roxford5k", "gallery"): Shape(4, (1,), "jpg/oxford_000000.jpg"),
+    ("cub", "train"): Shape(4, (2,), "images/099.Bird_99/Bird_99_0000.jpg"),
+    ("cub", "test"): Shape(4, (2,), "images/101.Bird_101/Bird_101_0000.jpg"),
+    ("cars", "train"): Shape(4, (2,), "car_ims/000001.jpg"),
+    ("cars", "test"): Shape(4, (2,), "car_ims/000005.jpg"),
+    ("inshop", "train"): Shape(4, (2, 2, 2), "img/WOMEN/Shirts/id_00000001/01_1_front.jpg"),
+    ("inshop", "test"): Shape(6, (2, 2, 2), "img/WOMEN/Shirts/id_00000003/01_1_front.jpg", (2, 4)),
+    ("inshop", "gallery"): Shape(4, (2, 2, 2), "img/WOMEN/Shirts/id_00000003/02_1_front.jpg"),
+    ("vehicleid-800", "train"): Shape(4, (2,), "image/0000001.jpg"),
+    ("vehicleid-800", "test"): Shape(9, (3,), "image/0000005.jpg", (6, 3)),
+    ("cifar10", "train"): Shape(40, (4,), "data_batch_1_0.png"),
+    ("cifar100", "test"): Shape(8, (2, 4), "test_0.png"),
+}
+
+
+def write_benchmark(name: str, root: Path) -> None:
+    """Write the files of a benchmark into a folder, which is made."""
+    root.mkdir(parents=True, exist_ok=True)
+    _WRITERS[name](root)
