@@ -1,6 +1,6 @@
 """A third log that decides where two annotators differ.
 
-It begins with the clusters of the first, written down whole, and the digests of both reviews: it can be replayed without
+It begins with the clusters of the first, written down whole, and the digests of both reviews: it is replayed without
 their logs, and never goes on with others. A difference over a label is settled by placing it as one of the two did, or
 otherwise; one over a cluster's name, kind or groups by approving the cluster.
 """

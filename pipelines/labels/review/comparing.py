@@ -8,13 +8,13 @@ random by their own shares; it has no value when both use one and the same categ
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hiertree.errors import ReviewError
+from hiertree.pipelines.labels.agreement import agreement as partition_agreement
 from hiertree.pipelines.labels.review.state import Group, State
 
 Homes: TypeAlias = dict[str, Group]  # label → the cluster that keeps it
@@ -161,7 +161,8 @@ def _agreement(
     places = [[matches.get(homes[0][label].number, ("first", homes[0][label].number)) for label in both]]
     places.append([homes[1][label].number for label in both])
     named = [first.groups[one].name == second.groups[other].name for one, other in matches.items()]
-    ari, nmi = _partition_scores(*([home[label].number for label in both] for home in homes))
+    partitions = [[home[label].number for label in both] for home in homes]
+    scores = partition_agreement(*partitions) if both else {}
     return Agreement(
         labels=len(everything),
         relevant=len(both),
@@ -170,22 +171,12 @@ def _agreement(
         kind_kappa=cohen_kappa(*kinds),
         place_share=_share(places[0], places[1]),
         place_kappa=cohen_kappa(*places),
-        ari=ari,
-        nmi=nmi,
+        ari=scores.get("ari"),
+        nmi=scores.get("nmi"),
         clusters=(_clusters(first), _clusters(second)),
         matched=len(matches),
         name_share=sum(named) / len(named) if named else None,
     )
-
-
-def _partition_scores(first: list[int], second: list[int]) -> tuple[float | None, float | None]:
-    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
-
-    if not first:
-        return None, None
-    with warnings.catch_warnings():  # many small clusters are no sign of regression targets
-        warnings.filterwarnings("ignore", message="The number of unique classes", category=UserWarning)
-        return float(adjusted_rand_score(first, second)), float(normalized_mutual_info_score(first, second))
 
 
 def _share(first: Sequence[Any], second: Sequence[Any]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -54,13 +55,13 @@ class Session:
     def __init__(
         self,
         proposal: Proposal,
-        log: str,
+        log: str | os.PathLike[str],
         annotator: str,
         *,
         encoder: TextEncoder | None = None,
         clock: Callable[[], str] = utc_now,
     ) -> None:
-        self.proposal = proposal
+        self.proposal, self.annotator = proposal, annotator
         self._encoder, self._clock = encoder or TfidfEncoder(), clock
         self._counts = {place.label: place.landmarks for cluster in proposal.clusters for place in cluster.labels}
         self._threads = threading.Lock()
@@ -107,9 +108,7 @@ class Session:
         before, action = self._history, self._settled(wish)
         after = before.after(action)
         self.log.append(
-            Event(
-                seq=after.seq, time=self._clock(), annotator=before.annotator, base=before.state.digest, action=action
-            )
+            Event(seq=after.seq, time=self._clock(), annotator=self.annotator, base=before.state.digest, action=action)
         )
         self._arrive(after)
 

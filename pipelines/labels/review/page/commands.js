@@ -1,0 +1,162 @@
+// What keys, buttons and dragging do. Each command works on what is selected, or else on the card or label in focus.
+
+import { $, h, say } from "./dom.js";
+import { facts, groupNamed, review } from "./model.js";
+import { act } from "./api.js";
+import * as selection from "./selection.js";
+import { focusCard, nextOpen, whereFocusIs } from "./board.js";
+import { pick, showHelp, write } from "./dialogs.js";
+
+const SEPARATOR = ">";
+const group = (number) => review.groups.get(number);
+
+/** The card in focus. */
+const here = () => {
+  const { number } = whereFocusIs();
+  return number ?? null;
+};
+
+/** The clusters to work on: the given one, those selected, or the one in focus. */
+function clustersMeant(number) {
+  if (number !== undefined) return [number];
+  if (selection.clusters.size) return [...selection.clusters];
+  return here() === null ? [] : [here()];
+}
+
+/** The labels to work on: those selected, or the one in focus. */
+function labelsMeant() {
+  if (selection.labels.size) return [...selection.labels];
+  const { label } = whereFocusIs();
+  return label === undefined ? [] : [label];
+}
+
+async function done(wish) {
+  const was = await act(wish);
+  if (was) selection.clearSelection();
+  return was;
+}
+
+export const commands = {
+  rename(number = here()) {
+    if (number !== null) renameInPlace(number);
+  },
+
+  /** Labels move; selected clusters merge; one cluster asks with which. */
+  mergeOrMove() {
+    const labels = labelsMeant();
+    if (labels.length) return this.move(labels);
+    const clusters = clustersMeant();
+    return clusters.length > 1 ? this.merge(clusters) : clusters.length ? this.mergeWith(clusters[0]) : null;
+  },
+
+  merge(clusters, into) {
+    const largest = [...clusters].sort((a, b) => facts(group(b)).landmarks - facts(group(a)).landmarks)[0];
+    const kept = into ?? (clusters.includes(here()) ? here() : largest);
+    return done({ do: "merge", clusters, into: kept });
+  },
+
+  async mergeWith(number) {
+    const answer = await pick(`Merge ${group(number).name} into`, { except: [number], does: "Merge" });
+    if (answer) await this.merge([number, answer.to], answer.to) && focusCard(answer.to);
+  },
+
+  async move(labels) {
+    const homes = selection.byHome(labels);
+    const answer = await pick(`Move ${labels.length === 1 ? labels[0] : `${labels.length} labels`} to`, {
+      except: homes.size === 1 ? [...homes.keys()] : [], mayMake: true, does: "Move",
+    });
+    if (!answer) return;
+    const { kind } = group([...homes.keys()][0]);
+    await done({ do: "move", labels, ...(answer.to === undefined ? { name: answer.name, kind } : { to: answer.to }) });
+  },
+
+  moveTo: (labels, to) => done({ do: "move", labels, to }),
+
+  /** Selected labels become a cluster; without any, the cluster splits by 2-means. */
+  async split() {
+    if (whereFocusIs().label === undefined && !selection.labels.size) return this.halve(here());
+    const labels = labelsMeant();
+    const homes = selection.byHome(labels);
+    if (homes.size === 1) return done({ do: "split", cluster: [...homes.keys()][0], labels });
+    const name = await write("New cluster", { label: "Its name", does: "Make", optional: false });
+    return name && done({ do: "move", labels, name, kind: group([...homes.keys()][0]).kind });
+  },
+
+  halve: (number) => number !== null && done({ do: "halve", cluster: number }),
+
+  irrelevant() {
+    const labels = labelsMeant();
+    if (!labels.length) return here() === null ? null : this.irrelevantCluster(here());
+    const marked = (label) => [...review.groups.values()].some(({ irrelevant }) => irrelevant.includes(label));
+    return done({ do: "mark", labels, irrelevant: !labels.every(marked) });
+  },
+
+  irrelevantCluster(number) {
+    const { labels, irrelevant } = group(number);
+    return done({ do: "mark", labels, irrelevant: irrelevant.length < labels.length });
+  },
+
+  approve(number) {
+    const clusters = clustersMeant(number);
+    if (!clusters.length) return null;
+    return done({ do: "approve", clusters, approved: !clusters.every((each) => group(each).approved) });
+  },
+
+  kind(number) {
+    const clusters = clustersMeant(number);
+    if (!clusters.length) return null;
+    return done({ do: "kind", clusters, kind: group(clusters[0]).kind === "natural" ? "human-made" : "natural" });
+  },
+
+  async above(number) {
+    const clusters = clustersMeant(number);
+    if (!clusters.length) return;
+    const known = [...new Set([...review.groups.values()].map(({ above }) => above.join(` ${SEPARATOR} `)).filter(Boolean))];
+    const text = await write(clusters.length === 1 ? `Group above ${group(clusters[0]).name}` : `Group above ${clusters.length} clusters`, {
+      value: group(clusters[0]).above.join(` ${SEPARATOR} `), known: known.sort(),
+      label: `Between the kind and the cluster, coarse to fine, several separated by ${SEPARATOR}; empty for none`,
+    });
+    if (text !== null) await done({ do: "above", clusters, above: text.split(SEPARATOR).map((name) => name.trim()).filter(Boolean) });
+  },
+
+  async comment(number = here()) {
+    if (number === null) return;
+    const text = await write(`Comment on ${group(number).name}`, { value: group(number).comment, label: "Ctrl + Enter saves", long: true });
+    if (text !== null && text !== group(number).comment) await act({ do: "comment", cluster: number, text });
+  },
+
+  undo: () => (review.undo ? act({ do: "undo" }) : say("Nothing to undo")),
+  redo: () => (review.redo ? act({ do: "redo" }) : say("Nothing to redo")),
+  next: () => nextOpen(here()),
+  help: () => showHelp(),
+  clear: () => selection.clearSelection(),
+  search: () => $("text").focus(),
+};
+
+/** The name becomes a field; Enter saves, Escape or leaving it does not. */
+function renameInPlace(number) {
+  const button = $(`name-${number}`);
+  const { name } = group(number);
+  const input = h("input", { type: "text", class: "rename", value: name, maxLength: 200, "aria-label": `New name of ${name}`, spellcheck: false });
+  let over = false;
+  const finish = async (save) => {
+    if (over) return;
+    over = true;
+    const text = input.value.trim();
+    input.replaceWith(button);
+    button.focus();
+    if (!save || !text || text === name) return;
+    const other = groupNamed(text);
+    if (other) say(`Not done: another cluster is named ${text}. Merge them, or choose another name.`, { trouble: true });
+    else await act({ do: "rename", cluster: number, name: text });
+  };
+  input.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.key === "Enter") finish(true);
+    if (event.key === "Escape") finish(false);
+  });
+  input.addEventListener("blur", () => finish(false));
+  button.replaceWith(input);
+  input.focus();
+  input.select();
+}

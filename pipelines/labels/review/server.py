@@ -1,0 +1,194 @@
+"""The page and what it asks for: everything about the review once, then actions and what they changed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from hiertree.errors import ReviewConflictError, ReviewError
+from hiertree.pipelines.labels.review.actions import Model, Number
+from hiertree.pipelines.labels.review.adjudication import Adjudication
+from hiertree.pipelines.labels.review.examples import Example, ImageFolder
+from hiertree.pipelines.labels.review.guard import Guard
+from hiertree.pipelines.labels.review.session import News, Session
+from hiertree.pipelines.labels.review.splitting import Wish
+
+MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
+THUMBNAIL = 224  # pixels
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+class Asked(Model):
+    """What the page posts: something to do, and the last event it knows of."""
+
+    seq: Number
+    wish: Wish
+
+
+@dataclass(frozen=True)
+class Review:
+    """What the server shows.
+
+    Attributes:
+        session: the annotator's.
+        examples: landmarks of each label.
+        images: the landmarks' images, if there are any.
+        adjudication: the two reviews to decide between, if there are.
+    """
+
+    session: Session
+    examples: Mapping[str, list[Example]]
+    images: ImageFolder | None = None
+    adjudication: Adjudication | None = None
+
+    async def page(self, request: Request) -> Response:
+        """One of the bundled files; no other name leads anywhere."""
+        name = request.path_params.get("name", "index.html")
+        content = page_files().get(name)
+        if content is None:
+            raise HTTPException(404, "no such page")
+        return Response(content, media_type=_TYPES[Path(name).suffix])
+
+    async def everything(self, _: Request) -> Response:
+        """All clusters and labels: what the page begins with."""
+        news = await run_in_threadpool(self.session.news, 0)
+        groups = {number: group.as_json() for number, group in news.history.state.groups.items()}
+        return JSONResponse({**self._unchanging(), **_news_json(news), "groups": groups, "told": []})
+
+    async def news(self, request: Request) -> Response:
+        """What happened since an event."""
+        since = request.query_params.get("since", "")
+        if not (since.isascii() and since.isdigit()):
+            raise HTTPException(400, f"since={since!r}: expected the number of an event")
+        return JSONResponse(_news_json(await run_in_threadpool(self.session.news, int(since))))
+
+    async def act(self, request: Request) -> Response:
+        """Do something; 409 and the news if the page was not up to date, 422 and the reason if it cannot be done."""
+        if request.headers.get("content-type") != "application/json":
+            raise HTTPException(415, "expected application/json")
+        try:
+            asked = Asked.model_validate_json(await _body(request))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise HTTPException(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        try:
+            return JSONResponse(_news_json(await run_in_threadpool(self.session.act, asked.wish, seq=asked.seq)))
+        except ReviewConflictError as error:
+            news = await run_in_threadpool(self.session.news, asked.seq)
+            return JSONResponse({"error": str(error), "news": _news_json(news)}, 409)
+
+    async def image(self, request: Request) -> Response:
+        """A small image of a landmark."""
+        path = self.images and self.images.find(request.path_params["landmark"])
+        content = await run_in_threadpool(thumbnail, path) if path else None
+        if content is None:
+            raise HTTPException(404, "no image")
+        return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+
+    def _unchanging(self) -> dict[str, Any]:
+        clusters = self.session.proposal.clusters
+        return {
+            "annotator": self.session.annotator,
+            "log": str(self.session.log.path),
+            "notices": self.session.log.notices,
+            "labels": {
+                place.label: {
+                    "landmarks": place.landmarks,
+                    "doubt": place.doubt,
+                    "examples": [asdict(example) for example in self.examples.get(place.label, [])],
+                }
+                for cluster in clusters
+                for place in cluster.labels
+            },
+            "doubts": [cluster.doubt for cluster in clusters],
+            "adjudication": self.adjudication and self.adjudication.as_json(),
+        }
+
+
+def review_app(review: Review, *, token: str, port: int) -> ASGIApp:
+    """The application behind its guard.
+
+    Args:
+        review: what is shown.
+        token: the secret of the first address.
+        port: that of the server on 127.0.0.1.
+    """
+    routes = [
+        Route("/", review.page),
+        Route("/page/{name}", review.page),
+        Route("/api/review", review.everything),
+        Route("/api/news", review.news),
+        Route("/api/act", review.act, methods=["POST"]),
+        Route("/images/{landmark:int}", review.image),
+    ]
+    handlers: Any = {HTTPException: _refused, ReviewError: _impossible, OSError: _unwritten}
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), token=token, port=port)
+
+
+@cache
+def page_files() -> Mapping[str, bytes]:
+    """The bundled files of the page by name."""
+    folder = resources("hiertree.pipelines.labels.review") / "page"
+    return {file.name: file.read_bytes() for file in folder.iterdir() if Path(file.name).suffix in _TYPES}
+
+
+def thumbnail(path: Path) -> bytes | None:
+    """A small JPEG of an image file, or None where it does not decode."""
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(path, formats=["JPEG", "PNG", "WEBP"]) as image:
+            image.draft("RGB", (THUMBNAIL, THUMBNAIL))
+            small = ImageOps.fit(image.convert("RGB"), (THUMBNAIL, THUMBNAIL))
+    except (OSError, ValueError, Image.DecompressionBombError):
+        return None
+    buffer = io.BytesIO()
+    small.save(buffer, "JPEG", quality=82)
+    return buffer.getvalue()
+
+
+def _news_json(news: News) -> dict[str, Any]:
+    history = news.history
+    return {
+        "seq": history.seq,
+        "groups": {number: group and group.as_json() for number, group in news.groups.items()},
+        "told": news.told,
+        "undo": history.done[-1][0] if history.done else None,
+        "redo": history.undone[-1][0] if history.undone else None,
+    }
+
+
+async def _body(request: Request) -> bytes:
+    """The body, refused as soon as it is too long."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413, f"more than {MOST_BYTES} bytes")
+    return bytes(body)
+
+
+async def _refused(_: Request, error: HTTPException) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _impossible(_: Request, error: ReviewError) -> Response:
+    return JSONResponse({"error": str(error)}, 422)
+
+
+async def _unwritten(_: Request, error: OSError) -> Response:
+    return JSONResponse({"error": f"the log could not be written, nothing was done: {error}"}, 507)

@@ -1,0 +1,134 @@
+"""``hiertree labels review``: the server of one annotator, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from hiertree.errors import OptionError
+from hiertree.pipelines.labels.landmark_file import LANDMARKS, read_kept
+from hiertree.pipelines.labels.proposal_file import read_proposal
+from hiertree.pipelines.labels.review.adjudication import Adjudication
+from hiertree.pipelines.labels.review.examples import ImageFolder, examples
+from hiertree.pipelines.labels.review.reviewing import replayed
+from hiertree.pipelines.labels.review.server import Review, review_app
+from hiertree.pipelines.labels.review.session import Session
+
+AnyPath = str | os.PathLike[str]
+LOOPBACK = "127.0.0.1"
+_ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
+
+
+def open_review(
+    clustered: AnyPath,
+    *,
+    annotator: str,
+    log: AnyPath | None = None,
+    images: AnyPath | None = None,
+    image_table: AnyPath | None = None,
+    adjudicate: tuple[AnyPath, AnyPath] | None = None,
+) -> Review:
+    """Make a review ready to be shown.
+
+    Args:
+        clustered: a folder that ``hiertree labels cluster`` made.
+        annotator: who reviews.
+        log: the log; default :func:`default_log`.
+        images: a folder of the landmarks' images.
+        image_table: which image shows which landmark, where the files bear the images' ids.
+        adjudicate: the logs of two annotators to decide between.
+
+    Raises:
+        OptionError: an annotator's name that is none, or no such folder.
+        TableError: a proposal or table that cannot be read.
+        ReviewError: a log that cannot be used.
+    """
+    if not _ANNOTATOR.fullmatch(annotator):
+        raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
+    if image_table is not None and images is None:
+        raise OptionError("a table of images", expected="their folder as well", remedy="give --images")
+    proposal = read_proposal(clustered)
+    two = tuple(replayed(proposal, path) for path in adjudicate or ())
+    session = Session(proposal, log or default_log(clustered, annotator), annotator)
+    adjudication = Adjudication.of(*two) if two else None
+    if adjudication:
+        adjudication.begin(session)
+    folder = ImageFolder(images, image_table) if images is not None else None
+    listed = Path(clustered) / LANDMARKS
+    kept = read_kept(listed) if listed.is_file() else []
+    return Review(session, examples(kept, folder), folder, adjudication)
+
+
+def default_log(clustered: AnyPath, annotator: str) -> Path:
+    """Beside the folder, not in it: a folder made anew takes no review with it.
+
+    >>> default_log("work/washington", "anna").as_posix()
+    'work/washington-review-anna.jsonl'
+    """
+    folder = Path(clustered).resolve() if Path(clustered).name in ("", ".", "..") else Path(clustered)
+    return folder.with_name(f"{folder.name}-review-{annotator}.jsonl")
+
+
+def serve(review: Review, *, port: int = 0, open_browser: bool = True, say: Callable[[str], object] = print) -> None:
+    """Show a review on 127.0.0.1 until Ctrl-C.
+
+    Args:
+        review: from :func:`open_review`.
+        port: 0 for any that is free.
+        open_browser: whether to open the page.
+        say: prints the address, and what was found or done.
+
+    Raises:
+        OptionError: the port is taken.
+    """
+    token = secrets.token_urlsafe(24)
+    with listening(port) as listener:
+        address = listener.getsockname()[1]
+        app = review_app(review, token=token, port=address)
+        url = f"http://{LOOPBACK}:{address}/?token={token}"
+        for notice in review.session.log.notices:
+            say(notice)
+        say(f"Review of {review.session.annotator}, kept in {review.session.log.path}: {url}")
+        say("Ctrl-C ends it; every action is on the disk already.")
+        if open_browser:
+            webbrowser.open(url)
+        with suppress(KeyboardInterrupt):  # uvicorn shuts down, then passes it on
+            uvicorn.Server(settings(app)).run(sockets=[listener])
+    history = review.session.news(0).history
+    say(f"{review.session.log.path} holds {history.seq} events")
+
+
+def settings(app: ASGIApp) -> uvicorn.Config:
+    """Of a quiet server that speaks HTTP alone and ends within two seconds."""
+    return uvicorn.Config(
+        app,
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+
+
+def listening(port: int) -> socket.socket:
+    """A socket that listens on 127.0.0.1.
+
+    Raises:
+        OptionError: the port is taken, or not ours to take.
+    """
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except OSError as error:
+        raise OptionError(f"port {port}: {error.strerror}", expected="a free one", remedy="leave out --port") from None
