@@ -20,7 +20,8 @@ from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import OptionError
 from hiertree.metrics import evaluate_scores
 from hiertree.pipelines.other_libraries import LIBRARIES, K, Problem, values_of
-from hiertree.pipelines.retrieval_files import PathLike, Retrieval, read_retrieval
+from hiertree.pipelines.retrieval_files import Retrieval, read_retrieval
+from hiertree.pipelines.retrieval_tables import PathLike
 from hiertree.provenance import manifest
 
 if TYPE_CHECKING:
@@ -78,12 +79,17 @@ def audit(
         where they agree, ``"not explained"`` where no known convention gives their number.
 
     Raises:
-        OptionError: no query asked for.
+        OptionError: no query asked for, or ids, junk or distractors, which few of the libraries know.
         HiertreeError: as :func:`hiertree.pipelines.retrieval_files.read_retrieval`.
     """
     if queries < 1:
         raise OptionError(f"queries={queries}", expected="at least 1")
-    problem = make_problem(read_retrieval(embeddings, labels=labels, levels=levels), queries=queries, seed=seed)
+    retrieval = read_retrieval(embeddings, labels=labels, levels=levels)
+    if retrieval.masked:
+        raise OptionError(
+            f"{Path(embeddings).name} with ids, junk or distractors", expected="embeddings and paths alone"
+        )
+    problem = make_problem(retrieval, queries=queries, seed=seed)
     table = compare_libraries(problem)
     if out is not None:
         inputs = [Path(file) for file in (embeddings, labels) if file is not None]

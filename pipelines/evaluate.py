@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from hiertree import files
+from hiertree import relevance as relevances
 from hiertree.errors import OptionError
 from hiertree.metrics import Compat, Evaluation, ProtocolName, evaluate
 from hiertree.pipelines.retrieval_files import read_retrieval
+from hiertree.pipelines.retrieval_tables import PathLike
 from hiertree.provenance import manifest
 
-PathLike = str | os.PathLike[str]
+if TYPE_CHECKING:
+    from hiertree.metrics._approximate import IndexName
+    from hiertree.metrics._device import Precision
+    from hiertree.metrics._measure import Relevance
 
 
 def evaluate_file(
@@ -23,13 +28,21 @@ def evaluate_file(
     levels: Sequence[str] = (),
     gallery: PathLike | None = None,
     gallery_labels: PathLike | None = None,
+    ids: str | None = None,
+    junk: PathLike | None = None,
+    distractors: bool = False,
     metrics: Iterable[str] | None = None,
     alpha: float = 1.0,
+    relevance: Literal["hap", "linear", "gain"] | Sequence[float] = "hap",
     counts: Literal["strict", "official"] | None = None,
     ties: Literal["average", "worst", "best", "paper", "index"] = "average",
     protocol: ProtocolName | None = None,
     compat: Compat | None = None,
     block_size: int | None = None,
+    device: str | None = None,
+    precision: Precision | None = None,
+    approximate: IndexName | None = None,
+    resume: PathLike | None = None,
     as_json: bool = False,
     per_query: PathLike | None = None,
     out: PathLike | None = None,
@@ -40,16 +53,25 @@ def evaluate_file(
         embeddings: an ``.npz``, ``.npy``, ``.pt`` or ``.parquet`` file, as :mod:`hiertree.pipelines.retrieval_files`
             reads them; ``hiertree train`` writes the first.
         labels: for a file without labels, a CSV or Parquet table with one row an embedding, in the same order.
-        levels: columns of labels, coarse → fine; all unless given.
+        levels: columns of labels, coarse → fine; all but ``ids`` unless given.
         gallery: a file of the same kinds for a separate gallery, unless EMBEDDINGS holds one.
         gallery_labels: its table of labels.
+        ids: a column of the tables: no query retrieves an item of its own id.
+        junk: a CSV or Parquet table of columns ``query`` and ``item``: pairs of rows, from 0, that are left out.
+        distractors: whether gallery rows whose labels are all empty are distractors.
         metrics: names as :func:`hiertree.metrics.evaluate` takes them.
         alpha: of H-AP's relevance.
+        relevance: H-AP's: ``"hap"``, ``"linear"`` or ``"gain"``, or L weights, with which H-AP is that weighted
+            mean of the APs of the levels.
         counts: ``"strict"`` or ``"official"``; as ``compat`` says unless given.
         ties: the policy for equal scores.
         protocol: a benchmark, as :func:`hiertree.metrics.evaluate` takes it.
         compat: whose conventions to follow.
         block_size: queries at once.
+        device: a torch device that multiplies.
+        precision: of its products.
+        approximate: search by a faiss index, for metrics of a top k.
+        resume: a folder of finished blocks, to go on from after an interruption.
         as_json: print JSON instead of a table.
         per_query: a ``.parquet`` or ``.csv`` file for the values of each query.
         out: a ``.json`` file for means, convention card and provenance.
@@ -62,24 +84,38 @@ def evaluate_file(
     source, table = Path(embeddings), None if per_query is None else Path(per_query)
     if table is not None and table.suffix not in (".parquet", ".csv"):
         raise OptionError(f"a per-query file {table.name!r}", expected="a name that ends in .parquet or .csv")
-    retrieval = read_retrieval(source, labels=labels, levels=levels, gallery=gallery, gallery_labels=gallery_labels)
-    options = {"alpha": alpha, "counts": counts, "ties": ties, "protocol": protocol, "compat": compat}
-    result = evaluate(
-        *retrieval,
-        metrics=metrics,
-        alpha=alpha,
-        counts=counts,
-        ties=ties,
-        protocol=protocol,
-        compat=compat,
-        block_size=block_size,
-        progress=True,
+    options: dict[str, Any] = {
+        "alpha": alpha,
+        "counts": counts,
+        "ties": ties,
+        "protocol": protocol,
+        "compat": compat,
+        "device": device,
+        "precision": precision,
+        "approximate": approximate,
+    }
+    columns: dict[str, Any] = {"levels": list(levels), "ids": ids, "distractors": distractors}
+    retrieval = read_retrieval(
+        source, labels=labels, gallery=gallery, gallery_labels=gallery_labels, junk=junk, **columns
     )
-    inputs = [source, *(Path(file) for file in (labels, gallery, gallery_labels) if file is not None)]
+    result = evaluate(
+        *retrieval[:4],
+        query_ids=retrieval.ids,
+        gallery_ids=retrieval.gallery_ids,
+        junk=retrieval.junk,
+        distractors=retrieval.distractors,
+        metrics=metrics,
+        relevance=_relevance(relevance),
+        block_size=block_size,
+        resume=resume,
+        progress=True,
+        **options,
+    )
+    inputs = [source, *(Path(file) for file in (labels, gallery, gallery_labels, junk) if file is not None)]
     if table is not None:
         _write_per_query(result, table)
     if out is not None:
-        parameters = {"metrics": list(result.names), "levels": list(levels), **options}
+        parameters = {"metrics": list(result.names), "relevance": relevance, **options, **columns}
         made = manifest(command="hiertree evaluate", parameters=parameters, inputs=inputs)
         files.write_json(out, {**result.as_dict(), "manifest": made})
     if as_json:
@@ -87,6 +123,16 @@ def evaluate_file(
     else:
         print_result(result)
     return result
+
+
+def _relevance(given: str | Sequence[float]) -> Relevance | None:
+    """The relevance of that name, or of those weights; None for H-AP's own, which alpha belongs to."""
+    if not isinstance(given, str):
+        return partial(relevances.weighted_ap, weights=tuple(given))
+    known: dict[str, Relevance | None] = {"hap": None, "linear": relevances.linear, "gain": relevances.gain}
+    if given not in known:
+        raise OptionError(f"relevance={given!r}", expected=f"one of {', '.join(known)}, or a weight a level")
+    return known[given]
 
 
 def print_result(result: Evaluation) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from hiertree.errors import InputError, OptionError, PathError, TableError
+import hiertree as ht
+from hiertree.errors import EmptyLabelError, InputError, OptionError, PathError, TableError
 from hiertree.metrics import evaluate
+from hiertree.pipelines import retrieval_files
 from hiertree.pipelines.evaluate import evaluate_file
+from hiertree.pipelines.retrieval_files import read_retrieval
 
 LABELS = ["kind", "name"]
 
@@ -107,6 +111,109 @@ def test_a_gallery_of_its_own_file_shares_the_labels(retrieval, tmp_path):
         evaluate_file(tmp_path / "queries.npz", gallery_labels=tmp_path / "gallery.csv")
 
 
+@pytest.fixture
+def masked(retrieval):
+    """Queries inside a gallery with distractors: what evaluate is told, and its values."""
+    embeddings, paths = retrieval
+    options = {
+        "query_ids": [f"{row // 2}.jpg" for row in range(10)],
+        "gallery_ids": [f"{row // 2}.jpg" for row in range(30)],
+        "junk": [[(row + 4) % 30, (row + 9) % 30] for row in range(10)],
+        "distractors": np.arange(30) % 7 == 6,
+    }
+    return options, evaluate(embeddings[:10], paths[:10], embeddings, paths, **options)
+
+
+def test_arrays_of_ids_junk_and_distractors_mean_what_they_mean_to_evaluate(retrieval, masked, tmp_path):
+    embeddings, paths = retrieval
+    options, expected = masked
+    pairs = np.array([(row, item) for row, own in enumerate(options["junk"]) for item in own])
+    queries = {"embeddings": embeddings[:10], "paths": paths[:10]}
+    number = {"ids": np.arange(30) // 2, "distractors": options["distractors"]}
+    whole = {**queries, "gallery_embeddings": embeddings, "gallery_paths": paths, "junk": pairs}
+    np.savez(
+        tmp_path / "whole.npz", **whole, ids=options["query_ids"], gallery_ids=options["gallery_ids"],
+        distractors=options["distractors"],
+    )  # fmt: skip
+    np.savez(tmp_path / "queries.npz", **queries, ids=number["ids"][:10], junk=pairs)
+    np.savez(tmp_path / "gallery.npz", embeddings=embeddings, paths=paths, **number)
+    arrays = {"embeddings": embeddings, "paths": paths, **number}
+    torch.save({name: torch.tensor(array) for name, array in arrays.items()}, tmp_path / "gallery.pt")
+    for name, gallery in (("whole.npz", None), ("queries.npz", "gallery.npz"), ("queries.npz", "gallery.pt")):
+        found = evaluate_file(tmp_path / name, gallery=None if gallery is None else tmp_path / gallery)
+        np.testing.assert_array_equal(found.values, expected.values)
+        assert found.convention == expected.convention
+
+
+def test_columns_of_tables_name_ids_junk_and_distractors(retrieval, masked, tmp_path):
+    embeddings, paths = retrieval
+    options, expected = masked
+    table = pd.DataFrame(paths, columns=LABELS).astype(str).assign(file=options["gallery_ids"])
+    table.head(10).to_csv(tmp_path / "queries.csv", index=False)
+    table.loc[options["distractors"], LABELS] = ""
+    table.to_csv(tmp_path / "gallery.csv", index=False)
+    table.assign(vector=list(embeddings)).to_parquet(tmp_path / "gallery.parquet")
+    np.save(tmp_path / "queries.npy", embeddings[:10])
+    np.save(tmp_path / "gallery.npy", embeddings)
+    junk = [(row, item) for row, own in enumerate(options["junk"]) for item in own]
+    pd.DataFrame(junk, columns=["query", "item"]).to_csv(tmp_path / "junk.csv", index=False)
+    given = {"labels": tmp_path / "queries.csv", "ids": "file", "junk": tmp_path / "junk.csv", "distractors": True}
+    for gallery in (
+        {"gallery": tmp_path / "gallery.npy", "gallery_labels": tmp_path / "gallery.csv"},
+        {"gallery": tmp_path / "gallery.parquet"},
+    ):
+        found = evaluate_file(tmp_path / "queries.npy", **given, **gallery, out=tmp_path / "result.json")
+        np.testing.assert_array_equal(found.values, expected.values)
+        assert found.convention == expected.convention
+        with pytest.raises(EmptyLabelError, match="gallery"):
+            evaluate_file(tmp_path / "queries.npy", **{**given, "distractors": False}, **gallery)
+    made = json.loads((tmp_path / "result.json").read_text())["manifest"]
+    assert made["parameters"]["ids"] == "file"
+    assert "junk.csv" in [file["name"] for file in made["inputs"]]
+
+
+def test_a_number_in_one_file_is_its_text_in_another(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    labels = pd.DataFrame(paths, columns=LABELS)
+    np.save(tmp_path / "queries.npy", embeddings[:10])
+    labels.head(10).to_csv(tmp_path / "queries.csv", index=False)
+    for gallery in (labels, labels.astype(str), labels.astype(str).replace({"name": {"9": "nine"}})):
+        gallery.assign(vector=list(embeddings)).to_parquet(tmp_path / "gallery.parquet")
+        found = evaluate_file(
+            tmp_path / "queries.npy", labels=tmp_path / "queries.csv", gallery=tmp_path / "gallery.parquet"
+        )
+        np.testing.assert_array_equal(found.values, evaluate(embeddings[:10], paths[:10], embeddings, paths).values)
+
+
+def test_options_reach_evaluate(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
+    for given, options in (
+        ({"relevance": "linear"}, {"relevance": ht.relevance.linear}),
+        ({"relevance": "gain"}, {"relevance": ht.relevance.gain}),
+        ({"relevance": [0.25, 0.75]}, {"relevance": partial(ht.relevance.weighted_ap, weights=(0.25, 0.75))}),
+        ({"device": "cpu", "precision": "bfloat16"}, {"device": "cpu", "precision": "bfloat16"}),
+        ({"approximate": "ivf", "metrics": ["R@1", "mAP@10"]}, {"approximate": "ivf", "metrics": ["R@1", "mAP@10"]}),
+    ):
+        found, expected = evaluate_file(tmp_path / "e.npz", **given), evaluate(embeddings, paths, **options)
+        np.testing.assert_array_equal(found.values, expected.values)
+        assert found.convention == expected.convention
+    evaluate_file(tmp_path / "e.npz", resume=tmp_path / "blocks")
+    assert list((tmp_path / "blocks").iterdir())
+
+
+def test_a_large_npy_stays_on_disk(retrieval, tmp_path, monkeypatch):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    pd.DataFrame(paths, columns=LABELS).to_csv(tmp_path / "labels.csv", index=False)
+    expected = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
+    assert type(read_retrieval(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings) is np.ndarray
+    monkeypatch.setattr(retrieval_files, "MAPPED_BYTES", 100)
+    assert isinstance(read_retrieval(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings, np.memmap)
+    found = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
+    np.testing.assert_array_equal(found, expected)
+
+
 class Harmful:
     def __reduce__(self):
         return (print, ("unpickled",))
@@ -134,8 +241,15 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp
     np.savez(tmp_path / "no_paths.npz", embeddings=embeddings)
     np.savez(tmp_path / "pickled.npz", embeddings=embeddings, paths=np.array([{}] * 30))
     np.savez(tmp_path / "negative.npz", embeddings=embeddings, paths=-paths)
+    np.savez(tmp_path / "junk.npz", embeddings=embeddings, paths=paths, junk=[[30, 0]])
+    np.savez(tmp_path / "odd.npz", embeddings=embeddings, paths=paths, query_ids=np.arange(30))
     (tmp_path / "broken.npz").write_bytes(b"PK not really")
+    (tmp_path / "broken.npy").write_bytes(b"not really")
     (tmp_path / "short.csv").write_text("kind\na\n")
+    labels = pd.DataFrame(paths, columns=LABELS)
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    labels.assign(file=["", *map(str, range(29))]).to_csv(tmp_path / "files.csv", index=False)
+    (tmp_path / "junk.csv").write_text("query,item\n0,1\n30,0\n")
     before = sorted(tmp_path.iterdir())
     for error, file, options in (
         (InputError, "absent.npz", {}),
@@ -149,6 +263,19 @@ def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp
         (InputError, "e.npy", {"labels": tmp_path / "short.csv"}),
         (TableError, "e.npy", {"labels": tmp_path / "short.csv", "levels": ["species"]}),
         (OptionError, "negative.npz", {"per_query": tmp_path / "values.xlsx"}),
+        (InputError, "junk.npz", {}),
+        (InputError, "odd.npz", {}),
+        (InputError, "broken.npy", {"labels": tmp_path / "labels.csv"}),
+        (TableError, "e.npy", {"labels": tmp_path / "files.csv", "ids": "file"}),
+        (TableError, "e.npy", {"labels": tmp_path / "labels.csv", "ids": "image"}),
+        (TableError, "e.npy", {"labels": tmp_path / "labels.csv", "junk": tmp_path / "junk.csv"}),
+        (TableError, "e.npy", {"labels": tmp_path / "labels.csv", "junk": tmp_path / "labels.csv"}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "distractors": True}),
+        (OptionError, "junk.npz", {"ids": "file"}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "levels": ["kind", "kind"]}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "relevance": [0.5]}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "relevance": "exponential"}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "approximate": "hnsw"}),
     ):
         with pytest.raises(error):
             evaluate_file(tmp_path / file, out=tmp_path / "result.json", **options)
