@@ -39,7 +39,7 @@ class Vectors:
 
     def unit(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Some rows, each of norm 1; divided by its largest entry first, so that no square overflows or vanishes."""
-        unit = np.array(self.array[rows], dtype=dtype, order="C")
+        unit = self.array[rows].astype(dtype, order="C", copy=isinstance(rows, slice))  # a slice is a view
         for start in range(0, len(unit), _ROWS_AT_ONCE):
             part = unit[start : start + _ROWS_AT_ONCE]
             part /= np.abs(part).max(axis=1, keepdims=True)
