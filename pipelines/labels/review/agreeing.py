@@ -60,10 +60,9 @@ def agreement_report(
 def describe_agreement(report: dict[str, Any]) -> str:
     """The numbers as lines, and how many differences there are."""
     numbers, (first, second) = report["agreement"], report["annotators"]
-    lines = [
-        f"{first} and {second}: {numbers['labels']} labels, {numbers['relevant']} kept by both; "
-        f"{numbers['clusters'][0]} and {numbers['clusters'][1]} clusters, {numbers['matched']} matched"
-    ]
+    kept = f"{numbers['labels']} labels, {numbers['relevant']} kept by both"
+    clusters = "{} and {} clusters, {} matched".format(*numbers["clusters"], numbers["matched"])
+    lines = [f"{first} and {second}: {kept}; {clusters}"]
     for name, told in _TOLD.items():
         value = numbers[name]
         lines.append(f"{told:31s} {'no value' if value is None else format(value, '.3f'):>8s}")

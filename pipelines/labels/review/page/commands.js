@@ -4,7 +4,7 @@ import { $, h, say } from "./dom.js";
 import { facts, groupNamed, review } from "./model.js";
 import { act } from "./api.js";
 import * as selection from "./selection.js";
-import { focusCard, nextOpen, whereFocusIs } from "./board.js";
+import { focusCard, nextOpen, putFocusBack, whereFocusIs } from "./board.js";
 import { pick, showHelp, write } from "./dialogs.js";
 
 const SEPARATOR = ">";
@@ -138,13 +138,14 @@ function renameInPlace(number) {
   const button = $(`name-${number}`);
   const { name } = group(number);
   const input = h("input", { type: "text", class: "rename", value: name, maxLength: 200, "aria-label": `New name of ${name}`, spellcheck: false });
+  const spot = whereFocusIs();
   let over = false;
   const finish = async (save) => {
     if (over) return;
     over = true;
     const text = input.value.trim();
     input.replaceWith(button);
-    button.focus();
+    putFocusBack(spot);
     if (!save || !text || text === name) return;
     const other = groupNamed(text);
     if (other) say(`Not done: another cluster is named ${text}. Merge them, or choose another name.`, { trouble: true });
@@ -152,8 +153,9 @@ function renameInPlace(number) {
   };
   input.addEventListener("keydown", (event) => {
     event.stopPropagation();
-    if (event.key === "Enter") finish(true);
-    if (event.key === "Escape") finish(false);
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    event.preventDefault();
+    finish(event.key === "Enter");
   });
   input.addEventListener("blur", () => finish(false));
   button.replaceWith(input);

@@ -6,6 +6,7 @@ import { facts, review } from "./model.js";
 import { putFocusBack, whereFocusIs } from "./board.js";
 
 const MOST_SHOWN = 60;
+let outcome = null; // of the dialog that is open
 const recent = []; // numbers of clusters that were picked, the latest first
 
 function open(title, contents, answer) {
@@ -15,22 +16,24 @@ function open(title, contents, answer) {
     const form = h("form", { method: "dialog", onsubmit: (event) => {
       event.preventDefault();
       const value = answer();
-      if (value !== undefined) dialog.close(JSON.stringify(value));
+      if (value !== undefined) close(value);
     } }, h("h2", { id: "dialog-title" }, title), ...contents);
     dialog.replaceChildren(form);
     dialog.setAttribute("aria-labelledby", "dialog-title");
-    dialog.returnValue = "null";
+    outcome = null;
     dialog.onclose = () => {
       dialog.replaceChildren();
       putFocusBack(spot);
-      resolve(JSON.parse(dialog.returnValue));
+      resolve(outcome);
     };
-    dialog.oncancel = () => { dialog.returnValue = "null"; };
     dialog.showModal();
   });
 }
 
-const close = (value) => $("dialog").close(JSON.stringify(value));
+function close(value) {
+  outcome = value;
+  $("dialog").close();
+}
 
 const buttons = (does) => h("p", { class: "buttons" },
   h("button", { type: "button", onclick: () => close(null) }, "Cancel ", h("kbd", {}, "Esc")),
