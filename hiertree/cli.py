@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 import hiertree
+from hiertree.cli_datasets import datasets
 from hiertree.cli_evaluate import audit, evaluate
 from hiertree.cli_labels import labels
 from hiertree.cli_options import ANY_PATH, OUT_FOLDER, listed
@@ -54,6 +55,7 @@ def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> N
 
 
 commands.add_command(labels)
+commands.add_command(datasets)
 
 
 @commands.command()

@@ -301,6 +301,9 @@ SHAPES = {
 }
 
 
+NAMES = sorted(_WRITERS)
+
+
 def write_benchmark(name: str, root: Path) -> None:
     """Write the files of a benchmark into a folder, which is made."""
     root.mkdir(parents=True, exist_ok=True)

@@ -14,9 +14,11 @@ import os
 
 from hiertree.datasets._benchmark import Benchmark, Counts, Download, Verify
 from hiertree.datasets._cars import load_cars
+from hiertree.datasets._checking import SplitReport, check
 from hiertree.datasets._cifar import load_cifar
 from hiertree.datasets._cub import load_cub
 from hiertree.datasets._dataset import ImageDataset, ImageSource
+from hiertree.datasets._download import download
 from hiertree.datasets._dyml import load_dyml
 from hiertree.datasets._gldv2 import load_gldv2
 from hiertree.datasets._inaturalist import load_inaturalist
@@ -25,6 +27,7 @@ from hiertree.datasets._omniglot import load_omniglot
 from hiertree.datasets._registry import ENTRIES, entry_of
 from hiertree.datasets._revisited import RevisitedDataset, load_revisited
 from hiertree.datasets._sop import load_sop
+from hiertree.datasets._statistics import statistics
 from hiertree.datasets._synthetic import load_synthetic
 from hiertree.datasets._table import load_table
 from hiertree.datasets._vehicleid import load_vehicleid
@@ -37,8 +40,11 @@ __all__ = [
     "ImageDataset",
     "ImageSource",
     "RevisitedDataset",
+    "SplitReport",
     "benchmark",
     "benchmarks",
+    "check",
+    "download",
     "load",
     "load_cars",
     "load_cifar",
@@ -53,6 +59,7 @@ __all__ = [
     "load_synthetic",
     "load_table",
     "load_vehicleid",
+    "statistics",
 ]
 
 

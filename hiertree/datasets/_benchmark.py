@@ -89,6 +89,7 @@ class Benchmark:
         steps: how to get it, in order.
         folder: what its archive unpacks to; the root or its parent may be given.
         downloads: files that licence and a stable address allow to fetch.
+        by_hand: the steps that remain after these are fetched.
         verifiable: whether its loader compares with published sizes.
     """
 
@@ -102,6 +103,7 @@ class Benchmark:
     protocol: str | None = None
     folder: str = "."
     downloads: tuple[Download, ...] = ()
+    by_hand: tuple[str, ...] = ()
     verifiable: bool = True
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
 LEVELS = {"full": (*RANKS, "species"), "base": ("super_category", "species")}
 LISTS = {split: f"Inat_dataset_splits/Inaturalist_{split}_set1.txt" for split in ("train", "test")}
 CATEGORIES = ("categories.json", "train2018.json", "val2018.json")
+SPLITS_BY_HAND = "get the splits, folder Inat_dataset_splits, from https://github.com/elias-ramzi/HAPPIER (Datasets)"
 _FILES = "https://ml-inat-competition-datasets.s3.amazonaws.com/2018"
 
 
@@ -38,12 +39,13 @@ def _benchmark(hierarchy: Hierarchy) -> Benchmark:
         steps=(
             f"get train_val2018.tar.gz (120 GB) and train2018.json.tar.gz from {_FILES}/ and unpack them in one folder",
             "for readable names put categories.json of categories.json.tar.gz, from the same place, beside them",
-            "get the splits, folder Inat_dataset_splits, from https://github.com/elias-ramzi/HAPPIER (Datasets)",
+            SPLITS_BY_HAND,
         ),
         downloads=(
             Download(url=f"{_FILES}/train2018.json.tar.gz", md5="bfa29d89d629cbf04d826a720c0a68b0"),
             Download(url=f"{_FILES}/train_val2018.tar.gz", md5="b1c6952ce38f31868cc50ea72d066cc3"),
         ),
+        by_hand=(SPLITS_BY_HAND,),
     )
 
 

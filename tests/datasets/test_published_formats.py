@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmark_files import SHAPES, Shape, jpeg, write_benchmark, write_gldv2, write_image
+from benchmark_files import NAMES, SHAPES, Shape, jpeg, write_benchmark, write_gldv2, write_image
 
 from hiertree import datasets
 from hiertree.datasets import (
@@ -23,8 +23,6 @@ from hiertree.datasets import (
 )
 from hiertree.errors import HierarchyError, HiertreeError, ImageError, MissingResourceError, OptionError, TableError
 from hiertree.metrics import evaluate_scores, revisitop_levels
-
-NAMES = sorted({name for name, _ in SHAPES})
 
 
 @pytest.fixture(scope="module")
