@@ -72,39 +72,50 @@ def harmonic_numbers(num_items: int) -> NDArray[np.float64]:
 
 @jit
 def overlap_sums(
-    ranked: Ranked, totals: NDArray[np.int64], harmonic: NDArray[np.float64], paper: bool, sums: NDArray[np.float64]
+    ranked: Ranked,
+    ties: NDArray[np.int32],
+    totals: NDArray[np.int64],
+    harmonic: NDArray[np.float64],
+    paper: bool,
+    sums: NDArray[np.float64],
 ) -> None:
     """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row.
 
-    ``totals`` counts its items by level, and ``harmonic`` holds the harmonic numbers up to |Ω⁺|.
+    ``totals`` counts its items by level, ``harmonic`` holds the harmonic numbers up to |Ω⁺|, and ``ties`` is as from
+    :func:`~hiertree.metrics._tie_groups.tie_groups`.
     """
     num_levels = totals.shape[1] - 1
     above = np.zeros(num_levels + 1, np.int64)  # s_l
-    count = np.empty(num_levels + 1, np.int64)
+    met = np.empty(num_levels + 1, np.int32)  # s_l and the items of the level so far
     members = np.empty(num_levels + 1, np.int64)
     for row in range(len(sums)):
-        number, total = ranked.number[row], totals[row]
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         for depth in range(num_levels - 1, -1, -1):
-            above[depth] = above[depth + 1] + total[depth + 1]
-        limit, item, summed = above[0], 0, 0.0
-        whole = harmonic[limit]
-        count[:] = 0
-        while item < number and before[item] < limit:
-            start, n, first = before[item], size[item], item
-            if n > 1 and not paper:
-                members[:] = 0
-                while item < number and before[item] == start:
-                    members[level[item]] += 1
-                    item += 1
-                stop = min(start + n, limit)
-                for depth in range(1, num_levels + 1):
-                    summed += _tied_excess(start, n, stop, count[depth], members[depth], above[depth], total[depth])
-            else:
-                item += 1
-            for member in range(first, item):
+            above[depth] = above[depth + 1] + totals[row, depth + 1]
+        limit = np.int32(above[0])
+        met[:] = above
+        number = np.searchsorted(before[: ranked.number[row]], limit)
+        summed, item, groups = 0.0, 0, 0
+        while True:
+            alone = min(ties[row, groups], number)
+            for member in range(item, alone):
                 depth = level[member]
-                count[depth] += 1
-                reached = max(start + n, above[depth] + count[depth])
-                summed += whole - harmonic[min(reached - 1, limit)]
+                summed += harmonic[limit] - harmonic[min(max(before[member], met[depth]), limit)]
+                met[depth] += 1
+            if alone == number:
+                break
+            item, start, n = alone, before[alone], size[alone]
+            members[:] = 0
+            while item < number and before[item] == start:
+                members[level[item]] += 1
+                item += 1
+            stop = min(start + n, limit)
+            for depth in range(1, num_levels + 1):
+                if not paper:
+                    counted, total = met[depth] - above[depth], totals[row, depth]
+                    summed += _tied_excess(start, n, stop, counted, members[depth], above[depth], total)
+                for _ in range(members[depth]):
+                    summed += harmonic[limit] - harmonic[min(max(start + n - 1, met[depth]), limit)]
+                    met[depth] += 1
+            groups += 1
         sums[row] = summed

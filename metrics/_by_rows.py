@@ -9,6 +9,7 @@ import numpy as np
 
 from hiertree.metrics._blocks import for_row_ranges
 from hiertree.metrics._placing import row_bytes, sort
+from hiertree.metrics._whole_lists import whole_lists
 from hiertree.progress import Advance
 
 if TYPE_CHECKING:
@@ -51,6 +52,9 @@ def _values(job: Job, scores: NDArray[Any], places: NDArray[np.int64], rows: NDA
 def _ranked_values(
     job: Job, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.float64]:
+    ranked = whole_lists(scores, job.tree.low[rows], job.tree.high[rows], ties=job.plan.ties)
+    if ranked is not None:
+        return job.measure_ranked(ranked, rows)
     placed = job.room(rows)
     job.gather(scores, 0, rows, placed)
     sort(placed)

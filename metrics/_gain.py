@@ -45,23 +45,28 @@ def _total(values: NDArray[np.float64], start: int, stop: int) -> float:
 @jit
 def cumulative_gains(
     ranked: Ranked,
+    ties: NDArray[np.int32],
     gains: NDArray[np.float64],
     discount: NDArray[np.float64],
     cutoff: int,
     paper: bool,
     sums: NDArray[np.float64],
 ) -> None:
-    """Expected DCG@cutoff of each row; ``gains`` has one value a level."""
+    """Expected DCG@cutoff of each row; ``gains`` has one value a level.
+
+    ``ties`` is as from :func:`~hiertree.metrics._tie_groups.tie_groups`.
+    """
     for row in range(len(sums)):
-        number = ranked.number[row]
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        total, item = 0.0, 0
-        while item < number and before[item] < cutoff:
-            start, n, gain = before[item], size[item], 0.0
-            if n == 1:
-                total += gains[level[item]] * discount[start]
-                item += 1
-                continue
+        number = _within(before[: ranked.number[row]], cutoff)
+        total, item, groups = 0.0, 0, 0
+        while True:
+            alone = min(ties[row, groups], number)
+            for place in range(item, alone):
+                total += gains[level[place]] * discount[before[place]]
+            if alone == number:
+                break
+            item, start, n, gain = alone, before[alone], size[alone], 0.0
             while item < number and before[item] == start:
                 gain += gains[level[item]]
                 item += 1
@@ -70,7 +75,14 @@ def cumulative_gains(
                 total += gain * (_total(discount, start, stop) / n)
             elif start + n <= cutoff:
                 total += gain * discount[start + n - 1]
+            groups += 1
         sums[row] = total
+
+
+@jit
+def _within(before: NDArray[np.int32], cutoff: int) -> int:
+    """How many positives may stand in the top ``cutoff``."""
+    return int(np.searchsorted(before, cutoff))
 
 
 @jit
@@ -85,7 +97,6 @@ def ideal_gains(
     for row in range(len(sums)):
         total, rank = 0.0, 0
         for level in range(totals.shape[1] - 1, 0, -1):
-            for place in range(rank, min(rank + totals[row, level], cutoff)):
-                total += gains[level] * discount[place]
+            total += gains[level] * _total(discount, min(rank, cutoff), min(rank + totals[row, level], cutoff))
             rank += totals[row, level]
         sums[row] = total

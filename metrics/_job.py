@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.metrics._measure import Plan, measure
+from hiertree.metrics._measure import Plan, Ranking, measure, measure_ranking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hiertree.metrics._masks import Mask
     from hiertree.metrics._placing import Placed
+    from hiertree.metrics._ranked import Ranked
     from hiertree.metrics._similarity import Similarity
     from hiertree.metrics._tree_order import TreeOrder
 
@@ -109,6 +110,11 @@ class Job:
         counts = None if self.counts is None else self.counts[rows]
         return measure(placed, self.totals[rows] if totals is None else totals, self.plan, counts=counts)
 
-    def counts_of(self, rows: slice) -> NDArray[np.int64]:
+    def measure_ranked(self, ranked: Ranked, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same where whole lists are ranked already."""
+        ranking = Ranking(positives=lambda _: ranked, num_ranks=len(self.tree.order))
+        return measure_ranking(ranking, self.totals[rows], self.counts_of(rows), self.plan)
+
+    def counts_of(self, rows: slice | NDArray[np.int64]) -> NDArray[np.int64]:
         """What H-AP's relevance counts."""
         return (self.totals if self.counts is None else self.counts)[rows]

@@ -130,9 +130,12 @@ def measure_ranking(
     ranking: Ranking, totals: NDArray[np.int64], counts: NDArray[np.int64], plan: Plan
 ) -> NDArray[np.float64]:
     """As :func:`measure`, of lists that are not held as keys."""
+    from hiertree.metrics._tie_groups import tie_groups
+
     ranked = ranking.positives(np.tile(np.arange(plan.num_levels + 1.0), (len(totals), 1)))
+    ties = tie_groups(ranked)
     values = np.empty((len(totals), len(plan.metrics)))
-    precisions = _precisions_by_level(ranked, plan)
+    precisions = _precisions_by_level(ranked, ties, plan)
     for column, metric in enumerate(plan.metrics):
         if metric.kind == "AP":
             values[:, column] = _average_precision(ranked, precisions, totals, metric, plan)
@@ -142,9 +145,9 @@ def measure_ranking(
         elif metric.kind == "first-error":
             values[:, column] = _first_error(ranked, totals, metric)
         elif metric.kind == "NDCG":
-            values[:, column] = _ndcg(ranked, totals, metric.cutoff, plan, ranking.num_ranks)
+            values[:, column] = _ndcg(ranked, ties, totals, metric.cutoff, plan, ranking.num_ranks)
         elif metric.kind == "ASI":
-            values[:, column] = _asi(ranked, totals, metric, plan.paper)
+            values[:, column] = _asi(ranked, ties, totals, metric, plan.paper)
         elif metric.kind in ("R", "TR", "P"):
             values[:, column] = _top_k(ranked, totals, metric, plan)
         else:
@@ -163,9 +166,11 @@ def _h_ap(
     metric: Metric,
     plan: Plan,
 ) -> NDArray[np.float64]:
-    from hiertree.metrics._precision import hierarchical_sums, precision_sums_by_step
+    from hiertree.metrics._precision import hierarchical_sums
+    from hiertree.metrics._tie_groups import tie_groups
 
-    rising = (np.diff(table, axis=1) >= 0).all()
+    worth = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1).astype(np.uint8)
+    rising = (worth == np.arange(table.shape[1])).all()
     if plan.ties in ("worst", "best") and not rising:
         ranked = ranking.positives(table)  # a deeper level may be worth less
     if metric.level:
@@ -173,9 +178,7 @@ def _h_ap(
         hierarchical_sums(ranked, table, plan.paper, parts)
         return _divide(parts[:, metric.level], (table * totals).sum(axis=1))
     if not rising:
-        steps = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1).astype(np.uint8)
-        precisions = np.empty(totals.shape)
-        precision_sums_by_step(ranked, steps, plan.paper, precisions)
+        precisions = _precisions(ranked, tie_groups(ranked), worth, plan)
     sums = (np.diff(np.sort(table, axis=1), axis=1) * precisions[:, 1:]).sum(axis=1)
     return _divide(sums, (table * totals).sum(axis=1))
 
@@ -189,7 +192,12 @@ def _first_error(ranked: Ranked, totals: NDArray[np.int64], metric: Metric) -> N
 
 
 def _ndcg(
-    ranked: Ranked, totals: NDArray[np.int64], cutoff: int | None, plan: Plan, num_ranks: int
+    ranked: Ranked,
+    ties: NDArray[np.int32],
+    totals: NDArray[np.int64],
+    cutoff: int | None,
+    plan: Plan,
+    num_ranks: int,
 ) -> NDArray[np.float64]:
     from hiertree.metrics._gain import cumulative_gains, discounts, ideal_gains
     from hiertree.metrics._top_k import levels_within
@@ -197,7 +205,7 @@ def _ndcg(
     gains = np.exp2(np.arange(totals.shape[1], dtype=np.float64)) - 1.0
     sums, ideal = np.empty(len(totals)), np.empty(len(totals))
     discount = discounts(max(num_ranks, int(totals[:, 1:].sum(axis=1).max(initial=0))))
-    cumulative_gains(ranked, gains, discount, cutoff or WHOLE_LIST, plan.paper, sums)
+    cumulative_gains(ranked, ties, gains, discount, cutoff or WHOLE_LIST, plan.paper, sums)
     reachable = totals
     if cutoff and plan.rules.ideal == "retrieved":
         reachable = np.zeros_like(totals)
@@ -206,7 +214,9 @@ def _ndcg(
     return _divide(sums, ideal)
 
 
-def _asi(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, paper: bool) -> NDArray[np.float64]:
+def _asi(
+    ranked: Ranked, ties: NDArray[np.int32], totals: NDArray[np.int64], metric: Metric, paper: bool
+) -> NDArray[np.float64]:
     from hiertree.metrics._asi import harmonic_numbers, overlap_sums
 
     if metric.level:  # two levels only: positive or not
@@ -214,7 +224,7 @@ def _asi(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, paper: bool)
         totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
     sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
     harmonic = harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
-    overlap_sums(ranked, totals, harmonic, paper, sums)
+    overlap_sums(ranked, ties, totals, harmonic, paper, sums)
     return _divide(sums, positives)
 
 
@@ -238,14 +248,19 @@ def _top_k(ranked: Ranked, totals: NDArray[np.int64], metric: Metric, plan: Plan
     return np.where(positives > 0, precision, np.nan)
 
 
-def _precisions_by_level(ranked: Ranked, plan: Plan) -> NDArray[np.float64]:
+def _precisions_by_level(ranked: Ranked, ties: NDArray[np.int32], plan: Plan) -> NDArray[np.float64]:
     """(r, L+1) precision summed over the positives of each level, if a metric asks for it."""
+    levels = np.tile(np.arange(plan.num_levels + 1, dtype=np.uint8), (len(ranked.number), 1))
+    if any(metric.kind in ("AP", "H-AP") for metric in plan.metrics):
+        return _precisions(ranked, ties, levels, plan)
+    return np.empty(levels.shape)
+
+
+def _precisions(ranked: Ranked, ties: NDArray[np.int32], step: NDArray[np.uint8], plan: Plan) -> NDArray[np.float64]:
     from hiertree.metrics._precision import precision_sums_by_step
 
-    levels = np.tile(np.arange(plan.num_levels + 1, dtype=np.uint8), (len(ranked.number), 1))
-    sums = np.empty(levels.shape)
-    if any(metric.kind in ("AP", "H-AP") for metric in plan.metrics):
-        precision_sums_by_step(ranked, levels, plan.paper, sums)
+    sums = np.empty(step.shape)
+    precision_sums_by_step(ranked, ties, step, plan.paper, sums)
     return sums
 
 

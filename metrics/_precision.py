@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hiertree.metrics._ranked import Ranked
 
 _MANY = 256  # places in a tie group, from where on T may be had as a difference
+_BLOCK = 512  # positives that stay in the first cache
 _FAR = 64  # from where on the series' next term is below 1e-16
 
 
@@ -56,64 +57,83 @@ def _group_precisions(members: float, hits: float, start: int, size: int, places
 
 
 @jit
-def precision_sums_by_step(ranked: Ranked, step: NDArray[np.uint8], paper: bool, sums: NDArray[np.float64]) -> None:
+def precision_sums_by_step(
+    ranked: Ranked, ties: NDArray[np.int32], step: NDArray[np.uint8], paper: bool, sums: NDArray[np.float64]
+) -> None:
     """Expected Σ_j P_t(j)·1[step_j ≥ t] of each row over the whole list, P_t being the precision of items of step ≥ t.
 
-    ``step`` is (r, L+1), the step 0 … L of each level; ``sums`` is (r, L+1). From step to step the list only shrinks.
+    ``step`` is (r, L+1), the step of each level, 1 … L in some order but for level 0; ``sums`` is (r, L+1), and ``ties``
+    as from :func:`~hiertree.metrics._tie_groups.tie_groups`.
     """
-    most = ranked.level.shape[1]
-    own, share = np.empty(most, np.uint8), np.empty(most)
-    group, first, members = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    room = np.empty((2, _BLOCK + 1), np.uint8), np.empty((2, _BLOCK + 1))
+    hits, members = np.empty(sums.shape[1], np.int64), np.empty(sums.shape[1], np.int64)
     for row in range(len(sums)):
-        number, groups = ranked.number[row], 0
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        count = 0  # of the positives that reach the step at hand
-        for item in range(number):
-            if step[row, level[item]] == 0:
-                continue
-            own[count] = step[row, level[item]]
-            share[count] = 1.0 / (before[item] + 1) if size[item] == 1 else 0.0
-            if size[item] > 1:
-                if groups == 0 or before[item] != before[group[groups - 1]]:
-                    group[groups], first[groups], members[groups] = item, count, 0
-                    groups += 1
-                members[groups - 1] += 1
-            count += 1
-        sums[row] = 0.0
-        for wanted in range(1, step.shape[1]):
-            sums[row, wanted] = _numbered_sum(share[:count])
-            begin, kept = 0, 0
-            for index in range(groups):
-                start, n, place, end = (
-                    before[group[index]],
-                    size[group[index]],
-                    first[index],
-                    first[index] + members[index],
-                )
-                sums[row, wanted] += _group_precisions(members[index], place, start, n, n, paper)
-                first[index] = _keep(own, share, begin, place, wanted + 1, kept)
-                kept = _keep(own, share, place, end, wanted + 1, first[index])
-                members[index] = kept - first[index]
-                begin = end
-            count = _keep(own, share, begin, count, wanted + 1, kept)
+        sums[row], hits[:] = 0.0, 0
+        item, number, groups = 0, ranked.number[row], 0
+        while True:
+            alone = ties[row, groups]
+            for start in range(item, alone, _BLOCK):
+                stop = min(start + _BLOCK, alone)
+                _add_run(step[row], level[start:stop], before[start:stop], hits, sums[row], room)
+            if alone == number:
+                break
+            item, start, n = alone, before[alone], size[alone]
+            members[:] = 0
+            while item < number and before[item] == start:
+                members[1 : step[row, level[item]] + 1] += 1
+                item += 1
+            for wanted in range(1, sums.shape[1]):
+                sums[row, wanted] += _group_precisions(members[wanted], hits[wanted], start, n, n, paper)
+            hits += members
+            groups += 1
 
 
 @jit
-def _keep(own: NDArray[np.uint8], share: NDArray[np.float64], begin: int, end: int, wanted: int, kept: int) -> int:
-    """Move the items from ``begin`` to ``end`` that reach a step to place ``kept`` and the next ones."""
-    for item in range(begin, end):
-        reached = own[item] >= wanted
-        own[kept], share[kept] = own[item], share[item]
-        kept += reached
-    return kept
+def _add_run(
+    step: NDArray[np.uint8],
+    level: NDArray[np.uint8],
+    before: NDArray[np.int32],
+    hits: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    room: tuple[NDArray[np.uint8], NDArray[np.float64]],
+) -> None:
+    """Add positives that are not tied, at most a block of them. From step to step the list only shrinks."""
+    steps, shares = room
+    own, share = steps[0, : len(level)], shares[0, : len(level)]
+    for item in range(len(level)):
+        own[item], share[item] = step[level[item]], 1.0 / (before[item] + np.int32(1))
+    for wanted in range(1, len(sums)):
+        sums[wanted] += _numbered_sum(share, hits[wanted])
+        hits[wanted] += len(share)
+        if wanted == len(sums) - 1 or len(share) == 0:
+            break
+        kept = _keep(own, share, wanted + 1, steps[wanted & 1], shares[wanted & 1])
+        own, share = steps[wanted & 1, :kept], shares[wanted & 1, :kept]
+
+
+@jit
+def _keep(
+    own: NDArray[np.uint8],
+    share: NDArray[np.float64],
+    wanted: int,
+    kept_own: NDArray[np.uint8],
+    kept_share: NDArray[np.float64],
+) -> int:
+    """Copy the items that reach a step; one place more than these is written."""
+    kept, least = np.uint64(0), np.uint8(wanted)
+    for item in range(len(own)):
+        kept_own[kept], kept_share[kept] = own[item], share[item]
+        kept += np.uint64(own[item] >= least)
+    return int(kept)
 
 
 @reordering_jit
-def _numbered_sum(share: NDArray[np.float64]) -> float:
-    """Σ of each share × its number, from 1."""
-    total = 0.0
+def _numbered_sum(share: NDArray[np.float64], ahead: int) -> float:
+    """Σ of each share × its number, from ``ahead`` + 1."""
+    total, first = 0.0, float(ahead + 1)
     for item in range(len(share)):
-        total += share[item] * (item + 1)
+        total += share[item] * (item + first)
     return total
 
 
