@@ -1,11 +1,14 @@
 """What evaluates the pairs of a batch, and how it is chosen.
 
-A backend is ``"torch"`` (any device, every pair evaluated), ``"numba"`` (a CPU, compiled) or ``"auto"``: numba on a
-CPU, torch elsewhere.
+A backend is ``"torch"`` (any device, every pair evaluated), ``"numba"`` (a CPU, compiled), ``"triton"`` (a GPU,
+compiled) or ``"auto"``: numba on a CPU, triton on CUDA where it is installed, torch elsewhere.
 """
 
 from __future__ import annotations
 
+import os
+from functools import cache
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from torch import Tensor
@@ -17,8 +20,8 @@ if TYPE_CHECKING:
     from hiertree.losses._pairs import Pairs
     from hiertree.losses._steps import Step
 
-Backend: TypeAlias = Literal["auto", "torch", "numba"]
-BACKENDS = ("auto", "torch", "numba")
+Backend: TypeAlias = Literal["auto", "torch", "numba", "triton"]
+BACKENDS = ("auto", "torch", "numba", "triton")
 
 
 class Blocks(NamedTuple):
@@ -62,17 +65,42 @@ def kernel_for(pairs: Pairs) -> type[PairKernel]:
     """The kernel that the pairs ask for.
 
     Raises:
-        OptionError: numba was asked for and the scores are not on a CPU.
+        OptionError: a compiled backend was asked for and the scores are not where it works.
     """
-    on_cpu = pairs.scores.device.type == "cpu"
-    if pairs.backend == "numba" and not on_cpu:
-        raise OptionError(
-            f"backend='numba' for scores on {pairs.scores.device}", expected="scores on a CPU", remedy="pass 'auto'"
-        )
-    if pairs.backend == "torch" or not on_cpu:
+    device = pairs.scores.device.type
+    backend = _automatic(device) if pairs.backend == "auto" else pairs.backend
+    if backend == "torch":
         from hiertree.losses._torch_kernel import TorchKernel
 
         return TorchKernel
+    if backend == "triton":
+        _refuse_unless(_triton_works_on(device), pairs, "CUDA scores, and triton, which comes with torch on Linux")
+        from hiertree.losses._triton_kernel import TritonKernel
+
+        return TritonKernel
+    _refuse_unless(device == "cpu", pairs, "scores on a CPU")
     from hiertree.losses._numba_kernel import NumbaKernel
 
     return NumbaKernel
+
+
+def _automatic(device: str) -> Backend:
+    if device == "cpu":
+        return "numba"
+    return "triton" if _triton_works_on(device) else "torch"
+
+
+def _triton_works_on(device: str) -> bool:
+    """Whether triton is there and compiles for the device, or has been told to interpret, as tests do on a CPU."""
+    return _triton_is_installed() and (device == "cuda" or os.environ.get("TRITON_INTERPRET") == "1")
+
+
+@cache
+def _triton_is_installed() -> bool:
+    return find_spec("triton") is not None
+
+
+def _refuse_unless(holds: bool, pairs: Pairs, expected: str) -> None:
+    if not holds:
+        given = f"backend={pairs.backend!r} for scores on {pairs.scores.device}"
+        raise OptionError(given, expected=expected, remedy="pass 'auto'")

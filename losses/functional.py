@@ -89,7 +89,8 @@ def sup_hap(
         valid: (B, M) booleans; False where the item is no candidate of the query (itself, say).
         reduction: "mean" over the queries that have a positive (0 when none has), or "none": (B,), 0 for the others.
         backend: "torch" evaluates every pair, on any device; "numba" (on a CPU) sorts each row, and needs a time near
-            linear in the scores; "auto" is numba on a CPU and torch elsewhere. They agree to rounding.
+            linear in the scores; "triton" (on a GPU) sorts, and evaluates pairs where it must; "auto" is numba on a
+            CPU, triton on a GPU where it is installed, torch elsewhere. They agree to rounding.
 
     Returns:
         Scalar or (B,), ≥ 0 where H⁻ ≥ H.

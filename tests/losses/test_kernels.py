@@ -145,8 +145,10 @@ def test_the_gradient_is_the_same_bit_for_bit_on_any_number_of_threads() -> None
 
 def test_backends_that_cannot_be_had_are_refused() -> None:
     scores, levels, valid = large_batch(1, torch.float32)
-    with pytest.raises(OptionError, match="backend='triton'"):
-        value_and_gradient("sup_hap", scores, levels, valid, 1, "triton")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="backend='dense'"):
+        value_and_gradient("sup_hap", scores, levels, valid, 1, "dense")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="'triton' for scores on cpu"):
+        value_and_gradient("sup_hap", scores, levels, valid, 1, "triton")
     elsewhere = Pairs(scores.to("meta"), levels.to("meta"), valid.to("meta"), 1, "numba")
     with pytest.raises(OptionError, match="on meta"):
         kernel_for(elsewhere)

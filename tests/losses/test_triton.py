@@ -1,0 +1,36 @@
+"""The Triton kernels work, on a GPU or interpreted, and compile for GPUs that are not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+
+pytestmark = pytest.mark.skipif(find_spec("triton") is None, reason="triton is not installed: it exists for Linux")
+
+HERE = Path(__file__).parent
+
+
+def in_a_process(*arguments: str, **environment: str) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "0", **environment}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, cwd=HERE.parents[1], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_the_kernels_equal_loops_and_torch() -> None:
+    interpret = "0" if torch.cuda.is_available() else "1"
+    cases = ("-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", str(HERE / "triton_cases.py"))
+    assert " passed" in in_a_process(*cases, TRITON_INTERPRET=interpret)
+
+
+def test_the_kernels_compile_for_gpus_from_turing_to_hopper(tmp_path: Path) -> None:
+    compiled = in_a_process(str(HERE / "compile_triton.py"), TRITON_CACHE_DIR=str(tmp_path))
+    assert len(compiled.splitlines()) == 3 * 4

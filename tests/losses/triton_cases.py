@@ -1,0 +1,179 @@
+"""The Triton backend beside the loops and beside torch: on a GPU where there is one, interpreted where there is none.
+
+``test_triton.py`` runs these in a process of their own, because Triton must know that it is to interpret before it is
+imported. On a machine with a GPU, ``pytest tests/losses/triton_cases.py`` runs them too.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from reference import losses as reference
+from torch import Tensor
+
+from hiertree import level_counts
+from hiertree.losses import HAPPIER, SmoothRecall, SupHAP, functional
+from hiertree.losses import _triton_kernel as triton_kernel
+from hiertree.losses._kernels import Backend, kernel_for
+from hiertree.losses._loss import PairLoss
+from hiertree.losses._pairs import Pairs, compare
+from hiertree.relevance import hap
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+SINGLE, DOUBLE = torch.float32, torch.float64
+LOSSES = [
+    ("sup_hap", 4, SINGLE), ("sup_hap", 2, DOUBLE), ("sup_ndcg", 3, SINGLE), ("sup_ap", 1, DOUBLE),
+    ("sup_recall", 2, SINGLE), ("smooth_hap", 2, SINGLE), ("smooth_hap", 3, DOUBLE), ("smooth_ndcg", 3, DOUBLE),
+    ("smooth_ap", 1, SINGLE), ("smooth_recall", 2, DOUBLE),
+]  # fmt: skip
+TOLERANCE = {SINGLE: 1e-5, DOUBLE: 1e-10}
+
+
+@pytest.fixture
+def _small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many tiles in short rows, so that every way of meeting one is taken."""
+    monkeypatch.setattr(triton_kernel, "TILE", 32)
+    monkeypatch.setattr(triton_kernel, "OWN", 32)
+    monkeypatch.setattr(triton_kernel, "BLOCK", 64)
+
+
+def batch(num_levels: int, dtype: torch.dtype, *, queries: int = 1, items: int = 66) -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(num_levels)
+    shape = (queries, items)
+    scores = torch.randn(shape, generator=generator, dtype=torch.float64).mul(0.1).to(dtype)
+    levels = torch.randint(0, num_levels + 1, shape, generator=generator).to(torch.uint8)
+    return scores.to(DEVICE), levels.to(DEVICE), (torch.rand(shape, generator=generator) < 0.9).to(DEVICE)
+
+
+def value_and_gradient(
+    name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, backend: Backend, **step: float
+) -> tuple[Tensor, Tensor]:
+    leaf = scores.clone().requires_grad_()
+    table = hap(level_counts(levels, num_levels, valid=valid))
+    loss = getattr(functional, name)
+    values = loss(leaf, levels, table, valid=valid, reduction="none", backend=backend, **step)
+    values.sum().backward()
+    assert leaf.grad is not None
+    return values.detach(), leaf.grad
+
+
+def assert_equals_torch(
+    name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, **step: float
+) -> None:
+    """Values to the tolerance of the type; gradients to that share of the largest, which is what an optimiser sees."""
+    value, gradient = value_and_gradient(name, scores, levels, valid, num_levels, "triton", **step)
+    expected_value, expected = value_and_gradient(name, scores, levels, valid, num_levels, "torch", **step)
+    tolerance = TOLERANCE[scores.dtype]
+    torch.testing.assert_close(value, expected_value, rtol=tolerance, atol=tolerance)
+    largest = max(float(expected.abs().max()), 1.0)
+    torch.testing.assert_close(gradient, expected, rtol=tolerance, atol=tolerance * largest)
+
+
+@pytest.mark.usefixtures("_small_tiles")
+@pytest.mark.parametrize(("name", "num_levels", "dtype"), LOSSES)
+def test_values_and_gradients_equal_those_of_torch(name: str, num_levels: int, dtype: torch.dtype) -> None:
+    assert_equals_torch(name, *batch(num_levels, dtype, queries=2), num_levels)
+
+
+@pytest.mark.parametrize("num_levels", [1, 3])
+@pytest.mark.parametrize("ties", [False, True])
+def test_values_equal_the_loops(num_levels: int, ties: bool) -> None:
+    scores, levels, valid = batch(num_levels, DOUBLE, items=20)
+    scores = (scores * 40).round() / 40 if ties else scores
+    table = hap(level_counts(levels, num_levels, valid=valid))
+    step = reference.h_minus(delta=0.05, start=0.5, offset=1.44)
+    expected = [
+        reference.one_minus_h_ap(s[v].tolist(), lev[v].tolist(), rel.tolist(), equal=reference.heaviside, lower=step)
+        for s, lev, v, rel in zip(scores, levels, valid, table, strict=True)
+    ]
+    options = {"delta": 0.05, "start": 0.5, "offset": 1.44}
+    values = functional.sup_hap(
+        scores,
+        levels,
+        table,
+        valid=valid,
+        reduction="none",
+        backend="triton",
+        **options,  # type: ignore[arg-type]
+    )
+    torch.testing.assert_close(values.cpu(), torch.tensor(expected, dtype=DOUBLE), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.usefixtures("_small_tiles")
+@pytest.mark.parametrize(("start", "offset"), [(0.5, 1.44), (0.0, 1.0)])
+@pytest.mark.parametrize(("tau", "delta"), [(0.002, 0.0), (0.02, 0.004), (0.5, 0.05), (0.5, 5.0)])
+def test_every_step_equals_torch(tau: float, delta: float, start: float, offset: float) -> None:
+    scores, levels, valid = batch(1, SINGLE)
+    scores = (scores * 256).round() / 256  # exact differences: both sides of δ and 0 agree about each pair
+    options = {"tau": tau, "delta": delta, "start": start, "offset": offset}
+    assert_equals_torch("sup_hap", scores, levels, valid, 1, **options)
+
+
+@pytest.mark.usefixtures("_small_tiles")
+@pytest.mark.parametrize("name", ["sup_ap", "smooth_ap"])
+@pytest.mark.parametrize("case", ["perfect", "all equal", "wide", "an outlier", "nobody", "everybody at one level"])
+def test_extreme_scores_and_masks_equal_torch(name: str, case: str) -> None:
+    scores, levels, valid = batch(2, SINGLE, queries=2, items=40)
+    if case == "nobody":
+        valid[0] = False
+    if case == "everybody at one level":
+        levels = torch.full_like(levels, 2)
+    outlier = torch.arange(scores.shape[1], device=DEVICE) == 5
+    scores = {
+        "perfect": levels.float() / 2,
+        "all equal": torch.full_like(scores, 0.3),
+        "wide": scores * 1000,
+        "an outlier": torch.where(outlier, 1e4, scores),
+    }.get(case, scores)
+    assert_equals_torch(name, scores, levels, valid, 2)
+
+
+@pytest.mark.usefixtures("_small_tiles")
+@pytest.mark.parametrize("name", ["sup_hap", "smooth_ap"])
+def test_points_that_stand_for_narrow_tiles_change_nothing(name: str) -> None:
+    scores, levels, valid = batch(1, DOUBLE)
+    assert_equals_torch(name, scores * 0.4, levels, valid, 1, tau=0.07)
+
+
+def test_rows_of_many_tiles_and_255_levels_equal_torch() -> None:
+    scores, levels, valid = batch(1, SINGLE, items=1100)
+    assert_equals_torch("sup_ap", scores * 0.2, levels, valid, 1)
+    few = 255 - torch.arange(9, device=DEVICE)[None] * 30
+    assert_equals_torch("sup_hap", scores[:, :9], few, valid[:, :9], 255)
+
+
+def test_counts_are_exact_and_a_second_run_is_the_same_bit_for_bit() -> None:
+    scores, levels, valid = batch(3, SINGLE, items=140)
+    pairs = Pairs(scores, levels, valid, 3, "triton")
+    positives = valid & (levels > 0)
+    found = kernel_for(pairs)(pairs).not_below()
+    not_below = (scores[:, None, :] >= scores[:, :, None]) & (levels[:, None, :] >= levels[:, :, None])
+    expected = (not_below & valid[:, None, :]).sum(dim=2)
+    assert torch.equal(found[positives], expected[positives].float())
+    runs = [value_and_gradient("sup_hap", scores, levels, valid, 3, "triton") for _ in range(2)]
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+@pytest.mark.parametrize("loss", [SupHAP(), SmoothRecall()], ids=["SupHAP", "SmoothRecall"])
+def test_a_batch_beside_a_memory_has_the_gradient_of_torch(loss: PairLoss) -> None:
+    torch.manual_seed(0)
+    fine = torch.randint(0, 6, (4,)), torch.randint(0, 6, (60,))
+    paths, ref_paths = (torch.stack([column // 2, column], dim=1) for column in fine)
+    embeddings, memory = torch.randn(4, 8).to(DEVICE), torch.randn(60, 8).to(DEVICE)
+    gradients = []
+    for backend in ("triton", "torch"):
+        leaf = embeddings.clone().requires_grad_()
+        loss.of_pairs(compare(leaf, paths, memory, ref_paths)._replace(backend=backend)).backward()
+        gradients.append(leaf.grad)
+    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="'auto' is numba on a CPU")
+def test_auto_is_triton_on_a_gpu_and_trains() -> None:
+    torch.manual_seed(0)
+    embeddings, fine = torch.randn(64, 8, device=DEVICE, requires_grad=True), torch.arange(64) // 4
+    pairs = compare(embeddings, fine)
+    assert kernel_for(pairs) is triton_kernel.TritonKernel
+    HAPPIER(16, 8).to(DEVICE)(embeddings, torch.stack([fine // 4, fine], dim=1)).backward()
+    assert embeddings.grad is not None
+    assert bool(embeddings.grad.isfinite().all())
