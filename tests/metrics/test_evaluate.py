@@ -29,21 +29,34 @@ def grid_embeddings(random, num_items, dtype=np.float64):
     return directions[random.integers(0, len(directions), num_items)]
 
 
-@settings(deadline=None, max_examples=30)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.booleans(), st.sampled_from(["average", "paper", "index"]))
-def test_self_and_gallery_follow_the_definitions(seed, num_levels, separate, ties):
-    random = np.random.default_rng(seed)
-    embeddings, paths = grid_embeddings(random, 6), random_tree(random, 6, num_levels)
-    gallery = grid_embeddings(random, 5) if separate else embeddings
+@settings(deadline=None, max_examples=40)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 7),
+    st.sampled_from(["self", "gallery", "junk"]),
+    st.booleans(),
+    st.sampled_from(["average", "paper", "index"]),
+)
+def test_self_gallery_and_junk_follow_the_definitions(seed, num_levels, retrieval, tied, ties):
+    random, separate = np.random.default_rng(seed), retrieval != "self"
+    draw = grid_embeddings if tied else lambda random, number: random.standard_normal((number, 4))
+    embeddings, paths = draw(random, 6), random_tree(random, 6, num_levels)
+    gallery = draw(random, 5) if separate else embeddings
     gallery_paths = random_tree(random, 5, num_levels) if separate else paths
-    names = names_for(num_levels)
+    names, kept = names_for(num_levels), np.ones((6, len(gallery)), bool)
+    options = {}
+    if retrieval == "junk":
+        options["junk"] = [random.permutation(5)[: random.integers(0, 4)] for _ in range(6)]
+        for query, junk in enumerate(options["junk"]):
+            kept[query, junk] = False
+    elif retrieval == "self":
+        np.fill_diagonal(kept, False)
     given_gallery = (gallery, gallery_paths) if separate else ()
-    result = evaluate(embeddings, paths, *given_gallery, metrics=names, ties=ties).per_query()
+    result = evaluate(embeddings, paths, *given_gallery, metrics=names, ties=ties, **options).per_query()
     unit = [vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (embeddings, gallery)]
     scores, levels = unit[0] @ unit[1].T, ht.levels(paths, gallery_paths)
     for query in range(6):
-        kept = np.arange(len(gallery)) != (-1 if separate else query)
-        own_scores, own_levels = scores[query][kept].tolist(), levels[query][kept].tolist()
+        own_scores, own_levels = scores[query][kept[query]].tolist(), levels[query][kept[query]].tolist()
         for name in names:
             metric = reference_metric(name, num_levels)
             expected = metric(own_scores, own_levels, ties == "paper")

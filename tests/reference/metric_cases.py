@@ -68,12 +68,15 @@ def _at_level(
 def score_matrices(
     draw: st.DrawFn, max_items: int = 12, distinct: int = 5
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """Scores with many ties, levels, a mask with at least one item a row, and L."""
-    num_levels = draw(st.integers(1, 5))
+    """Scores with many ties, perhaps infinite ones, levels, a mask with at least one item a row, and L."""
+    num_levels = draw(st.integers(1, 7))
     shape = (draw(st.integers(1, 4)), draw(st.integers(1, max_items)))
     seed = draw(st.integers(0, 2**32 - 1))
     random = np.random.default_rng(seed)
     scores = random.integers(-distinct, distinct + 1, shape) / 4.0
+    if draw(st.booleans()):
+        scores[random.random(shape) < 0.3] = -np.inf
+        scores[random.random(shape) < 0.1] = np.inf
     if draw(st.booleans()):
         scores = scores.astype(np.float32)
     levels = random.integers(0, num_levels + 1, shape).astype(np.uint8)
