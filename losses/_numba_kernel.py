@@ -12,11 +12,13 @@ from torch import Tensor
 from hiertree.losses import _grid_rows, _pair_rows
 from hiertree.losses._kernels import Blocks
 from hiertree.losses._sorted_rows import (
-    Chosen,
+    Decays,
+    Graded,
     SortedRows,
-    choose,
-    count_not_below,
+    exponentiate,
+    grade_rows,
     sort_rows,
+    sum_not_below,
     sum_shared_relevance,
 )
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 PAIR, ITEM, NODE = 1.0, 30.0, 0.12  # nanoseconds of a pair; of an item on the grid; of a node and a value of its table
 MOST_TERMS = 40
+LARGEST_POWER = 600.0  # of e, twice, that still is a number when thousands are added up
 
 
 class Accuracy(NamedTuple):
@@ -44,21 +47,20 @@ class Accuracy(NamedTuple):
     exponents: float
 
 
-SCORES_AT_ONCE = (
-    1 << 15
-) - 1  # below what torch shares out over threads: the blocks of a batch are what runs in parallel
-ACCURACY = {torch.float32: Accuracy(4, 25.0, 18.5), torch.float64: Accuracy(16, 37.0, 37.0)}
+SCORES_AT_ONCE = 1 << 17  # a few megabytes of temporaries, each thread
+ACCURACY = {torch.float32: Accuracy(4, 25.0, 18.0), torch.float64: Accuracy(20, 37.0, 36.5)}
 
 
 class Saved(NamedTuple):
     """What the backward pass of a step sum reads again."""
 
-    candidates: Chosen
-    targets: Chosen
+    candidates: Graded
+    targets: Graded
     step: Pieces
-    slopes: NDArray[np.float64]
-    by_pairs: NDArray[np.int64]
-    by_grid: NDArray[np.int64]
+    decays: Decays
+    slopes: NDArray[Any]
+    by_pairs: NDArray[np.bool_]
+    by_grid: NDArray[np.bool_]
 
 
 class NumbaKernel:
@@ -67,40 +69,44 @@ class NumbaKernel:
     @staticmethod
     def plan(scores: Tensor) -> Blocks:
         """Small blocks, one to a thread: a kernel holds no lock."""
-        return Blocks(max(1, SCORES_AT_ONCE // scores.shape[1]), torch.get_num_threads())
+        threads = torch.get_num_threads()
+        rows = min(SCORES_AT_ONCE // scores.shape[1], math.ceil(len(scores) / threads))
+        return Blocks(max(1, rows), threads)
 
     def __init__(self, pairs: Pairs) -> None:
         scores = pairs.scores.detach()
         self._dtype, self._num_levels = scores.dtype, pairs.num_levels
-        self._levels = pairs.levels.contiguous().numpy()
         self._rows = np.arange(len(scores))
         values = scores.contiguous().numpy()
         shape = values.shape
         self._ranking = SortedRows(np.empty_like(values), np.empty(shape, np.int32), np.empty(shape[0], np.int64))
         sort_rows(self._rows, values, pairs.valid.contiguous().numpy(), self._ranking)
+        self._levels = self._grade(pairs.levels, self._num_levels)
 
     def not_below(self) -> Tensor:
         """rank⁺."""
-        counts = torch.ones(self._levels.shape, dtype=self._dtype)
-        count_not_below(self._rows, self._ranking, self._levels, self._num_levels, counts.numpy())
-        return counts
+        return self._count(self._levels, self._levels, same=1.0, lower=0.0)
 
     def shared_relevance(self, table: Tensor) -> Tensor:
         """H-rank⁺."""
-        sums = torch.ones(self._levels.shape, dtype=self._dtype)
-        relevance = table.contiguous().numpy()
-        sum_shared_relevance(self._rows, self._ranking, self._levels, relevance, sums.numpy())
+        sums = self._ones()
+        sum_shared_relevance(self._rows, self._ranking, self._levels.grades, table.contiguous().numpy(), sums.numpy())
         return sums
+
+    def rank(self, step: Step) -> tuple[Tensor, Saved]:
+        """rank⁺ plus the step sums over lower levels, all levels at once, and what the backward pass needs."""
+        rank = self._count(self._levels, self._levels, same=1.0, lower=step.pieces.start)
+        return rank, self._add_sums(rank, self._levels, self._levels, step.pieces)
 
     def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Saved]:
         """Step sums, and what the backward pass needs."""
-        saved = self._prepare(self._choose(candidates), self._choose(targets), step.pieces)
-        sums = torch.zeros(candidates.shape, dtype=self._dtype)
-        self._run_both("forward", saved, sums.numpy(), saved.slopes)
+        lower, higher = self._grade(~candidates, 1), self._grade(targets, 1)
+        start, sums = step.pieces.start, torch.zeros(targets.shape, dtype=self._dtype)
+        if start:
+            sums = self._count(lower, higher, same=0.0, lower=start).mul_(targets)
+        saved = self._add_sums(sums, lower, higher, step.pieces)
         themselves = candidates & targets
-        if themselves.any():
-            sums.sub_(themselves.to(sums.dtype), alpha=0.5 + saved.step.start)
-        return sums, saved
+        return sums.sub_(themselves.to(sums.dtype), alpha=0.5 + start), saved
 
     def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
@@ -108,45 +114,67 @@ class NumbaKernel:
         self._run_both("backward", saved, upstream.contiguous().numpy(), saved.slopes, gradient.numpy())
         return gradient
 
-    def _choose(self, mask: Tensor) -> Chosen:
-        shape = (len(mask), mask.shape[1] + 1)
-        chosen = Chosen(np.empty(shape), np.empty(shape, np.int32), np.empty(len(mask), np.int64))
-        choose(self._rows, self._ranking, mask.contiguous().numpy(), chosen)
-        return chosen
+    def _ones(self) -> Tensor:
+        return torch.ones(self._ranking.values.shape, dtype=self._dtype)
 
-    def _prepare(self, candidates: Chosen, targets: Chosen, step: Pieces) -> Saved:
-        """Settle which rows go which way, by what each would cost."""
-        pairs = candidates.number * targets.number
-        rows = np.flatnonzero(pairs)
+    def _grade(self, grades: Tensor, highest: int) -> Graded:
+        shape = grades.shape
+        start = np.empty((len(grades), highest + 2), np.int32)
+        graded = Graded(np.empty(shape, np.uint8), np.empty(shape, np.int32), start)
+        grade_rows(self._rows, self._ranking, grades.contiguous().view(torch.uint8).numpy(), graded)
+        return graded
+
+    def _count(self, candidates: Graded, targets: Graded, *, same: float, lower: float) -> Tensor:
+        """For each item, those as high: of its grade and higher ones ``same`` counts, of lower ones ``lower``."""
+        num_grades = candidates.start.shape[1] - 1
+        weights = np.where(np.tri(num_grades, dtype=np.bool_), same, lower)
+        sums = self._ones()
+        sum_not_below(self._rows, self._ranking, candidates.grades, targets.grades, weights, sums.numpy())
+        return sums
+
+    def _add_sums(self, sums: Tensor, candidates: Graded, targets: Graded, step: Pieces) -> Saved:
+        """Add the step sums, without the jump at 0, which is counted."""
         accuracy = ACCURACY[self._dtype]
-        by_grid = np.zeros(len(rows), np.bool_)
-        if _num_terms(step, accuracy) <= MOST_TERMS:
-            num_nodes = _span(rows, candidates, targets) * accuracy.per_tau / step.tau + 2 * _grid_rows.NODES
-            on_grid = ITEM * (candidates.number + targets.number)[rows]
-            on_grid += NODE * num_nodes * 2 * accuracy.reach * accuracy.per_tau
-            by_grid = on_grid < PAIR * pairs[rows]
-        slopes = np.empty((len(pairs), int(targets.number.max())))
-        return Saved(candidates, targets, step, slopes, rows[~by_grid], rows[by_grid])
+        by_grid = self._grades_by_grid(candidates, targets, step, accuracy)
+        decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
+        exponentiate(self._rows, self._ranking, step.tau, decays)
+        slopes = np.empty_like(self._ranking.values)
+        by_pairs = ~by_grid & (np.diff(targets.start) > 0) & (candidates.start[:, :-1] > 0)
+        saved = Saved(candidates, targets, step, decays, slopes, by_pairs, by_grid)
+        self._run_both("forward", saved, sums.numpy(), slopes)
+        return saved
+
+    def _grades_by_grid(
+        self, candidates: Graded, targets: Graded, step: Pieces, accuracy: Accuracy
+    ) -> NDArray[np.bool_]:
+        """(r, G + 1) which targets go by the grid, by what either way would cost."""
+        number, ends = self._ranking.number, (self._rows, np.maximum(self._ranking.number, 1) - 1)
+        num_targets = np.diff(targets.start)
+        highest, lowest = self._ranking.values[:, 0].astype(np.float64), self._ranking.values[ends].astype(np.float64)
+        span = np.where(number > 0, highest - lowest, 0.0) / step.tau
+        num_nodes = span * accuracy.per_tau + 2 * _grid_rows.NODES
+        on_grid = ITEM * (candidates.start[:, :-1] + num_targets)
+        on_grid = on_grid + (NODE * 2 * accuracy.reach * accuracy.per_tau * num_nodes)[:, None]
+        by_grid = (on_grid < PAIR * num_targets * number[:, None]) & (candidates.start[:, :-1] > 0)
+        terms = _num_terms(step, accuracy)
+        by_grid &= (terms <= MOST_TERMS) & (span * terms <= 2 * LARGEST_POWER)[:, None]
+        by_grid[:, 0] = False
+        return by_grid
 
     def _run_both(self, direction: str, saved: Saved, *ends: NDArray[Any]) -> None:
-        accuracy, arguments = ACCURACY[self._dtype], (saved.candidates, saved.targets, saved.step)
+        accuracy, step = ACCURACY[self._dtype], saved.step
+        arguments = (self._ranking, saved.decays, saved.candidates, saved.targets, step)
         by_pairs, by_grid = getattr(_pair_rows, direction), getattr(_grid_rows, direction)
-        by_pairs(saved.by_pairs, *arguments, accuracy.reach * saved.step.tau, *ends)
-        if len(saved.by_grid):
-            grid = _grid_rows.tabulate(accuracy.per_tau, accuracy.reach, _num_terms(saved.step, accuracy))
-            by_grid(saved.by_grid, *arguments, grid, *ends)
+        by_pairs(self._rows, saved.by_pairs, *arguments, accuracy.reach * step.tau, *ends)
+        if saved.by_grid.any():
+            grid = _grid_rows.tabulate(accuracy.per_tau, accuracy.reach, _num_terms(step, accuracy))
+            by_grid(self._rows, saved.by_grid, *arguments, grid, *ends)
 
 
 def _num_terms(step: Pieces, accuracy: Accuracy) -> int:
     """Terms that the series of σ beyond δ needs; none where nothing lies beyond, many where δ is near 0."""
     if step.margin == math.inf:
         return 0
-    return math.ceil(min(accuracy.exponents * step.tau / max(step.margin, 1e-300), MOST_TERMS + 1))
-
-
-def _span(rows: NDArray[np.int64], candidates: Chosen, targets: Chosen) -> NDArray[np.float64]:
-    """From the lowest to the highest score of each row."""
-    ends = [(chosen.values[rows, 0], chosen.values[rows, chosen.number[rows] - 1]) for chosen in (candidates, targets)]
-    (top, low), (other_top, other_low) = ends
-    span: NDArray[np.float64] = np.maximum(top, other_top) - np.minimum(low, other_low)
-    return span
+    first_left_out = min(accuracy.exponents * step.tau / max(step.margin, 1e-300), MOST_TERMS + 2)
+    side_by_side = _grid_rows.SIDE_BY_SIDE
+    return math.ceil((math.ceil(first_left_out) - 1) / side_by_side) * side_by_side

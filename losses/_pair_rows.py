@@ -1,9 +1,8 @@
 r"""Step sums of a row pair by pair, for few targets or few candidates.
 
-With u = e^{−x/τ}, σ((x_j − y_k)/τ) = 1/(1 + u_j/u_k): one exponential an item, none a pair. Scores are cut into cells
-of 256 τ, each with its own origin, so that no exponential overflows however far they spread. Only pairs inside the
-sigmoid's window are visited: beyond δ the step is a line, whose sum follows the targets down the ranking, and beyond
-``reach`` the sigmoid is 0 or 1.
+With u = e^{−x/τ}, σ((x_j − y_k)/τ) = 1/(1 + u_j/u_k): one exponential an item, none a pair. A target passes over the
+row once: beyond δ the step is a line, and inside the sigmoid's window a candidate is a multiplication and a division;
+what is no candidate counts 0, so that nothing branches.
 """
 
 from __future__ import annotations
@@ -18,133 +17,146 @@ from hiertree.metrics._jit import jit, reordering_jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hiertree.losses._sorted_rows import Chosen
+    from hiertree.losses._sorted_rows import Decays, Graded, SortedRows
     from hiertree.losses._steps import Pieces
-
-_CELL = 256.0  # in τ: e^{256 + reach} is finite
 
 
 @jit
 def forward(
     rows: NDArray[np.int64],
-    candidates: Chosen,
-    targets: Chosen,
+    by_pairs: NDArray[np.bool_],
+    ranking: SortedRows,
+    decays: Decays,
+    candidates: Graded,
+    targets: Graded,
     step: Pieces,
     reach: float,
     sums: NDArray[Any],
-    slopes: NDArray[np.float64],
+    slopes: NDArray[Any],
 ) -> None:
-    """Write Σ_j step(x_j − y_k) to ``sums[row, item of k]`` and Σ_j slope(x_j − y_k) to ``slopes[row, k]``."""
+    """Add Σ_j (step less its jump at 0) to ``sums[row, item of k]``; write Σ_j slope to ``slopes[row, place of k]``.
+
+    For the targets k of the grades ``by_pairs[row]``, over the candidates j of lower grades.
+    """
     for row in rows:
-        scores = candidates.values[row, : candidates.number[row]]
-        wanted = targets.values[row, : targets.number[row]]
-        decay, origin, cell_end = _cells(scores, step.tau)
-        not_below, beyond, first, end = _windows(scores, wanted, step.margin, reach)
-        line, previous = 0.0, 0.0
-        for k in range(len(wanted)):
-            line += previous * (wanted[k - 1] - wanted[k]) if k else 0.0
-            for j in range(int(previous), beyond[k]):
-                line += scores[j] - wanted[k] - step.margin
-            previous = float(beyond[k])
-            value = step.rho * line + step.offset * previous + step.start * (not_below[k] - previous)
-            value += first[k] - previous  # past the reach, before δ: σ is 1
-            slope, j = 0.0, first[k]
-            while j < end[k]:
-                stop = min(cell_end[j], end[k])
-                sigmoids, bells = _sigmoid_sums(decay[j:stop], math.exp((wanted[k] - origin[j]) / step.tau))
-                value, slope, j = value + sigmoids, slope + bells, stop
-            sums[row, targets.items[row, k]] = value
-            slopes[row, k] = slope / step.tau + step.rho * previous
+        if not by_pairs[row].any():
+            continue
+        scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
+        grades = candidates.grades[row]
+        for grade in range(1, by_pairs.shape[1]):
+            if not by_pairs[row, grade]:
+                continue
+            beyond, end = 0, 0
+            for k in targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]:
+                beyond, end = _window(scores, k, beyond, end, step.margin, reach)
+                number, line = _line(scores[:beyond], grades[:beyond], grade, scores[k] + step.margin)
+                decay, scale = _decays_in(scores, decays, row, k, beyond, end, step.tau)
+                sigmoids, bells = _sigmoid_sums(decay, grades[beyond:end], grade, scale)
+                item = ranking.items[row, k]
+                sums[row, item] += step.rho * line + (step.offset - step.start) * number + sigmoids
+                slopes[row, k] = step.rho * number + bells / step.tau
 
 
 @jit
 def backward(
     rows: NDArray[np.int64],
-    candidates: Chosen,
-    targets: Chosen,
+    by_pairs: NDArray[np.bool_],
+    ranking: SortedRows,
+    decays: Decays,
+    candidates: Graded,
+    targets: Graded,
     step: Pieces,
     reach: float,
     upstream: NDArray[Any],
-    slopes: NDArray[np.float64],
+    slopes: NDArray[Any],
     gradient: NDArray[Any],
 ) -> None:
     """Add upstream_k·slope(x_j − y_k), summed over k, at every j, and take it away, summed over j, at every k."""
     for row in rows:
-        scores = candidates.values[row, : candidates.number[row]]
-        wanted = targets.values[row, : targets.number[row]]
-        decay, origin, cell_end = _cells(scores, step.tau)
-        _, beyond, first, end = _windows(scores, wanted, step.margin, reach)
-        received, weight_beyond = np.zeros(len(scores)), np.zeros(len(scores) + 1)
-        for k in range(len(wanted)):
-            item = targets.items[row, k]
-            weight, j = np.float64(upstream[row, item]), first[k]
-            gradient[row, item] -= weight * slopes[row, k]
-            weight_beyond[beyond[k]] += weight
-            while j < end[k]:
-                stop = min(cell_end[j], end[k])
-                scale = math.exp((wanted[k] - origin[j]) / step.tau)
-                _add_bells(decay[j:stop], scale, weight / step.tau, received[j:stop])
-                j = stop
-        total = 0.0
-        for j in range(len(scores) - 1, -1, -1):
-            total += weight_beyond[j + 1]
-            gradient[row, candidates.items[row, j]] += received[j] + step.rho * total
+        if not by_pairs[row].any():
+            continue
+        scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
+        grades, items = candidates.grades[row], ranking.items[row]
+        received = np.zeros(len(scores))
+        for grade in range(1, by_pairs.shape[1]):
+            if not by_pairs[row, grade]:
+                continue
+            beyond, end = 0, 0
+            for k in targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]:
+                weight = np.float64(upstream[row, items[k]])
+                gradient[row, items[k]] -= weight * slopes[row, k]
+                beyond, end = _window(scores, k, beyond, end, step.margin, reach)
+                _add(received[:beyond], grades[:beyond], grade, weight * step.rho)
+                decay, scale = _decays_in(scores, decays, row, k, beyond, end, step.tau)
+                _add_bells(received[beyond:end], decay, grades[beyond:end], grade, scale, weight / step.tau)
+        for j in range(len(scores)):
+            gradient[row, items[j]] += received[j]
 
 
 @jit
-def _cells(
-    scores: NDArray[np.float64], tau: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """For each item e^{−(x − origin)/τ}, the origin of its cell, and where the cell ends."""
-    decay, origin = np.empty(len(scores)), np.empty(len(scores))
-    end = np.empty(len(scores), np.int64)
-    first = 0
-    while first < len(scores):
-        stop = first
-        while stop < len(scores) and scores[first] - scores[stop] <= _CELL * tau:
-            decay[stop] = math.exp((scores[first] - scores[stop]) / tau)
-            stop += 1
-        origin[first:stop] = scores[first]
-        end[first:stop] = stop
-        first = stop
-    return decay, origin, end
+def _window(scores: NDArray[np.float64], k: int, beyond: int, end: int, margin: float, reach: float) -> tuple[int, int]:
+    """How many items have t > δ, and where t ≤ −reach begins, from the answers for a target before."""
+    while beyond < len(scores) and scores[beyond] - scores[k] > margin:
+        beyond += 1
+    while end < len(scores) and scores[k] - scores[end] < reach:
+        end += 1
+    return beyond, max(beyond, end)
 
 
 @jit
-def _windows(
-    scores: NDArray[np.float64], wanted: NDArray[np.float64], margin: float, reach: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """For each target, how many items have t ≥ 0 and t > δ, and the range in which σ is neither 0, 1 nor cut off."""
-    windows = np.empty((4, len(wanted)), np.int64)
-    not_below, beyond, saturated, end = 0, 0, 0, 0
-    for k in range(len(wanted)):
-        while not_below < len(scores) and scores[not_below] >= wanted[k]:
-            not_below += 1
-        while beyond < len(scores) and scores[beyond] - wanted[k] > margin:
-            beyond += 1
-        while saturated < len(scores) and scores[saturated] - wanted[k] > reach:
-            saturated += 1
-        while end < len(scores) and wanted[k] - scores[end] < reach:
-            end += 1
-        windows[0, k], windows[1, k], windows[2, k], windows[3, k] = not_below, beyond, max(saturated, beyond), end
-    return windows[0], windows[1], windows[2], windows[3]
+def _decays_in(
+    scores: NDArray[np.float64], decays: Decays, row: int, k: int, first: int, end: int, tau: float
+) -> tuple[NDArray[np.float64], float]:
+    """Numbers in the ratio of e^{−x/τ}, and their factor to e^{−t/τ}; of a wide row, computed for this target."""
+    if decays.narrow[row]:
+        return decays.values[row, first:end], math.exp((scores[k] - decays.middle[row]) / tau)
+    own = np.empty(end - first)
+    for j in range(first, end):
+        own[j - first] = math.exp((scores[k] - scores[j]) / tau)
+    return own, 1.0
 
 
 @reordering_jit
-def _sigmoid_sums(decay: NDArray[np.float64], scale: float) -> tuple[float, float]:
+def _line(scores: NDArray[np.float64], grades: NDArray[np.uint8], grade: int, start: float) -> tuple[float, float]:
+    """How many candidates there are, and Σ (x − start) over them."""
+    number, line = 0.0, 0.0
+    for j in range(len(scores)):
+        counted = 1.0 if grades[j] < grade else 0.0
+        number += counted
+        line += counted * (scores[j] - start)
+    return number, line
+
+
+@reordering_jit
+def _sigmoid_sums(
+    decay: NDArray[np.float64], grades: NDArray[np.uint8], grade: int, scale: float
+) -> tuple[float, float]:
     """Σσ and Σσ(1 − σ)."""
     sigmoids, bells = 0.0, 0.0
-    for item in range(len(decay)):
-        ratio = decay[item] * scale
-        sigmoid = 1.0 / (1.0 + ratio)
+    for j in range(len(decay)):
+        ratio = decay[j] * scale
+        sigmoid = (1.0 if grades[j] < grade else 0.0) / (1.0 + ratio)
         sigmoids += sigmoid
         bells += ratio * sigmoid * sigmoid
     return sigmoids, bells
 
 
 @reordering_jit
-def _add_bells(decay: NDArray[np.float64], scale: float, weight: float, received: NDArray[np.float64]) -> None:
-    for item in range(len(decay)):
-        ratio = decay[item] * scale
+def _add(received: NDArray[np.float64], grades: NDArray[np.uint8], grade: int, weight: float) -> None:
+    for j in range(len(received)):
+        received[j] += weight if grades[j] < grade else 0.0
+
+
+@reordering_jit
+def _add_bells(
+    received: NDArray[np.float64],
+    decay: NDArray[np.float64],
+    grades: NDArray[np.uint8],
+    grade: int,
+    scale: float,
+    weight: float,
+) -> None:
+    for j in range(len(received)):
+        ratio = decay[j] * scale
         sigmoid = 1.0 / (1.0 + ratio)
-        received[item] += weight * ratio * sigmoid * sigmoid
+        received[j] += (weight if grades[j] < grade else 0.0) * (ratio * sigmoid * sigmoid)

@@ -102,6 +102,10 @@ def _for_blocks(work: Callable[[slice], None], pairs: Pairs) -> None:
         for block in blocks:
             work(block)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, blocks):
-            pass
+    of_caller = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            for _ in pool.map(work, blocks):  # a block has one thread: torch must not share it out further
+                pass
+    finally:
+        torch.set_num_threads(of_caller)  # each thread has its own number, which new ones take from the last one set

@@ -11,11 +11,13 @@ The Smooth family has σ in every place, and its gradient flows through all of t
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from hiertree.losses._kernels import kernel_for
+from hiertree.losses._kernels import PairKernel, kernel_for
 from hiertree.losses._pairs import Pairs
 from hiertree.losses._step_sums import step_sums
 from hiertree.losses._steps import Sigmoid, SupStep
@@ -31,6 +33,14 @@ class SoftRanks(Protocol):
         """(B, M) H-rank⁺ of each positive, for the relevance (B, M) of items and (B, L+1) of levels."""
 
 
+@runtime_checkable
+class RankKernel(PairKernel, Protocol):
+    """A kernel that takes all levels at once."""
+
+    def rank(self, step: SupStep) -> tuple[Tensor, Any]:
+        """(B, M) rank⁺ + rank⁻, ≥ 1 everywhere, and what to save for ``backward``."""
+
+
 def soft_ranks(pairs: Pairs, step: SupStep | Sigmoid) -> SoftRanks:
     """The ranks that belong to a step function."""
     return SupRanks(pairs, step) if isinstance(step, SupStep) else SmoothRanks(pairs, step)
@@ -44,6 +54,9 @@ class SupRanks:
 
     def rank(self) -> Tensor:
         """rank⁺ + rank⁻."""
+        if isinstance(self._kernel, RankKernel):
+            ranks: Tensor = _Ranks.apply(self._pairs.scores, self._step, self._kernel)
+            return ranks
         pairs, rank = self._pairs, self._kernel.not_below()
         for level in range(1, pairs.num_levels + 1):
             targets = pairs.valid & (pairs.levels == level)
@@ -82,3 +95,16 @@ class SmoothRanks:
             if members.any():
                 rank = rank + rise * step_sums(self._pairs.scores, members, members, self._step, self._kernel)
         return rank
+
+
+class _Ranks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, _scores: Tensor, step: SupStep, kernel: RankKernel) -> Tensor:
+        ranks, ctx.saved = kernel.rank(step)
+        ctx.kernel = kernel
+        return ranks
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.kernel.backward(upstream, ctx.saved), None, None

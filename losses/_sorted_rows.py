@@ -1,11 +1,12 @@
-"""Rows of scores in falling order, and what an order alone tells: exact counts, and the items of a step sum.
+"""Rows of scores in falling order, and what an order alone tells: exact counts, and the items of each grade.
 
-Compiled kernels; each takes the numbers of the rows it is to work on. ``number[r]`` items of row r take part, the
-places behind them mean nothing.
+Compiled kernels; each takes the numbers of the rows it is to work on. A *place* is a position in a sorted row.
+``number[r]`` items of row r take part, the places behind them mean nothing.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LONGEST_INSERTION = 128
+_WIDEST = 1200.0  # in τ: e to the power of half of it is finite
+_LOG2_E = 1 / math.log(2)
+_LOG_2_HIGH, _LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10  # log 2, its first half free of rounding
+_TAYLOR = tuple(1 / math.factorial(degree) for degree in range(14))
 
 
 class SortedRows(NamedTuple):
@@ -32,18 +37,32 @@ class SortedRows(NamedTuple):
     number: NDArray[np.int64]
 
 
-class Chosen(NamedTuple):
-    """Some of the items of sorted rows, still by falling score.
+class Graded(NamedTuple):
+    """A grade of each item of sorted rows: which targets are higher than which candidates.
 
     Attributes:
-        values: (r, M + 1) float64; the last column is never read.
-        items: (r, M + 1) int32.
-        number: (r,) int64.
+        grades: (r, M) uint8, by place in the row.
+        places: (r, M) int32, the places grade by grade, rising in each.
+        start: (r, G + 2) int32, where in ``places`` each of the grades 0 … G begins, and the end of the last.
+    """
+
+    grades: NDArray[np.uint8]
+    places: NDArray[np.int32]
+    start: NDArray[np.int32]
+
+
+class Decays(NamedTuple):
+    """e^{−(x − middle)/τ} of each item of sorted rows: what makes a sigmoid of a pair, without an exponential a pair.
+
+    Attributes:
+        values: (r, M) float64, by place; unset in a row that is not narrow.
+        middle: (r,) float64, half way between the highest and the lowest score.
+        narrow: (r,) booleans, whether the exponentials of the row are finite.
     """
 
     values: NDArray[np.float64]
-    items: NDArray[np.int32]
-    number: NDArray[np.int64]
+    middle: NDArray[np.float64]
+    narrow: NDArray[np.bool_]
 
 
 @jit
@@ -105,59 +124,104 @@ def _insert(values: NDArray[Any], items: NDArray[np.int32]) -> None:
 
 
 @jit
-def choose(rows: NDArray[np.int64], ranking: SortedRows, mask: NDArray[np.bool_], chosen: Chosen) -> None:
-    """The items under a mask, without a branch: each is written, the next overwrites it if it is not chosen."""
+def exponentiate(rows: NDArray[np.int64], ranking: SortedRows, tau: float, result: Decays) -> None:
+    """Exponentials by Taylor's series around the multiples of log 2, many at once, which ``math.exp`` is not."""
+    exponents = np.empty(ranking.values.shape[1], np.int64)
+    powers = exponents.view(np.float64)
     for row in rows:
-        found = 0
-        for place in range(ranking.number[row]):
-            item = ranking.items[row, place]
-            chosen.values[row, found] = ranking.values[row, place]
-            chosen.items[row, found] = item
-            found += mask[row, item]
-        chosen.number[row] = found
+        number, values, decay = ranking.number[row], ranking.values[row], result.values[row]
+        span = np.float64(values[0]) - np.float64(values[number - 1]) if number else 0.0
+        result.middle[row] = middle = values[0] - span / 2 if number else 0.0
+        result.narrow[row] = span <= _WIDEST * tau
+        if not result.narrow[row]:
+            continue
+        for place in range(number):
+            power = (middle - np.float64(values[place])) / tau
+            doublings = math.floor(power * _LOG2_E + 0.5)
+            exponents[place] = (np.int64(doublings) + 1023) << np.int64(52)  # the bits of 2^doublings
+            decay[place] = _near_0((power - doublings * _LOG_2_HIGH) - doublings * _LOG_2_LOW)
+        for place in range(number):
+            decay[place] *= powers[place]
 
 
 @jit
-def count_not_below(
-    rows: NDArray[np.int64], ranking: SortedRows, levels: NDArray[np.uint8], num_levels: int, counts: NDArray[Any]
-) -> None:
-    """For each positive, the items of its level or finer whose score is as high, itself included."""
-    at_least = np.empty(num_levels + 1)
+def _near_0(power: float) -> float:
+    total = _TAYLOR[13]
+    for degree in range(12, -1, -1):
+        total = total * power + _TAYLOR[degree]
+    return total
+
+
+@jit
+def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.uint8], result: Graded) -> None:
+    """Sort the places of each row by the grade of their items."""
     for row in rows:
-        at_least[:] = 0.0
-        first = 0
-        while first < ranking.number[row]:
-            end = first
-            while end < ranking.number[row] and ranking.values[row, end] == ranking.values[row, first]:
-                for level in range(1, levels[row, ranking.items[row, end]] + 1):
-                    at_least[level] += 1.0
-                end += 1
-            for place in range(first, end):
-                item = ranking.items[row, place]
-                if levels[row, item] > 0:
-                    counts[row, item] = at_least[levels[row, item]]
-            first = end
+        start, number = result.start[row], ranking.number[row]
+        start[:] = 0
+        for place in range(number):
+            grade = grades[row, ranking.items[row, place]]
+            result.grades[row, place] = grade
+            start[grade + 1] += 1
+        for grade in range(1, len(start)):
+            start[grade] += start[grade - 1]
+        following = start.copy()
+        for place in range(number):
+            grade = result.grades[row, place]
+            result.places[row, following[grade]] = place
+            following[grade] += 1
+
+
+@jit
+def sum_not_below(
+    rows: NDArray[np.int64],
+    ranking: SortedRows,
+    candidates: NDArray[np.uint8],
+    targets: NDArray[np.uint8],
+    weights: NDArray[np.float64],
+    sums: NDArray[Any],
+) -> None:
+    """For each item as a target, Σ weights[grade of j, its own] over the items j whose score is as high, itself too.
+
+    ``candidates`` and ``targets`` hold the grades of the items by place.
+    """
+    for row in rows:
+        _sum_row(ranking, row, candidates[row], targets[row], weights, sums[row])
 
 
 @jit
 def sum_shared_relevance(
     rows: NDArray[np.int64], ranking: SortedRows, levels: NDArray[np.uint8], table: NDArray[Any], sums: NDArray[Any]
 ) -> None:
-    """For each positive, Σ min(its relevance, theirs) over the positives whose score is as high, itself included."""
-    count = np.empty(table.shape[1])
+    """For each item, Σ min(its relevance, theirs) over the items whose score is as high, itself too."""
+    num_levels = table.shape[1]
+    shared = np.empty((num_levels, num_levels))
     for row in rows:
-        count[:] = 0.0
-        first = 0
-        while first < ranking.number[row]:
-            end = first
-            while end < ranking.number[row] and ranking.values[row, end] == ranking.values[row, first]:
-                count[levels[row, ranking.items[row, end]]] += 1.0
-                end += 1
-            for place in range(first, end):
-                item = ranking.items[row, place]
-                if levels[row, item] > 0:
-                    own, shared = table[row, levels[row, item]], 0.0
-                    for level in range(1, len(count)):
-                        shared += min(own, table[row, level]) * count[level]
-                    sums[row, item] = shared
-            first = end
+        for level in range(num_levels):
+            for other in range(num_levels):
+                shared[level, other] = min(table[row, level], table[row, other])
+        _sum_row(ranking, row, levels[row], levels[row], shared, sums[row])
+
+
+@jit
+def _sum_row(
+    ranking: SortedRows,
+    row: int,
+    candidates: NDArray[np.uint8],
+    targets: NDArray[np.uint8],
+    weights: NDArray[np.float64],
+    sums: NDArray[Any],
+) -> None:
+    """One state a grade, to which every item adds: no branch on levels, which nothing could foretell."""
+    number, values, items = ranking.number[row], ranking.values[row], ranking.items[row]
+    state = np.zeros(weights.shape[1])
+    first = 0
+    while first < number:
+        end = first
+        while end < number and values[end] == values[first]:
+            added = weights[candidates[end]]
+            for grade in range(len(state)):
+                state[grade] += added[grade]
+            end += 1
+        for place in range(first, end):
+            sums[items[place]] = state[targets[place]]
+        first = end
