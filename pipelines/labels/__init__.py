@@ -10,7 +10,13 @@ from hiertree.pipelines.labels.building import BuildResult, build
 from hiertree.pipelines.labels.cleaning import clean, normalise_label
 from hiertree.pipelines.labels.clip_encoder import ClipEncoder
 from hiertree.pipelines.labels.clustering import choose_k, spherical_kmeans
-from hiertree.pipelines.labels.describing import describe, describe_cleaning, describe_clustered, describe_proposal
+from hiertree.pipelines.labels.describing import (
+    describe,
+    describe_cleaning,
+    describe_clustered,
+    describe_exported,
+    describe_proposal,
+)
 from hiertree.pipelines.labels.encoders import make_encoder
 from hiertree.pipelines.labels.landmark_file import read_kept, write_kept
 from hiertree.pipelines.labels.proposal_file import check_proposal, read_proposal, write_proposal
@@ -35,6 +41,7 @@ __all__ = [
     "describe",
     "describe_cleaning",
     "describe_clustered",
+    "describe_exported",
     "describe_proposal",
     "make_encoder",
     "normalise_label",

@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from hiertree.errors import OptionError
 from hiertree.pipelines.labels.reading import NO_ORIGIN, Landmark, Origin, Value
 
 Multi: TypeAlias = Literal["drop", "first", "all"]
-Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels"]
+Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
 
 WIKIMEDIA_ITEMS = {
     "Q4167836": "Wikimedia category",
@@ -145,6 +145,31 @@ def clean(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> Cleaned:
             dropped.append(Dropped(*about, scraped, reason, landmark.origin))
     mended = {text: label for text in sorted(set(texts)) if (label := spelling[text]) and label != text}
     return Cleaned(kept, dropped, mended)
+
+
+def relevant(kept: Iterable[Kept], irrelevant: Set[str]) -> tuple[list[Kept], list[Dropped]]:
+    """Landmarks without the labels that people marked irrelevant; those that had no other are dropped.
+
+    Args:
+        kept: landmarks.
+        irrelevant: labels.
+
+    >>> kept, dropped = relevant([Kept(1, "A", ("lake", "event")), Kept(2, "B", ("event",))], {"event"})
+    >>> [landmark.labels for landmark in kept], [drop.landmark_id for drop in dropped]
+    ([('lake',)], [2])
+    """
+    left: list[Kept] = []
+    dropped: list[Dropped] = []
+    for landmark in kept:
+        item_ids = landmark.item_ids or ("",) * len(landmark.labels)
+        pairs = [pair for pair in zip(landmark.labels, item_ids, strict=True) if pair[0] not in irrelevant]
+        if pairs:
+            labels, ids = zip(*pairs, strict=True)
+            left.append(replace(landmark, labels=labels, item_ids=ids))
+        else:
+            about = (landmark.landmark_id, landmark.category, landmark.labels)
+            dropped.append(Dropped(*about, "irrelevant label", landmark.origin))
+    return left, dropped
 
 
 def _labels(values: Sequence[Value], spelling: dict[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from hiertree.pipelines.labels.building import BuildResult
 from hiertree.pipelines.labels.proposing import Cluster, Proposal
 
 if TYPE_CHECKING:
-    from hiertree.pipelines.labels.steps import Clustered
+    from hiertree.pipelines.labels.steps import Clustered, Exported
 
 _SHOWN_LABELS = 4
 
@@ -62,6 +62,16 @@ def describe_clustered(found: Clustered) -> str:
         measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
         lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")
     return "\n".join(lines)
+
+
+def describe_exported(exported: Exported) -> str:
+    """The counts, the clusters, and where the files are."""
+    report = exported.report
+    lines = [describe_cleaning(report), describe_proposal(exported.proposal)]
+    if "review" in report:
+        told = report["review"]
+        lines.append(f"reviewed: {told['events']} actions, {told['irrelevant']} labels irrelevant")
+    return "\n".join([*lines, f"written to {exported.folder}"])
 
 
 def describe_proposal(proposal: Proposal) -> str:

@@ -14,7 +14,7 @@ from hiertree.errors import OptionError, TableError
 from hiertree.files import replacing_folder, write_json
 from hiertree.provenance import manifest, sha256
 
-MANIFEST = "manifest.json"
+MANIFEST, HISTORY = "manifest.json", "history.json"
 AnyPath = str | os.PathLike[str]
 
 
@@ -76,6 +76,23 @@ def read_manifest(folder: AnyPath) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def history_of(folder: AnyPath) -> list[dict[str, Any]]:
+    """The steps that led to a folder, the last its own: command, settings, seed, version and the files read, no times.
+
+    Raises:
+        TableError: its manifest or its ``history.json`` cannot be read.
+    """
+    path = Path(folder)
+    record, earlier = read_manifest(path), path / HISTORY
+    if record is None:
+        raise TableError(f"{path} holds no {MANIFEST}", expected="a folder made by 'hiertree labels'")
+    try:
+        steps = json.loads(earlier.read_text(encoding="utf-8")) if earlier.exists() else []
+        return [*steps, {name: record[name] for name in ("command", "parameters", "seed", "hiertree", "inputs")}]
+    except (ValueError, KeyError) as error:
+        raise TableError(f"{path}: {error}", expected=f"{MANIFEST} and {HISTORY} as they were made") from None
 
 
 def is_current(

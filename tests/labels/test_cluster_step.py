@@ -23,6 +23,7 @@ FILES = {
     "landmarks.csv",
     "dropped.csv",
     "report.json",
+    "history.json",
     "manifest.json",
 }
 SCAN = {"scan.svg", "scan.png"}

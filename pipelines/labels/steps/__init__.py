@@ -2,5 +2,6 @@
 
 from hiertree.pipelines.labels.steps.cleaned import clean_step
 from hiertree.pipelines.labels.steps.clustered import Clustered, ClusterSettings, cluster_step
+from hiertree.pipelines.labels.steps.exported import Exported, export_step
 
-__all__ = ["ClusterSettings", "Clustered", "clean_step", "cluster_step"]
+__all__ = ["ClusterSettings", "Clustered", "Exported", "clean_step", "cluster_step", "export_step"]

@@ -2,7 +2,7 @@
 
 The folder holds ``proposal.json``, ``clusters.csv``, ``labels.csv``, ``quality.json``, drawings (``sizes`` and, where
 numbers of clusters were compared, ``scan``, as SVG and PNG), ``manifest.json``, and what the next steps need of the
-cleaned folder: ``landmarks.csv``, ``dropped.csv`` and ``report.json``.
+earlier ones: ``landmarks.csv``, ``dropped.csv``, ``report.json`` and ``history.json``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ from hiertree.files import write_json
 from hiertree.pipelines.labels.agreement import read_reference
 from hiertree.pipelines.labels.clustering import RESTARTS
 from hiertree.pipelines.labels.counting import label_counts
-from hiertree.pipelines.labels.folders import AnyPath, check_made_by, check_replaceable, made_folder
+from hiertree.pipelines.labels.folders import (
+    HISTORY,
+    MANIFEST,
+    AnyPath,
+    check_made_by,
+    check_replaceable,
+    history_of,
+    made_folder,
+)
 from hiertree.pipelines.labels.landmark_file import DROPPED, LANDMARKS, read_kept
 from hiertree.pipelines.labels.plots import draw_scan, draw_sizes
 from hiertree.pipelines.labels.proposal_file import PROPOSAL, write_proposal
@@ -98,7 +106,7 @@ def cluster_step(
         MissingResourceError: the encoder's weights are out of reach.
     """
     check_replaceable(out, COMMAND)
-    source = check_made_by(cleaned, command=cleaning.COMMAND, files=PASSED_ON)
+    source = check_made_by(cleaned, command=cleaning.COMMAND, files=(*PASSED_ON, MANIFEST))
     known = dict(map(read_reference, references))
     kept = read_kept(source)
     counts = label_counts(kept)
@@ -130,6 +138,7 @@ def cluster_step(
         draw_sizes(folder / "sizes", proposal)
         if points:
             draw_scan(folder / "scan", points, proposed=len(proposal.clusters))
+        write_json(folder / HISTORY, history_of(source))
         for name in PASSED_ON:
             shutil.copyfile(source / name, folder / name)
     return Clustered(proposal, report)
