@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROWS_AT_ONCE = 256
+_ROWS_IN_CACHE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +39,15 @@ class Vectors:
         return int(self.array.shape[1])
 
     def unit(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Some rows, each of norm 1; divided by its largest entry first, so that no square overflows or vanishes."""
-        unit = self.array[rows].astype(dtype, order="C", copy=isinstance(rows, slice))  # a slice is a view
-        for start in range(0, len(unit), _ROWS_AT_ONCE):
-            part = unit[start : start + _ROWS_AT_ONCE]
-            part /= np.abs(part).max(axis=1, keepdims=True)
-            part /= np.linalg.norm(part, axis=1, keepdims=True)
+        """Some rows, each of norm 1."""
+        from hiertree.metrics._normalising import normalise
+
+        indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        unit = np.empty((len(indices), self.dimensions), dtype)
+        for start in range(0, len(indices), _ROWS_IN_CACHE):
+            part = slice(start, start + _ROWS_IN_CACHE)
+            unit[part] = self.array[indices[part]]
+            normalise(unit[part])
         return unit
 
 
