@@ -148,7 +148,7 @@ class Benchmark:
         """
         images = FileImages(home, inside(names, where))
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
-        absent = [images.name(row) for row in rows if not os.path.isfile(f"{home}/{images.name(row)}")]  # noqa: PTH113
+        absent = missing_files(home, map(images.name, rows), listing=False)
         if absent:
             shown = ", ".join(absent[:3]) + (", …" if len(absent) > 3 else "")
             raise self.missing(
@@ -208,6 +208,35 @@ class Benchmark:
             )
 
 
+def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -> list[str]:
+    """Those of the names that are no files below a folder.
+
+    Args:
+        folder: where they should be.
+        names: relative to it.
+        listing: read every folder of theirs once, which is faster for many names, instead of asking for each.
+    """
+    if not listing:
+        return [name for name in names if not os.path.isfile(f"{folder}/{name}")]  # noqa: PTH113 - ten times faster
+    present: dict[str, set[str]] = {}
+    missing = []
+    for name in names:
+        parent, _, own = name.rpartition("/")
+        if parent not in present:
+            present[parent] = _files_of(f"{folder}/{parent}")
+        if own not in present[parent]:
+            missing.append(name)
+    return missing
+
+
+def _files_of(folder: str) -> set[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return {entry.name for entry in entries if entry.is_file()}
+    except (FileNotFoundError, NotADirectoryError):
+        return set()
+
+
 def inside(names: Iterable[str], where: Callable[[int], str]) -> Iterator[str]:
     """The names, unless one leads out of its folder by Posix or Windows rules; links inside are the owner's choice.
 
@@ -215,6 +244,7 @@ def inside(names: Iterable[str], where: Callable[[int], str]) -> Iterator[str]:
         TableError: such a name; the message says where it stands.
     """
     for row, name in enumerate(names):
-        if _LEADS_OUT.search(name):
+        strange = ".." in name or "\0" in name or ":" in name[:2] or not name[:1].strip("/\\ \t\n\r\f\v")
+        if strange and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
             raise TableError(f"{where(row)}: image {name!r}", expected="a file below root, relative to it")
         yield name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from hiertree.datasets._benchmark import Benchmark, Counts, Verify
 from hiertree.datasets._dataset import ImageDataset
-from hiertree.datasets._labelling import Labelled, label_paths
+from hiertree.datasets._labelling import Labelled, label_leaves
 from hiertree.datasets._large_tables import read_columns
 from hiertree.datasets._sources import JoinedImages
 from hiertree.datasets._tar_images import TarImages, tar_index
@@ -229,11 +229,13 @@ def _with_labels(listed: Listed, ranks: _Ranks) -> Listed:
 
 
 def _labelled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Labelled:
-    columns: list[Any] = [listed.landmarks]
-    if ranks is not None:
-        rows = ranks.rows(listed.landmarks)
-        columns = [ranks.kinds[rows], ranks.supers[rows], listed.landmarks]
-    return label_paths(columns, level_names=benchmark.levels, where=listed.where)
+    def above(landmarks: Sequence[int]) -> Iterable[Sequence[Hashable]]:
+        if ranks is None:
+            return [()] * len(landmarks)
+        rows = ranks.rows(np.array(landmarks, dtype=np.int64))
+        return zip(ranks.kinds[rows].tolist(), ranks.supers[rows].tolist(), strict=True)
+
+    return label_leaves(listed.landmarks, above, level_names=benchmark.levels, where=listed.where)
 
 
 def _images(benchmark: Benchmark, home: Path, part: str, ids: Sequence[str]) -> ImageSource:

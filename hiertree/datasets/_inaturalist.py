@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 
 from hiertree.datasets._benchmark import Benchmark, Counts, Download, Verify
 from hiertree.datasets._dataset import ImageDataset
-from hiertree.datasets._labelling import label_paths
+from hiertree.datasets._labelling import label_leaves, label_paths
 from hiertree.datasets._text_lists import TextList, read_words
 from hiertree.errors import OptionError, TableError
 
@@ -87,14 +87,17 @@ def load_inaturalist(
     home, file = benchmark.files(root, LISTS[split])
     listed = read_words(file, ("path",))
     supers, species = _of_folders(listed)
-    columns: list[Any] = [supers]
-    if hierarchy == "full":
+    if hierarchy == "base":
+        labelled = label_paths([supers, species], level_names=benchmark.levels, where=listed.where)
+    else:
         ranks = _taxonomy(benchmark, home)
-        unknown = next((row for row, category in enumerate(species) if category not in ranks), None)
-        if unknown is not None:
-            raise TableError(f"{listed.where(unknown)}: category {species[unknown]}", expected="one with a taxonomy")
-        columns = [[ranks[category][level] for category in species] for level in range(len(RANKS))]
-    labelled = label_paths([*columns, species], level_names=benchmark.levels, where=listed.where)
+        unknown = set(species) - set(ranks)
+        if unknown:
+            row = next(row for row, category in enumerate(species) if category in unknown)
+            raise TableError(f"{listed.where(row)}: category {species[row]}", expected="one with a taxonomy")
+        labelled = label_leaves(
+            species, lambda ids: map(ranks.__getitem__, ids), level_names=benchmark.levels, where=listed.where
+        )
     images = benchmark.image_files(home, listed["path"], listed.where)
     return benchmark.dataset(split, labelled, images, verify=verify)
 
@@ -103,13 +106,13 @@ def _of_folders(listed: TextList) -> tuple[list[str], list[int]]:
     """Super-category and category id, as the folders of the images are called."""
     supers, species = [], []
     for row, path in enumerate(listed["path"]):
-        parts = path.split("/")
-        if len(parts) < 3 or not parts[-2].isdecimal():
+        parts = path.rsplit("/", 3)[-3:]
+        if len(parts) < 3 or not parts[1].isdecimal():
             raise TableError(
                 f"{listed.where(row)}: {path!r}", expected="train_val2018/<super>/<category id>/<image>.jpg"
             )
-        supers.append(parts[-3])
-        species.append(int(parts[-2]))
+        supers.append(parts[0])
+        species.append(int(parts[1]))
     return supers, species
 
 

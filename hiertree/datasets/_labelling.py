@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,13 +46,45 @@ def label_paths(
     return Labelled(tree, tree.paths(tree.leaves)[group])
 
 
+def label_leaves(
+    leaves: Any,
+    above: Callable[[Sequence[Any]], Iterable[Sequence[Hashable]]],
+    *,
+    level_names: Sequence[str],
+    where: Where,
+) -> Labelled:
+    """The tree of the different leaves, where each one's labels above it are looked up.
+
+    Args:
+        leaves: n leaf ids, one an image.
+        above: from the different ids to the labels above each, coarse → fine.
+        level_names: L names.
+        where: names image i in error messages.
+
+    Raises:
+        HierarchyError: the labels do not form a tree.
+
+    >>> kinds = {7: ["cat"], 4: ["dog"]}
+    >>> tree, paths = label_leaves(
+    ...     [7, 4, 7], lambda ids: map(kinds.get, ids), level_names=["kind", "pet"], where=lambda row: f"line {row}")
+    >>> tree.labels_of(paths[1].tolist())
+    ('dog', 4)
+    """
+    group, firsts = _different_rows([leaves])
+    different = [_plain(leaves[first]) for first in firsts.tolist()]
+    rows = [(*labels, leaf) for labels, leaf in zip(above(different), different, strict=True)]
+    tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(firsts[row])))
+    return Labelled(tree, tree.paths(tree.leaves)[group])
+
+
 def _different_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """For each image the number of its row of labels, in order of first appearance; and where each row first stands."""
     import pandas as pd
 
     group = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
-        labels, different = pd.factorize(np.asarray(column))
+        texts = isinstance(column, list) and bool(column) and isinstance(column[0], str)
+        labels, different = pd.factorize(np.array(column, dtype=object) if texts else np.asarray(column))
         group = pd.factorize(group * (len(different) + 1) + labels)[0].astype(np.int64)
     newest = np.maximum.accumulate(group)
     return group, np.flatnonzero(np.diff(newest, prepend=-1))

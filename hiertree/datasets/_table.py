@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hiertree._paths import LeafKey
-from hiertree.datasets._benchmark import inside
+from hiertree.datasets._benchmark import inside, missing_files
 from hiertree.datasets._dataset import ImageDataset
 from hiertree.datasets._labelling import label_paths
 from hiertree.datasets._sources import FileImages, decode
@@ -71,7 +71,7 @@ def load_table(
     if split is not None and split_column is not None:
         table = _rows_of(table, split, split_column, file)
     lines = table.index.to_numpy()
-    list(inside(table[image], lambda row: f"{file}, line {lines[row]}"))
+    list(inside(table[image].tolist(), lambda row: f"{file}, line {lines[row]}"))
     bad = _missing(table[image], folder) if on_bad_image == "error" else _undecodable(table[image], folder)
     table = _without(table, image, bad, folder, on_bad_image)
     kept = table.index.to_numpy()
@@ -86,7 +86,7 @@ def load_table(
         split="all" if split is None else split,
         tree=labelled.tree,
         paths=labelled.paths,
-        images=FileImages(folder, table[image]),
+        images=FileImages(folder, table[image].tolist()),
         left_out=tuple(bad),
     )
 
@@ -114,7 +114,7 @@ def _rows_of(table: pd.DataFrame, split: str, column: str, file: Path) -> pd.Dat
 
 
 def _missing(names: pd.Series[str], folder: Path) -> list[str]:
-    return [name for name in names.unique() if not os.path.isfile(f"{folder}/{name}")]  # noqa: PTH113 - ten times faster
+    return missing_files(folder, dict.fromkeys(names.tolist()))
 
 
 def _undecodable(names: pd.Series[str], folder: Path) -> list[str]:

@@ -69,7 +69,7 @@ def read_words(path: Path, columns: Sequence[str], *, header: bool = False, coun
     above = count + header
     if header and lines[count:above] and lines[count].split() != list(columns):
         raise TableError(f"{path.name}, line {above}: header {lines[count]!r}", expected=repr(" ".join(columns)))
-    words: list[list[str]] = [line.split() for line in lines[above:]]
+    words = [line.split() for line in lines[above:]]
     for number, found in enumerate(words, start=above + 1):
         if len(found) != len(columns):
             given = f"{path.name}, line {number}: {len(found)} words, {lines[number - 1][:80]!r}"
@@ -78,7 +78,7 @@ def read_words(path: Path, columns: Sequence[str], *, header: bool = False, coun
         raise TableError(f"{path} has no rows", expected=f"lines of {' '.join(columns)}")
     if count and lines[0].strip() != str(len(words)):
         raise TableError(f"{path.name}, line 1: {lines[0][:80]!r} before {len(words)} rows", expected="their number")
-    return TextList(path, dict(zip(columns, map(list, zip(*words, strict=True)), strict=True)), above + 1)
+    return TextList(path, {name: [line[place] for line in words] for place, name in enumerate(columns)}, above + 1)
 
 
 def text_lines(path: Path) -> list[str]:
