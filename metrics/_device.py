@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
-_ON_A_PROCESSOR = 2**28  # bytes, where memory is shared with everything else
+_GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
+_BLOCK_BYTES_OF_A_GPU = 2**31
 
 
 def said_of_scores(dtype: np.dtype[Any], precision: str | None) -> str:
@@ -36,8 +37,8 @@ class Device:
     Attributes:
         where: the torch device.
         precision: as given.
-        gallery_bytes: how large a gallery may be to be kept there: a half of what is free.
-        block_bytes: what a block of queries may take beside it: an eighth.
+        gallery_bytes: how large a gallery may be to be kept there: on a GPU a half of what is free.
+        block_bytes: what a product's positives may take beside it.
 
     Raises:
         DeviceError: torch is not installed, has no such device, or the device has no tf32.
@@ -48,17 +49,17 @@ class Device:
         if precision == "tf32" and self.where.type != "cuda":
             remedy = "precision='float32' gives the products of full precision"
             raise DeviceError(f"precision='tf32' with device={name!r}", expected="a CUDA device", remedy=remedy)
-        free = 2 * _ON_A_PROCESSOR
+        self.gallery_bytes, self.block_bytes = _GALLERY_BYTES, _BLOCK_BYTES
         if self.where.type == "cuda":
             import torch
 
-            free = torch.cuda.mem_get_info(self.where)[0]
-        self.gallery_bytes, self.block_bytes = free // 2, max(free // 8, _ON_A_PROCESSOR)
+            self.gallery_bytes, self.block_bytes = torch.cuda.mem_get_info(self.where)[0] // 2, _BLOCK_BYTES_OF_A_GPU
 
     def __str__(self) -> str:
         import torch
 
-        return f"torch {torch.__version__} on {self.where}, {self.precision}"
+        name = torch.cuda.get_device_name(self.where) if self.where.type == "cuda" else self.where.type
+        return f"torch {torch.__version__} on {name}, {self.precision}"
 
     def send(self, values: NDArray[Any]) -> torch.Tensor:
         """An array there, as it is."""

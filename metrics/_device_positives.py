@@ -78,14 +78,15 @@ class DevicePositives:
             column = torch.arange(start, min(start + width, len(places)), device=scores.device)
             falling = 0 - scores[:, start : start + width]
             falling.masked_fill_((low <= column) & (column < high), torch.inf)
-            self._count(falling.contiguous(), self._order[self._put(places[start : start + width])])
+            self._count(falling.contiguous(), places[start : start + width])
 
-    def _count(self, falling: torch.Tensor, index: torch.Tensor) -> None:
+    def _count(self, falling: torch.Tensor, places: NDArray[np.int64]) -> None:
         """Count each item at the first positive that does not stand ahead of it, apart where it ties with that."""
         most = self._falling.shape[1]
         place = torch.searchsorted(self._falling, falling)
         tied = self._falling.gather(1, place.clamp(max=most - 1)) == falling
         if self._job.by_index:
+            index = self._order[self._put(places)]
             place = torch.searchsorted(self._key, (place << _INDEX_BITS) + tied * index)
             tied = torch.zeros_like(tied)
         row = torch.arange(len(falling), device=falling.device)[:, None]

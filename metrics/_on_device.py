@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from hiertree.metrics._placing import Placed
     from hiertree.metrics._scoring import Layout
 
+_LONGEST_ROW = 2**18  # scores of one query
+
 
 def row_bytes(num_positives: int) -> int:
     """Memory of one query on the device."""
@@ -72,28 +74,34 @@ class _Work(NamedTuple):
 
     def place(self, rows: NDArray[np.int64]) -> list[Placed]:
         """The positives of the queries of a block among all items, product by product."""
-        similarity, parts = self.job.similarity, products_of(len(rows), self.height)
-        vectors = similarity.queries(rows, self.height)
-        products = [
+        products = self._products(rows)
+        if self.job.similarity.held and len(self.order) <= _LONGEST_ROW:
+            self._place_at_once(products)
+        else:
+            self._gather(rows, products)
+            self._count(products)
+        return [product.positives.placed() for product in products]
+
+    def _products(self, rows: NDArray[np.int64]) -> list[_Product]:
+        vectors = self.job.similarity.queries(rows, self.height)
+        return [
             _Product(
                 part,
                 self.device.put(vectors[part.start : part.start + self.height]),
                 DevicePositives(self.job, rows[part], self.order),
             )
-            for part in parts
+            for part in products_of(len(rows), self.height)
         ]
-        if len(similarity.tiles) == 1:
-            places = np.arange(len(self.order))
-            items = similarity.items(places)
-            for product in products:
-                scores = self._scores(product, places, items)
-                product.positives.gather(scores, 0)
-                product.positives.sort()
-                product.positives.count(scores, places)
-        else:
-            self._gather(rows, products)
-            self._count(products)
-        return [product.positives.placed() for product in products]
+
+    def _place_at_once(self, products: list[_Product]) -> None:
+        """Multiply once, the scores of a product with the whole gallery held."""
+        places, similarity = np.arange(len(self.order)), self.job.similarity
+        items = [similarity.items(places[tile]) for tile in similarity.tiles]
+        for product in products:
+            scores = self._scores(product, places, *items)
+            product.positives.gather(scores, 0)
+            product.positives.sort()
+            product.positives.count(scores, places)
 
     def _gather(self, rows: NDArray[np.int64], products: list[_Product]) -> None:
         tiles = holding(self.job, rows, [product.rows for product in products])
@@ -111,9 +119,10 @@ class _Work(NamedTuple):
             for product in products:
                 product.positives.count(self._scores(product, places, items), places)
 
-    def _scores(self, product: _Product, places: NDArray[np.int64], items: torch.Tensor) -> torch.Tensor:
+    def _scores(self, product: _Product, places: NDArray[np.int64], *items: torch.Tensor) -> torch.Tensor:
         """The scores of a product's queries, masked ones −inf."""
-        scores = self.device.multiply(product.queries, items)[: product.rows.stop - product.rows.start]
+        found = torch.cat([self.device.multiply(product.queries, tile) for tile in items], dim=1)
+        scores = found[: product.rows.stop - product.rows.start]
         product.positives.leave_out(scores, places)
         return scores
 

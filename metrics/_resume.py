@@ -80,7 +80,8 @@ def fingerprint(job: Job, layout: Layout, queries: NDArray[Any], gallery: NDArra
     """
     plan, similarity = job.plan, job.similarity
     tables = [plan.table(metric, job.counts_of(slice(None))) for metric in plan.metrics if metric.kind == "H-AP"]
-    products = f"{layout.way} {layout.height} {similarity.tiles[0].stop} {similarity.dtype} {similarity.device}"
+    products = f"{layout.way} {layout.height} {similarity.tiles[0].stop} {similarity.held} {similarity.dtype}"
+    products += f" {similarity.device}"
     parts: dict[str, list[Any]] = {
         "embeddings": [queries, gallery],
         "labels": [job.tree.order, job.tree.low, job.tree.high, job.tree.queries],

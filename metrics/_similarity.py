@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _LARGEST_COPY = 2**29  # bytes of a gallery of which a normalised copy is held
 _TILE = 2**26  # bytes of one tile of a larger one
-_LONGEST_ROW = 2**18  # scores of one query with a tile, on a device
 
 
 class Similarity:
@@ -53,16 +52,14 @@ class Similarity:
         self._query, self._gallery, self._tree, self.device = query, gallery, tree, device
         self.dtype = np.result_type(query.dtype, gallery.dtype) if dtype is None else dtype
         num_items, row_bytes = len(tree.order), gallery.dimensions * self.dtype.itemsize
+        self._piece = max(_TILE // row_bytes, 1024)
         if device is None:
             self.held = not gallery.mapped and num_items * row_bytes <= _LARGEST_COPY
-            longest = num_items
+            width = num_items if self.held else self._piece
         else:
             self.held = num_items * row_bytes <= device.gallery_bytes
-            longest = _LONGEST_ROW
-        self._piece = max(_TILE // row_bytes, 1024)
-        if tile_size is None:
-            tile_size = longest if self.held else self._piece
-        self.tiles = _ranges(num_items, tile_size)
+            width = self._piece  # whatever memory is free
+        self.tiles = _ranges(num_items, width if tile_size is None else tile_size)
 
     @property
     def dimensions(self) -> int:
