@@ -84,7 +84,8 @@ class Page:
         return self.run("""
             const element = document.activeElement;
             const card = element.closest('.card');
-            return element.dataset.label ?? element.dataset.control ?? card?.querySelector('.name').textContent ?? element.id
+            const { label, control } = element.dataset;
+            return label ?? control ?? card?.querySelector('.name').textContent ?? element.id
         """)
 
     def wait_said(self, text):
@@ -295,7 +296,8 @@ def test_six_thousand_labels_show_at_once_and_answer_at_once(browser, tmp_path):
         page.run("document.getElementById('cluster-50').focus()")
         spans = page.run("""
             window.spans = [];
-            new MutationObserver(() => requestAnimationFrame(() => window.spans.push(performance.now() - window.pressed)))
+            const measure = () => window.spans.push(performance.now() - window.pressed);
+            new MutationObserver(() => requestAnimationFrame(measure))
               .observe(document.getElementById('said'), { childList: true });
             document.addEventListener('keydown', () => { window.pressed = performance.now(); }, true);
         """)

@@ -131,9 +131,7 @@ class State:
             ReviewError: there is none.
         """
         if number not in self.groups:
-            raise ReviewError(
-                f"cluster {number}", expected="one that is there", remedy="it was merged, emptied or undone"
-            )
+            raise ReviewError(f"no cluster {number}", expected="one that was not merged, emptied or undone")
         return self.groups[number]
 
     def several(self, numbers: Iterable[int]) -> tuple[Group, ...]:

@@ -9,8 +9,9 @@ const MOST_SHOWN = 60;
 let outcome = null; // of the dialog that is open
 const recent = []; // numbers of clusters that were picked, the latest first
 
-function open(title, contents, answer) {
+function open(title, contents, answer, { wide = false } = {}) {
   const dialog = $("dialog");
+  dialog.classList.toggle("wide", wide);
   const spot = whereFocusIs();
   return new Promise((resolve) => {
     const form = h("form", { method: "dialog", onsubmit: (event) => {
@@ -155,4 +156,4 @@ export const showHelp = () => open("Keyboard", [
     h("dl", {}, rows.map(([key, text]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, text))))))),
   h("p", { class: "quiet" }, "With a mouse: drag labels onto a card to move them, a card's head onto another card to merge; click a name to rename."),
   h("p", { class: "buttons" }, h("button", { type: "submit", class: "main" }, "Close")),
-], () => null);
+], () => null, { wide: true });

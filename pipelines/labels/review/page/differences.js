@@ -37,10 +37,16 @@ function show(view) {
 const isSettled = ({ label }) => homeOf(label).settled.includes(label);
 const pairIsSettled = ({ first }) => !review.groups.has(first.cluster) || review.groups.get(first.cluster).approved;
 
-export function update() {
-  if (!review.adjudication) return;
+/** How many differences there are, and how many are open. */
+export function tally() {
   const { labels, clusters } = review.adjudication;
   const open = labels.filter((row) => !isSettled(row)).length + clusters.filter((pair) => !pairIsSettled(pair)).length;
+  return { all: labels.length + clusters.length, open };
+}
+
+export function update() {
+  if (!review.adjudication) return;
+  const { open } = tally();
   $("tab-differences").textContent = open ? `Differences (${open} open)` : "Differences (all settled)";
   if ($("differences").hidden) return;
   const focus = document.activeElement?.closest("#differences") ? document.activeElement.dataset : null;

@@ -14,9 +14,11 @@ const TYPING_PAUSE = 120; // milliseconds
 
 function drawHead() {
   const { approved, clusters } = progress();
-  $("progress").max = Math.max(clusters, 1);
-  $("progress").value = approved;
-  $("progress-text").textContent = `${approved} of ${clusters} approved`;
+  const { all, open } = review.adjudication ? differences.tally() : { all: 0, open: 0 };
+  const [done, whole, what] = review.adjudication ? [all - open, all, "settled"] : [approved, clusters, "approved"];
+  $("progress").max = Math.max(whole, 1);
+  $("progress").value = done;
+  $("progress-text").textContent = `${done} of ${whole} ${what}`;
   for (const [name, step] of [["undo", review.undo], ["redo", review.redo]]) {
     $(name).setAttribute("aria-disabled", String(!step));
     $(name).title = step ? `${name === "undo" ? "Undo" : "Do again"}: ${step}` : "";
