@@ -7,7 +7,7 @@ to count the other items among them. No more scores exist at once than one produ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -74,14 +74,13 @@ def products_of(num_rows: int, height: int) -> list[slice]:
 def loaded(load: Callable[[Key], Loaded], keys: Iterable[Key]) -> Iterator[tuple[Key, Loaded]]:
     """What is loaded for each key, the next one meanwhile."""
     with ThreadPoolExecutor(1) as pool:
-        ahead: list[Any] = []
+        ahead: list[tuple[Key, Future[Loaded]]] = []
         for key in keys:
-            ahead.append((key, pool.submit(load, key)))
-            if len(ahead) > 1:
-                ready, future = ahead.pop(0)
-                yield ready, future.result()
-        for ready, future in ahead:
-            yield ready, future.result()
+            ready = [(known, future.result()) for known, future in ahead]
+            ahead = [(key, pool.submit(load, key))]
+            yield from ready
+        for known, future in ahead:
+            yield known, future.result()
 
 
 def holding(

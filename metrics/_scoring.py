@@ -67,7 +67,7 @@ def _roomiest(job: Job) -> tuple[Literal["rows", "tiles", "device"], int]:
     by_rows = BUDGET // (len(job.tree.order) * similarity.dtype.itemsize)
     if job.mask.place is not None:
         return "rows", by_rows
-    by_tiles = 3 * BUDGET // 2 // (row_bytes(positives) + similarity.dimensions * similarity.dtype.itemsize)
+    by_tiles = 2 * BUDGET // (row_bytes(positives) + similarity.dimensions * similarity.dtype.itemsize)
     if similarity.device is not None:
         from hiertree.metrics._on_device import row_bytes as device_row_bytes
 

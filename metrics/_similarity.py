@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hiertree.metrics._vectors import Vectors
 
 _LARGEST_COPY = 2**29  # bytes of a gallery of which a normalised copy is held
-_TILE = 2**26  # bytes of one tile of a larger one
+_TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of one tile of a larger one
 
 
 class Similarity:
@@ -52,7 +52,7 @@ class Similarity:
         self._query, self._gallery, self._tree, self.device = query, gallery, tree, device
         self.dtype = np.result_type(query.dtype, gallery.dtype) if dtype is None else dtype
         num_items, row_bytes = len(tree.order), gallery.dimensions * self.dtype.itemsize
-        self._piece = max(_TILE // row_bytes, 1024)
+        self._piece = max((_TILE if device is None else _TILE_ON_A_DEVICE) // row_bytes, 1024)
         if device is None:
             self.held = not gallery.mapped and num_items * row_bytes <= _LARGEST_COPY
             width = num_items if self.held else self._piece
