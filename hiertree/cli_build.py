@@ -23,8 +23,12 @@ from hiertree.cli_options import (
 
 
 @click.command()
-@click.argument("landmarks", type=FILE)
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier build there is replaced.")
+@click.argument("source", metavar="LANDMARKS|PLAN", type=FILE)
+@click.option(
+    "--out",
+    type=OUT_FOLDER,
+    help="Folder to make; an earlier build there is replaced. For labels.yaml the default is labels, beside it.",
+)
 @click.option("--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
 @encoder_options
 @clusters_option
@@ -33,8 +37,8 @@ from hiertree.cli_options import (
 @separator_option
 @column_options
 def build(
-    landmarks: Path,
-    out: Path,
+    source: Path,
+    out: Path | None,
     instances: Path | None,
     embedding: EncoderOptions,
     clusters: str,
@@ -46,11 +50,20 @@ def build(
     """Clean, embed, cluster and name the types of LANDMARKS; write them as a tree in H-GLDv2's columns.
 
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
+
+    PLAN is a YAML file (labels.yaml) that names landmarks, settings and the log of a review: all steps run into the
+    folder, and those whose inputs have not changed are not run again. Options other than --out are then not looked at.
     """
     from hiertree.pipelines import labels as pipeline
+    from hiertree.pipelines.labels import steps
 
+    if source.suffix in (".yaml", ".yml"):
+        steps.run_plan(source, out=out or source.with_suffix(""), say=click.echo)
+        return
+    if out is None:
+        raise click.UsageError("Missing option '--out'.")
     result = pipeline.build(
-        landmarks,
+        source,
         out=out,
         instances=instances,
         encoder=embedding.build(),

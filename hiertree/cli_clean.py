@@ -44,13 +44,6 @@ def clean(
     """
     from hiertree.pipelines.labels import describe_cleaning, steps
 
-    report = steps.clean_step(
-        landmarks,
-        out=out,
-        instances=instances,
-        store=store,
-        columns=columns.columns(),
-        separator=separator,
-        multi=multi,
-    )
+    settings = steps.CleanSettings(multi, separator, columns.columns())
+    report = steps.clean_step(landmarks, out=out, instances=instances, store=store, settings=settings)
     click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else describe_cleaning(report))

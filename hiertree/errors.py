@@ -18,7 +18,7 @@
     │   ├── DuplicateLeafError
     │   └── UnknownLeafError (also a KeyError)
     ├── TableError (also a ValueError)    a CSV, Parquet or JSON file that cannot be read as asked
-    ├── RecipeError (also a ValueError)   a training recipe with a misspelt or impossible setting
+    ├── RecipeError (also a ValueError)   a recipe or a plan in YAML with a misspelt or impossible setting
     ├── ImageError                        images that do not decode
     ├── MissingResourceError              a data set, model or optional package that is not there
     ├── DeviceError                       a device that was asked for is absent
@@ -128,7 +128,7 @@ class TableError(HiertreeError, ValueError):
 
 
 class RecipeError(HiertreeError, ValueError):
-    """A training recipe with a misspelt or impossible setting."""
+    """A recipe or a plan in YAML with a misspelt or impossible setting."""
 
 
 class ImageError(HiertreeError):

@@ -13,7 +13,7 @@ from hiertree.errors import TableError
 from hiertree.files import write_json
 from hiertree.pipelines.labels.cleaning import Cleaned, Multi, clean
 from hiertree.pipelines.labels.counting import cleaning_report, label_counts, proposal_report
-from hiertree.pipelines.labels.folders import check_replaceable, made_folder
+from hiertree.pipelines.labels.folders import Making
 from hiertree.pipelines.labels.landmark_file import DROPPED, write_dropped
 from hiertree.pipelines.labels.proposing import Proposal, propose
 from hiertree.pipelines.labels.reading import Columns, read_landmarks
@@ -89,17 +89,16 @@ def build(
         MissingResourceError: the encoder's weights are out of reach.
     """
     folder, names, embed = Path(out), columns or Columns(), encoder or TfidfEncoder()
-    check_replaceable(folder, COMMAND)  # now, not after the work
     choices = {"clusters": clusters, "multi": multi, "separator": separator, "columns": asdict(names)}
+    inputs = (landmarks,) if instances is None else (landmarks, instances)
+    making = Making(COMMAND, {**embed.settings(), **choices}, inputs, seed)
+    making.check(folder)  # now, not after the work
     read, strangers = read_landmarks(landmarks, instances, columns=names, separator=separator)
     cleaned = clean(read, multi=multi)
     proposal = propose(_label_counts(cleaned, landmarks), embed, clusters=clusters, seed=seed)
     rows = hierarchical_rows(cleaned.kept, proposal, separator=separator)
     counts = cleaning_report(cleaned, strangers=strangers) | proposal_report(proposal, rows)
-    inputs = [landmarks] if instances is None else [landmarks, instances]
-    with made_folder(
-        folder, command=COMMAND, parameters={**embed.settings(), **choices}, inputs=inputs, seed=seed
-    ) as temporary:
+    with making.into(folder) as temporary:
         _write(temporary, cleaned, proposal, rows, counts)
     return BuildResult(folder, proposal, label_tree(rows, proposal), counts)
 

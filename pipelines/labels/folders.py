@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,64 +19,76 @@ MANIFEST, HISTORY = "manifest.json", "history.json"
 AnyPath = str | os.PathLike[str]
 
 
-@contextmanager
-def made_folder(
-    folder: AnyPath,
-    *,
-    command: str,
-    parameters: Mapping[str, Any],
-    inputs: Iterable[AnyPath],
-    seed: int | None = None,
-) -> Iterator[Path]:
-    """A temporary folder to fill; on success it gets its manifest and takes the place of ``folder``.
+@dataclass(frozen=True)
+class Making:
+    """What a folder is made of, known before the work begins.
 
-    Args:
-        folder: what to make; an earlier one of the same command gives way.
+    Attributes:
         command: as a user would type it.
         parameters: JSON-able settings.
         inputs: files read.
         seed: the one seed.
-
-    Raises:
-        OptionError: ``folder`` holds other files.
     """
-    check_replaceable(folder, command)
-    with replacing_folder(folder) as temporary:
-        yield temporary
-        outputs = sorted(temporary.iterdir())
-        record = manifest(command=command, parameters=parameters, inputs=inputs, outputs=outputs, seed=seed)
-        write_json(temporary / MANIFEST, record)
 
+    command: str
+    parameters: Mapping[str, Any]
+    inputs: tuple[AnyPath, ...]
+    seed: int | None = None
 
-def check_replaceable(folder: AnyPath, command: str) -> None:
-    """An empty folder or what the same command made earlier may give way; other people's files may not.
+    @contextmanager
+    def into(self, folder: AnyPath) -> Iterator[Path]:
+        """A temporary folder to fill; on success it gets its manifest and takes the place of ``folder``.
 
-    Raises:
-        OptionError: there are such.
-    """
-    path = Path(folder)
-    if not path.exists():
-        return
-    found = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.name}
-    record = read_manifest(path) or {}
-    own = (
-        {MANIFEST, *(file["name"] for file in record.get("outputs", []))} if record.get("command") == command else set()
-    )
-    if found - own:
-        raise OptionError(
-            f"out={str(path)!r} holds other files, {sorted(found - own)[0]!r} for instance",
-            expected=f"a new folder or an earlier one of '{command}'",
-            remedy="name another",
-        )
+        Raises:
+            OptionError: as :meth:`check`.
+        """
+        self.check(folder)
+        with replacing_folder(folder) as temporary:
+            yield temporary
+            record = manifest(
+                command=self.command,
+                parameters=self.parameters,
+                inputs=self.inputs,
+                outputs=sorted(temporary.iterdir()),
+                seed=self.seed,
+            )
+            write_json(temporary / MANIFEST, record)
 
+    def check(self, folder: AnyPath) -> None:
+        """An empty folder or what the same command made earlier may give way; other people's files may not.
 
-def read_manifest(folder: AnyPath) -> dict[str, Any] | None:
-    """A folder's manifest, or None where there is none that can be read."""
-    try:
-        record = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return record if isinstance(record, dict) else None
+        Raises:
+            OptionError: there are such.
+        """
+        path = Path(folder)
+        if not path.exists():
+            return
+        found = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.name}
+        record = _manifest_of(path) or {}
+        made = record.get("outputs", []) if record.get("command") == self.command else []
+        others = sorted(found - {MANIFEST, *(file["name"] for file in made)} if made else found)
+        if others:
+            raise OptionError(
+                f"out={str(path)!r} holds other files, {others[0]!r} for instance",
+                expected=f"a new folder or an earlier one of '{self.command}'",
+                remedy="name another",
+            )
+
+    def is_current(self, folder: AnyPath) -> bool:
+        """Whether this version made the folder of just this, and nobody has touched it since."""
+        record = _manifest_of(folder)
+        if record is None:
+            return False
+        asked = {
+            "command": self.command,
+            "parameters": json.loads(json.dumps(dict(self.parameters))),
+            "seed": self.seed,
+            "hiertree": hiertree.__version__,
+            "inputs": [sha256(path) for path in self.inputs],
+        }
+        made = {**record, "inputs": [file["sha256"] for file in record.get("inputs", [])]}
+        untouched = all(_is_whole(Path(folder), file) for file in record.get("outputs", []))
+        return untouched and all(made.get(name) == value for name, value in asked.items())
 
 
 def history_of(folder: AnyPath) -> list[dict[str, Any]]:
@@ -85,7 +98,7 @@ def history_of(folder: AnyPath) -> list[dict[str, Any]]:
         TableError: its manifest or its ``history.json`` cannot be read.
     """
     path = Path(folder)
-    record, earlier = read_manifest(path), path / HISTORY
+    record, earlier = _manifest_of(path), path / HISTORY
     if record is None:
         raise TableError(f"{path} holds no {MANIFEST}", expected="a folder made by 'hiertree labels'")
     try:
@@ -95,36 +108,25 @@ def history_of(folder: AnyPath) -> list[dict[str, Any]]:
         raise TableError(f"{path}: {error}", expected=f"{MANIFEST} and {HISTORY} as they were made") from None
 
 
-def is_current(
-    folder: AnyPath, *, command: str, parameters: Mapping[str, Any], inputs: Iterable[AnyPath], seed: int | None = None
-) -> bool:
-    """Whether a folder was made by this version from just these inputs and settings, and has not been touched since."""
-    record = read_manifest(folder)
-    if record is None:
-        return False
-    asked = {
-        "command": command,
-        "parameters": json.loads(json.dumps(dict(parameters))),
-        "seed": seed,
-        "inputs": [(Path(path).name, sha256(path)) for path in inputs],
-        "hiertree": hiertree.__version__,
-    }
-    made = {name: record.get(name) for name in asked}
-    made["inputs"] = [(file["name"], file["sha256"]) for file in record.get("inputs", [])]
-    return made == asked and all(_is_whole(Path(folder), file) for file in record.get("outputs", []))
-
-
-def check_made_by(folder: AnyPath, *, command: str, files: Iterable[str]) -> Path:
+def made_by(folder: AnyPath, *, command: str, files: Iterable[str]) -> Path:
     """The folder, if it holds the files that a step reads.
 
     Raises:
         TableError: it is not there or lacks one.
     """
     path = Path(folder)
-    missing = [name for name in files if not (path / name).is_file()]
+    missing = [name for name in (*files, MANIFEST) if not (path / name).is_file()]
     if missing:
         raise TableError(f"{path} holds no {missing[0]}", expected=f"a folder made by '{command}'")
     return path
+
+
+def _manifest_of(folder: AnyPath) -> dict[str, Any] | None:
+    try:
+        record = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
 
 
 def _is_whole(folder: Path, file: Mapping[str, Any]) -> bool:

@@ -65,7 +65,7 @@ def check_recipe(values: Mapping[str, Any], *, source: str = "recipe") -> Recipe
     try:
         return Recipe.model_validate(dict(values))
     except ValidationError as error:
-        raise RecipeError(f"{source}: {'; '.join(map(_complaint, error.errors()))}") from error
+        raise RecipeError(f"{source}: {'; '.join(map(complaint, error.errors()))}") from error
 
 
 def parse_yaml(text: str, *, source: str) -> Any:
@@ -128,7 +128,8 @@ def _apply(values: dict[str, Any], override: str) -> None:
     values[key] = parse_yaml(text, source=f"--set {override}")
 
 
-def _complaint(error: Any) -> str:
+def complaint(error: Any) -> str:
+    """One of pydantic's errors in words: the place, what is wrong, what was given."""
     place = ".".join(map(str, error["loc"]))
     given = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
     return f"{place}: {error['msg']}{given}" if place else f"{error['msg']}{given}"

@@ -11,7 +11,7 @@ from hiertree.pipelines.labels import describe_clustered, read_kept, read_propos
 from hiertree.pipelines.labels.agreement import agreement, read_reference
 from hiertree.pipelines.labels.grouping import groups_above
 from hiertree.pipelines.labels.scanning import scan
-from hiertree.pipelines.labels.steps import ClusterSettings, clean_step, cluster_step
+from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step
 
 FILES = {
     "proposal.json",
@@ -31,7 +31,7 @@ SCAN = {"scan.svg", "scan.png"}
 
 @pytest.fixture
 def cleaned(landmarks, instances, tmp_path):
-    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned", multi="first")
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned", settings=CleanSettings("first"))
     return tmp_path / "cleaned"
 
 
@@ -60,7 +60,12 @@ def test_a_folder_for_review_holds_all_it_takes(cleaned, reference, tmp_path):
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert manifest["seed"] == 0
     assert manifest["parameters"]["restarts"] == 3
-    assert [file["name"] for file in manifest["inputs"]] == ["landmarks.csv", "reference.csv"]
+    assert [file["name"] for file in manifest["inputs"]] == [
+        "landmarks.csv",
+        "dropped.csv",
+        "report.json",
+        "reference.csv",
+    ]
 
 
 def test_the_same_folder_and_seed_give_the_same_bytes_drawings_included(cleaned, tmp_path):

@@ -12,7 +12,7 @@ from hiertree.labels import H_GLDV2_LEVELS
 from hiertree.pipelines.labels import Columns, describe_exported, read_proposal
 from hiertree.pipelines.labels.differences import compare, describe_differences
 from hiertree.pipelines.labels.review import Mark, Move, Rename, Session, SetKind
-from hiertree.pipelines.labels.steps import ClusterSettings, clean_step, cluster_step, export_step
+from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
 
 FILES = {
     "train_label_to_hierarchical.csv",
@@ -39,7 +39,8 @@ def clustered(tmp_path_factory):
     cells = [(label, "|".join("Q5" for _ in label.split("|") if label)) for label in labels]
     rows = [f"{number},C{number},{label},{ids}" for number, (label, ids) in enumerate(cells)]
     (folder / "listed.csv").write_text("\n".join(["landmark_id,category,instance_of,ids", *rows]))
-    clean_step(folder / "listed.csv", out=folder / "cleaned", multi="all", columns=Columns(item_ids="ids"))
+    reading = CleanSettings("all", columns=Columns(item_ids="ids"))
+    clean_step(folder / "listed.csv", out=folder / "cleaned", settings=reading)
     settings = ClusterSettings(clusters=6, levels=1, restarts=3)
     cluster_step(folder / "cleaned", out=folder / "clustered", settings=settings)
     return folder / "clustered"

@@ -1,7 +1,17 @@
 """The steps from landmark ids to a published hierarchy, each from a folder to a folder."""
 
-from hiertree.pipelines.labels.steps.cleaned import clean_step
+from hiertree.pipelines.labels.steps.cleaned import CleanSettings, clean_step
 from hiertree.pipelines.labels.steps.clustered import Clustered, ClusterSettings, cluster_step
 from hiertree.pipelines.labels.steps.exported import Exported, export_step
+from hiertree.pipelines.labels.steps.planned import run_plan
 
-__all__ = ["ClusterSettings", "Clustered", "Exported", "clean_step", "cluster_step", "export_step"]
+__all__ = [
+    "CleanSettings",
+    "ClusterSettings",
+    "Clustered",
+    "Exported",
+    "clean_step",
+    "cluster_step",
+    "export_step",
+    "run_plan",
+]

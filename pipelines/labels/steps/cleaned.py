@@ -6,7 +6,7 @@ The folder holds ``landmarks.csv`` (those kept), ``labels.csv`` (distinct labels
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from hiertree.errors import OptionError
 from hiertree.files import write_json
 from hiertree.pipelines.labels.cleaning import Cleaned, Multi, clean
 from hiertree.pipelines.labels.counting import cleaning_report, label_counts
-from hiertree.pipelines.labels.folders import AnyPath, made_folder
+from hiertree.pipelines.labels.folders import AnyPath, Making
 from hiertree.pipelines.labels.landmark_file import DROPPED, LANDMARKS, write_dropped, write_kept
 from hiertree.pipelines.labels.reading import Columns, Landmark, join_landmarks, read_landmarks
 from hiertree.pipelines.labels.tables import LABELS, REPORT
@@ -24,15 +24,28 @@ COMMAND = "hiertree labels clean"
 _UNIT_SEPARATOR = "\x1f"  # no label holds it: normalise_label would take it out
 
 
+@dataclass(frozen=True)
+class CleanSettings:
+    """How landmarks are read and cleaned.
+
+    Attributes:
+        multi: what becomes of landmarks with several labels: ``"drop"``, ``"first"`` or ``"all"``.
+        separator: what stands between several values.
+        columns: what the columns are called.
+    """
+
+    multi: Multi = "drop"
+    separator: str = "|"
+    columns: Columns = Columns()  # noqa: RUF009  (frozen)
+
+
 def clean_step(
     landmarks: AnyPath,
     *,
     out: AnyPath,
     instances: AnyPath | None = None,
     store: AnyPath | None = None,
-    columns: Columns | None = None,
-    separator: str = "|",
-    multi: Multi = "drop",
+    settings: CleanSettings = CleanSettings(),
 ) -> dict[str, Any]:
     """Clean labels, write the folder and return its report.
 
@@ -41,36 +54,39 @@ def clean_step(
         out: the folder to make.
         instances: CSV or Parquet of landmark ids and "instance of" values; default: the same file.
         store: a store of ``labels scrape`` instead.
-        columns: what the columns are called.
-        separator: what stands between several values.
-        multi: what becomes of landmarks with several labels: ``"drop"``, ``"first"`` or ``"all"``.
+        settings: how landmarks are read and cleaned.
 
     Raises:
         TableError: a table that cannot be read as asked.
         ScrapeError: the store is something else.
         OptionError: both ``instances`` and ``store``, an unknown ``multi``, or ``out`` holds other files.
     """
-    if instances is not None and store is not None:
-        raise OptionError("both instances and a store", expected="one of them")
-    names = columns or Columns()
+    making = clean_making(landmarks, instances=instances, store=store, settings=settings)
+    making.check(out)
     read, strangers = (
-        read_landmarks(landmarks, instances, columns=names, separator=separator)
+        read_landmarks(landmarks, instances, columns=settings.columns, separator=settings.separator)
         if store is None
-        else read_stored(landmarks, store, columns=names)
+        else read_stored(landmarks, store, columns=settings.columns)
     )
-    cleaned = clean(read, multi=multi)
+    cleaned = clean(read, multi=settings.multi)
     report = cleaning_report(cleaned, strangers=strangers)
-    inputs = [path for path in (landmarks, instances, store) if path is not None]
-    with made_folder(
-        out, command=COMMAND, parameters=clean_parameters(names, separator, multi), inputs=inputs
-    ) as folder:
+    with making.into(out) as folder:
         write_cleaned(folder, cleaned, report)
     return report
 
 
-def clean_parameters(columns: Columns, separator: str, multi: Multi) -> dict[str, Any]:
-    """The settings, for the manifest."""
-    return {"columns": asdict(columns), "separator": separator, "multi": multi}
+def clean_making(
+    landmarks: AnyPath, *, instances: AnyPath | None, store: AnyPath | None, settings: CleanSettings
+) -> Making:
+    """What the folder of :func:`clean_step` is made of.
+
+    Raises:
+        OptionError: both ``instances`` and ``store``.
+    """
+    if instances is not None and store is not None:
+        raise OptionError("both instances and a store", expected="one of them")
+    inputs = tuple(path for path in (landmarks, instances, store) if path is not None)
+    return Making(COMMAND, asdict(settings), inputs)
 
 
 def write_cleaned(folder: Path, cleaned: Cleaned, report: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,15 +19,7 @@ from hiertree.files import write_json
 from hiertree.pipelines.labels.agreement import read_reference
 from hiertree.pipelines.labels.clustering import RESTARTS
 from hiertree.pipelines.labels.counting import label_counts
-from hiertree.pipelines.labels.folders import (
-    HISTORY,
-    MANIFEST,
-    AnyPath,
-    check_made_by,
-    check_replaceable,
-    history_of,
-    made_folder,
-)
+from hiertree.pipelines.labels.folders import HISTORY, AnyPath, Making, history_of, made_by
 from hiertree.pipelines.labels.landmark_file import DROPPED, LANDMARKS, read_kept
 from hiertree.pipelines.labels.plots import draw_scan, draw_sizes
 from hiertree.pipelines.labels.proposal_file import PROPOSAL, write_proposal
@@ -69,11 +61,6 @@ class ClusterSettings:
     levels: int = 0
     scan: bool = False
 
-    def parameters(self, encoder: TextEncoder, references: Sequence[str] = ()) -> dict[str, Any]:
-        """JSON-able, for the manifest; the seed stands beside."""
-        own = {"clusters": self.clusters, "restarts": self.restarts, "levels": self.levels, "scan": self.scan}
-        return {**encoder.settings(), **own, "references": [Path(spec).name for spec in references]}
-
 
 @dataclass(frozen=True)
 class Clustered:
@@ -105,14 +92,16 @@ def cluster_step(
         OptionError: an option outside its range, or ``out`` holds other files.
         MissingResourceError: the encoder's weights are out of reach.
     """
-    check_replaceable(out, COMMAND)
-    source = check_made_by(cleaned, command=cleaning.COMMAND, files=(*PASSED_ON, MANIFEST))
+    encode = encoder or TfidfEncoder()
+    source = made_by(cleaned, command=cleaning.COMMAND, files=PASSED_ON)
+    making = cluster_making(source, encoder=encode, settings=settings, references=references)
+    making.check(out)
     known = dict(map(read_reference, references))
     kept = read_kept(source)
     counts = label_counts(kept)
     if not counts:
         raise TableError(f"{source / LANDMARKS} holds no landmark", expected="labels to cluster")
-    embedding = embed(counts, encoder or TfidfEncoder())
+    embedding = embed(counts, encode)
     proposal = propose_for(
         embedding,
         counts,
@@ -124,13 +113,7 @@ def cluster_step(
     points = _points(proposal, embedding, counts, settings)
     report = {**quality(proposal, embedding, references=known), "scan": [point._asdict() for point in points]}
     landmarks = Counter(row.hierarchical_label for row in hierarchical_rows(kept, proposal))
-    with made_folder(
-        out,
-        command=COMMAND,
-        parameters=settings.parameters(encoder or TfidfEncoder(), references),
-        inputs=[source / LANDMARKS, *(spec.rpartition(":")[0] for spec in references)],
-        seed=settings.seed,
-    ) as folder:
+    with making.into(out) as folder:
         write_proposal(folder / PROPOSAL, proposal)
         write_clusters(folder / CLUSTERS, proposal, landmarks)
         write_labels(folder / LABELS, proposal)
@@ -142,6 +125,17 @@ def cluster_step(
         for name in PASSED_ON:
             shutil.copyfile(source / name, folder / name)
     return Clustered(proposal, report)
+
+
+def cluster_making(
+    cleaned: AnyPath, *, encoder: TextEncoder, settings: ClusterSettings, references: Sequence[str] = ()
+) -> Making:
+    """What the folder of :func:`cluster_step` is made of."""
+    own = {name: value for name, value in asdict(settings).items() if name != "seed"}
+    compared = {"references": [Path(spec).name for spec in references]}
+    read = [Path(cleaned) / name for name in PASSED_ON]
+    tables = [Path(spec.rpartition(":")[0]) for spec in references]
+    return Making(COMMAND, {**encoder.settings(), **own, **compared}, (*read, *tables), settings.seed)
 
 
 def _points(

@@ -22,15 +22,7 @@ from hiertree.files import write_json, write_text
 from hiertree.pipelines.labels.cleaning import Dropped, Kept, relevant
 from hiertree.pipelines.labels.counting import label_counts, proposal_report
 from hiertree.pipelines.labels.data_card import CARD, data_card
-from hiertree.pipelines.labels.folders import (
-    HISTORY,
-    MANIFEST,
-    AnyPath,
-    check_made_by,
-    check_replaceable,
-    history_of,
-    made_folder,
-)
+from hiertree.pipelines.labels.folders import HISTORY, AnyPath, Making, history_of, made_by
 from hiertree.pipelines.labels.landmark_file import (
     DROPPED,
     LANDMARKS,
@@ -94,10 +86,9 @@ def export_step(clustered: AnyPath, *, out: AnyPath, review: AnyPath | None = No
         ReviewError: the log is damaged, of another proposal, or leaves no label.
         OptionError: ``split`` is no part of a file name, or ``out`` holds other files.
     """
-    check_replaceable(out, COMMAND)
-    if not _SPLIT.fullmatch(split):
-        raise OptionError(f"split={split!r}", expected="letters, digits, - and _")
-    source = check_made_by(clustered, command=clustering.COMMAND, files=(*READ, MANIFEST))
+    source = made_by(clustered, command=clustering.COMMAND, files=READ)
+    making = export_making(source, review=review, split=split)
+    making.check(out)
     proposed = read_proposal(source)
     final, irrelevant, told = _reviewed(source, proposed, review)
     kept, dropped = relevant(read_kept(source), irrelevant)
@@ -108,8 +99,7 @@ def export_step(clustered: AnyPath, *, out: AnyPath, review: AnyPath | None = No
     tree = label_tree(rows, final)
     history = history_of(source)
     hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
-    inputs = [*(source / name for name in READ), *([review] if review is not None else [])]
-    with made_folder(out, command=COMMAND, parameters={"split": split}, inputs=inputs) as folder:
+    with making.into(out) as folder:
         write_table(folder / hierarchical, Row._fields, rows)
         write_tree(folder, tree)
         origins = provenance_rows(rows, kept, dropped, final=final, proposed=proposed, is_reviewed=bool(told))
@@ -123,6 +113,18 @@ def export_step(clustered: AnyPath, *, out: AnyPath, review: AnyPath | None = No
         told_too = {"report": report, "history": history, "review": told, "version": hiertree.__version__}
         write_text(folder / CARD, data_card(facts | told_too))
     return Exported(Path(out), final, tree, report)
+
+
+def export_making(clustered: AnyPath, *, review: AnyPath | None, split: str) -> Making:
+    """What the folder of :func:`export_step` is made of.
+
+    Raises:
+        OptionError: ``split`` is no part of a file name.
+    """
+    if not _SPLIT.fullmatch(split):
+        raise OptionError(f"split={split!r}", expected="letters, digits, - and _")
+    read = tuple(Path(clustered) / name for name in READ)
+    return Making(COMMAND, {"split": split}, read if review is None else (*read, review))
 
 
 def _reviewed(source: Path, proposed: Proposal, log: AnyPath | None) -> tuple[Proposal, frozenset[str], dict[str, Any]]:

@@ -1,0 +1,141 @@
+"""``labels.yaml``: every step from landmark ids to an export, in one file.
+
+::
+
+    landmarks: train_label_to_category.csv     # ids and Commons categories
+    scrape: {contact: me@university.edu}       # or instances: scraped.csv
+    clean: {multi: drop}
+    cluster: {encoder: tfidf, clusters: 78, levels: 1}
+    review: washington-review.jsonl            # once there is one
+    export: {split: train}
+
+Paths are relative to the file. Everything but ``landmarks`` may be left out.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hiertree.errors import RecipeError
+from hiertree.pipelines.labels.cleaning import Multi
+from hiertree.pipelines.labels.clip_encoder import ClipEncoder
+from hiertree.pipelines.labels.sentence_encoder import SentenceEncoder
+from hiertree.pipelines.training.reading import complaint, parse_yaml
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class ColumnNames(_Section):
+    """What the columns of the tables are called."""
+
+    landmark_id: str = "landmark_id"
+    category: str = "category"
+    instance_of: str = "instance_of"
+    item_ids: str | None = None
+
+
+class ScrapePlan(_Section):
+    """``labels scrape``: what to ask Wikimedia, and how; the store is kept beside the steps' folders."""
+
+    contact: str
+    source: Literal["api", "html"] = "api"
+    refresh_older_than: float | None = None
+    requests_per_minute: float = 200.0
+    max_retries: int = 8
+    backoff: float = 5.0
+    commons_api: str | None = None
+    wikidata_api: str | None = None
+    commons_site: str | None = None
+
+
+class CleanPlan(_Section):
+    """``labels clean``."""
+
+    multi: Multi = "drop"
+    separator: str = "|"
+
+
+class ClusterPlan(_Section):
+    """``labels cluster``."""
+
+    encoder: Literal["tfidf", "clip", "sentence-transformers"] = "tfidf"
+    clip_model: str = ClipEncoder.model
+    clip_weights: str = ClipEncoder.weights
+    sentence_model: str = SentenceEncoder.model
+    prompts: tuple[str, ...] = ()
+    batch_size: Count = 128
+    device: str = "cpu"
+    cache: str | None = None
+    clusters: Count | Literal["auto"] = "auto"
+    seed: int = 0
+    restarts: Count = 20
+    levels: Annotated[int, Field(ge=0)] = 0
+    scan: bool = False
+    references: tuple[str, ...] = ()
+
+
+class ExportPlan(_Section):
+    """``labels export``."""
+
+    split: str = ""
+
+
+class Plan(_Section):
+    """The whole file."""
+
+    landmarks: str
+    instances: str | None = None
+    columns: ColumnNames = ColumnNames()
+    scrape: ScrapePlan | None = None
+    clean: CleanPlan = CleanPlan()
+    cluster: ClusterPlan = ClusterPlan()
+    review: str | None = None
+    export: ExportPlan = ExportPlan()
+
+
+def read_plan(path: str | os.PathLike[str]) -> Plan:
+    """Read and check a plan.
+
+    Args:
+        path: a YAML file.
+
+    Raises:
+        RecipeError: no such file, no valid YAML, a key given twice, an unknown key, a value out of range, or both
+            ``instances`` and ``scrape``; the message names the place.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RecipeError(f"{file}: {error}", expected="a plan in YAML") from None
+    return check_plan(parse_yaml(text, source=file.name), source=file.name)
+
+
+def check_plan(values: Any, *, source: str = "plan") -> Plan:
+    """The plan that a mapping describes.
+
+    Args:
+        values: what the YAML file holds.
+        source: what error messages call it.
+
+    Raises:
+        RecipeError: as :func:`read_plan`.
+
+    >>> check_plan({"landmarks": "ids.csv", "cluster": {"clusters": 78}}).cluster.clusters
+    78
+    """
+    try:
+        plan = Plan.model_validate(values)
+    except ValidationError as error:
+        raise RecipeError(f"{source}: {'; '.join(map(complaint, error.errors()))}") from None
+    if plan.instances is not None and plan.scrape is not None:
+        raise RecipeError(f"{source}: both instances and scrape", expected="one of them")
+    return plan

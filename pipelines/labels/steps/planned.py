@@ -1,0 +1,133 @@
+"""``hiertree labels build labels.yaml``: all steps of a plan into one folder; what did not change is not run again.
+
+The folder gets ``store.sqlite`` (where the plan scrapes), ``cleaned``, ``clustered`` and ``exported``. A step is
+current when its folder's manifest names the same command, settings, seed, version and hashes of inputs, and its files
+still have the hashes that were written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from hiertree.pipelines.labels.encoders import make_encoder
+from hiertree.pipelines.labels.folders import Making
+from hiertree.pipelines.labels.plan import Plan, read_plan
+from hiertree.pipelines.labels.reading import Columns
+from hiertree.pipelines.labels.steps.cleaned import CleanSettings, clean_making, clean_step
+from hiertree.pipelines.labels.steps.clustered import ClusterSettings, cluster_making, cluster_step
+from hiertree.pipelines.labels.steps.exported import export_making, export_step
+
+STORE, CLEANED, CLUSTERED, EXPORTED = "store.sqlite", "cleaned", "clustered", "exported"
+Say = Callable[[str], None]
+
+
+def run_plan(path: str | os.PathLike[str], *, out: str | os.PathLike[str], say: Say = print) -> list[str]:
+    """Run the steps of a plan that are not current.
+
+    Args:
+        path: ``labels.yaml``.
+        out: the folder for all steps.
+        say: what is told, a line a step.
+
+    Returns:
+        The steps that were run.
+
+    Raises:
+        RecipeError: the plan cannot be read.
+        HiertreeError: what a step refuses; the folders of earlier steps stay.
+    """
+    plan, base = read_plan(path), Path(path).parent
+    run = _Run(Path(out), say)
+    store = _scraped(plan, base, run)
+    cleaned = _cleaned(plan, base, store, run)
+    clustered = _clustered(plan, base, cleaned, run)
+    _exported(plan, base, clustered, run)
+    return run.done
+
+
+class _Run:
+    """The folder of all steps, and which were run."""
+
+    def __init__(self, folder: Path, say: Say) -> None:
+        self.folder, self._say = folder, say
+        self.done: list[str] = []
+
+    def step(self, name: str, making: Making, work: Callable[[Path], object]) -> Path:
+        """The folder of a step, made unless it is current."""
+        folder = self.folder / name
+        if making.is_current(folder):
+            self._say(f"{name}: unchanged")
+        else:
+            work(folder)
+            self.told(name, f"written to {folder}")
+        return folder
+
+    def told(self, name: str, text: str) -> None:
+        """Note that a step was run."""
+        self.done.append(name)
+        self._say(f"{name}: {text}")
+
+
+def _scraped(plan: Plan, base: Path, run: _Run) -> Path | None:
+    """The store, asked only for what it lacks."""
+    if plan.scrape is None:
+        return None
+    from hiertree.pipelines.labels import scrape as scraping
+
+    asked, store = plan.scrape, run.folder / STORE
+    etiquette = scraping.Etiquette(
+        requests_per_minute=asked.requests_per_minute, max_retries=asked.max_retries, backoff=asked.backoff
+    )
+    endpoints = {name: getattr(asked, name) for name in ("commons_api", "wikidata_api", "commons_site")}
+    web = scraping.Web(asked.contact, asked.source, scraping.Endpoints().replaced(endpoints), etiquette)
+    columns = Columns(landmark_id=plan.columns.landmark_id, category=plan.columns.category)
+    found = scraping.scrape(
+        base / plan.landmarks, store=store, web=web, columns=columns, refresh_older_than=asked.refresh_older_than
+    )
+    run.told("scraped", scraping.describe_outcomes(found))
+    return store
+
+
+def _cleaned(plan: Plan, base: Path, store: Path | None, run: _Run) -> Path:
+    landmarks = base / plan.landmarks
+    instances = None if plan.instances is None else base / plan.instances
+    settings = CleanSettings(plan.clean.multi, plan.clean.separator, Columns(**plan.columns.model_dump()))
+    making = clean_making(landmarks, instances=instances, store=store, settings=settings)
+    return run.step(
+        CLEANED,
+        making,
+        lambda out: clean_step(landmarks, out=out, instances=instances, store=store, settings=settings),
+    )
+
+
+def _clustered(plan: Plan, base: Path, cleaned: Path, run: _Run) -> Path:
+    asked = plan.cluster
+    weights = base / asked.clip_weights
+    encoder = make_encoder(
+        asked.encoder,
+        clip_model=asked.clip_model,
+        clip_weights=str(weights) if weights.is_file() else asked.clip_weights,
+        sentence_model=asked.sentence_model,
+        prompts=asked.prompts,
+        batch_size=asked.batch_size,
+        device=asked.device,
+        cache=None if asked.cache is None else base / asked.cache,
+    )
+    settings = ClusterSettings(asked.clusters, asked.seed, asked.restarts, asked.levels, asked.scan)
+    references = [str(base / spec) for spec in asked.references]
+    making = cluster_making(cleaned, encoder=encoder, settings=settings, references=references)
+    return run.step(
+        CLUSTERED,
+        making,
+        lambda out: cluster_step(cleaned, out=out, encoder=encoder, settings=settings, references=references),
+    )
+
+
+def _exported(plan: Plan, base: Path, clustered: Path, run: _Run) -> Path:
+    review = None if plan.review is None else base / plan.review
+    making = export_making(clustered, review=review, split=plan.export.split)
+    return run.step(
+        EXPORTED, making, lambda out: export_step(clustered, out=out, review=review, split=plan.export.split)
+    )

@@ -1,0 +1,121 @@
+"""One YAML runs every step; what did not change is not run again; what is misspelt is named."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from wikimedia import Wikimedia, World
+from wikimedia.tools import CONTACT
+
+from hiertree.errors import OptionError, RecipeError, TableError
+from hiertree.pipelines.labels import read_proposal
+from hiertree.pipelines.labels.plan import check_plan, read_plan
+from hiertree.pipelines.labels.review import Rename, Session
+from hiertree.pipelines.labels.steps import run_plan
+
+
+@pytest.fixture
+def plan(landmarks, instances, tmp_path):
+    """A plan beside its tables, as a mapping and a function that writes and runs it."""
+
+    def run(**changes):
+        content = {
+            "landmarks": landmarks.name,
+            "instances": instances.name,
+            "clean": {"multi": "first"},
+            "cluster": {"clusters": 5, "restarts": 2},
+            **changes,
+        }
+        (tmp_path / "labels.yaml").write_text(yaml.safe_dump(content))
+        said = []
+        return run_plan(tmp_path / "labels.yaml", out=tmp_path / "out", say=said.append), said
+
+    return run
+
+
+def test_only_what_changed_runs_again(plan, instances, tmp_path):
+    assert plan()[0] == ["cleaned", "clustered", "exported"]
+    done, said = plan()
+    assert done == []
+    assert said == ["cleaned: unchanged", "clustered: unchanged", "exported: unchanged"]
+    assert plan(cluster={"clusters": 4, "restarts": 2})[0] == ["clustered", "exported"]
+    assert plan(cluster={"clusters": 4, "restarts": 2}, export={"split": "train"})[0] == ["exported"]
+    assert (tmp_path / "out" / "exported" / "train_label_to_hierarchical.csv").exists()
+    with instances.open("a") as file:
+        file.write("18,C,waterfall\r\n")
+    assert plan(cluster={"clusters": 4, "restarts": 2}, export={"split": "train"})[0][0] == "cleaned"
+
+
+def test_a_table_rewritten_with_the_same_labels_reruns_only_the_first_step(plan, instances):
+    plan()
+    instances.write_bytes(instances.read_bytes().replace(b"\r\n", b"\n"))
+    assert plan()[0] == ["cleaned"]
+
+
+def test_a_file_that_was_touched_is_made_again(plan, tmp_path):
+    plan()
+    with (tmp_path / "out" / "exported" / "tree.csv").open("a") as file:
+        file.write("more\n")
+    assert plan()[0] == ["exported"]
+
+
+def test_a_review_reruns_the_export_alone(plan, tmp_path):
+    plan()
+    session = Session(read_proposal(tmp_path / "out" / "clustered"), tmp_path / "anna.jsonl", "anna")
+    session.act(Rename(cluster=0, name="something else"), seq=0)
+    assert plan(review="anna.jsonl")[0] == ["exported"]
+    assert plan(review="anna.jsonl")[0] == []
+    report = json.loads((tmp_path / "out" / "exported" / "report.json").read_text())
+    assert report["review"]["events"] == 1
+
+
+def test_scraping_is_part_of_the_plan_and_asks_only_once(plan, landmarks, tmp_path):
+    url = "http://commons.wikimedia.org/wiki/Category:Place_"
+    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
+        done, said = plan(instances=None, scrape=asking)
+        assert done == ["scraped", "cleaned", "clustered", "exported"]
+        assert "48 labelled" in said[0]
+        asked = len(wikimedia.asked)
+        assert plan(instances=None, scrape=asking)[0] == ["scraped"]
+        assert len(wikimedia.asked) == asked
+    history = json.loads((tmp_path / "out" / "exported" / "history.json").read_text())
+    assert [file["name"] for file in history[0]["inputs"]] == [landmarks.name, "store.sqlite"]
+    rows = pq.read_table(tmp_path / "out" / "exported" / "provenance.parquet").to_pylist()
+    labelled = [row for row in rows if row["status"] == "kept"]
+    assert all(row["wikidata_item"] and all(row["label_ids"]) and row["time"] for row in labelled)
+    assert any(row["revision"] for row in labelled)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ({}, "landmarks: Field required"),
+        ({"landmarks": "a", "cluster": {"k": 3}}, "cluster.k: Extra inputs"),
+        ({"landmarks": "a", "cluster": {"clusters": 0}}, "cluster.clusters"),
+        ({"landmarks": "a", "clean": {"multi": "some"}}, "clean.multi"),
+        ({"landmarks": "a", "scrape": {}}, "scrape.contact: Field required"),
+        ({"landmarks": "a", "instances": "b", "scrape": {"contact": "c@d.org"}}, "both instances and scrape"),
+        (["landmarks"], "valid dictionary"),
+    ],
+)
+def test_a_plan_that_says_nothing_sensible_is_refused_by_its_place(content, complaint):
+    with pytest.raises(RecipeError, match=complaint):
+        check_plan(content)
+
+
+def test_broken_files_and_foreign_folders_are_refused(plan, tmp_path):
+    (tmp_path / "twice.yaml").write_text("landmarks: a\nlandmarks: b\n")
+    with pytest.raises(RecipeError, match="'landmarks' is given twice"):
+        read_plan(tmp_path / "twice.yaml")
+    with pytest.raises(RecipeError, match=r"absent\.yaml"):
+        read_plan(tmp_path / "absent.yaml")
+    with pytest.raises(TableError, match=r"nowhere\.csv|No such file"):
+        plan(landmarks="nowhere.csv")
+    (tmp_path / "out" / "cleaned").mkdir(parents=True)
+    (tmp_path / "out" / "cleaned" / "mine.txt").write_text("mine")
+    with pytest.raises(OptionError, match=r"other files, 'mine\.txt'"):
+        plan()
+    assert (tmp_path / "out" / "cleaned" / "mine.txt").read_text() == "mine"
