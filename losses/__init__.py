@@ -13,7 +13,8 @@ gives a scalar; ``valid`` masks candidates, or queries:
 * :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: ours for it;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
 
-:func:`large_batch_backward` backpropagates a batch in chunks, :func:`all_gather` joins the batches of processes.
+:func:`large_batch_backward` backpropagates a batch in chunks; :class:`DistributedLoss` spreads one over processes,
+whose batches :func:`all_gather` joins.
 
 :mod:`hiertree.losses.functional` has each as a function of scores, levels and a relevance table.
 
@@ -39,6 +40,7 @@ from hiertree.losses._decomposability_gap import (
     decomposability_gap,
 )
 from hiertree.losses._distributed import all_gather
+from hiertree.losses._distributed_loss import DistributedLoss
 from hiertree.losses._hashing import TieAwareAP, TieAwareNDCG
 from hiertree.losses._large_batches import large_batch_backward
 from hiertree.losses._level_sum import LevelSum
@@ -56,6 +58,7 @@ __all__ = [
     "RODNDCG",
     "BlackboxAP",
     "CrossBatchMemory",
+    "DistributedLoss",
     "FastAP",
     "GrowingAlpha",
     "LevelSum",

@@ -80,7 +80,7 @@ class CSL(Loss):
         own = self._proxies_of(path_tensor(paths, vectors))
         values = self._values(vectors, own)
         counted = querying(valid, vectors, ref_embeddings)
-        return {type(self).__name__: QueryLosses(torch.where(counted, values, 0), counted).mean()}
+        return {type(self).__name__: self._mean(QueryLosses(torch.where(counted, values, 0), counted))}
 
     def _values(self, vectors: Tensor, own: Tensor) -> Tensor:
         logits = self.scale * cosine(vectors, unit_vectors(self.proxies, name="proxies"))

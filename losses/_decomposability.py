@@ -102,6 +102,11 @@ class PairDecomposability(PairLoss):
         check_margins(alpha, beta)
         self.alpha, self.beta, self.level, self.reduction = alpha, beta, level, reduction
 
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Not where the non-zero terms of the whole batch are counted."""
+        return self.reduction == "mean"
+
     def of_pairs(self, pairs: Pairs) -> Tensor:
         """The loss by the reduction asked for."""
         if self.reduction == "avg_nonzero":

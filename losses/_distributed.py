@@ -21,6 +21,7 @@ def all_gather(embeddings: Tensor, paths: Any) -> tuple[Tensor, Tensor]:
     gradients are the same everywhere). Batches may differ in size. What a loss draws at random must be drawn alike:
     seed torch's generators alike before it.
 
+    :class:`hiertree.losses.DistributedLoss` keeps the contract for a loss, and divides its queries among the processes.
     Without a process group, or in a group of one, the arguments come back.
 
     Args:
@@ -36,10 +37,20 @@ def all_gather(embeddings: Tensor, paths: Any) -> tuple[Tensor, Tensor]:
     """
     vectors = float_vectors(embeddings, name="embeddings")
     own_paths = path_tensor(paths, vectors)
-    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+    if num_processes() == 1:
         return vectors, own_paths
     gathered: Tensor = _AllGather.apply(vectors)
-    return gathered, _gather(own_paths)
+    return gathered, gather(own_paths)
+
+
+def num_processes() -> int:
+    """Processes that share a batch; 1 without a process group."""
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def first_row(rows: Tensor) -> int:
+    """Where this process's rows begin among all that are gathered."""
+    return sum(_sizes(rows)[: distributed.get_rank()]) if num_processes() > 1 else 0
 
 
 class _AllGather(torch.autograd.Function):
@@ -47,7 +58,7 @@ class _AllGather(torch.autograd.Function):
     def forward(ctx: Any, vectors: Tensor) -> Tensor:
         sizes = _sizes(vectors)
         ctx.first, ctx.size = sum(sizes[: distributed.get_rank()]), len(vectors)
-        return _gather(vectors, sizes)
+        return gather(vectors, sizes)
 
     @staticmethod
     @once_differentiable
@@ -57,7 +68,7 @@ class _AllGather(torch.autograd.Function):
         return total[ctx.first : ctx.first + ctx.size]
 
 
-def _gather(rows: Tensor, sizes: list[int] | None = None) -> Tensor:
+def gather(rows: Tensor, sizes: list[int] | None = None) -> Tensor:
     """Rows of all processes; collective operations want one shape, so short ones are padded on the way."""
     sizes = _sizes(rows) if sizes is None else sizes
     padded = rows.new_zeros((max(sizes), *rows.shape[1:]))

@@ -53,8 +53,7 @@ class _TieAware(Loss):
         num_bits = embeddings.shape[1]
         bins = bins_over(num_bits, self.num_bins)
         losses = in_blocks(lambda block, _: self.query_losses(block, bins), hamming(pairs, num_bits))
-        self._num_skipped = (~losses.counted).sum()
-        return {type(self).__name__: losses.mean()}
+        return {type(self).__name__: self._mean(losses)}
 
     def query_losses(self, pairs: Pairs, bins: Bins) -> QueryLosses:
         """One loss a query; scores are −distance."""

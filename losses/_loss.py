@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -21,7 +21,14 @@ class Loss(nn.Module):
 
     weights: Mapping[str, float]
     """The weight of each term, by name."""
+    average: Callable[[QueryLosses], Tensor] = staticmethod(QueryLosses.mean)
+    """From the loss of each query to one number."""
     _num_skipped: Tensor | int = 0  # a tensor after a batch: reading it is what waits for the device
+
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Whether each term is a mean over queries, to which no query adds more than its own comparisons."""
+        return True
 
     @property
     def last_num_skipped(self) -> int:
@@ -44,7 +51,8 @@ class Loss(nn.Module):
         """The loss of a batch.
 
         Args:
-            embeddings: (B, d) float tensor; normalised inside, in float32 or better.
+            embeddings: (B, d) float tensor. Rank losses and proxies normalise it inside, in float32 or better; the
+                hashing losses take tanh of it instead, and a loss of another library does what it does.
             paths: (B, L) integers, coarse → fine; (B,) labels mean L = 1.
             ref_embeddings: (M, d) candidates to rank instead of the batch itself.
             ref_paths: (M, L) or (M,), with ``ref_embeddings``.
@@ -58,6 +66,11 @@ class Loss(nn.Module):
             ShapeError, EmbeddingError, PathError: input that cannot be used; the message names the rows.
         """
         return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
+
+    def _mean(self, losses: QueryLosses) -> Tensor:
+        """The mean over the queries that have a loss; the others are counted."""
+        self._num_skipped = (~losses.counted).sum()
+        return self.average(losses)
 
 
 class PairLoss(Loss):
@@ -85,9 +98,7 @@ class PairLoss(Loss):
 
     def mean_of(self, objective: Objective, pairs: Pairs) -> Tensor:
         """The mean of an objective over the queries that have a positive; the others are counted."""
-        losses = in_blocks(objective, pairs)
-        self._num_skipped = (~losses.counted).sum()
-        return losses.mean()
+        return self._mean(in_blocks(objective, pairs))
 
     def query_losses(self, pairs: Pairs) -> QueryLosses:
         """One loss a query."""

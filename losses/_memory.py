@@ -78,6 +78,11 @@ class CrossBatchMemory(Loss):
         self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
 
     @property
+    def is_mean_over_queries(self) -> bool:
+        """Every query enters the memory that others are compared with."""
+        return False
+
+    @property
     def num_remembered(self) -> int:
         """Embeddings in the memory."""
         return min(int(self.num_enqueued), self.size)

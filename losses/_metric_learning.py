@@ -71,6 +71,11 @@ class PytorchMetricLearning(Loss):
         self.miner = None if miner is None else _built("miners", miner, miner_options or {})
         self.weights = {type(self.loss).__name__: 1.0}
 
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Miners, reducers and regularisers see the whole batch."""
+        return False
+
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:

@@ -85,7 +85,7 @@ class ProxyDecomposability(Loss):
         )
         counted = querying(valid, vectors, ref_embeddings)
         values = self._values(vectors, classes)
-        return {type(self).__name__: QueryLosses(torch.where(counted, values, 0), counted).mean()}
+        return {type(self).__name__: self._mean(QueryLosses(torch.where(counted, values, 0), counted))}
 
     def _values(self, vectors: Tensor, classes: Tensor) -> Tensor:
         proxies: Tensor = self.proxies

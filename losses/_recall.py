@@ -137,6 +137,11 @@ class SmoothRecall(_Recall):
         super().__init__(Sigmoid(tau), ks=ks, tau_star=tau_star, level=level, include_self=include_self)
         self.similarity_mixup = similarity_mixup
 
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Not where queries are mixed."""
+        return not self.similarity_mixup
+
     def compare(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Pairs:
         """The pairs of the batch and, with similarity mixup, of its virtual images."""
         if not (self.similarity_mixup and self.training):

@@ -7,28 +7,75 @@ from pathlib import Path
 import torch
 from torch import Tensor, distributed, nn
 
-from hiertree.losses import HAPPIER, Loss, all_gather
+from hiertree.losses import (
+    CSL,
+    HAPPIER,
+    ROADMAP,
+    DistributedLoss,
+    FastAP,
+    LevelSum,
+    Loss,
+    PairDecomposability,
+    SmoothRecall,
+    SupAP,
+    TieAwareNDCG,
+    all_gather,
+)
 
 SIZES = (9, 5)  # unequal on purpose
+CLASS_PATHS = torch.stack([torch.arange(6) // 2, torch.arange(6)], dim=1)
 
 
-def setting() -> tuple[nn.Module, Loss, Tensor, Tensor]:
+def losses() -> dict[str, Loss]:
+    """Losses that can be divided among processes."""
+    torch.manual_seed(1)
+    return {
+        "HAPPIER": HAPPIER(6, 3).double(),
+        "HAPPIER, itself a candidate": HAPPIER(6, 3, include_self=True).double(),
+        "ROADMAP": ROADMAP(),
+        "CSL": CSL(CLASS_PATHS, 3).double(),
+        "a sum over levels": LevelSum(lambda _: SupAP(), (3, 6)),
+        "FastAP": FastAP(),
+        "SmoothRecall": SmoothRecall(),
+        "TieAwareNDCG": TieAwareNDCG(),
+    }
+
+
+def undivided() -> dict[str, Loss]:
+    """Losses that every process computes whole."""
+    return {"a mean over pairs": PairDecomposability(reduction="avg_nonzero")}
+
+
+def setting() -> tuple[nn.Module, Tensor, Tensor]:
     torch.manual_seed(0)
-    network, loss = nn.Linear(4, 3).double(), HAPPIER(6, 3).double()
     fine = torch.randint(0, 6, (sum(SIZES),))
-    return network, loss, torch.randn(sum(SIZES), 4, dtype=torch.float64), torch.stack([fine // 2, fine], dim=1)
+    fine[: SIZES[0]] %= 5
+    fine[-1] = 5  # the only one: a query without a positive, in one process
+    return nn.Linear(4, 3).double(), torch.randn(sum(SIZES), 4, dtype=torch.float64), CLASS_PATHS[fine]
+
+
+def step(network: nn.Module, loss: Loss, value: Tensor) -> list[Tensor]:
+    """The value, and the gradient of every parameter."""
+    parameters = [*network.parameters(), *loss.parameters()]
+    return [value.detach(), *torch.autograd.grad(value, parameters)]
 
 
 def part_of_a_batch(rank: int, folder: str) -> None:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=len(SIZES))
-    network, loss, images, paths = setting()
+    network, images, paths = setting()
     mine = slice(sum(SIZES[:rank]), sum(SIZES[: rank + 1]))
-    value = loss(*all_gather(network(images[mine]), paths[mine]))
-    value.backward()
-    for parameter in [*network.parameters(), *loss.parameters()]:
-        distributed.all_reduce(parameter.grad)
-        parameter.grad /= len(SIZES)  # as DistributedDataParallel averages
-    gradients = [parameter.grad for parameter in [*network.parameters(), *loss.parameters()]]
-    torch.save([value.detach(), *gradients], Path(folder, f"{rank}.pt"))
+    found = {}
+    for name, loss in losses().items():
+        found[f"{name}, gathered"] = step(network, loss, loss(*all_gather(network(images[mine]), paths[mine])))
+        own = DistributedLoss(loss)
+        found[f"{name}, own"] = step(network, own, own(network(images[mine]), paths[mine]))
+    for name, loss in undivided().items():
+        everything = DistributedLoss(loss, queries="all")
+        found[f"{name}, all"] = step(network, everything, everything(network(images[mine]), paths[mine]))
+    for _, *gradients in found.values():
+        for gradient in gradients:
+            distributed.all_reduce(gradient)
+            gradient /= len(SIZES)  # as DistributedDataParallel averages
+    torch.save(found, Path(folder, f"{rank}.pt"))
     distributed.destroy_process_group()

@@ -1,30 +1,74 @@
-"""Gradients over two processes are those of one process on the concatenated batch."""
+"""Values and gradients over two processes are those of one process on the concatenated batch."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
-from torch import multiprocessing
-from two_processes import SIZES, part_of_a_batch, setting
+from torch import Tensor, multiprocessing
+from two_processes import SIZES, losses, part_of_a_batch, setting, step, undivided
 
-from hiertree.losses import all_gather
+from hiertree.errors import OptionError, ShapeError
+from hiertree.losses import (
+    CrossBatchMemory,
+    DistributedLoss,
+    LevelSum,
+    PairDecomposability,
+    SmoothRecall,
+    SupAP,
+    all_gather,
+)
 
 
-def test_two_processes_have_value_and_gradient_of_one(tmp_path: Path) -> None:
-    multiprocessing.spawn(part_of_a_batch, args=(str(tmp_path),), nprocs=len(SIZES))
-    network, loss, images, paths = setting()
-    value = loss(network(images), paths)
-    value.backward()
-    expected = [value.detach(), *(parameter.grad for parameter in [*network.parameters(), *loss.parameters()])]
-    for rank in range(len(SIZES)):
-        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        for a, b in zip(found, expected, strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, list[Tensor]]]:
+    """What each of two processes has, by loss."""
+    folder = tmp_path_factory.mktemp("processes")
+    multiprocessing.spawn(part_of_a_batch, args=(str(folder),), nprocs=len(SIZES))
+    return [torch.load(folder / f"{rank}.pt", weights_only=True) for rank in range(len(SIZES))]
+
+
+@pytest.mark.parametrize("name", [*losses(), *undivided()])
+def test_two_processes_have_value_and_gradient_of_one(name: str, found: list[dict[str, list[Tensor]]]) -> None:
+    network, images, paths = setting()
+    loss = {**losses(), **undivided()}[name]
+    expected = step(network, loss, loss(network(images), paths))
+    assert float(expected[1].abs().max()) > 0
+    for process in found:
+        ways = [way for key, way in process.items() if key.rsplit(", ", 1)[0] == name]
+        assert len(ways) >= 1
+        for way in ways:
+            for a, b in zip(way, expected, strict=True):
+                torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-13)
 
 
 def test_one_process_gathers_its_own_batch() -> None:
-    _, _, images, paths = setting()
+    _, images, paths = setting()
     embeddings, gathered = all_gather(images, paths)
     assert torch.equal(embeddings, images)
     assert torch.equal(gathered, paths)
+    assert torch.equal(DistributedLoss(SupAP())(images, paths), SupAP()(images, paths))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        PairDecomposability(reduction="avg_nonzero"),
+        SmoothRecall(similarity_mixup=True),
+        CrossBatchMemory(SupAP(), 3, 1),
+        LevelSum(lambda _: PairDecomposability(reduction="avg_nonzero"), (2,)),
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_losses_that_are_no_means_over_queries_are_not_divided(loss: Any) -> None:
+    with pytest.raises(OptionError, match="no mean over queries"):
+        DistributedLoss(loss)
+    DistributedLoss(loss, queries="all")
+
+
+def test_what_a_gathered_batch_cannot_take_is_refused() -> None:
+    with pytest.raises(OptionError, match="queries='some'"):
+        DistributedLoss(SupAP(), queries="some")  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="mask"):
+        DistributedLoss(SupAP())(torch.eye(3), torch.arange(3), valid=torch.ones(3, 1, dtype=torch.bool))
