@@ -47,7 +47,11 @@ def values_on_device(
     with ThreadPoolExecutor(1) as pool:
         measured: Future[NDArray[np.float64]] | None = None
         for rows in blocks:
-            placed = work.place(rows)
+            try:
+                placed = work.place(rows)
+            except torch.OutOfMemoryError as error:
+                remedy = "pass a smaller tile_size, or free memory there"
+                raise DeviceError(f"the memory of {device.where}", expected="more of it", remedy=remedy) from error
             if measured is not None:
                 yield measured.result()
             measured = pool.submit(_measure, job, rows, placed)

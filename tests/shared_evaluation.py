@@ -21,13 +21,15 @@ def retrieval() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     return random.standard_normal((600, 8), dtype=np.float32), paths
 
 
-def share_of_an_evaluation(rank: int, folder: str) -> None:
+def share_of_an_evaluation(rank: int, folder: str, backend: str, device: str) -> None:
     """Save the values found by numpy, on a device, with a folder of blocks and from it, and what was refused."""
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
+    if device == "cuda":
+        torch.cuda.set_device(rank)
+    distributed.init_process_group(backend, init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
     embeddings, paths = retrieval()
     resumed = {"resume": Path(folder, "run"), "block_size": 256}
-    options = ({}, {"device": "cpu"}, resumed, resumed)
+    options = ({}, {"device": device}, resumed, resumed)
     values = [evaluate(embeddings, paths, distributed=True, **chosen).values for chosen in options]
     np.save(Path(folder, f"{rank}.npy"), values)
     try:

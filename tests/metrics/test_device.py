@@ -18,6 +18,7 @@ from hiertree.metrics import evaluate, evaluate_scores
 from hiertree.metrics._vectors import as_vectors
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+GROUPS = [("gloo", "cpu"), *([("nccl", "cuda")] if torch.cuda.device_count() >= PROCESSES else [])]
 
 
 def tree(random, num_items, num_levels):
@@ -124,9 +125,10 @@ def test_tf32_is_off_and_then_as_it_was(retrieval, monkeypatch):
         torch.set_float32_matmul_precision(before)
 
 
-def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_values_of_one(tmp_path):
-    multiprocessing.spawn(share_of_an_evaluation, args=(str(tmp_path),), nprocs=PROCESSES)
-    alone, on_device = (evaluate(*shared_retrieval(), device=device).values for device in (None, "cpu"))
+@pytest.mark.parametrize(("backend", "device"), GROUPS)
+def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_values_of_one(backend, device, tmp_path):
+    multiprocessing.spawn(share_of_an_evaluation, args=(str(tmp_path), backend, device), nprocs=PROCESSES)
+    alone, on_device = (evaluate(*shared_retrieval(), device=where).values for where in (None, device))
     for rank in range(PROCESSES):
         for values, expected in zip(np.load(tmp_path / f"{rank}.npy"), (alone, on_device, alone, alone), strict=True):
             np.testing.assert_array_equal(values, expected)
@@ -134,6 +136,15 @@ def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_valu
     assert len(list((tmp_path / "run").glob("queries-*.npy"))) == 3
     resumed = evaluate(*shared_retrieval(), resume=tmp_path / "run", block_size=256)
     np.testing.assert_array_equal(resumed.values, alone)
+
+
+def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch):
+    def exhausted(*_):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("hiertree.metrics._device.Device.multiply", exhausted)
+    with pytest.raises(DeviceError, match="smaller tile_size"):
+        evaluate(*retrieval, device="cpu")
 
 
 def test_lists_that_lose_their_worst_item_are_multiplied_on_the_device_too(retrieval):
