@@ -25,6 +25,7 @@ class PlannedBatches(ABC):
         images_per_class: items a class and batch.
         seed: together with the epoch it decides everything.
         small_classes: what becomes of a class of fewer than ``images_per_class`` items.
+        reduce_per_class: items of a class that an epoch shows at most; None shows all.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class PlannedBatches(ABC):
         images_per_class: int,
         seed: int,
         small_classes: SmallClasses,
+        reduce_per_class: int | None = None,
     ) -> None:
         if batch_size < 1 or images_per_class < 1 or batch_size % images_per_class:
             raise OptionError(
@@ -46,6 +48,11 @@ class PlannedBatches(ABC):
             raise OptionError(f"small_classes={small_classes!r}", expected="'replace' or 'drop'")
         if seed < 0:
             raise OptionError(f"seed={seed}", expected="an integer ≥ 0")
+        if reduce_per_class is not None and reduce_per_class < images_per_class:
+            raise OptionError(
+                f"reduce_per_class={reduce_per_class}",
+                expected=f"at least images_per_class={images_per_class}, or None for all items",
+            )
         self.batch_size, self.images_per_class, self.seed = batch_size, images_per_class, seed
         self.classes_per_batch = batch_size // images_per_class
         self._items, self._class_of_item, self._class_sizes = _by_class(
@@ -58,6 +65,7 @@ class PlannedBatches(ABC):
                 remedy="pass a smaller images_per_class or small_classes='replace'" if len(labels) else None,
             )
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
+        self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self._epoch = self._start = self._position = 0
 
     @abstractmethod
@@ -73,6 +81,11 @@ class PlannedBatches(ABC):
         for position, batch in enumerate(self._plan()[start:], start=start + 1):
             self._position = position
             yield batch.tolist()
+
+    @property
+    def start(self) -> int:
+        """The batch at which iteration begins."""
+        return self._start
 
     def set_epoch(self, epoch: int) -> None:
         """Iterate from the first batch of this epoch (from 0)."""
@@ -97,17 +110,22 @@ class PlannedBatches(ABC):
         self._epoch, self._start = state["epoch"], state["batch"]
         self._position = self._start
 
+    def _items_per_epoch(self) -> int:
+        """How many items an epoch may show."""
+        return int(self._shown_of_class.sum())
+
     def _plan(self) -> NDArray[np.int64]:
         """Items of every batch of the epoch, (len(self), batch_size).
 
-        The v-th visit to a class takes the v-th run of images_per_class items of its shuffled items, seen as a circle.
+        The v-th visit to a class takes the v-th run of images_per_class items of those that this epoch shows of it,
+        the first of its shuffled items, seen as a circle.
         """
         generator = np.random.default_rng([self.seed, self._epoch])
         classes = self._plan_classes(generator).ravel()
         shuffled = generator.permutation(len(self._items))
         shuffled = shuffled[np.argsort(self._class_of_item[shuffled], kind="stable")]
         along = _earlier_equals(classes)[:, None] * self.images_per_class + np.arange(self.images_per_class)
-        places = self._first_of_class[classes, None] + along % self._class_sizes[classes, None]
+        places = self._first_of_class[classes, None] + along % self._shown_of_class[classes, None]
         planned: NDArray[np.int64] = self._items[shuffled[places]].reshape(-1, self.batch_size)
         return planned
 

@@ -3,8 +3,12 @@
 Give one to ``DataLoader(dataset, batch_sampler=sampler)``. What an epoch yields is a pure function of (seed, epoch):
 call ``set_epoch`` before each one. It is planned at once, as one integer array, so that it can begin at any batch.
 
-Within an epoch every class is drawn before any is drawn again (in a pair sampler: among its super-category), no batch
-has a class twice, and a class shows all its items before it repeats one. A batch lists the items of one class together.
+A batch lists the items of one visit to a class together, and a class shows all its items before it repeats one. But for
+the tree sampler, every class is visited before any is again (in a pair sampler: among its super-category), and no batch
+has a class twice.
+
+``DistributedBatches(sampler)`` gives each of several processes its share of the same plan. ``state_dict`` and
+``load_state_dict`` resume any of them at the very next batch.
 """
 
 from __future__ import annotations
@@ -15,19 +19,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree._batches import PlannedBatches, SmallClasses, in_turn
+from hiertree._distributed_batches import DistributedBatches
+from hiertree._tree_sampler import TreeSampler
 from hiertree.arrays import as_paths
 from hiertree.errors import OptionError, PathError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ClassBalancedSampler", "SuperCategoryPairSampler"]
+__all__ = ["ClassBalancedSampler", "DistributedBatches", "SuperCategoryPairSampler", "TreeSampler"]
 
 
 class ClassBalancedSampler(PlannedBatches):
     """Batches of ``batch_size / images_per_class`` different classes of the finest level, drawn in turn.
 
-    An epoch has ``n // batch_size`` batches, at least one, n being the number of items in the classes kept.
+    An epoch has ``n // batch_size`` batches, at least one, n being the number of items it may show.
 
     Args:
         paths: (n, L) or (n,) integers, coarse → fine; the finest level names the classes.
@@ -36,6 +42,7 @@ class ClassBalancedSampler(PlannedBatches):
         seed: together with the epoch it decides everything.
         small_classes: a class of fewer than ``images_per_class`` items is filled up by repeating them evenly
             (``"replace"``) or left out (``"drop"``).
+        reduce_per_class: items of a class that an epoch shows at most, drawn anew for each (as H-GLDv2 is trained).
 
     Raises:
         OptionError: a batch size that is no multiple, an unknown policy, or fewer classes than a batch needs.
@@ -54,10 +61,16 @@ class ClassBalancedSampler(PlannedBatches):
         images_per_class: int,
         seed: int = 0,
         small_classes: SmallClasses = "replace",
+        reduce_per_class: int | None = None,
     ) -> None:
         labels = as_paths(paths)[:, -1]
         super().__init__(
-            labels, batch_size=batch_size, images_per_class=images_per_class, seed=seed, small_classes=small_classes
+            labels,
+            batch_size=batch_size,
+            images_per_class=images_per_class,
+            seed=seed,
+            small_classes=small_classes,
+            reduce_per_class=reduce_per_class,
         )
         available, needed = len(self._class_sizes), self.classes_per_batch
         if available < needed:
@@ -68,7 +81,7 @@ class ClassBalancedSampler(PlannedBatches):
             )
 
     def __len__(self) -> int:
-        return max(1, len(self._items) // self.batch_size)
+        return max(1, self._items_per_epoch() // self.batch_size)
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         return in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
@@ -91,6 +104,7 @@ class SuperCategoryPairSampler(PlannedBatches):
         seed: together with the epoch it decides everything.
         small_classes: a class of fewer than ``images_per_class`` items is filled up by repeating them evenly
             (``"replace"``) or left out (``"drop"``).
+        reduce_per_class: items of a class that an epoch shows at most, drawn anew for each (as H-GLDv2 is trained).
 
     Raises:
         OptionError: a batch size that is no multiple, a level that does not exist, fewer than two super-categories, or
@@ -113,11 +127,17 @@ class SuperCategoryPairSampler(PlannedBatches):
         batches_per_pair: int = 5,
         seed: int = 0,
         small_classes: SmallClasses = "replace",
+        reduce_per_class: int | None = None,
     ) -> None:
         checked = as_paths(paths)
         labels = checked[:, -1]
         super().__init__(
-            labels, batch_size=batch_size, images_per_class=images_per_class, seed=seed, small_classes=small_classes
+            labels,
+            batch_size=batch_size,
+            images_per_class=images_per_class,
+            seed=seed,
+            small_classes=small_classes,
+            reduce_per_class=reduce_per_class,
         )
         if self.classes_per_batch % 2:
             raise OptionError(
