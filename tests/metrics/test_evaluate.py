@@ -77,13 +77,16 @@ def retrieval():
 
 
 @pytest.mark.parametrize("ties", ["average", "worst", "best", "paper", "index"])
-def test_the_block_size_changes_no_number(retrieval, ties, monkeypatch):
+def test_the_block_size_and_the_threads_change_no_number(retrieval, ties, monkeypatch):
     embeddings, paths = retrieval
     monkeypatch.setattr(scoring, "PRODUCT_ROWS", 16)
     whole = evaluate(embeddings, paths, ties=ties, block_size=301)
     for block_size in (None, 1, 17, 64):
         blocks = evaluate(embeddings, paths, ties=ties, block_size=block_size)
         np.testing.assert_array_equal(whole.values, blocks.values)
+    for threads in (1, 7):
+        monkeypatch.setattr("hiertree.metrics._blocks.num_threads", lambda threads=threads: threads)
+        np.testing.assert_array_equal(evaluate(embeddings, paths, ties=ties).values, whole.values)
 
 
 @pytest.mark.parametrize("ties", ["average", "worst", "best", "paper", "index"])
