@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.losses import _grid_rows, _pair_rows
+from hiertree.losses import _grid_rows, _line_rows, _pair_rows
 from hiertree.losses._kernels import Blocks
 from hiertree.losses._sorted_rows import (
     Decays,
@@ -58,7 +58,7 @@ class Saved(NamedTuple):
     targets: Graded
     step: Pieces
     decays: Decays
-    slopes: NDArray[Any]
+    slopes: Tensor
     by_pairs: NDArray[np.bool_]
     by_grid: NDArray[np.bool_]
 
@@ -110,8 +110,9 @@ class NumbaKernel:
 
     def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
-        gradient = torch.zeros_like(upstream)
-        self._run_both("backward", saved, upstream.contiguous().numpy(), saved.slopes, gradient.numpy())
+        gradient = (upstream * saved.slopes).neg_()
+        ends = (upstream.contiguous().numpy(), gradient.numpy())
+        self._each_route("backward", saved, *ends)
         return gradient
 
     def _ones(self) -> Tensor:
@@ -138,11 +139,23 @@ class NumbaKernel:
         by_grid = self._grades_by_grid(candidates, targets, step, accuracy)
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
         exponentiate(self._rows, self._ranking, step.tau, decays)
-        slopes = np.empty_like(self._ranking.values)
+        slopes = torch.zeros_like(sums)
         by_pairs = ~by_grid & (np.diff(targets.start) > 0) & (candidates.start[:, :-1] > 0)
         saved = Saved(candidates, targets, step, decays, slopes, by_pairs, by_grid)
-        self._run_both("forward", saved, sums.numpy(), slopes)
+        self._each_route("forward", saved, sums.numpy(), slopes.numpy())
         return saved
+
+    def _each_route(self, direction: str, saved: Saved, *ends: NDArray[Any]) -> None:
+        """Forward or backward, by pairs and by the grid."""
+        accuracy, step, rows = ACCURACY[self._dtype], saved.step, self._rows
+        graded = (saved.candidates, saved.targets, step)
+        reach = accuracy.reach * step.tau
+        if saved.by_pairs.any():
+            getattr(_pair_rows, direction)(rows, saved.by_pairs, self._ranking, saved.decays, *graded, reach, *ends)
+        if saved.by_grid.any():
+            grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.reach), _num_terms(step, accuracy)
+            getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
+            getattr(_line_rows, direction)(rows, saved.by_grid, self._ranking, saved.decays, *graded, terms, *ends)
 
     def _grades_by_grid(
         self, candidates: Graded, targets: Graded, step: Pieces, accuracy: Accuracy
@@ -161,20 +174,10 @@ class NumbaKernel:
         by_grid[:, 0] = False
         return by_grid
 
-    def _run_both(self, direction: str, saved: Saved, *ends: NDArray[Any]) -> None:
-        accuracy, step = ACCURACY[self._dtype], saved.step
-        arguments = (self._ranking, saved.decays, saved.candidates, saved.targets, step)
-        by_pairs, by_grid = getattr(_pair_rows, direction), getattr(_grid_rows, direction)
-        by_pairs(self._rows, saved.by_pairs, *arguments, accuracy.reach * step.tau, *ends)
-        if saved.by_grid.any():
-            grid = _grid_rows.tabulate(accuracy.per_tau, accuracy.reach, _num_terms(step, accuracy))
-            by_grid(self._rows, saved.by_grid, *arguments, grid, *ends)
-
 
 def _num_terms(step: Pieces, accuracy: Accuracy) -> int:
     """Terms that the series of σ beyond δ needs; none where nothing lies beyond, many where δ is near 0."""
     if step.margin == math.inf:
         return 0
     first_left_out = min(accuracy.exponents * step.tau / max(step.margin, 1e-300), MOST_TERMS + 2)
-    side_by_side = _grid_rows.SIDE_BY_SIDE
-    return math.ceil((math.ceil(first_left_out) - 1) / side_by_side) * side_by_side
+    return math.ceil(first_left_out / _line_rows.SIDE_BY_SIDE) * _line_rows.SIDE_BY_SIDE

@@ -34,7 +34,7 @@ def forward(
     sums: NDArray[Any],
     slopes: NDArray[Any],
 ) -> None:
-    """Add Σ_j (step less its jump at 0) to ``sums[row, item of k]``; write Σ_j slope to ``slopes[row, place of k]``.
+    """Add Σ_j (step less its jump at 0) to ``sums[row, item of k]``, and Σ_j slope to ``slopes`` there.
 
     For the targets k of the grades ``by_pairs[row]``, over the candidates j of lower grades.
     """
@@ -54,7 +54,7 @@ def forward(
                 sigmoids, bells = _sigmoid_sums(decay, grades[beyond:end], grade, scale)
                 item = ranking.items[row, k]
                 sums[row, item] += step.rho * line + (step.offset - step.start) * number + sigmoids
-                slopes[row, k] = step.rho * number + bells / step.tau
+                slopes[row, item] += step.rho * number + bells / step.tau
 
 
 @jit
@@ -68,10 +68,9 @@ def backward(
     step: Pieces,
     reach: float,
     upstream: NDArray[Any],
-    slopes: NDArray[Any],
     gradient: NDArray[Any],
 ) -> None:
-    """Add upstream_k·slope(x_j − y_k), summed over k, at every j, and take it away, summed over j, at every k."""
+    """Add Σ_k upstream_k·slope to the gradient at every candidate j of those targets k."""
     for row in rows:
         if not by_pairs[row].any():
             continue
@@ -84,7 +83,6 @@ def backward(
             beyond, end = 0, 0
             for k in targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]:
                 weight = np.float64(upstream[row, items[k]])
-                gradient[row, items[k]] -= weight * slopes[row, k]
                 beyond, end = _window(scores, k, beyond, end, step.margin, reach)
                 _add(received[:beyond], grades[:beyond], grade, weight * step.rho)
                 decay, scale = _decays_in(scores, decays, row, k, beyond, end, step.tau)
