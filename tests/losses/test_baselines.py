@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 
+import proxy_memory
 import pytest
 import torch
 from largest_tensor import LargestTensor
@@ -313,6 +316,15 @@ def test_many_proxies_need_no_matrix_of_logits() -> None:
     with LargestTensor() as memory:
         loss(embeddings, torch.arange(512)).backward()
     assert 20_000 * 4 <= memory.largest < 0.5 * 512 * 20_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of its memory from /proc")
+def test_100_000_classes_need_less_than_a_matrix_of_logits() -> None:
+    """Gradients included, and what the process takes from the system, not only tensors."""
+    command = [sys.executable, proxy_memory.__file__]
+    taken = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    gradient = 4 * proxy_memory.NUM_CLASSES * proxy_memory.SIZE
+    assert gradient <= taken < 0.5 * 4 * proxy_memory.NUM_CLASSES * proxy_memory.BATCH
 
 
 def test_proxies_that_went_bad_are_refused() -> None:

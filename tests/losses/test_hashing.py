@@ -213,13 +213,20 @@ def test_the_order_of_the_batch_does_not_matter(name: str) -> None:
 @every_loss
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1000.0])
-def test_autocast_gives_no_nan_from_undecided_to_saturated_codes(name: str, dtype: torch.dtype, scale: float) -> None:
-    images, paths = batch()
+@pytest.mark.parametrize("spread", [0.0, 0.1, 1.0])
+def test_autocast_gives_no_nan_from_undecided_to_saturated_codes_perfect_to_random(
+    name: str, dtype: torch.dtype, scale: float, spread: float
+) -> None:
+    torch.manual_seed(0)
+    noise, paths = batch()
+    images = (1 - spread) * torch.randn(6, 12)[paths[:, 1]] + spread * noise.float()
     layer = torch.nn.Linear(12, 16)
     with torch.autocast("cpu", dtype=dtype):
-        embeddings = layer(images.float()) * scale
+        embeddings = layer(images) * scale
         value = LOSSES[name]()(embeddings, paths)
-    value.backward()
+    assert embeddings.dtype == dtype
+    scaler = torch.amp.GradScaler("cpu", enabled=dtype == torch.float16, init_scale=1024.0)
+    scaler.scale(value).backward()
     assert value.dtype == torch.float32
     assert bool(value.isfinite())
     assert layer.weight.grad is not None
