@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """Embeddings (n, d) float32, paths (n, L) int32, and the metrics of each query."""
+    """Embeddings (n, d) float32 and paths (n, L) int32 of the whole split, and the metrics of each query."""
 
     embeddings: NDArray[np.float32]
     paths: NDArray[np.int32]
@@ -54,11 +54,26 @@ class Examination:
         self._batches = loader_of(views, keys, workers=recipe.images.workers, pin_memory=False)
 
     def measure(self, learner: Learner) -> Measured:
-        """Embed every image and compute every metric, each image a query to all others."""
+        """Embed every image, compute every metric: of the queries in their gallery, or of each image in the others."""
         batches = track(self._batches, description="embedding the test split")
         embeddings = torch.cat([learner.embed(images) for _, images in batches]).numpy()
-        result = evaluate(embeddings, self.dataset.paths, metrics=self._settings.metrics, progress=True)
-        return Measured(embeddings, self.dataset.paths, result)
+        return Measured(embeddings, self.dataset.paths, self._evaluated(embeddings))
+
+    def _evaluated(self, embeddings: NDArray[np.float32]) -> Evaluation:
+        dataset, metrics = self.dataset, self._settings.metrics
+        if dataset.queries is None or dataset.gallery is None:
+            return evaluate(embeddings, dataset.paths, metrics=metrics, progress=True)
+        query, gallery = dataset.queries, dataset.gallery
+        return evaluate(
+            embeddings[query],
+            dataset.paths[query],
+            embeddings[gallery],
+            dataset.paths[gallery],
+            metrics=metrics,
+            query_ids=None if dataset.ids is None else dataset.ids[query],
+            gallery_ids=None if dataset.ids is None else dataset.ids[gallery],
+            progress=True,
+        )
 
     def _refuse_unknown_metrics(self) -> None:
         """Measure two points, so that a misspelt name does not come to light after the first epochs."""

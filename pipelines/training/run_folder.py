@@ -143,7 +143,7 @@ def _files_read(recipe: Recipe) -> list[Path]:
 def _card(measured: Measured) -> dict[str, Any]:
     """What must be known to compare these numbers with others."""
     result = measured.result
-    return {"queries": len(measured.paths), "skipped": dict(result.skipped), "convention": result.convention.as_dict()}
+    return {"queries": len(result), "skipped": dict(result.skipped), "convention": result.convention.as_dict()}
 
 
 def _differences(earlier: Any, now: Any, place: str = "") -> list[str]:
