@@ -56,7 +56,7 @@ def _ranked_values(
     if ranked is not None:
         return job.measure_ranked(ranked, rows)
     placed = job.room(rows)
-    job.gather(scores, 0, rows, placed)
+    job.gather(scores, places, rows, placed)
     sort(placed)
     job.count(scores, places, rows, placed)
     return job.measure(placed, rows)

@@ -95,15 +95,10 @@ def holding(
 
 
 def _gather(block: Block) -> None:
-    job = block.job
-
-    def step(scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], placed: Placed) -> None:
-        job.gather(scores, int(places[0]), rows, placed)
-
-    tiles = holding(job, block.rows, block.products)
-    for (places, products), items in loaded(lambda tile: job.similarity.items(tile[0]), tiles):
+    tiles = holding(block.job, block.rows, block.products)
+    for (places, products), items in loaded(lambda tile: block.job.similarity.items(tile[0]), tiles):
         for product in products:
-            _take(step, block, product, places, items)
+            _take(block.job.gather, block, product, places, items)
 
 
 def _sort(block: Block) -> None:
@@ -114,7 +109,7 @@ def _sort(block: Block) -> None:
 def _count(block: Block) -> Iterator[int]:
     """Yield as many queries' worth of work as each part of the gallery was."""
     similarity, done, seen = block.job.similarity, 0, 0
-    for places, items in loaded(similarity.items, map(similarity.places, similarity.reading)):
+    for places, items in loaded(similarity.items, similarity.parts()):
         for product in block.products:
             _take(block.job.count, block, product, places, items)
         seen += len(places)

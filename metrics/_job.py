@@ -86,11 +86,11 @@ class Job:
         """Give masked items the score −inf, which no cosine is."""
         scores[self.left_out(places, rows)] = -np.inf
 
-    def gather(self, scores: NDArray[Any], start: int, rows: NDArray[np.int64], placed: Placed) -> None:
-        """Append the positives at consecutive places from ``start`` on to those of earlier parts."""
+    def gather(self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], placed: Placed) -> None:
+        """Append the positives, at consecutive places, to those of earlier parts."""
         from hiertree.metrics._placing import gather
 
-        gather(scores, start, self.tree.low[rows], self.tree.high[rows], self.tree.order, placed)
+        gather(scores, int(places[0]), self.tree.low[rows], self.tree.high[rows], self.tree.order, placed)
 
     def count(self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], placed: Placed) -> None:
         """Count the other items among the sorted positives."""

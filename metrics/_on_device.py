@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -40,9 +40,7 @@ def values_on_device(
     job: Job, layout: Layout, blocks: list[NDArray[np.int64]], advance: Advance
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the values of each block; while one is measured here, the next is on the device."""
-    device = job.similarity.device
-    if device is None:
-        raise DeviceError("device=None", expected="a device of torch")
+    device = cast("Device", job.similarity.device)  # or the layout would name another way
     work = _Work(job, device, layout.height, device.send(job.tree.order))
     with ThreadPoolExecutor(1) as pool:
         measured: Future[NDArray[np.float64]] | None = None
@@ -119,7 +117,7 @@ class _Work(NamedTuple):
 
     def _count(self, products: list[_Product]) -> None:
         similarity = self.job.similarity
-        for places, items in loaded(similarity.items, map(similarity.places, similarity.reading)):
+        for places, items in loaded(similarity.items, similarity.parts()):
             for product in products:
                 product.positives.count(self._scores(product, places, items), places)
 

@@ -5,6 +5,7 @@ A product's rounding may depend on its shape. So all have the same height, whate
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -66,25 +67,18 @@ class Similarity:
         """The length of each vector."""
         return self._query.dimensions
 
-    @property
-    def reading(self) -> list[slice]:
-        """Ranges of what :meth:`places` takes, such that together they are the gallery, each item once."""
-        return self.tiles
+    def parts(self) -> Iterator[NDArray[np.int64]]:
+        """The whole gallery in parts: the places of each, rising.
 
-    def places(self, part: slice) -> NDArray[np.int64]:
-        """Where a part of the gallery stands in tree order, rising; of a gallery on disk, consecutive rows of the file.
-
-        The file is read from its beginning to its end, however its labels are mixed.
+        A file is read from its beginning to its end, however its labels are mixed: a part is consecutive rows of it.
         """
-        if self._gallery.mapped and not self.held:
-            return np.sort(self._tree.place[part])
-        return np.arange(part.start, part.stop)
+        for part in self.tiles:
+            in_file = self._gallery.mapped and not self.held
+            yield np.sort(self._tree.place[part]) if in_file else np.arange(part.start, part.stop)
 
     def queries(self, rows: NDArray[np.int64], height: int) -> NDArray[Any]:
-        """Some normalised queries, padded with zeros to whole products."""
-        padded = np.zeros((-(-len(rows) // height) * height, self.dimensions), self.dtype)
-        padded[: len(rows)] = self._query.unit(rows, self.dtype)
-        return padded
+        """Some normalised queries, and the first of them again until products are whole."""
+        return self._query.unit(np.append(rows, np.repeat(rows[:1], -len(rows) % height)), self.dtype)
 
     def items(self, places: NDArray[np.int64]) -> Any:
         """The normalised items at some places, where they are multiplied."""
