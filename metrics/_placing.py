@@ -200,13 +200,15 @@ def _bucket_sort(placed: Placed) -> None:
         first[: last + 3] = 0
         for item in range(number):
             first[interval[item] + 2] += 1
+        most_in_one = 0
         for place in range(last + 1):
+            most_in_one = max(most_in_one, first[place + 2])
             first[place + 2] += first[place + 1]
         for item in range(number):
             place = first[interval[item] + 1]
             keys[place] = (_descending(score[item]) << _LEVEL_BITS) | np.uint64(level[item])
             first[interval[item] + 1] += 1
-        for place in range(last + 1):
+        for place in range(last + 1 if most_in_one > _FEW else 0):
             if first[place + 1] - first[place] > _FEW:
                 keys[first[place] : first[place + 1]].sort()
         for item in range(1, number):  # nothing has far to go

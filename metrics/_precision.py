@@ -62,8 +62,8 @@ def precision_sums_by_step(
 ) -> None:
     """Expected Σ_j P_t(j)·1[step_j ≥ t] of each row over the whole list, P_t being the precision of items of step ≥ t.
 
-    ``step`` is (r, L+1), the step of each level, 1 … L in some order but for level 0; ``sums`` is (r, L+1), and ``ties``
-    as from :func:`~hiertree.metrics._tie_groups.tie_groups`.
+    ``step`` is (r, L+1), the step of each level: 0 for level 0 and 1 … L in some order; ``sums`` is (r, L+1), and
+    ``ties`` is as from :func:`~hiertree.metrics._tie_groups.tie_groups`.
     """
     room = np.empty((2, _BLOCK + 1), np.uint8), np.empty((2, _BLOCK + 1))
     hits, members = np.empty(sums.shape[1], np.int64), np.empty(sums.shape[1], np.int64)

@@ -1,7 +1,7 @@
 """Whole lists in order, the level of every item in tow: the fastest way where much of a gallery is positive.
 
-A float32 cosine is 0 or of a size from 2⁻³¹ to 2, which 29 bits tell apart; the level goes into the 3 bits below. Such a
-key is dropped into one of equal intervals of the score, about one an item, by the same rounded arithmetic for all, so
+A float32 cosine is 0 or of a size from 2⁻³¹ to 2, which 29 bits tell apart; the level goes into the 3 bits below. Such
+a key is dropped into one of equal intervals of the score, about one an item, by the same rounded arithmetic for all, so
 that larger scores never come later. What is left to mend within intervals has not far to go: neighbours change places,
 all even pairs and then all odd ones, which the processor does many at a time, until nothing is out of order.
 """
