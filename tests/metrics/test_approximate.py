@@ -67,14 +67,13 @@ def test_the_card_says_how_much_of_real_data_was_found(shared_data, how):
     """Pixels of handwritten characters, 784 dimensions, whose neighbourhoods no one designed."""
     with np.load(shared_data / "omniglot" / "omniglot_28x28.npz") as file:
         images = file["images"].reshape(len(file["images"]), -1)[::10].astype(np.float32)
-    labels = np.arange(len(images)) // 2
+    labels = np.arange(len(images)) // 2  # two of the twenty drawings of each character
     names = ["R@1", "R@10", "TR@10"]
     exact = evaluate(images, labels, metrics=names).summary()
     result = evaluate(images, labels, metrics=names, approximate=how)
     assert "APPROXIMATE" in str(result)
     assert result.as_dict()["convention"]["approximation"] == result.convention.approximation
     found = share_found(result)
-    assert (result.summary() <= exact + 1e-6).all() or found > 0.9
     assert (exact - result.summary()).abs().max() <= 1.5 * (1 - found) + 0.02
     if isinstance(how, Approximate):
         assert found < 0.999
