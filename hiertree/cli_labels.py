@@ -8,6 +8,7 @@ from hiertree.cli_build import build
 from hiertree.cli_clean import clean
 from hiertree.cli_cluster import cluster
 from hiertree.cli_export import diff, export
+from hiertree.cli_fill import fill
 from hiertree.cli_review import agreement, review
 from hiertree.cli_scrape import retry, scrape, status
 
@@ -17,5 +18,5 @@ def labels() -> None:
     """Hierarchical labels from raw landmark ids."""
 
 
-for command in (build, clean, cluster, review, agreement, scrape, retry, status, export, diff):
+for command in (build, clean, fill, cluster, review, agreement, scrape, retry, status, export, diff):
     labels.add_command(command)

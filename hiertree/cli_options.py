@@ -107,6 +107,11 @@ class EncoderOptions:
         )
 
 
+clip_model_option = click.option("--clip-model", default="ViT-L-14", show_default=True, help="An open_clip model.")
+clip_weights_option = click.option(
+    "--clip-weights", default="laion2b_s32b_b82k", show_default=True, help="Their name, or a local file."
+)
+device_option = click.option("--device", default="cpu", show_default=True, help="Where the encoder runs.")
 encoder_options = together(
     "embedding",
     EncoderOptions,
@@ -118,10 +123,8 @@ encoder_options = together(
             show_default=True,
             help="Of the labels' texts; tfidf needs no download.",
         ),
-        click.option("--clip-model", default="ViT-L-14", show_default=True, help="An open_clip model."),
-        click.option(
-            "--clip-weights", default="laion2b_s32b_b82k", show_default=True, help="Their name, or a local file."
-        ),
+        clip_model_option,
+        clip_weights_option,
         click.option(
             "--sentence-model", default="all-MiniLM-L6-v2", show_default=True, help="A sentence-transformers model."
         ),
@@ -132,7 +135,7 @@ encoder_options = together(
             help="Template with {label}, but for tfidf; several are averaged.",
         ),
         click.option("--batch-size", type=int, default=128, show_default=True, help="Texts at a time."),
-        click.option("--device", default="cpu", show_default=True, help="Where the encoder runs."),
+        device_option,
         click.option("--cache", type=OUT_FOLDER, help="Folder that keeps vectors, but tfidf's, for the next time."),
     ),
 )

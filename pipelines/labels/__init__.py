@@ -15,6 +15,7 @@ from hiertree.pipelines.labels.describing import (
     describe_cleaning,
     describe_clustered,
     describe_exported,
+    describe_filling,
     describe_proposal,
 )
 from hiertree.pipelines.labels.encoders import make_encoder
@@ -42,6 +43,7 @@ __all__ = [
     "describe_cleaning",
     "describe_clustered",
     "describe_exported",
+    "describe_filling",
     "describe_proposal",
     "make_encoder",
     "normalise_label",

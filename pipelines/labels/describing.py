@@ -74,6 +74,12 @@ def describe_exported(exported: Exported) -> str:
     return "\n".join([*lines, f"written to {exported.folder}"])
 
 
+def describe_filling(report: Mapping[str, Any]) -> str:
+    """The counts, and how many labels images gave."""
+    given = f"{report['labelled_from_images']} of {report['unlabelled_with_images']} landmarks without a label"
+    return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
+
+
 def describe_proposal(proposal: Proposal) -> str:
     """One line a cluster: landmarks, kind, name, its commonest labels, and a ``?`` for people."""
     doubtful = sum(bool(cluster.doubt) for cluster in proposal.clusters)

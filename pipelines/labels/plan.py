@@ -5,6 +5,7 @@
     landmarks: train_label_to_category.csv     # ids and Commons categories
     scrape: {contact: me@university.edu}       # or instances: scraped.csv
     clean: {multi: drop}
+    fill: {images: photos, method: knn}        # if wanted
     cluster: {encoder: tfidf, clusters: 78, levels: 1}
     review: washington-review.jsonl            # once there is one
     export: {split: train}
@@ -23,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from hiertree.errors import RecipeError
 from hiertree.pipelines.labels.cleaning import Multi
 from hiertree.pipelines.labels.clip_encoder import ClipEncoder
+from hiertree.pipelines.labels.filling import NEIGHBOURS, TEMPERATURE, THRESHOLD
 from hiertree.pipelines.labels.sentence_encoder import SentenceEncoder
 from hiertree.pipelines.training.reading import complaint, parse_yaml
 
@@ -63,6 +65,23 @@ class CleanPlan(_Section):
     separator: str = "|"
 
 
+class FillPlan(_Section):
+    """``labels fill``: labels from images, for landmarks that have none."""
+
+    images: str | None = None
+    image_table: str | None = None
+    embeddings: str | None = None
+    method: Literal["clip", "knn"] = "clip"
+    threshold: Annotated[float, Field(ge=0, le=1)] = THRESHOLD
+    neighbours: Count = NEIGHBOURS
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = TEMPERATURE
+    clip_model: str = ClipEncoder.model
+    clip_weights: str = ClipEncoder.weights
+    prompts: tuple[str, ...] = ClipEncoder.prompts
+    batch_size: Count = 128
+    device: str = "cpu"
+
+
 class ClusterPlan(_Section):
     """``labels cluster``."""
 
@@ -96,6 +115,7 @@ class Plan(_Section):
     columns: ColumnNames = ColumnNames()
     scrape: ScrapePlan | None = None
     clean: CleanPlan = CleanPlan()
+    fill: FillPlan | None = None
     cluster: ClusterPlan = ClusterPlan()
     review: str | None = None
     export: ExportPlan = ExportPlan()

@@ -4,35 +4,17 @@ import json
 
 import numpy as np
 import pytest
+from tiny_clip import CONFIG, MODEL, save_tiny_clip
 
 from hiertree.errors import DeviceError, MissingResourceError, OptionError
 from hiertree.pipelines.labels import ClipEncoder, propose
-
-CONFIG = {
-    "embed_dim": 32,
-    "vision_cfg": {"image_size": 32, "layers": 1, "width": 32, "head_width": 16, "patch_size": 16},
-    "text_cfg": {"context_length": 16, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 1},
-}
-MODEL = "hiertree-tiny-test"
 
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
     """A registered tiny model, and its weights in a folder as open_clip publishes them."""
-    import open_clip
-    import torch
-    from safetensors.torch import save_file
-
     folder = tmp_path_factory.mktemp("clip")
-    (folder / f"{MODEL}.json").write_text(json.dumps(CONFIG))
-    open_clip.add_model_config(folder / f"{MODEL}.json")
-    torch.manual_seed(0)
-    model = open_clip.create_model(MODEL)
-    (folder / "open_clip_config.json").write_text(json.dumps({"model_cfg": CONFIG, "preprocess_cfg": {}}))
-    save_file(
-        {name: value.contiguous() for name, value in model.state_dict().items()}, folder / "open_clip_model.safetensors"
-    )
-    torch.save(model.state_dict(), folder / "open_clip_model.pt")
+    save_tiny_clip(folder)
     return folder
 
 
@@ -76,8 +58,10 @@ def test_the_whole_proposal_runs_on_clip(weights):
 
 def test_settings_name_the_weights_file_by_its_hash(weights):
     settings = encoder(weights).settings()
-    assert settings["weights"]["name"] == "open_clip_model.safetensors"
-    assert len(settings["weights"]["sha256"]) == 64
+    ((name, digest),) = settings["weights"].items()
+    assert (name, len(digest)) == ("open_clip_model.safetensors", 64)
+    local = ClipEncoder(model=f"local-dir:{weights}").settings()["weights"]
+    assert local["open_clip_model.safetensors"] == digest
     assert ClipEncoder().settings()["weights"] == "laion2b_s32b_b82k"
 
 

@@ -3,6 +3,7 @@
 from hiertree.pipelines.labels.steps.cleaned import CleanSettings, clean_step
 from hiertree.pipelines.labels.steps.clustered import Clustered, ClusterSettings, cluster_step
 from hiertree.pipelines.labels.steps.exported import Exported, export_step
+from hiertree.pipelines.labels.steps.filled import FillSettings, ImageSource, fill_step
 from hiertree.pipelines.labels.steps.planned import run_plan
 
 __all__ = [
@@ -10,8 +11,11 @@ __all__ = [
     "ClusterSettings",
     "Clustered",
     "Exported",
+    "FillSettings",
+    "ImageSource",
     "clean_step",
     "cluster_step",
     "export_step",
+    "fill_step",
     "run_plan",
 ]

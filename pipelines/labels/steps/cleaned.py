@@ -6,11 +6,12 @@ The folder holds ``landmarks.csv`` (those kept), ``labels.csv`` (distinct labels
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, TableError
 from hiertree.files import write_json
 from hiertree.pipelines.labels.cleaning import Cleaned, Multi, clean
 from hiertree.pipelines.labels.counting import cleaning_report, label_counts
@@ -97,6 +98,20 @@ def write_cleaned(folder: Path, cleaned: Cleaned, report: dict[str, Any]) -> Non
     write_table(folder / LABELS, ("label", "landmarks"), ordered)
     write_dropped(folder / DROPPED, cleaned.dropped)
     write_json(folder / REPORT, report)
+
+
+def read_report(folder: AnyPath) -> dict[str, Any]:
+    """The counts in a folder.
+
+    Raises:
+        TableError: they cannot be read.
+    """
+    file = Path(folder) / REPORT
+    try:
+        report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise TableError(f"{file}: {error}", expected=f"the report of '{COMMAND}'") from None
+    return report
 
 
 def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: Columns) -> tuple[list[Landmark], int]:

@@ -8,7 +8,6 @@ apart.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -35,6 +34,7 @@ from hiertree.pipelines.labels.proposal_file import PROPOSAL, read_proposal
 from hiertree.pipelines.labels.proposing import Proposal
 from hiertree.pipelines.labels.provenance_table import PROVENANCE, provenance_rows, write_provenance
 from hiertree.pipelines.labels.steps import clustered as clustering
+from hiertree.pipelines.labels.steps.cleaned import read_report
 from hiertree.pipelines.labels.tables import (
     CLUSTERS,
     HIERARCHICAL,
@@ -152,11 +152,10 @@ def _report(
     source: Path, kept: Sequence[Kept], dropped: Sequence[Dropped], final: Proposal, rows: Sequence[Row]
 ) -> dict[str, Any]:
     """The counts of cleaning, brought up to date, and those of the clusters."""
-    cleaning: dict[str, Any] = json.loads((source / REPORT).read_text(encoding="utf-8"))
     now = {
         "dropped": dict(sorted(Counter(drop.reason for drop in dropped).items())),
         "labelled_from_images": sum(landmark.confidence is not None for landmark in kept),
         "kept": len(kept),
         "distinct_labels": len(label_counts(kept)),
     }
-    return cleaning | now | proposal_report(final, rows)
+    return read_report(source) | now | proposal_report(final, rows)

@@ -1,8 +1,8 @@
 """``hiertree labels build labels.yaml``: all steps of a plan into one folder; what did not change is not run again.
 
-The folder gets ``store.sqlite`` (where the plan scrapes), ``cleaned``, ``clustered`` and ``exported``. A step is
-current when its folder's manifest names the same command, settings, seed, version and hashes of inputs, and its files
-still have the hashes that were written.
+The folder gets ``store.sqlite`` (where the plan scrapes), ``cleaned``, ``filled`` (where it fills), ``clustered`` and
+``exported``. A step is current when its folder's manifest names the same command, settings, seed, version and hashes of
+inputs, and its files still have the hashes that were written.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from hiertree.pipelines.labels.clip_encoder import ClipEncoder
 from hiertree.pipelines.labels.encoders import make_encoder
 from hiertree.pipelines.labels.folders import Making
 from hiertree.pipelines.labels.plan import Plan, read_plan
@@ -18,8 +19,9 @@ from hiertree.pipelines.labels.reading import Columns
 from hiertree.pipelines.labels.steps.cleaned import CleanSettings, clean_making, clean_step
 from hiertree.pipelines.labels.steps.clustered import ClusterSettings, cluster_making, cluster_step
 from hiertree.pipelines.labels.steps.exported import export_making, export_step
+from hiertree.pipelines.labels.steps.filled import FillSettings, ImageSource, fill_making, fill_step
 
-STORE, CLEANED, CLUSTERED, EXPORTED = "store.sqlite", "cleaned", "clustered", "exported"
+STORE, CLEANED, FILLED, CLUSTERED, EXPORTED = "store.sqlite", "cleaned", "filled", "clustered", "exported"
 Say = Callable[[str], None]
 
 
@@ -42,7 +44,8 @@ def run_plan(path: str | os.PathLike[str], *, out: str | os.PathLike[str], say: 
     run = _Run(Path(out), say)
     store = _scraped(plan, base, run)
     cleaned = _cleaned(plan, base, store, run)
-    clustered = _clustered(plan, base, cleaned, run)
+    filled = _filled(plan, base, cleaned, run)
+    clustered = _clustered(plan, base, filled, run)
     _exported(plan, base, clustered, run)
     return run.done
 
@@ -102,13 +105,32 @@ def _cleaned(plan: Plan, base: Path, store: Path | None, run: _Run) -> Path:
     )
 
 
+def _filled(plan: Plan, base: Path, cleaned: Path, run: _Run) -> Path:
+    if plan.fill is None:
+        return cleaned
+    asked = plan.fill
+    images, table, embeddings = (
+        None if path is None else base / path for path in (asked.images, asked.image_table, asked.embeddings)
+    )
+    weights = _file_or_name(base, asked.clip_weights)
+    encoder = ClipEncoder(asked.clip_model, weights, asked.prompts, asked.batch_size, asked.device)
+    source = ImageSource(images, table, embeddings, encoder)
+    settings = FillSettings(asked.method, asked.threshold, asked.neighbours, asked.temperature)
+    making = fill_making(cleaned, source=source, vectors=source.vectors(), settings=settings)
+    return run.step(FILLED, making, lambda out: fill_step(cleaned, out=out, source=source, settings=settings))
+
+
+def _file_or_name(base: Path, weights: str) -> str:
+    """A file beside the plan, or a name that open_clip knows."""
+    return str(base / weights) if (base / weights).is_file() else weights
+
+
 def _clustered(plan: Plan, base: Path, cleaned: Path, run: _Run) -> Path:
     asked = plan.cluster
-    weights = base / asked.clip_weights
     encoder = make_encoder(
         asked.encoder,
         clip_model=asked.clip_model,
-        clip_weights=str(weights) if weights.is_file() else asked.clip_weights,
+        clip_weights=_file_or_name(base, asked.clip_weights),
         sentence_model=asked.sentence_model,
         prompts=asked.prompts,
         batch_size=asked.batch_size,
