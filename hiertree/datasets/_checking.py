@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hiertree.datasets._benchmark import Verify, missing_files
+from hiertree.datasets._benchmark import Verify
+from hiertree.datasets._image_names import missing_files
 from hiertree.datasets._registry import entry_of
 from hiertree.datasets._sources import FileImages, JoinedImages, SelectedImages
 from hiertree.errors import HiertreeError, ImageError, OptionError

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from hiertree._paths import LeafKey
-from hiertree.datasets._benchmark import inside, missing_files
 from hiertree.datasets._dataset import ImageDataset
+from hiertree.datasets._image_names import inside, missing_files
 from hiertree.datasets._labelling import label_paths
 from hiertree.datasets._sources import FileImages, decode
 from hiertree.errors import ImageError, OptionError, TableError

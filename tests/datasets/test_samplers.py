@@ -3,69 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain, combinations, takewhile
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sampler_cases import LABELS, PATHS, class_balanced, samplers, super_pairs
 from torch.utils.data import DataLoader, TensorDataset
 
-from hiertree._tree_batches import ClassTree
 from hiertree.errors import OptionError, PathError
-from hiertree.samplers import ClassBalancedSampler, DistributedBatches, SuperCategoryPairSampler, TreeSampler
-
-Sampler = ClassBalancedSampler | SuperCategoryPairSampler | TreeSampler
-
-
-@st.composite
-def class_balanced(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Labels in random order, and options that they allow."""
-    sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=12))
-    m, policy = draw(st.integers(1, 5)), draw(st.sampled_from(["replace", "drop"]))
-    kept = sum(size >= m for size in sizes) if policy == "drop" else len(sizes)
-    if kept == 0:
-        sizes, kept = [*sizes, m], 1
-    labels = np.random.default_rng(draw(st.integers(0, 99))).permutation(np.repeat(np.arange(len(sizes)) * 3, sizes))
-    batch_size = m * draw(st.integers(1, kept))
-    seed = draw(st.integers(0, 5))
-    return labels, {"batch_size": batch_size, "images_per_class": m, "small_classes": policy, "seed": seed}
-
-
-@st.composite
-def super_pairs(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Paths of three levels with super-categories at level 2, and options that they allow."""
-    supers = draw(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=6), min_size=2, max_size=5))
-    rows, leaf = [], 0
-    for number, sizes in enumerate(supers):
-        for size in sizes:
-            rows += [[number % 2, number, leaf]] * size
-            leaf += 1
-    paths = np.random.default_rng(draw(st.integers(0, 99))).permutation(np.array(rows))
-    m, half = draw(st.integers(1, 4)), draw(st.integers(1, min(map(len, supers))))
-    options = {"batch_size": 2 * m * half, "images_per_class": m, "batches_per_pair": draw(st.integers(1, 4))}
-    return paths, {**options, "super_level": 2, "seed": draw(st.integers(0, 5))}
-
-
-@st.composite
-def trees(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """Paths of one to four levels, of very uneven nodes and classes, and options that they allow."""
-    branching = st.sampled_from([1, 1, 2, 2, 3, 5])
-    rows: list[list[int]] = [[]]
-    for _ in range(draw(st.integers(1, 4))):
-        rows = [[*row, child] for row in rows for child in range(draw(branching))][:40]
-    paths = np.repeat(np.array(rows), [draw(st.integers(1, 4)) for _ in rows], axis=0)
-    paths = np.random.default_rng(draw(st.integers(0, 99))).permutation(paths)
-    m, policy = draw(st.integers(2, 4)), draw(st.sampled_from(["replace", "drop"]))
-    kept, counts = np.unique(paths, axis=0, return_counts=True)
-    if policy == "drop" and not (counts >= m).any():
-        policy = "replace"
-    kept = kept if policy == "replace" else kept[counts >= m]
-    classes = ClassTree(kept.astype(np.int64)).largest_cost() + draw(st.integers(0, 6))
-    options = {"images_per_class": m, "small_classes": policy, "seed": draw(st.integers(0, 5))}
-    return paths, {"batch_size": m * classes, "tree": True, **options}
+from hiertree.samplers import ClassBalancedSampler, SuperCategoryPairSampler
 
 
 def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int) -> None:
@@ -145,179 +94,6 @@ def test_a_pair_sampler_visits_all_classes_of_a_super_category_before_one_again(
             visits[paths[item, 1]][paths[item, 2]] += 1
         for counts in visits.values():
             assert max(counts.values()) - min(counts.values()) <= 1
-
-
-@settings(deadline=None)
-@given(trees())
-def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(case: Any) -> None:
-    paths, options = case
-    sampler = build(case)
-    rows = [tuple(row) for row in paths.tolist()]
-    sizes = Counter(rows)
-    kept = [
-        i
-        for i, row in enumerate(rows)
-        if options["small_classes"] == "replace" or sizes[row] >= sampler.images_per_class
-    ]
-
-    def levels_of(item: int, others: list[int]) -> set[int]:
-        """The exact levels, in slow words: the length of the common beginning."""
-        return {
-            len(list(takewhile(lambda pair: pair[0] == pair[1], zip(rows[item], rows[other], strict=True))))
-            for other in others
-            if other != item
-        }
-
-    in_data = {row: levels_of(rows.index(row), kept) for row in set(rows)}
-    batches = list(sampler)
-    assert len(batches) == len(sampler)
-    for batch in batches[:6]:
-        assert len(batch) == options["batch_size"]
-        assert set(batch) <= set(kept)
-        for item in set(batch):
-            assert levels_of(item, batch) == in_data[rows[item]]
-
-
-def test_a_tree_sampler_reaches_every_class_in_time_and_draws_differently() -> None:
-    sampler = TreeSampler(TREE, batch_size=24, images_per_class=2)
-    classes = {tuple(row) for row in TREE.tolist()}
-    epochs = []
-    for epoch in range(3):
-        sampler.set_epoch(epoch)
-        epochs.append(list(sampler))
-    seen = Counter(tuple(TREE[item]) for batches in epochs for batch in batches for item in batch[::2])
-    assert set(seen) == classes
-    assert epochs[0] != epochs[1]
-
-
-def test_a_batch_too_small_for_the_tree_says_what_it_needs() -> None:
-    paths = [[0, 0], [0, 1], [1, 2], [1, 3]] * 2
-    assert len(next(iter(TreeSampler(paths, batch_size=8, images_per_class=2)))) == 8
-    with pytest.raises(OptionError, match=r"batches of 2 classes.*at least 4.*batch_size=8"):
-        TreeSampler(paths, batch_size=4, images_per_class=2)
-    with pytest.raises(OptionError, match="images_per_class=1"):
-        TreeSampler(paths, batch_size=4, images_per_class=1)
-
-
-@settings(deadline=None)
-@given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 3))
-def test_an_epoch_shows_no_more_of_a_class_than_asked_and_another_part_each_time(case: Any, more: int) -> None:
-    paths, options = case
-    most = options["images_per_class"] + more
-    sampler = build((paths, {**options, "reduce_per_class": most}))
-    names = [str(row) for row in np.atleast_2d(paths.T).T.tolist()]
-    shown: dict[str, set[int]] = {}
-    for batch in sampler:
-        for item in batch:
-            shown.setdefault(names[item], set()).add(item)
-    assert max(map(len, shown.values())) <= most
-    if isinstance(sampler, ClassBalancedSampler):
-        kept = [
-            size
-            for size in Counter(names).values()
-            if size >= sampler.images_per_class or options["small_classes"] == "replace"
-        ]
-        assert len(sampler) == max(1, sum(min(size, most) for size in kept) // options["batch_size"])
-
-
-def test_what_an_epoch_shows_of_a_class_changes_and_is_at_least_a_visit() -> None:
-    sampler = ClassBalancedSampler([0] * 20 + [1] * 20, batch_size=4, images_per_class=2, reduce_per_class=4)
-    parts = []
-    for epoch in range(4):
-        sampler.set_epoch(epoch)
-        parts.append(frozenset(item for batch in sampler for item in batch))
-    assert [len(part) for part in parts] == [8] * 4
-    assert len(set(parts)) == 4
-    with pytest.raises(OptionError, match="at least images_per_class=2"):
-        ClassBalancedSampler([0, 0], batch_size=2, images_per_class=2, reduce_per_class=1)
-
-
-@settings(deadline=None)
-@given(st.one_of(class_balanced(), super_pairs(), trees()), st.sampled_from(["split", "deal", "replicate"]), st.data())
-def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: Any, data: st.DataObject) -> None:
-    plan = list(build(case))
-    size = data.draw(st.integers(1, 3))
-    visits = build(case).classes_per_batch
-    if (share == "split" and visits % size) or (share == "deal" and len(plan) < size):
-        with pytest.raises(OptionError):
-            DistributedBatches(build(case), share=share, rank=0, world_size=size)
-        return
-    ranks = [DistributedBatches(build(case), share=share, rank=rank, world_size=size) for rank in range(size)]
-    taken = [list(rank) for rank in ranks]
-    assert {len(batches) for batches in taken} == {len(rank) for rank in ranks} == {len(ranks[0])}
-    if share == "split":
-        assert [list(chain(*parts)) for parts in zip(*taken, strict=True)] == plan
-    elif share == "deal":
-        assert [batch for parts in zip(*taken, strict=True) for batch in parts] == plan[: size * len(ranks[0])]
-    else:
-        assert all(batches == plan for batches in taken)
-    done = data.draw(st.integers(0, len(ranks[0])))
-    states = []
-    for rank in range(size):
-        again = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
-        batches = iter(again)
-        assert [next(batches) for _ in range(done)] == taken[rank][:done]
-        states.append(again.state_dict())
-    assert states == [{"epoch": 0, "batch": done}] * size
-    for rank in range(size):
-        resumed = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
-        resumed.load_state_dict(states[0])
-        assert list(resumed) == taken[rank][done:]
-        assert list(resumed) == taken[rank][done:]
-        resumed.set_epoch(0)
-        assert list(resumed) == taken[rank]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rank": 2, "world_size": 2}, "rank=2 of 2"),
-        ({"rank": 0, "world_size": 3}, "10 class visits for 3 processes.*multiple of 6"),
-        ({"rank": 0, "world_size": 99, "share": "deal"}, "9 batches for 99 processes"),
-        ({"share": "lend"}, "'split', 'deal' or 'replicate'"),
-    ],
-)
-def test_impossible_shares_say_how_to_mend_them(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(OptionError, match=message):
-        DistributedBatches(samplers()[0], **options)
-    alone = DistributedBatches(samplers()[0])
-    assert (alone.rank, alone.world_size) == (0, 1)
-    with pytest.raises(OptionError, match="a batch from 0 to 9"):
-        alone.load_state_dict({"epoch": 0, "batch": 10})
-
-
-@settings(deadline=None)
-@given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 50), st.data())
-def test_an_epoch_resumed_at_any_batch_equals_the_uninterrupted_one(case: Any, epoch: int, data: st.DataObject) -> None:
-    whole, resumed = build(case), build(case)
-    whole.set_epoch(epoch)
-    batches = list(whole)
-    done = data.draw(st.integers(0, len(batches)))
-    resumed.load_state_dict({"epoch": epoch, "batch": done})
-    assert list(resumed) == batches[done:]
-    assert list(resumed) == batches[done:]
-    resumed.set_epoch(epoch)
-    assert list(resumed) == batches
-
-
-def build(case: Any) -> Sampler:
-    paths, options = case
-    if "tree" in options:
-        return TreeSampler(paths, **{name: value for name, value in options.items() if name != "tree"})
-    return (SuperCategoryPairSampler if "super_level" in options else ClassBalancedSampler)(paths, **options)
-
-
-LABELS = np.repeat(np.arange(30), 6)
-PATHS = np.stack([LABELS // 10, LABELS], axis=1)
-TREE = np.stack([LABELS // 15, LABELS // 5, LABELS], axis=1)
-
-
-def samplers(seed: int = 0) -> list[Sampler]:
-    return [
-        ClassBalancedSampler(PATHS, batch_size=20, images_per_class=2, seed=seed),
-        SuperCategoryPairSampler(PATHS, batch_size=20, images_per_class=2, seed=seed),
-        TreeSampler(TREE, batch_size=20, images_per_class=2, seed=seed),
-    ]
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
