@@ -94,14 +94,15 @@ class Job:
 
     def count(self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], placed: Placed) -> None:
         """Count the other items among the sorted positives."""
-        from hiertree.metrics._placing import count_others, count_others_by_index
+        from hiertree.metrics._counting import count_among
+        from hiertree.metrics._placing import count_others_by_index
 
         low, high = self.positives(places, rows)
-        stop = np.full(len(scores), len(places))
         if self.by_index:
+            stop = np.full(len(scores), len(places))
             count_others_by_index(scores, self.tree.order[None, places], low, high, stop, placed)
         else:
-            count_others(scores, low, high, stop, placed)
+            count_among(scores, low, high, placed)
 
     def measure(
         self, placed: Placed, rows: NDArray[np.int64], *, totals: NDArray[np.int64] | None = None

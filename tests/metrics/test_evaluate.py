@@ -100,7 +100,9 @@ def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch, tmp_
     whole = evaluate(*given, **options).values
     np.save(tmp_path / "gallery.npy", given[-2])
     mapped = (*given[:-2], np.load(tmp_path / "gallery.npy", mmap_mode="r"), given[-1])
-    for way in ("rows", "tiles"):
+    for way, few, many in (("rows", 99, 99), ("tiles", 0, 0), ("tiles", 0, 99)):
+        monkeypatch.setattr("hiertree.metrics._counting._FEW", few)
+        monkeypatch.setattr("hiertree.metrics._counting._MANY", many)
         monkeypatch.setattr(scoring, "layout", lambda *_, way=way, **__: scoring.Layout(way, 16, 32))
         for items in (given, mapped):
             np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, whole)
