@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,15 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from hiertree.pipelines.labels.proposing import Cluster, LabelPlace, Proposal
 from hiertree.pipelines.labels.review.examples import Example, ImageFolder
-from hiertree.pipelines.labels.review.server import Review, review_app
-from hiertree.pipelines.labels.review.serving import listening, settings
+from hiertree.pipelines.labels.review.server import Review
+from hiertree.pipelines.labels.review.serving import served
 from hiertree.pipelines.labels.review.session import Session
 
-TOKEN = "secret-of-the-tests"
 CLUSTERS = {
     ("bridge", "human-made"): {"road bridge": 12, "railway bridge": 3, "footbridge": 2},
     ("lake", "natural"): {"lake": 20, "reservoir": 5, "pond": 2},
@@ -46,23 +43,27 @@ SMALL = proposal_of(CLUSTERS, frozenset({"reservoir"}))
 
 @dataclass(frozen=True)
 class Running:
-    """A server under way."""
+    """A server under way: the address it printed, and what it serves."""
 
-    port: int
+    url: str
     session: Session
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return self.url.partition("/?")[0]
 
     @property
-    def url(self) -> str:
-        return f"{self.origin}/?token={TOKEN}"
+    def port(self) -> int:
+        return int(self.origin.rpartition(":")[2])
+
+    @property
+    def token(self) -> str:
+        return self.url.partition("token=")[2]
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
         """One request with the right cookie, host and origin unless others are given; None leaves a header out."""
         given = {
-            "Cookie": f"hiertree-review-{self.port}={TOKEN}",
+            "Cookie": f"hiertree-review-{self.port}={self.token}",
             "Origin": self.origin,
             "Content-Type": "application/json",
             **{name.replace("_", "-"): value for name, value in headers.items()},
@@ -101,17 +102,8 @@ def running(
     session = Session(proposal, log, annotator)
     if adjudication is not None:
         adjudication.begin(session)
-    with listening(0) as listener:
-        port = listener.getsockname()[1]
-        app = review_app(Review(session, examples or {}, images, adjudication), token=TOKEN, port=port)
-        server = uvicorn.Server(settings(app))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield Running(port, session)
-        finally:
-            server.should_exit = True
-            thread.join(timeout=10)
+    with served(Review(session, examples or {}, images, adjudication)) as url:
+        yield Running(url, session)
 
 
 def chromium() -> Any:

@@ -14,7 +14,7 @@ import time
 
 import pytest
 from PIL import Image
-from review_server import SMALL, TOKEN, running
+from review_server import SMALL, running
 
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels.cleaning import Kept
@@ -41,7 +41,7 @@ def server(tmp_path_factory):
 
 
 def test_the_token_is_changed_for_a_cookie_that_no_other_site_can_use(server):
-    status, _, headers = server.ask("GET", f"/?token={TOKEN}", Cookie=None)
+    status, _, headers = server.ask("GET", f"/?token={server.token}", Cookie=None)
     assert (status, headers["location"]) == (303, "/")
     assert "HttpOnly" in headers["set-cookie"]
     assert "SameSite=strict" in headers["set-cookie"]
@@ -64,7 +64,7 @@ def test_nothing_is_shown_without_the_cookie(server, path, cookie):
     "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}"]
 )
 def test_a_name_bent_to_this_machine_is_refused(server, host):
-    assert server.ask("GET", f"/?token={TOKEN}", Host=host.format(port=server.port))[0] == 421
+    assert server.ask("GET", f"/?token={server.token}", Host=host.format(port=server.port))[0] == 421
     assert server.ask("POST", "/api/act", RENAME, Host=host.format(port=server.port))[0] == 421
 
 
@@ -160,7 +160,7 @@ def test_other_methods_and_types_are_refused(server):
 def test_a_slow_endless_body_is_cut_off(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         head = f"POST /api/act HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: {server.origin}\r\n"
-        head += f"Cookie: hiertree-review-{server.port}={TOKEN}\r\nContent-Type: application/json\r\n"
+        head += f"Cookie: hiertree-review-{server.port}={server.token}\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
         for _ in range(MOST_BYTES // 0x100000 + 1):

@@ -19,10 +19,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hiertree.errors import ReviewConflictError, ReviewError
+from hiertree.errors import HiertreeError, ReviewConflictError
+from hiertree.pipelines.labels.image_folder import ImageFolder
 from hiertree.pipelines.labels.review.actions import Model, Number
 from hiertree.pipelines.labels.review.adjudication import Adjudication
-from hiertree.pipelines.labels.review.examples import Example, ImageFolder
+from hiertree.pipelines.labels.review.examples import Example
 from hiertree.pipelines.labels.review.guard import Guard
 from hiertree.pipelines.labels.review.session import News, Session
 from hiertree.pipelines.labels.review.splitting import Wish
@@ -135,7 +136,7 @@ def review_app(review: Review, *, token: str, port: int) -> ASGIApp:
         Route("/api/act", review.act, methods=["POST"]),
         Route("/images/{landmark:int}", review.image),
     ]
-    handlers: Any = {HTTPException: _refused, ReviewError: _impossible, OSError: _unwritten}
+    handlers: Any = {HTTPException: _refused, HiertreeError: _impossible, OSError: _unwritten}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), token=token, port=port)
 
 
@@ -186,7 +187,7 @@ async def _refused(_: Request, error: HTTPException) -> Response:
     return JSONResponse({"error": error.detail}, error.status_code)
 
 
-async def _impossible(_: Request, error: ReviewError) -> Response:
+async def _impossible(_: Request, error: HiertreeError) -> Response:
     return JSONResponse({"error": str(error)}, 422)
 
 

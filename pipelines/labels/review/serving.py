@@ -6,22 +6,25 @@ import os
 import re
 import secrets
 import socket
+import threading
 import webbrowser
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from hiertree.errors import OptionError
+from hiertree.pipelines.labels.image_folder import ImageFolder
 from hiertree.pipelines.labels.landmark_file import LANDMARKS, read_kept
 from hiertree.pipelines.labels.proposal_file import read_proposal
 from hiertree.pipelines.labels.review.adjudication import Adjudication
-from hiertree.pipelines.labels.review.examples import ImageFolder, examples
+from hiertree.pipelines.labels.review.examples import examples
 from hiertree.pipelines.labels.review.reviewing import replayed
 from hiertree.pipelines.labels.review.server import Review, review_app
 from hiertree.pipelines.labels.review.session import Session
+from hiertree.pipelines.labels.review.splitting import load_two_means
+from hiertree.pipelines.labels.text_encoders import TextEncoder
 
 AnyPath = str | os.PathLike[str]
 LOOPBACK = "127.0.0.1"
@@ -36,6 +39,7 @@ def open_review(
     images: AnyPath | None = None,
     image_table: AnyPath | None = None,
     adjudicate: tuple[AnyPath, AnyPath] | None = None,
+    encoder: TextEncoder | None = None,
 ) -> Review:
     """Make a review ready to be shown.
 
@@ -46,6 +50,7 @@ def open_review(
         images: a folder of the landmarks' images.
         image_table: which image shows which landmark, where the files bear the images' ids.
         adjudicate: the logs of two annotators to decide between.
+        encoder: for 2-means; default :class:`hiertree.pipelines.labels.TfidfEncoder`.
 
     Raises:
         OptionError: an annotator's name that is none, or no such folder.
@@ -58,7 +63,7 @@ def open_review(
         raise OptionError("a table of images", expected="their folder as well", remedy="give --images")
     proposal = read_proposal(clustered)
     two = tuple(replayed(proposal, path) for path in adjudicate or ())
-    session = Session(proposal, log or default_log(clustered, annotator), annotator)
+    session = Session(proposal, log or default_log(clustered, annotator), annotator, encoder=encoder)
     adjudication = Adjudication.of(*two) if two else None
     if adjudication:
         adjudication.begin(session)
@@ -90,27 +95,40 @@ def serve(review: Review, *, port: int = 0, open_browser: bool = True, say: Call
     Raises:
         OptionError: the port is taken.
     """
-    token = secrets.token_urlsafe(24)
+    log = review.session.log
     with listening(port) as listener:
-        address = listener.getsockname()[1]
-        app = review_app(review, token=token, port=address)
-        url = f"http://{LOOPBACK}:{address}/?token={token}"
-        for notice in review.session.log.notices:
+        server, url = _server(review, listener)
+        for notice in log.notices:
             say(notice)
-        say(f"Review of {review.session.annotator}, kept in {review.session.log.path}: {url}")
+        say(f"Review of {review.session.annotator}, kept in {log.path}: {url}")
         say("Ctrl-C ends it; every action is on the disk already.")
+        threading.Thread(target=load_two_means, daemon=True).start()
         if open_browser:
             webbrowser.open(url)
         with suppress(KeyboardInterrupt):  # uvicorn shuts down, then passes it on
-            uvicorn.Server(settings(app)).run(sockets=[listener])
-    history = review.session.news(0).history
-    say(f"{review.session.log.path} holds {history.seq} events")
+            server.run(sockets=[listener])
+    say(f"{log.path} holds {review.session.news(0).history.seq} events")
 
 
-def settings(app: ASGIApp) -> uvicorn.Config:
-    """Of a quiet server that speaks HTTP alone and ends within two seconds."""
-    return uvicorn.Config(
-        app,
+@contextmanager
+def served(review: Review) -> Iterator[str]:
+    """The address of a review that is served in the background, until the block ends."""
+    with listening(0) as listener:
+        server, url = _server(review, listener)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def _server(review: Review, listener: socket.socket) -> tuple[uvicorn.Server, str]:
+    """A quiet server that speaks HTTP alone and ends within two seconds, and the address with its token."""
+    token, port = secrets.token_urlsafe(24), listener.getsockname()[1]
+    settings = uvicorn.Config(
+        review_app(review, token=token, port=port),
         http="h11",
         ws="none",
         loop="asyncio",
@@ -120,6 +138,7 @@ def settings(app: ASGIApp) -> uvicorn.Config:
         server_header=False,
         timeout_graceful_shutdown=2,
     )
+    return uvicorn.Server(settings), f"http://{LOOPBACK}:{port}/?token={token}"
 
 
 def listening(port: int) -> socket.socket:

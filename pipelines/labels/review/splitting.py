@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from itertools import chain, count
 from typing import Annotated, Literal, TypeAlias
 
@@ -86,12 +87,25 @@ def two_means(group: Group, counts: Mapping[str, int], encoder: TextEncoder) -> 
     if len(labels) < 2:
         raise ReviewError(f"{group.name!r} has one label", expected="two or more to split")
     weights = 1 + np.log([max(counts[label], 1) for label in labels])
+    alike = ReviewError(
+        f"2-means sees no two groups in {group.name!r}", expected="labels that differ", remedy="select some and split"
+    )
     try:
-        assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
+        with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
+            assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
     except OptionError:
-        raise ReviewError(f"the labels of {group.name!r} are alike", expected="two different ones at least") from None
+        raise alike from None
     halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == side) for side in (0, 1)]
+    if not all(halves):
+        raise alike
     return min(halves, key=lambda half: (sum(counts[label] for label in half), len(half), half))
+
+
+def load_two_means() -> None:
+    """Load the packages that 2-means takes, which lasts a second or two, before anybody waits for it."""
+    import_module("faiss")
+    import_module("sklearn.feature_extraction.text")
+    import_module("sklearn.decomposition")
 
 
 def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:

@@ -54,7 +54,7 @@ async function post(wish) {
   const body = JSON.stringify({ seq: review.seq, wish });
   const answer = await ask("/api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });
   if (!answer) return false;
-  const content = await answer.json();
+  const content = await answer.json().catch(() => ({ error: `the server failed (${answer.status}); its terminal says why` }));
   if (answer.ok) {
     tell(take(content));
     say(content.told.join(". "));

@@ -1,7 +1,7 @@
 // What keys, buttons and dragging do. Each command works on what is selected, or else on the card or label in focus.
 
 import { $, h, say } from "./dom.js";
-import { facts, groupNamed, review } from "./model.js";
+import { facts, groupNamed, homeOf, review } from "./model.js";
 import { act } from "./api.js";
 import * as selection from "./selection.js";
 import { focusCard, nextOpen, putFocusBack, whereFocusIs } from "./board.js";
@@ -87,7 +87,7 @@ export const commands = {
   irrelevant() {
     const labels = labelsMeant();
     if (!labels.length) return here() === null ? null : this.irrelevantCluster(here());
-    const marked = (label) => [...review.groups.values()].some(({ irrelevant }) => irrelevant.includes(label));
+    const marked = (label) => homeOf(label).irrelevant.includes(label);
     return done({ do: "mark", labels, irrelevant: !labels.every(marked) });
   },
 

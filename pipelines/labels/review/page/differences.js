@@ -1,7 +1,7 @@
 // Where two annotators differ, side by side, and a third's decision. Without an adjudication there is nothing here.
 
 import { $, count, h } from "./dom.js";
-import { groupNamed, homeOf, review } from "./model.js";
+import { facts, groupNamed, homeOf, review } from "./model.js";
 import { act } from "./api.js";
 import { focusLabel } from "./board.js";
 import { pick } from "./dialogs.js";
@@ -34,7 +34,7 @@ function show(view) {
   update();
 }
 
-const isSettled = ({ label }) => homeOf(label).settled.includes(label);
+const isSettled = ({ label }) => facts(homeOf(label)).settled.has(label);
 const pairIsSettled = ({ first }) => !review.groups.has(first.cluster) || review.groups.get(first.cluster).approved;
 
 /** How many differences there are, and how many are open. */

@@ -6,13 +6,17 @@ export const review = {
   groups: new Map(),
 };
 
+const homes = new Map(); // label → the number of its cluster
+
 /** Take the clusters that changed; null is one that is gone. Returns their numbers. */
 export function take(news) {
   const changed = [];
   for (const [number, group] of Object.entries(news.groups)) {
     changed.push(Number(number));
-    if (group) review.groups.set(Number(number), Object.freeze(group));
-    else review.groups.delete(Number(number));
+    if (group) {
+      review.groups.set(Number(number), Object.freeze(group));
+      group.labels.forEach((label) => homes.set(label, Number(number)));
+    } else review.groups.delete(Number(number));
   }
   Object.assign(review, { seq: news.seq, undo: news.undo, redo: news.redo });
   return changed;
@@ -52,7 +56,7 @@ function inTurn(lists) {
 }
 
 export const groupNamed = (name) => [...review.groups.values()].find((group) => group.name === name);
-export const homeOf = (label) => [...review.groups.values()].find((group) => group.labels.includes(label));
+export const homeOf = (label) => review.groups.get(homes.get(label));
 export const inDoubt = (group) => Boolean(facts(group).doubt || facts(group).doubtful.length);
 
 export const filters = { text: "", open: false, doubt: false, natural: false, "human-made": false, irrelevant: false };
