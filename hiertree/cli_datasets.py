@@ -35,17 +35,7 @@ def list_all(as_json: bool) -> None:
     if as_json:
         _print_json([_card(card) for card in cards])
         return
-    rows = [("name", "levels", "split", "images", "classes", "fetch", "licence")]
-    for card in cards:
-        for number, (split, counts) in enumerate(card.splits.items()):
-            sizes = (
-                "" if counts.images is None else f"{counts.images:,}{'≈' * bool(counts.within)}",
-                "" if counts.classes is None else f"{counts.classes:,}",
-            )
-            own = (card.name, _levels(card)) if number == 0 else ("", "")
-            rest = ("yes" if card.downloads else "by hand", card.licence) if number == 0 else ("", "")
-            rows.append((*own, split, *sizes, *rest))
-    click.echo(_aligned(rows, right=(3, 4)))
+    click.echo("\n\n".join(map(_card_text, cards)))
 
 
 @datasets.command()
@@ -75,6 +65,8 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
             found = report.problem or (lacking if report.bad_images else "all")
             rows.append((report.split, f"{report.images:,}", sizes, found))
         click.echo(_aligned(rows, right=(1,)))
+        for remedy in dict.fromkeys(report.remedy for report in reports if report.remedy):
+            click.echo(f"to mend it: {remedy}")
     if not all(report.sound for report in reports):
         click.get_current_context().exit(1)
 
@@ -133,9 +125,21 @@ def _card(card: Benchmark) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _levels(card: Benchmark) -> str:
-    names = card.levels
-    return " → ".join(names if len(names) < 4 else (names[0], f"… ({len(names)})", names[-1]))
+def _card_text(card: Benchmark) -> str:
+    """A few lines about a benchmark; ≈ stands before what was published in thousands."""
+    sizes = []
+    for split, counts in card.splits.items():
+        images = "" if counts.images is None else f"{'≈ ' * bool(counts.within)}{counts.images:,} images"
+        classes = "" if counts.classes is None else f"{counts.classes:,} classes"
+        sizes.append(f"{split} {' of '.join(filter(None, (images, classes)))}".rstrip())
+    fetched = "hiertree datasets download" if card.downloads else "by hand"
+    lines = (
+        f"{card.name}: {card.title}, {' → '.join(card.levels)}",
+        f"  splits   {'; '.join(sizes)}",
+        f"  licence  {card.licence}",
+        f"  from     {card.url} ({fetched})",
+    )
+    return "\n".join(lines)
 
 
 def _statistics_text(found: dict[str, Any]) -> str:

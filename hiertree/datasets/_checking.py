@@ -28,6 +28,7 @@ class SplitReport:
         images: how many it lists.
         level_sizes: nodes at each level, coarse → fine.
         problem: why it cannot be used, or None.
+        remedy: what to do about that, or None.
         bad_images: names of images that are missing or, where all were decoded, damaged.
     """
 
@@ -35,6 +36,7 @@ class SplitReport:
     images: int = 0
     level_sizes: tuple[int, ...] = ()
     problem: str | None = None
+    remedy: str | None = None
     bad_images: tuple[str, ...] = ()
 
     @property
@@ -74,7 +76,7 @@ def check(
         except OptionError:
             raise
         except HiertreeError as error:
-            reports.append(SplitReport(split, problem=str(error)))
+            reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
             continue
         bad = tuple(_damaged(dataset.images) if decode else _absent(dataset.images))
         reports.append(SplitReport(split, len(dataset), dataset.tree.level_sizes, bad_images=bad))

@@ -22,7 +22,8 @@ def run(*arguments: object) -> int:
 def test_list_names_every_benchmark_with_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     table = capsys.readouterr().out
-    assert all(f"\n{name} " in table for name in datasets.benchmarks())
+    assert all(f"\n{name}: " in f"\n{table}" for name in datasets.benchmarks())
+    assert all(datasets.benchmark(name).url in table for name in datasets.benchmarks())
     assert "1,580,470" in table
     assert run("list", "--json") == 0
     cards: Any = json.loads(capsys.readouterr().out)
@@ -60,7 +61,9 @@ def test_check_names_what_is_missing_damaged_or_of_another_size(
         "info": ["chair_final/111085122872_1.JPG"],
     }
     assert run("check", "sop", tmp_path / "nowhere") == 1
-    assert "Ebay_train.txt" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "Ebay_train.txt not in" in printed
+    assert printed.count("to mend it: get Stanford_Online_Products.zip") == 1
 
 
 def test_stats_say_how_images_are_spread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
