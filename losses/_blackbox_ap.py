@@ -13,7 +13,7 @@ from hiertree.losses._arguments import binary_pairs, reduced
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._objectives import one_minus
 from hiertree.losses._options import require
-from hiertree.losses._pairs import Pairs
+from hiertree.losses._pairs import Pairs, Sides
 from hiertree.losses._query_blocks import Objective, QueryLosses, in_blocks
 
 
@@ -98,6 +98,10 @@ class BlackboxAP(PairLoss):
         check_blackbox(blackbox_lambda, margin)
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.blackbox_lambda, self.margin, self.level = blackbox_lambda, margin, level
+
+    def of_sides(self, sides: Sides) -> Tensor:
+        """The loss of all scores at once."""
+        return self.of_pairs(sides.pairs())
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         """The mean over the queries that have a positive; λ acts on the gradient of that mean."""

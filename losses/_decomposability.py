@@ -11,7 +11,7 @@ from torch.nn import functional as nn_functional
 from hiertree.errors import PathError
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._options import require
-from hiertree.losses._pairs import Pairs
+from hiertree.losses._pairs import Pairs, Sides
 from hiertree.losses._query_blocks import QueryLosses
 
 PAIR_REDUCTIONS = ("mean", "avg_nonzero")
@@ -106,6 +106,10 @@ class PairDecomposability(PairLoss):
     def is_mean_over_queries(self) -> bool:
         """Not where the non-zero terms of the whole batch are counted."""
         return self.reduction == "mean"
+
+    def of_sides(self, sides: Sides) -> Tensor:
+        """The loss by the reduction asked for, of all scores at once where it counts all non-zero terms."""
+        return super().of_sides(sides) if self.reduction == "mean" else self.of_pairs(sides.pairs())
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         """The loss by the reduction asked for."""

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hiertree.losses._pairs import Pairs, compare
+from hiertree.losses._pairs import Pairs, Sides, sides_of
 from hiertree.losses._query_blocks import Objective, QueryLosses, in_blocks
+from hiertree.losses._query_chunks import in_chunks
 
 
 class Loss(nn.Module):
@@ -85,12 +86,16 @@ class PairLoss(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
-        pairs = self.compare(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return {type(self).__name__: self.of_pairs(pairs)}
+        sides = self.sides_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        return {type(self).__name__: self.of_sides(sides)}
 
-    def compare(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Pairs:
-        """The pairs that the loss is of."""
-        return compare(embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self)
+    def sides_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Sides:
+        """What the loss compares."""
+        return sides_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self)
+
+    def of_sides(self, sides: Sides) -> Tensor:
+        """As :meth:`of_pairs`, without a matrix of all scores."""
+        return self._mean(in_chunks(lambda block, _: self.query_losses(block), sides))
 
     def of_pairs(self, pairs: Pairs) -> Tensor:
         """The mean over the queries that have a positive; the others are counted."""

@@ -57,6 +57,35 @@ class Pairs(NamedTuple):
         return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1)
 
 
+class Sides(NamedTuple):
+    """B queries and M candidates, not yet compared: what a matrix of scores is made of, some rows at a time."""
+
+    queries: Tensor
+    """(B, d) vectors, with the graph that leads to them."""
+    candidates: Tensor
+    """(M, d) vectors, likewise."""
+    query_paths: Tensor
+    """(B, L)."""
+    candidate_paths: Tensor
+    """(M, L)."""
+    valid: Tensor | None
+    """Booleans that broadcast to (B, M); None: every item is a candidate of every query."""
+    but_itself: bool
+    """Whether candidate q is query q, and none for itself."""
+    backend: Backend = "auto"
+    """What evaluates the pairs."""
+
+    def pairs(self, rows: slice = slice(None)) -> Pairs:
+        """Some queries beside all candidates."""
+        scores = cosine(self.queries[rows], self.candidates)
+        valid = self.valid if self.valid is None or len(self.valid) == 1 else self.valid[rows]
+        mask = valid_pairs(valid, (scores.shape[0], scores.shape[1]), scores.device)
+        if self.but_itself:
+            mask.diagonal(offset=rows.start or 0).fill_(False)
+        paths = self.query_paths[rows]
+        return Pairs(scores, levels(paths, self.candidate_paths), mask, paths.shape[1], self.backend)
+
+
 def compare(
     embeddings: Any,
     paths: Any,
@@ -67,7 +96,23 @@ def compare(
     include_self: bool = False,
     represent: Represent | None = None,
 ) -> Pairs:
-    """Compare every embedding with every candidate.
+    """Compare every embedding with every candidate: all rows of :func:`sides_of`, at once."""
+    return sides_of(
+        embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=include_self, represent=represent
+    ).pairs()
+
+
+def sides_of(
+    embeddings: Any,
+    paths: Any,
+    ref_embeddings: Any = None,
+    ref_paths: Any = None,
+    *,
+    valid: Any = None,
+    include_self: bool = False,
+    represent: Represent | None = None,
+) -> Sides:
+    """What is to be compared, checked.
 
     Args:
         embeddings: (B, d), any float type.
@@ -93,17 +138,19 @@ def compare(
     query_paths = path_tensor(paths, queries)
     candidates = queries if within_batch else represent(ref_embeddings, name="ref_embeddings")
     candidate_paths = query_paths if within_batch else path_tensor(ref_paths, candidates, name="ref_paths")
-    scores = cosine(queries, candidates)
-    mask = valid_pairs(valid, (len(queries), len(candidates)), scores.device)
-    if within_batch and not include_self:
-        mask.fill_diagonal_(False)
-    return Pairs(scores, levels(query_paths, candidate_paths), mask, query_paths.shape[1])
+    mask = None if valid is None else checked_mask(valid, (len(queries), len(candidates)), queries.device)
+    return Sides(queries, candidates, query_paths, candidate_paths, mask, within_batch and not include_self)
 
 
 def valid_pairs(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:
     """A mask of its own of this shape; None makes every item a candidate of every query."""
     if valid is None:
         return torch.ones(shape, dtype=torch.bool, device=device)
+    return checked_mask(valid, shape, device).expand(shape).clone()
+
+
+def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:
+    """Booleans that broadcast to this shape."""
     mask = torch.as_tensor(valid, device=device)
     if (
         mask.dtype != torch.bool
@@ -113,7 +160,7 @@ def valid_pairs(valid: Any, shape: tuple[int, int], device: torch.device) -> Ten
         raise ShapeError(
             f"valid of shape {tuple(mask.shape)} and type {mask.dtype}", expected=f"booleans that broadcast to {shape}"
         )
-    return mask.expand(shape).clone()
+    return mask
 
 
 def querying(valid: Any, vectors: Tensor, ref_embeddings: Any) -> Tensor:

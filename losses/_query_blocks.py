@@ -48,22 +48,8 @@ def in_blocks(objective: Objective, pairs: Pairs) -> QueryLosses:
 
 class _InBlocks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, anchor: Tensor, pairs: Pairs, objective: Objective) -> tuple[Tensor, Tensor]:
-        gradient = torch.empty_like(scores) if ctx.needs_input_grad[0] else None
-        values, counted = (
-            scores.new_empty(len(scores)),
-            torch.empty(len(scores), dtype=torch.bool, device=scores.device),
-        )
-
-        def work(rows: slice) -> None:
-            block = scores[rows].detach().requires_grad_(gradient is not None)
-            with torch.set_grad_enabled(gradient is not None):
-                losses = objective(pairs.of_queries(rows)._replace(scores=block), rows)
-            if gradient is not None:
-                gradient[rows] = _gradient(losses.values, block)
-            values[rows], counted[rows] = losses.values.detach(), losses.counted
-
-        _for_blocks(work, pairs)
+    def forward(ctx: Any, _scores: Tensor, anchor: Tensor, pairs: Pairs, objective: Objective) -> tuple[Tensor, Tensor]:
+        values, counted, gradient = evaluate(objective, pairs, with_gradient=ctx.needs_input_grad[0])
         ctx.mark_non_differentiable(counted)
         if gradient is not None:
             ctx.save_for_backward(gradient, anchor)
@@ -72,7 +58,41 @@ class _InBlocks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, _: None) -> tuple[Tensor, None, None, None]:
         gradient, anchor = ctx.saved_tensors
-        return _Constant.apply(gradient * upstream[:, None], anchor), None, None, None
+        return once(gradient * upstream[:, None], anchor), None, None, None
+
+
+def evaluate(
+    objective: Objective, pairs: Pairs, *, with_gradient: bool, first: int = 0
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Values, which of them count, and the gradient of each by its own scores.
+
+    Args:
+        objective: takes the pairs of some queries, and which ones they are.
+        pairs: of queries ``first`` and following.
+        with_gradient: whether there is to be one.
+        first: the number of the first query.
+    """
+    scores = pairs.scores.detach()
+    gradient = torch.empty_like(scores) if with_gradient else None
+    values, counted = scores.new_empty(len(scores)), torch.empty(len(scores), dtype=torch.bool, device=scores.device)
+
+    def work(rows: slice) -> None:
+        block = scores[rows].detach().requires_grad_(with_gradient)
+        with torch.set_grad_enabled(with_gradient):
+            all_rows = slice(first + rows.start, first + rows.stop)
+            losses = objective(pairs.of_queries(rows)._replace(scores=block), all_rows)
+        if gradient is not None:
+            gradient[rows] = _gradient(losses.values, block)
+        values[rows], counted[rows] = losses.values.detach(), losses.counted
+
+    _for_blocks(work, pairs)
+    return values, counted, gradient
+
+
+def once(gradient: Tensor, anchor: Tensor) -> Tensor:
+    """A gradient that refuses to be differentiated; ``anchor`` ties it to what it is the gradient of."""
+    result: Tensor = _Constant.apply(gradient, anchor)
+    return result
 
 
 class _Constant(torch.autograd.Function):

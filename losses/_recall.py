@@ -13,9 +13,9 @@ from hiertree.losses._arguments import checked_pairs, reduced
 from hiertree.losses._kernels import Backend
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._options import require
-from hiertree.losses._pairs import Pairs
+from hiertree.losses._pairs import Pairs, Sides
 from hiertree.losses._query_blocks import QueryLosses, in_blocks
-from hiertree.losses._similarity_mixup import compare_mixed
+from hiertree.losses._similarity_mixup import mixed_sides_of
 from hiertree.losses._soft_ranks import soft_ranks
 from hiertree.losses._steps import Sigmoid, SupStep
 
@@ -142,11 +142,11 @@ class SmoothRecall(_Recall):
         """Not where queries are mixed."""
         return not self.similarity_mixup
 
-    def compare(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Pairs:
-        """The pairs of the batch and, with similarity mixup, of its virtual images."""
+    def sides_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Sides:
+        """The batch and, with similarity mixup, its virtual images."""
         if not (self.similarity_mixup and self.training):
-            return super().compare(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return compare_mixed(
+            return super().sides_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        return mixed_sides_of(
             embeddings,
             paths,
             ref_embeddings,

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from hiertree.losses._options import require
-from hiertree.losses._pairs import Pairs, compare, float_vectors, path_tensor, unit_vectors, valid_pairs
+from hiertree.losses._pairs import Sides, float_vectors, path_tensor, sides_of, unit_vectors, valid_pairs
 
 
-def compare_mixed(
+def mixed_sides_of(
     embeddings: Any,
     paths: Any,
     ref_embeddings: Any = None,
@@ -20,8 +20,8 @@ def compare_mixed(
     level: int | None = None,
     valid: Any = None,
     include_self: bool = False,
-) -> Pairs:
-    """Compare the embeddings and every mixture of two of one class with every candidate.
+) -> Sides:
+    """The embeddings and every mixture of two of one class, beside every candidate.
 
     A virtual image is α·x + (1 − α)·z, α ~ U(0, 1), not normalised: its inner product with any vector is the mixture
     of the two similarities. It follows the embeddings as a query and, without reference embeddings, as a candidate;
@@ -33,7 +33,7 @@ def compare_mixed(
         ref_embeddings: (M, d) candidates; None compares the batch, virtual images included, with itself.
         ref_paths: (M, L) or (M,).
         level: a class is what agrees down to this level; None: the finest.
-        valid: booleans that broadcast to (B, M), as in :func:`hiertree.losses._pairs.compare`.
+        valid: booleans that broadcast to (B, M), as in :func:`hiertree.losses._pairs.sides_of`.
         include_self: whether a query is its own candidate.
     """
     vectors = unit_vectors(embeddings)
@@ -47,7 +47,7 @@ def compare_mixed(
         shape = len(vectors), len(vectors) if within_batch else len(ref_embeddings)
         valid = _extended(valid_pairs(valid, shape, vectors.device), x, z, both=within_batch)
     references = (None, None) if within_batch else (unit_vectors(ref_embeddings, name="ref_embeddings"), ref_paths)
-    return compare(mixed, mixed_paths, *references, valid=valid, include_self=include_self, represent=float_vectors)
+    return sides_of(mixed, mixed_paths, *references, valid=valid, include_self=include_self, represent=float_vectors)
 
 
 def _same_class(paths: Tensor, level: int | None) -> tuple[Tensor, Tensor]:

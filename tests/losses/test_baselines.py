@@ -352,11 +352,11 @@ def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup: bool) -> No
 
 
 def test_virtual_images_have_mixed_similarities_to_all() -> None:
-    from hiertree.losses._similarity_mixup import compare_mixed
+    from hiertree.losses._similarity_mixup import mixed_sides_of
 
     embeddings, paths = batch(1, num_items=9)
     torch.manual_seed(0)
-    pairs = compare_mixed(embeddings, paths)
+    pairs = mixed_sides_of(embeddings, paths).pairs()
     torch.manual_seed(0)
     same = (paths == paths.T).triu(diagonal=1).nonzero()
     alpha = torch.rand(len(same), 1, dtype=torch.float64)
