@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from benchmark_files import NAMES, write_benchmark
+from project import ROOT
 
 from hiertree import datasets
 from hiertree.cli import main
@@ -85,6 +86,16 @@ def test_what_may_not_be_fetched_is_told_step_by_step(tmp_path: Path, capsys: py
     assert "licence: non-commercial research, on agreement" in printed
     assert "\n1. ask for In-shop" in printed
     assert not (tmp_path / "inshop").exists()
+
+
+def test_the_page_names_every_benchmark_and_shows_what_the_commands_print(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    assert [name for name in datasets.benchmarks() if f"`{name}`" not in page] == []
+    run("list")
+    first = capsys.readouterr().out.split("\n\n")[0]
+    assert first in page
+    run("download", "inshop", "data/inshop")
+    assert capsys.readouterr().out in page
 
 
 @pytest.mark.parametrize(
