@@ -11,6 +11,7 @@ from hiertree.cli_export import diff, export
 from hiertree.cli_fill import fill
 from hiertree.cli_review import agreement, review
 from hiertree.cli_scrape import retry, scrape, status
+from hiertree.cli_tree import tree
 
 
 @click.group()
@@ -18,5 +19,5 @@ def labels() -> None:
     """Hierarchical labels from raw landmark ids."""
 
 
-for command in (build, clean, fill, cluster, review, agreement, scrape, retry, status, export, diff):
+for command in (build, clean, fill, cluster, review, agreement, scrape, retry, status, export, diff, tree):
     labels.add_command(command)

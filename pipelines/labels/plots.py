@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NATURAL_COLOUR, HUMAN_MADE_COLOUR, INK = "#2c7a4b", "#5747b8", "#23211e"
 _MOST_BARS = 60
-_STYLE: Any = {
+STYLE: Any = {
     "svg.fonttype": "path",
     "svg.hashsalt": "hiertree",
     "text.parse_math": False,
@@ -39,7 +39,7 @@ def draw_scan(stem: Path, points: Sequence[ScanPoint], *, proposed: int) -> None
     """
     import matplotlib as mpl
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = new_figure(6, 3.4)
         axes = figure.subplots()
         ks = [point.k for point in points]
@@ -62,7 +62,7 @@ def draw_sizes(stem: Path, proposal: Proposal) -> None:
     from matplotlib.patches import Patch
 
     shown = proposal.clusters[:_MOST_BARS]
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         figure = new_figure(6, 0.8 + 0.19 * len(shown))
         axes = figure.subplots()
         colours = [NATURAL_COLOUR if cluster.kind == NATURAL else HUMAN_MADE_COLOUR for cluster in shown]

@@ -1,0 +1,7 @@
+"""The label tree as a page to wander through, and as a drawing."""
+
+from hiertree.pipelines.labels.tree_page._content import TreeNode, tree_of
+from hiertree.pipelines.labels.tree_page._drawing import draw_tree
+from hiertree.pipelines.labels.tree_page._page import write_tree_page
+
+__all__ = ["TreeNode", "draw_tree", "tree_of", "write_tree_page"]

@@ -1,0 +1,74 @@
+"""The page: one HTML file that needs nothing else; its script may run, and no other."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hiertree.errors import ImageError
+from hiertree.files import write_text
+from hiertree.pipelines.labels.tree_page._content import TreeNode, as_json, level_sizes
+
+if TYPE_CHECKING:
+    from hiertree.pipelines.labels.image_folder import ImageFolder
+
+
+def write_tree_page(
+    path: str | os.PathLike[str], root: TreeNode, *, title: str = "Landmark labels", images: ImageFolder | None = None
+) -> None:
+    """Write the page, whole or not at all; the same tree and images give the same bytes.
+
+    Args:
+        path: the HTML file.
+        root: the tree.
+        title: of the page.
+        images: where images of landmarks are; up to six of each supercategory, and above, are shown.
+
+    Raises:
+        ImageError: an image does not decode.
+    """
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    folder = resources("hiertree.pipelines.labels.tree_page")
+    page, css, script = (folder.joinpath(f"page.{end}").read_text(encoding="utf-8") for end in ("html", "css", "js"))
+    content = {"tree": as_json(root), "pictures": {} if images is None else _pictures(root, images)}
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    script = f"\n{script.strip()}\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    text = environment.from_string(page).render(
+        title=title,
+        root=root,
+        levels=level_sizes(root),
+        css=Markup(css.rstrip()),  # noqa: S704  (our own file)
+        script=Markup(script),  # noqa: S704  (our own file)
+        data=Markup(data),  # noqa: S704  (no < is left in it)
+        digest=digest,
+    )
+    write_text(path, text + "\n")
+
+
+def _pictures(root: TreeNode, images: ImageFolder) -> dict[int, str]:
+    """Data URIs of the examples of every node that has children."""
+    from PIL import Image
+
+    from hiertree.pipelines.report import data_uri
+
+    wanted = {landmark for node in root.below() if node.children for landmark, _ in node.examples}
+    found: dict[int, str] = {}
+    for landmark in sorted(wanted):
+        path: Path | None = images.find(landmark)
+        if path is None:
+            continue
+        try:
+            with Image.open(path) as image:
+                found[landmark] = data_uri(image)
+        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+            raise ImageError(f"{path}: {error}", expected="an image", remedy="mend or remove it") from error
+    return found
