@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
 from hiertree.datasets._benchmark import Benchmark, Counts, Verify
 from hiertree.datasets._dataset import ImageDataset
 from hiertree.datasets._labelling import label_paths
-from hiertree.datasets._text_lists import TextList, text_lines
+from hiertree.datasets._text_lists import TextList, text_lines, text_list
 from hiertree.errors import OptionError, TableError
 
 Collection = Literal["vehicle", "animal", "product"]
@@ -149,13 +149,6 @@ def read_glued(path: Path) -> TextList:
         given = f"{path}, line 1: {lines[0][:80]!r}" if lines else f"{path} is empty"
         raise TableError(given, expected="a header of fname and coarse_id, middle_id, fine_id or labels")
     columns = ["fname", *(name.strip() for name in header[1].split(",")[1:])]
-    rows = [*([header[2]] if header[2].strip() else []), *lines[1:]]
-    first_line = 1 if header[2].strip() else 2
-    cells: list[Any] = [[cell.strip() for cell in row.split(",")] for row in rows]
-    for number, found in enumerate(cells, start=first_line):
-        if len(found) != len(columns):
-            given = f"{path.name}, line {number}: {len(found)} cells, {rows[number - first_line][:80]!r}"
-            raise TableError(given, expected=f"{len(columns)}: {', '.join(columns)}")
-    if not cells:
-        raise TableError(f"{path} has no rows", expected=f"lines of {', '.join(columns)}")
-    return TextList(path, dict(zip(columns, map(list, zip(*cells, strict=True)), strict=True)), first_line)
+    glued = [header[2]] if header[2].strip() else []
+    rows = [[cell.strip() for cell in line.split(",")] for line in [*glued, *lines[1:]]]
+    return text_list(path, columns, rows, 2 - len(glued))

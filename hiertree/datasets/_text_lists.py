@@ -49,8 +49,23 @@ class TextList:
         try:
             return np.fromiter(map(int, words), dtype=np.int64, count=len(words))
         except (ValueError, OverflowError):
-            row = next(row for row, word in enumerate(words) if not word.lstrip("+-").isdecimal())
+            row = next(row for row, word in enumerate(words) if not _is_integer(word))
             raise TableError(f"{self.where(row)}: {column} {words[row]!r}", expected="an integer") from None
+
+
+def text_list(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]], first_line: int) -> TextList:
+    """Rows of words, column by column.
+
+    Raises:
+        TableError: no rows, or one with more or fewer words; the message names its line.
+    """
+    if not rows:
+        raise TableError(f"{path} has no rows", expected=f"lines of {', '.join(columns)}")
+    for line, row in enumerate(rows, start=first_line):
+        if len(row) != len(columns):
+            given = f"{path.name}, line {line}: {len(row)} words, {' '.join(row)[:80]!r}"
+            raise TableError(given, expected=f"{len(columns)}: {', '.join(columns)}")
+    return TextList(path, {name: [row[place] for row in rows] for place, name in enumerate(columns)}, first_line)
 
 
 def read_words(path: Path, columns: Sequence[str], *, header: bool = False, count: bool = False) -> TextList:
@@ -69,16 +84,10 @@ def read_words(path: Path, columns: Sequence[str], *, header: bool = False, coun
     above = count + header
     if header and lines[count:above] and lines[count].split() != list(columns):
         raise TableError(f"{path.name}, line {above}: header {lines[count]!r}", expected=repr(" ".join(columns)))
-    words = [line.split() for line in lines[above:]]
-    for number, found in enumerate(words, start=above + 1):
-        if len(found) != len(columns):
-            given = f"{path.name}, line {number}: {len(found)} words, {lines[number - 1][:80]!r}"
-            raise TableError(given, expected=f"{len(columns)}: {' '.join(columns)}")
-    if not words:
-        raise TableError(f"{path} has no rows", expected=f"lines of {' '.join(columns)}")
-    if count and lines[0].strip() != str(len(words)):
-        raise TableError(f"{path.name}, line 1: {lines[0][:80]!r} before {len(words)} rows", expected="their number")
-    return TextList(path, {name: [line[place] for line in words] for place, name in enumerate(columns)}, above + 1)
+    listed = text_list(path, columns, [line.split() for line in lines[above:]], above + 1)
+    if count and lines[0].strip() != str(len(listed)):
+        raise TableError(f"{path.name}, line 1: {lines[0][:80]!r} before {len(listed)} rows", expected="their number")
+    return listed
 
 
 def text_lines(path: Path) -> list[str]:
@@ -95,3 +104,10 @@ def text_lines(path: Path) -> list[str]:
     while lines and not lines[-1].strip():
         lines.pop()
     return lines
+
+
+def _is_integer(word: str) -> bool:
+    try:
+        return -(2**63) <= int(word) < 2**63
+    except ValueError:
+        return False
