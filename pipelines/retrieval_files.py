@@ -178,13 +178,13 @@ def _load_torch(file: Path) -> Any:
 
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, ValueError, UnpicklingError) as error:
+        if isinstance(content, torch.Tensor):
+            return to_numpy(content)
+        if isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values()):
+            return {str(name): to_numpy(value) for name, value in content.items()}
+    except (RuntimeError, EOFError, TypeError, ValueError, UnpicklingError) as error:
         first = str(error).partition("\n")[0]
-        raise InputError(f"{file.name}: {first}", expected="tensors saved by torch, nothing else") from error
-    if isinstance(content, torch.Tensor):
-        return to_numpy(content)
-    if isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values()):
-        return {str(name): to_numpy(value) for name, value in content.items()}
+        raise InputError(f"{file.name}: {first}", expected="dense tensors saved by torch, nothing else") from error
     raise InputError(f"{file.name} with a {type(content).__name__}", expected="a tensor or a dictionary of tensors")
 
 

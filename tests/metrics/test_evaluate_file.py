@@ -222,12 +222,14 @@ class Harmful:
 def test_nothing_in_a_file_of_tensors_is_run(tmp_path, capsys):
     torch.save({"embeddings": Harmful()}, tmp_path / "harmful.pt")
     torch.save([torch.eye(3)], tmp_path / "list.pt")
+    torch.save(torch.eye(3).to_sparse(), tmp_path / "sparse.pt")
     (tmp_path / "broken.pt").write_bytes(b"PK not really")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 not really")
     pd.DataFrame({"a": [1], "b": [2]}).to_parquet(tmp_path / "flat.parquet")
     pd.DataFrame({"a": [1, 2], "v": [[1.0], [1.0, 2.0]]}).to_parquet(tmp_path / "uneven.parquet")
     pd.DataFrame({"v": [[1.0], [2.0]]}).to_parquet(tmp_path / "bare.parquet")
-    for name in ("harmful.pt", "list.pt", "broken.pt", "broken.parquet", "flat.parquet", "uneven.parquet"):
+    names = ("harmful.pt", "list.pt", "sparse.pt", "broken.pt", "broken.parquet", "flat.parquet", "uneven.parquet")
+    for name in names:
         with pytest.raises(InputError):
             evaluate_file(tmp_path / name)
     with pytest.raises(TableError):
