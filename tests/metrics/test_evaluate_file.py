@@ -219,6 +219,7 @@ class Harmful:
         return (print, ("unpickled",))
 
 
+@pytest.mark.filterwarnings("ignore:Validating sparse")
 def test_nothing_in_a_file_of_tensors_is_run(tmp_path, capsys):
     torch.save({"embeddings": Harmful()}, tmp_path / "harmful.pt")
     torch.save([torch.eye(3)], tmp_path / "list.pt")
