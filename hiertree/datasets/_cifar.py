@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -114,11 +114,11 @@ def load_cifar(
 
 
 class Part(NamedTuple):
-    """Pixels (n, 32, 32, 3), file names (n,) and the labels' names (n, L)."""
+    """Pixels (n, 32, 32, 3) uint8, file names (n,), and labels (n, L), as numbers and then as names."""
 
-    pixels: NDArray[np.uint8]
-    names: NDArray[np.str_]
-    labels: NDArray[np.str_]
+    pixels: NDArray[Any]
+    names: NDArray[Any]
+    labels: NDArray[Any]
 
 
 def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes: Classes, verify: str) -> Part:
@@ -150,7 +150,7 @@ def _batch(file: Path, classes: Classes) -> Part:
     return Part(pixels, names, numbers)
 
 
-def _rank_in_class(labels: NDArray[np.str_], seed: int) -> NDArray[np.int64]:
+def _rank_in_class(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
     """The place of each image among those of its class, in an order drawn by the seed."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     rank = np.empty(len(labels), dtype=np.int64)

@@ -171,16 +171,28 @@ def _one_a_row(path: Path) -> Listed:
 def _queries(path: Path, index: Listed) -> Listed:
     """Test images that count, with the landmark of the first index image listed for each."""
     table = read_columns(path, {"id": "text", "images": "text"})
-    firsts = np.array([images.split(" ", 1)[0] for images in table["images"].to_pylist()])
-    counted = np.flatnonzero(firsts != "None")
+    texts = table["images"].to_pylist()
+    counted = [row for row, text in enumerate(texts) if text != "None"]
+    if not counted:
+        raise TableError(f"{path}: every query is marked as ignored", expected="queries with images of the index")
+    listed = [texts[row].split() for row in counted]
+    landmarks = _landmarks_of(np.array([image for images in listed for image in images]), index, path)
+    starts = np.cumsum([0, *map(len, listed)])[:-1]
+    several = sum(len(set(found.tolist())) > 1 for found in np.split(landmarks, starts[1:]))
+    if several:
+        _log.info("%d of %d queries list images of several landmarks; the first counts", several, len(counted))
+    return Listed(_ids(table["id"], path)[counted], landmarks[starts])
+
+
+def _landmarks_of(images: NDArray[Any], index: Listed, path: Path) -> NDArray[np.int64]:
+    """The landmarks of images of the index."""
     order = np.argsort(index.ids)
-    places = np.searchsorted(index.ids, firsts[counted], sorter=order)
-    found = order[np.minimum(places, len(order) - 1)]
-    strange = np.flatnonzero(index.ids[found] != firsts[counted])
+    places = np.minimum(np.searchsorted(index.ids, images, sorter=order), len(order) - 1)
+    strange = np.flatnonzero(index.ids[order[places]] != images)
     if len(strange):
-        given = f"{path}: {firsts[counted][strange[0]]!r} of query {table['id'][int(counted[strange[0]])]}"
-        raise TableError(given, expected="an image of the index")
-    return Listed(_ids(table["id"], path)[counted], index.landmarks[found])
+        raise TableError(f"{path}: image {images[strange[0]]} of a query", expected="an image of the index")
+    found: NDArray[np.int64] = index.landmarks[order[places]]
+    return found
 
 
 def _ids(column: Any, path: Path) -> NDArray[Any]:

@@ -30,7 +30,7 @@ def _benchmark(classes: TestClasses) -> Benchmark:
         splits={
             "train": Counts(images=113_346, classes=13_164),
             "test": Counts(images=images, classes=classes),
-            "query": Counts(images=images - classes, classes=classes),
+            "query": Counts(images=images - classes),
             "gallery": Counts(images=classes, classes=classes),
         },
         protocol="vehicleid",
@@ -84,7 +84,7 @@ def load_vehicleid(
     home, file = benchmark.files(root, f"train_test_split/{name}.txt")
     listed = read_words(file, ("image", "vehicle"))
     labelled = label_paths([listed.integers("vehicle")], level_names=benchmark.levels, where=listed.where)
-    images = benchmark.image_files(home, [f"image/{image}.jpg" for image in listed["image"]], listed.where)
+    images = benchmark.image_files(home, [f"image/{image.zfill(7)}.jpg" for image in listed["image"]], listed.where)
     if split == "train":
         return benchmark.dataset(split, labelled, images, verify=verify)
     drawn = np.random.default_rng(seed).permutation(len(listed))

@@ -108,6 +108,8 @@ SPOILT = [
     ("dyml-vehicle", "train/label.csv", "coarse_id, ", "rough_id, ", "line 1.*header of fname"),
     ("dyml-vehicle", "train/label.csv", r"\n1\.jpg, 0", "\n1.jpg", r"line 2: 3 words"),
     ("h-gldv2", "train_clean.csv", "landmark_id", "id", "columns landmark_id"),
+    ("h-gldv2", "retrieval_solution_v2.1.csv", r"(?<=abc0000000000002,)\w", "z", "of a query.*an image of the index"),
+    ("h-gldv2", "retrieval_solution_v2.1.csv", r"(?s)\n.*", "\nabc0,None,Public", "every query is marked as ignored"),
     ("cub", "image_class_labels.txt", r"\n2 ", "\n7 ", "other image ids than images.txt"),
     ("inshop", "Eval/list_eval_partition.txt", r"^10\n", "11\n", "line 1: '11' before 10 rows"),
     ("inshop", "Eval/list_eval_partition.txt", r"train\n", "trian\n", r"line 3: 'trian'"),
@@ -123,7 +125,7 @@ def test_a_spoilt_list_is_refused_by_its_line(
     spoilt = re.sub(pattern, replacement, (tmp_path / file).read_text(), count=1)
     (tmp_path / file).write_bytes(spoilt.encode("latin1"))
     with pytest.raises((TableError, HierarchyError), match=message):
-        datasets.load(name, tmp_path, verify="structure")
+        datasets.load(name, tmp_path, "query" if file.startswith("retrieval") else "train", verify="structure")
 
 
 @pytest.mark.parametrize("separator", ["", "\n"], ids=["glued", "mended"])
@@ -184,8 +186,12 @@ def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(
         load_gldv2(tmp_path, verify="structure")
 
 
-def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(written: dict[str, Path]) -> None:
-    test = load_gldv2(written["h-gldv2"], "test", verify="structure")
+def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(
+    written: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        test = load_gldv2(written["h-gldv2"], "test", verify="structure")
+    assert "1 of 6 images have no hierarchical label" in caplog.text
     assert {test.tree.labels_of(path)[2] for path in test.paths.tolist()} == {5, 8}
     assert test.tree.labels_of(test.paths[test.queries[0]].tolist()) == ("human-made", "church", 8)
 
