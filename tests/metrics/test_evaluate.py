@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -127,6 +129,19 @@ def test_a_memory_map_gives_the_numbers_of_the_array(retrieval, tmp_path):
         np.testing.assert_array_equal(evaluate(mapped, paths).values, expected)
         part = evaluate(mapped[:40], paths[:40], mapped, paths).values
         np.testing.assert_array_equal(part, evaluate(mapped[:40].copy(), paths[:40], mapped.copy(), paths).values)
+
+
+def test_memory_holds_no_block_of_scores_with_a_large_gallery(tmp_path):
+    random = np.random.default_rng(13)
+    np.save(tmp_path / "gallery.npy", random.standard_normal((200_000, 8), dtype=np.float32))
+    gallery, labels = np.load(tmp_path / "gallery.npy", mmap_mode="r"), np.arange(200_000) // 5
+    queries = np.array(gallery[:1000])
+    evaluate(queries, labels[:1000], metrics=["AP"])
+    tracemalloc.start()
+    evaluate(queries, labels[:1000], gallery, labels, metrics=["AP"], tile_size=8192)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6  # the scores of one product with the whole gallery take 205 MB
 
 
 def test_bad_rows_of_a_memory_map_are_named(tmp_path):
