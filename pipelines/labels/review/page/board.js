@@ -6,6 +6,8 @@ import { emptyCard, expanded, fill } from "./cards.js";
 import * as selection from "./selection.js";
 
 const NEAR = "900px";
+const ROW = 8; // pixels, as in page.css
+const GAP = 15;
 const places = new Map(); // number → li
 let order = [];
 let commands;
@@ -14,6 +16,12 @@ let active = null; // the number of the card that the tab key leads to
 const near = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) if (isIntersecting) complete(Number(target.dataset.number));
 }, { rootMargin: NEAR });
+
+const heights = new ResizeObserver((entries) => {
+  for (const { target, borderBoxSize: [{ blockSize }] } of entries) {
+    if (blockSize) target.parentElement.style.gridRowEnd = `span ${Math.ceil((blockSize + GAP) / ROW)}`;
+  }
+});
 
 const cardOf = (number) => places.get(number)?.firstElementChild;
 const shownNumbers = () => order.filter((number) => !places.get(number).hidden);
@@ -43,6 +51,7 @@ function add(number) {
   places.set(number, place);
   draw(number, false);
   near.observe(place);
+  heights.observe(place.firstElementChild);
 }
 
 /** Draw a card anew, whole if it was whole. */
@@ -106,6 +115,7 @@ function insert(number, after) {
 function remove(number) {
   if (!places.has(number)) return;
   near.unobserve(places.get(number));
+  heights.unobserve(cardOf(number));
   places.get(number).remove();
   places.delete(number);
   order = order.filter((other) => other !== number);

@@ -1,0 +1,129 @@
+"""Photograph the review page for docs/review.md: python scripts/review_figures.py [FOLDER OF GLDV2_WASHINGTON].
+
+Cleans and clusters Washington's landmarks, lets two annotators make a few changes, and opens their pages in a headless
+Chromium (needs selenium, chromium and chromedriver). No photographs are shown: their licences ask for more than a page
+of documentation gives.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from hiertree.cli import commands
+from hiertree.files import replacing
+from hiertree.pipelines.labels.review import Approve, Comment, Mark, Merge, Move, Rename, SetAbove, SetKind
+from hiertree.pipelines.labels.review.serving import open_review, served
+
+ROOT = Path(__file__).resolve().parent.parent
+FIGURES = ROOT / "docs" / "figures"
+WASHINGTON = ROOT.parent / "shared" / "data" / "gldv2_washington"
+
+
+def cluster(washington: Path, folder: Path) -> Path:
+    """Washington's labels, clustered."""
+    table = str(washington / "landmarks_washington_full.csv")
+    cleaned, clustered = folder / "cleaned", folder / "washington"
+    run = ["labels", "clean", table, "--instance-column", "supercategory", "--out", str(cleaned)]
+    commands.main(run, standalone_mode=False)
+    commands.main(["labels", "cluster", str(cleaned), "--out", str(clustered)], standalone_mode=False)
+    return clustered
+
+
+def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
+    """The logs of anna and bert."""
+    logs = (clustered.with_name("anna.jsonl"), clustered.with_name("bert.jsonl"))
+    anna = open_review(clustered, annotator="anna", log=logs[0]).session
+    bert = open_review(clustered, annotator="bert", log=logs[1]).session
+    number = {cluster.name: place for place, cluster in enumerate(anna.proposal.clusters)}
+    water = tuple(number[name] for name in ("lake", "river", "waterfall"))
+    done = tuple(number[name] for name in ("museum", "bridge", "mountain", "lighthouse", "library"))
+    shared = [Merge(clusters=(number["arch bridge"], number["bridge"]), into=number["bridge"])]
+    annas = [
+        Move(labels=("studio glass",), to=number["museum"]),
+        Mark(labels=("local museum",), irrelevant=True),
+        SetAbove(clusters=water, above=("water",)),
+        Comment(cluster=number["settlement"], text="Is a historic district a settlement? Ask Bert."),
+        Approve(clusters=done, approved=True),
+    ]
+    berts = [
+        Rename(cluster=number["sea and coast"], name="coast"),
+        Mark(labels=("local museum", "studio glass", "tourist attraction"), irrelevant=True),
+        Move(labels=("basin", "valley"), name="valley", kind="natural"),
+        Move(labels=("beach",), to=number["sea and coast"]),
+        SetKind(clusters=(number["park"],), kind="natural"),
+    ]
+    for session, actions in ((anna, shared + annas), (bert, shared + berts)):
+        for action in actions:
+            session.act(action, seq=session.news(0).history.seq)
+    return logs
+
+
+@contextmanager
+def chromium(width: int, height: int, *, dark: bool = False) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={width},{height}"):
+        options.add_argument(argument)
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    view = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", view)
+    try:
+        yield browser
+    finally:
+        browser.quit()
+
+
+def show(browser: webdriver.Chrome, url: str) -> None:
+    browser.get(url)
+    ready = "return document.documentElement.dataset.ready"
+    WebDriverWait(browser, 20).until(lambda _: browser.execute_script(ready))
+
+
+def keep(browser: webdriver.Chrome, name: str) -> None:
+    """Save what is shown as a small PNG."""
+    picture = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
+    with replacing(FIGURES / name) as temporary:
+        few = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few.save(temporary, format="PNG", optimize=True)
+    print(f"{FIGURES / name}: {(FIGURES / name).stat().st_size // 1000} kB")
+
+
+def main(washington: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        clustered = cluster(washington, Path(folder))
+        anna, bert = reviewed_by_two(clustered)
+        with served(open_review(clustered, annotator="anna", log=anna)) as url, chromium(1280, 800) as browser:
+            show(browser, url)
+            time.sleep(1)  # until all cards near the window have their place
+            keep(browser, "review.png")
+            labels = browser.find_elements(By.CSS_SELECTOR, "[data-label='basin'], [data-label='valley']")
+            for label in labels:
+                label.click()
+            labels[0].send_keys("m")
+            browser.switch_to.active_element.send_keys("natural")
+            keep(browser, "review_moving.png")
+        chief = open_review(clustered, annotator="chief", log=Path(folder) / "chief.jsonl", adjudicate=(anna, bert))
+        with served(chief) as url, chromium(1100, 980, dark=True) as browser:
+            show(browser, url)
+            browser.find_element(By.CSS_SELECTOR, "[data-row='beach'][data-choice='second']").click()
+            WebDriverWait(browser, 20).until(lambda _: "1 of " in browser.page_source)
+            browser.execute_script("window.scrollTo(0, 0); document.getElementById('said').hidden = true")
+            keep(browser, "review_differences.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else WASHINGTON)
