@@ -1,25 +1,24 @@
-"""Pairs on a GPU, compiled by Triton: one order of each row serves every count and every sum.
+"""Pairs on a GPU, compiled by Triton: one order of each row serves every count and every sum, of all levels at once.
 
 What it costs. Were every pair of a target and a candidate met, forward and backward, each would be a step evaluation of
 some fourteen operations, two of them (an exponential and a division) for the special-function units, which give 16 a
 cycle and multiprocessor: 4 cycles for 32 pairs. That is the floor of a kernel of pairs. On an H200 (132
 multiprocessors, 1.7 GHz), two levels and half of the batch positive: 19 ms at B = 4,096, 1.2 s at 16,384.
 
-Here pairs are met one by one only in tiles that a break of the step crosses or that span more than 4 τ; of random
-512-d embeddings at B = 512 all, at 4,096 a third of the floor's evaluations, at 16,384 a sixth (counted on a CPU, with
-the compiled loop's 23 instructions, 5.7 cycles for 32 pairs: 9 and 280 ms). The bytes bind nothing: some thirty passes
-over the scores a level, half a millisecond at 4,096. A gridded transform, as on a CPU, would need O(M) evaluations a
-query; at 16,384 and beyond it would win, and below it launches and sorting already weigh as much. None of this was
-measured; ``benchmarks/losses_gpu.py`` does that.
+Here pairs are met one by one only in tiles that a break of the step crosses or that span more than 4 τ. For random
+512-d embeddings, the counts of rank⁺ included, that leaves of the floor's evaluations 195 % at B = 512, 41 % at 4,096
+and 18 % at 16,384 (counted on a CPU; with the 22 instructions an evaluation compiles to, 5.7 cycles for 32: 0.1, 11 and
+310 ms). The bytes bind nothing: some fifty passes over the scores, less than a millisecond at 4,096; at 512 the dozen
+launches do. A gridded transform, as on a CPU, would need O(M) evaluations a query: it would win at 16,384 and beyond.
+None of this was timed; ``benchmarks/losses_gpu.py`` does that.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import torch
 import triton
@@ -31,7 +30,10 @@ from hiertree.losses._steps import Pieces
 
 if TYPE_CHECKING:
     from hiertree.losses._pairs import Pairs
-    from hiertree.losses._steps import Step
+    from hiertree.losses._steps import Step, SupStep
+
+Acting: TypeAlias = Literal["below", "not below", "above", "positive", "all"]
+"""Which groups of sources act on a group of destinations."""
 
 SCORES_AT_ONCE = 1 << 24  # what keeps a GPU busy; a dozen matrices of 64 MiB
 BLOCK, TILE, OWN, POINTS = 1024, 128, 64, 16  # of choosing; of sources; of destinations; what stands for a tile
@@ -47,28 +49,29 @@ class Accuracy(NamedTuple):
 ACCURACY = {torch.float32: Accuracy(25.0, 4.0), torch.float64: Accuracy(40.0, 1.5)}
 
 
-class Chosen(NamedTuple):
-    """Some items of every row, by falling score, at its front."""
+class Arranged(NamedTuple):
+    """Items of every row in groups, and in a group by falling score."""
 
     values: Tensor
     """(B, M) scores."""
     items: Tensor
     """(B, M) int32, where they come from."""
-    number: Tensor
-    """(B,) int32."""
+    first: Tensor
+    """(B, groups + 1) int32, where each group begins, and the last ends."""
 
 
 class Saved(NamedTuple):
-    """What the backward pass of a step sum reads again."""
+    """What the backward pass of step sums reads again."""
 
-    candidates: Chosen
-    targets: Chosen
+    candidates: Arranged
+    targets: Arranged
+    acting: Acting
     step: Tensor
     slopes: Tensor
 
 
 class TritonKernel:
-    """See :class:`hiertree.losses._kernels.PairKernel`; the same bit for bit each time."""
+    """See :class:`hiertree.losses._soft_ranks.RankKernel`; the same bit for bit each time."""
 
     @staticmethod
     def plan(scores: Tensor) -> Blocks:
@@ -76,88 +79,105 @@ class TritonKernel:
         return Blocks(max(1, SCORES_AT_ONCE // scores.shape[1]), threads=1)
 
     def __init__(self, pairs: Pairs) -> None:
-        self._levels, self._valid, self._num_levels = pairs.levels, pairs.valid, pairs.num_levels
         scores = pairs.scores.detach().masked_fill(~pairs.valid, -torch.inf)
         self._values, order = scores.sort(dim=1, descending=True, stable=True)
         self._items = order.int()
+        levels = pairs.levels.short().masked_fill_(~pairs.valid, -1)
+        self._by_level = self._arrange(levels, pairs.num_levels + 1)
+        self._ones = torch.ones_like(levels, dtype=torch.uint8)
 
     def not_below(self) -> Tensor:
         """rank⁺: a step sum too, of H."""
-        counts = torch.zeros_like(self._values)
-        for level, targets in self._levels_present():
-            counts += self._heaviside_sums(self._valid & (self._levels >= level), targets)
-        return counts.clamp_(min=1)
+        step = _heaviside(self._values.dtype, self._values.device)
+        sums, _ = _sums(self._by_level, self._ones, self._by_level, "not below", step, forward=True)
+        return sums.clamp_(min=1)
 
     def shared_relevance(self, table: Tensor) -> Tensor:
-        """H-rank⁺: a weighted one."""
-        positives, relevance = self._valid & (self._levels > 0), table.gather(1, self._levels.long())
-        sums = torch.zeros_like(self._values)
-        for level, targets in self._levels_present():
-            sums += self._heaviside_sums(positives, targets, torch.minimum(relevance, table[:, level, None]))
-        return sums
+        """H-rank⁺: the same, weighted."""
+        step = _heaviside(self._values.dtype, self._values.device)
+        return _sums(self._by_level, self._ones, self._by_level, "positive", step, forward=True, factors=table)[0]
+
+    def rank(self, step: SupStep) -> tuple[Tensor, Saved]:
+        """rank⁺ + rank⁻ of all levels, and what the backward pass needs."""
+        parameters = _parameters(step.pieces, self._values.dtype, self._values.device)
+        sums, slopes = _sums(self._by_level, self._ones, self._by_level, "below", parameters, forward=True)
+        return sums.add_(self.not_below()), Saved(self._by_level, self._by_level, "above", parameters, slopes)
 
     def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Saved]:
         """Step sums, and what the backward pass needs."""
-        chosen, wanted = self._choose(candidates), self._choose(targets)
         parameters = _parameters(step.pieces, self._values.dtype, self._values.device)
-        sums, slopes = _sums(chosen, candidates.view(torch.uint8), wanted, parameters, forward=True)
+        sources, wanted = (self._arrange(mask.short() - 1, 1) for mask in (candidates, targets))
+        sums, slopes = _sums(sources, self._ones, wanted, "all", parameters, forward=True)
         themselves = candidates & targets
         sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.pieces.start)
-        return sums, Saved(chosen, wanted, parameters, slopes)
+        return sums, Saved(sources, wanted, "all", parameters, slopes)
 
     def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
         upstream = upstream.contiguous()
-        _, received = _sums(saved.targets, upstream, saved.candidates, saved.step, forward=False)
+        _, received = _sums(saved.targets, upstream, saved.candidates, saved.acting, saved.step, forward=False)
         return received.addcmul_(upstream, saved.slopes, value=-1.0)
 
-    def _levels_present(self) -> Iterator[tuple[int, Tensor]]:
-        for level in range(1, self._num_levels + 1):
-            targets = self._valid & (self._levels == level)
-            if targets.any():
-                yield level, targets
-
-    def _heaviside_sums(self, sources: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
-        """Σ weight·[s_j ≥ s_k] over sources j, k itself included."""
-        weights = sources.view(torch.uint8) if weights is None else weights
-        parameters = _heaviside(self._values.dtype, self._values.device)
-        return _sums(self._choose(sources), weights, self._choose(targets), parameters, forward=True)[0]
-
-    def _choose(self, mask: Tensor) -> Chosen:
-        rows, width = mask.shape
-        number = torch.empty(rows, dtype=torch.int32, device=mask.device)
-        chosen = Chosen(torch.empty_like(self._values), torch.empty_like(self._items), number)
-        mask = mask.contiguous().view(torch.uint8)
-        with _current(mask.device):
-            _triton_rows.choose[(rows,)](
-                self._values, self._items, mask, *chosen, width, BLOCK=BLOCK, enable_fp_fusion=True
+    def _arrange(self, groups: Tensor, num_groups: int) -> Arranged:
+        """Items by group; those of group −1 are left out."""
+        rows, width = groups.shape
+        first = torch.empty((rows, num_groups + 1), dtype=torch.int32, device=groups.device)
+        arranged = Arranged(torch.empty_like(self._values), torch.empty_like(self._items), first)
+        with _current(groups.device):
+            _triton_rows.arrange[(rows, num_groups)](
+                self._values, self._items, groups, *arranged, width, BLOCK=BLOCK, enable_fp_fusion=True
             )
-        return chosen
+        return arranged
 
 
-def _sums(sources: Chosen, weights: Tensor, own: Chosen, step: Tensor, *, forward: bool) -> tuple[Tensor, Tensor]:
+def _sums(
+    sources: Arranged,
+    weights: Tensor,
+    own: Arranged,
+    acting: Acting,
+    step: Tensor,
+    *,
+    forward: bool,
+    factors: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
     """(B, M) weighted sums of the step and of its slope, at the items of the destinations; 0 elsewhere."""
-    rows, width = sources.values.shape
-    num_tiles = triton.cdiv(width, TILE)
-    points = step.new_empty((rows, num_tiles, POINTS))
-    weight, lean = step.new_empty((rows, num_tiles)), step.new_empty((rows, num_tiles))
+    (rows, width), num_groups = sources.values.shape, sources.first.shape[1] - 1
+    num_slots = triton.cdiv(width, TILE) + num_groups
+    points = step.new_empty((rows, num_slots, POINTS))
+    weight, lean = step.new_empty((rows, num_slots)), step.new_empty((rows, num_slots))
     sums, slopes = torch.zeros_like(own.values) if forward else step, torch.zeros_like(own.values)
-    cosines = _cosines(step.dtype, step.device)
-    tile = (points, weight, lean)
+    factors = step.new_ones((rows, num_groups)) if factors is None else factors.to(step.dtype).contiguous()
+    bounds, cosines = _bounds(acting, num_groups, step.device), _cosines(step.dtype, step.device)
+    condensed = (*sources, weights, cosines, points, weight, lean, width, num_slots)
+    summed = (*sources, weights, points, weight, lean, *own, bounds, factors, step, cosines, sums, slopes)
     with _current(step.device):
-        _triton_rows.condense[(rows, num_tiles)](
-            *sources, weights, cosines, *tile, width, TILE=TILE, POINTS=POINTS, enable_fp_fusion=True
+        _triton_rows.condense[(rows, num_groups)](*condensed, TILE=TILE, POINTS=POINTS, enable_fp_fusion=True)
+        _triton_rows.sum_steps[(rows, triton.cdiv(width, OWN), num_groups)](
+            *summed, width, num_slots, FORWARD=forward, OWN=OWN, TILE=TILE, POINTS=POINTS, enable_fp_fusion=True
         )
-        _triton_rows.sum_steps[(rows, triton.cdiv(width, OWN))](
-            *sources, weights, *tile, *own, step, cosines, sums, slopes, width, num_tiles,
-            FORWARD=forward, OWN=OWN, TILE=TILE, POINTS=POINTS, enable_fp_fusion=True,
-        )  # fmt: skip
     return sums, slopes
 
 
 def _current(device: torch.device) -> AbstractContextManager[object]:
     """Triton starts kernels on the current device."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+@lru_cache(maxsize=64)
+def _bounds(acting: Acting, num_groups: int, device: torch.device) -> Tensor:
+    """(2, groups) int32: the groups that act on each, from and up to; none on level 0, which is no target."""
+    groups = torch.arange(num_groups, dtype=torch.int32)
+    everywhere = torch.full_like(groups, num_groups)
+    begin, end = {
+        "below": (groups * 0, groups),
+        "not below": (groups, everywhere),
+        "above": (groups + 1, everywhere),
+        "positive": (groups * 0 + 1, everywhere),
+        "all": (groups * 0, everywhere),
+    }[acting]
+    if acting in ("not below", "positive"):
+        end = end * (groups > 0)
+    return torch.stack([begin, end]).int().to(device)
 
 
 @lru_cache(maxsize=64)
@@ -174,7 +194,7 @@ def _heaviside(dtype: torch.dtype, device: torch.device) -> Tensor:
     return _parameters(Pieces(1e-30, 0.0, -torch.finfo(dtype).tiny, 0.0, 1.0), dtype, device)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)
 def _cosines(dtype: torch.dtype, device: torch.device) -> Tensor:
     """(p, p) Chebyshev polynomials of every degree at the nodes, cos(degree·θ_m); the nodes are those of degree 1."""
     angles = (torch.arange(POINTS, dtype=torch.float64) + 0.5) * (math.pi / POINTS)

@@ -9,11 +9,11 @@ from triton.compiler import ASTSource
 from hiertree.losses import _triton_rows
 from hiertree.losses._triton_kernel import BLOCK, OWN, POINTS, TILE
 
-INTEGERS = {"width", "num_tiles"}
-INDICES = {"items", "chosen_items", "own_items", "number", "own_number"}
+INTEGERS = {"width", "num_slots"}
+INDICES = {"items", "arranged_items", "own_items", "first", "own_first", "acting"}
 TILES = {"TILE": TILE, "POINTS": POINTS}
 KERNELS = [
-    (_triton_rows.choose, {"BLOCK": BLOCK}),
+    (_triton_rows.arrange, {"BLOCK": BLOCK}),
     (_triton_rows.condense, TILES),
     (_triton_rows.sum_steps, {**TILES, "OWN": OWN, "FORWARD": True}),
     (_triton_rows.sum_steps, {**TILES, "OWN": OWN, "FORWARD": False}),
@@ -25,7 +25,7 @@ def type_of(name: str, constants: dict[str, int], scores: str) -> str:
         return "constexpr"
     if name in INTEGERS:
         return "i32"
-    return "*i32" if name in INDICES else "*u8" if name == "mask" else scores
+    return "*i32" if name in INDICES else "*i16" if name == "groups" else scores
 
 
 for capability, scores in ((75, "*fp32"), (80, "*fp64"), (90, "*fp32")):

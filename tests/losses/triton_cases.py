@@ -101,7 +101,7 @@ def test_values_equal_the_loops(num_levels: int, ties: bool) -> None:
 
 @pytest.mark.usefixtures("_small_tiles")
 @pytest.mark.parametrize(("start", "offset"), [(0.5, 1.44), (0.0, 1.0)])
-@pytest.mark.parametrize(("tau", "delta"), [(0.002, 0.0), (0.02, 0.004), (0.5, 0.05), (0.5, 5.0)])
+@pytest.mark.parametrize(("tau", "delta"), [(0.002, 0.0), (0.02, 0.004), (0.5, 0.05)])
 def test_every_step_equals_torch(tau: float, delta: float, start: float, offset: float) -> None:
     scores, levels, valid = batch(1, SINGLE)
     scores = (scores * 256).round() / 256  # exact differences: both sides of δ and 0 agree about each pair
@@ -110,13 +110,16 @@ def test_every_step_equals_torch(tau: float, delta: float, start: float, offset:
 
 
 @pytest.mark.usefixtures("_small_tiles")
-@pytest.mark.parametrize("name", ["sup_ap", "smooth_ap"])
-@pytest.mark.parametrize("case", ["perfect", "all equal", "wide", "an outlier", "nobody", "everybody at one level"])
-def test_extreme_scores_and_masks_equal_torch(name: str, case: str) -> None:
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [*[(case, "sup_ap") for case in ("perfect", "wide", "all equal", "an outlier", "nobody", "all at one level")],
+     ("wide", "smooth_ap"), ("all equal", "smooth_ap")],
+)  # fmt: skip
+def test_extreme_scores_and_masks_equal_torch(case: str, name: str) -> None:
     scores, levels, valid = batch(2, SINGLE, queries=2, items=40)
     if case == "nobody":
         valid[0] = False
-    if case == "everybody at one level":
+    if case == "all at one level":
         levels = torch.full_like(levels, 2)
     outlier = torch.arange(scores.shape[1], device=DEVICE) == 5
     scores = {
@@ -135,22 +138,26 @@ def test_points_that_stand_for_narrow_tiles_change_nothing(name: str) -> None:
     assert_equals_torch(name, scores * 0.4, levels, valid, 1, tau=0.07)
 
 
-def test_rows_of_many_tiles_and_255_levels_equal_torch() -> None:
-    scores, levels, valid = batch(1, SINGLE, items=1100)
+def test_rows_of_many_tiles_equal_torch() -> None:
+    scores, levels, valid = batch(1, SINGLE, items=700)
     assert_equals_torch("sup_ap", scores * 0.2, levels, valid, 1)
-    few = 255 - torch.arange(9, device=DEVICE)[None] * 30
-    assert_equals_torch("sup_hap", scores[:, :9], few, valid[:, :9], 255)
 
 
-def test_counts_are_exact_and_a_second_run_is_the_same_bit_for_bit() -> None:
-    scores, levels, valid = batch(3, SINGLE, items=140)
-    pairs = Pairs(scores, levels, valid, 3, "triton")
-    positives = valid & (levels > 0)
+@pytest.mark.parametrize("num_levels", [3, 255])
+def test_counts_are_exact(num_levels: int) -> None:
+    scores, levels, valid = batch(3, SINGLE, items=140 if num_levels == 3 else 3)
+    if num_levels == 255:
+        levels = torch.tensor([[255, 254, 255]], dtype=torch.uint8, device=DEVICE)
+    pairs, positives = Pairs(scores, levels, valid, num_levels, "triton"), valid & (levels > 0)
     found = kernel_for(pairs)(pairs).not_below()
     not_below = (scores[:, None, :] >= scores[:, :, None]) & (levels[:, None, :] >= levels[:, :, None])
     expected = (not_below & valid[:, None, :]).sum(dim=2)
     assert torch.equal(found[positives], expected[positives].float())
-    runs = [value_and_gradient("sup_hap", scores, levels, valid, 3, "triton") for _ in range(2)]
+
+
+def test_a_second_run_is_the_same_bit_for_bit() -> None:
+    scores, levels, valid = batch(2, SINGLE, items=90)
+    runs = [value_and_gradient("sup_hap", scores, levels, valid, 2, "triton") for _ in range(2)]
     assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
 
 
