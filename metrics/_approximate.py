@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hiertree.metrics._masks import Mask
-    from hiertree.metrics._measure import Plan
+    from hiertree.metrics._plan import Plan
     from hiertree.metrics._vectors import Vectors
 
 IndexName: TypeAlias = Literal["hnsw", "ivf"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hiertree.metrics._measure import Plan, Ranking, measure_ranking
+from hiertree.metrics._measure import Ranking, measure_ranking
+from hiertree.metrics._plan import Plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

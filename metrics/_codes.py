@@ -14,11 +14,11 @@ from hiertree.metrics._blocks import for_row_ranges
 from hiertree.metrics._code_lists import Codes, code_values
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._masks import mask_of, said_of_distractors, with_distractors
-from hiertree.metrics._measure import Relevance, plan
 from hiertree.metrics._names import default_names, parse_hashing_metrics
-from hiertree.metrics._protocols import ProtocolName, protocol_of
+from hiertree.metrics._plan import Relevance, plan
+from hiertree.metrics._protocols import ProtocolName, metrics_of, settled
 from hiertree.metrics._result import Evaluation
-from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
+from hiertree.metrics._rules import Compat, Rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,16 +78,15 @@ def evaluate_codes(
     >>> evaluate_codes(codes, [0, 0, 1, 1], metrics=["AP", "NDCG"]).summary().round(4).to_dict()
     {'AP': 0.7917, 'NDCG': 0.8452}
     """
-    named = None if protocol is None else protocol_of(protocol)
-    rules = rules_of(compat, default=OURS if named is None else named.rules)
+    named, rules = settled(protocol, compat)
     if named is not None:
         named.check(self_retrieval=gallery_codes is None, with_ids=query_ids is not None)
     masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk}
     codes, paths = _checked(query_codes, query_paths, gallery_codes, gallery_paths, distractors, masks, rules)
     depth = codes.tree.low.shape[1]
-    if metrics is None:
-        metrics = default_names(depth) if named is None else named.names(depth)
-    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    asked = metrics_of(named, metrics, depth)
+    asked = default_names(depth) if asked is None else asked
+    names = [asked] if isinstance(asked, str) else list(asked)
     hashing = parse_hashing_metrics(names, num_levels=depth)
     others = [name for name in names if name not in hashing]
     wanted = others if others or not hashing else None

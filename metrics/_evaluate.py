@@ -22,11 +22,11 @@ from hiertree.metrics._convention import Convention
 from hiertree.metrics._device import Device, Precision, device_of, said_of_scores
 from hiertree.metrics._job import Job
 from hiertree.metrics._masks import Mask, mask_of, said_of_distractors, with_distractors
-from hiertree.metrics._measure import Plan, Relevance, plan
-from hiertree.metrics._protocols import ProtocolName, protocol_of
+from hiertree.metrics._plan import Plan, Relevance, plan
+from hiertree.metrics._protocols import ProtocolName, metrics_of, settled
 from hiertree.metrics._result import Evaluation
 from hiertree.metrics._resume import FinishedBlocks, fingerprint
-from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
+from hiertree.metrics._rules import Compat, Rules
 from hiertree.metrics._scoring import layout, values
 from hiertree.metrics._sharing import ALONE, check_alike, share_of_group
 from hiertree.metrics._vectors import Vectors, as_vectors
@@ -142,8 +142,7 @@ def evaluate(
     >>> result.skipped  # the last item is alone in its kind, the last two in their landmark
     {'H-AP': 1, 'R@1': 2, 'AP[1]': 1}
     """
-    named = None if protocol is None else protocol_of(protocol)
-    rules = rules_of(compat, default=OURS if named is None else named.rules)
+    named, rules = settled(protocol, compat)
     if counts is not None:
         rules = replace(rules, counts=counts)
     for name, size in (("block_size", block_size), ("tile_size", tile_size)):
@@ -155,8 +154,7 @@ def evaluate(
     num_queries, num_items = len(inputs.query), None if gallery is None else len(inputs.gallery)
     mask = mask_of(num_queries, num_items, query_ids=query_ids, gallery_ids=gallery_ids, junk=junk, rules=rules)
     num_levels = inputs.query_paths.shape[1]
-    if metrics is None and named is not None:
-        metrics = named.names(num_levels)
+    metrics = metrics_of(named, metrics, num_levels)
     chosen = plan(metrics, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
     if approximate is not None:
         if tile_size is not None or device is not None or resume is not None:

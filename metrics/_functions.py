@@ -8,8 +8,8 @@ import numpy as np
 
 from hiertree import level_counts
 from hiertree.errors import OptionError
-from hiertree.metrics._measure import Relevance, plan
 from hiertree.metrics._names import Metric
+from hiertree.metrics._plan import Relevance, plan
 from hiertree.metrics._scores import as_score_matrix, evaluate_scores
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.metrics._measure import Plan, Ranking, measure, measure_ranking
+from hiertree.metrics._measure import Ranking, measure, measure_ranking
+from hiertree.metrics._plan import Plan
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,8 @@ import numpy as np
 from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.metrics._blocks import for_row_ranges
-from hiertree.metrics._measure import Plan, measure
+from hiertree.metrics._measure import measure
+from hiertree.metrics._plan import Plan
 from hiertree.metrics._scores import checked_num_levels
 from hiertree.metrics._sources import as_qrels, as_run
 from hiertree.metrics._triples import Triples

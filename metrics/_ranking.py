@@ -10,10 +10,10 @@ from hiertree.errors import OptionError
 from hiertree.metrics._convention import Convention
 from hiertree.metrics._lists import RankedLists, as_indices, lists_of_indices, lists_of_names, paths_of_lists
 from hiertree.metrics._masks import mask_of
-from hiertree.metrics._measure import Relevance, plan
-from hiertree.metrics._protocols import ProtocolName, protocol_of
+from hiertree.metrics._plan import Relevance, plan
+from hiertree.metrics._protocols import ProtocolName, metrics_of, settled
 from hiertree.metrics._result import Evaluation
-from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
+from hiertree.metrics._rules import Compat, Rules
 
 if TYPE_CHECKING:
     from hiertree.metrics._protocols import Protocol
@@ -94,8 +94,8 @@ def evaluate_ranking(
         raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
     if unjudged not in ("irrelevant", "error"):
         raise OptionError(f"unjudged={unjudged!r}", expected="'irrelevant' or 'error'")
-    named = None if protocol is None else protocol_of(protocol)
-    rules = replace(rules_of(compat, default=OURS if named is None else named.rules), worst="kept")
+    named, rules = settled(protocol, compat)
+    rules = replace(rules, worst="kept")
     masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk}
     if qrels is None:
         if num_levels is not None or unjudged == "error":
@@ -107,8 +107,7 @@ def evaluate_ranking(
         rules = replace(rules, counts="strict", itself="masked")
         lists = lists_of_names(run, qrels, num_levels, unjudged)
     depth = lists.totals.shape[1] - 1
-    if metrics is None and named is not None:
-        metrics = named.names(depth)
+    metrics = metrics_of(named, metrics, depth)
     chosen = plan(metrics, num_levels=depth, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
     convention = Convention(
         self_rule=lists.self_rule,

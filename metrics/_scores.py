@@ -13,10 +13,11 @@ from hiertree.arrays import MAX_LEVELS, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics._blocks import for_row_ranges
 from hiertree.metrics._convention import Convention
-from hiertree.metrics._measure import Relevance, measure, plan
-from hiertree.metrics._protocols import ProtocolName, protocol_of
+from hiertree.metrics._measure import measure
+from hiertree.metrics._plan import Relevance, plan
+from hiertree.metrics._protocols import ProtocolName, metrics_of, settled
 from hiertree.metrics._result import Evaluation
-from hiertree.metrics._rules import OURS, Compat, Rules, rules_of
+from hiertree.metrics._rules import Compat, Rules
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,11 +65,9 @@ def evaluate_scores(
     {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
     """
     matrix = as_score_matrix(scores, levels, valid, num_levels)
-    named = None if protocol is None else protocol_of(protocol)
-    rules = rules_of(compat, default=OURS if named is None else named.rules)
+    named, rules = settled(protocol, compat)
     rules = replace(rules, counts="strict", itself="masked", worst="kept")
-    if metrics is None and named is not None:
-        metrics = named.names(matrix.num_levels)
+    metrics = metrics_of(named, metrics, matrix.num_levels)
     chosen = plan(metrics, num_levels=matrix.num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
     values = np.empty((len(matrix.scores), len(chosen.metrics)))
 

@@ -16,7 +16,7 @@ from torchmetrics.utilities import dim_zero_cat
 from hiertree.arrays import to_numpy
 from hiertree.errors import PathError, ShapeError
 from hiertree.metrics._evaluate import evaluate
-from hiertree.metrics._measure import Relevance, plan
+from hiertree.metrics._plan import Relevance, plan
 from hiertree.metrics._result import Evaluation
 
 if TYPE_CHECKING:

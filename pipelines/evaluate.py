@@ -18,7 +18,7 @@ from hiertree.provenance import manifest
 if TYPE_CHECKING:
     from hiertree.metrics._approximate import IndexName
     from hiertree.metrics._device import Precision
-    from hiertree.metrics._measure import Relevance
+    from hiertree.metrics._plan import Relevance
 
 
 def evaluate_file(
