@@ -1,13 +1,19 @@
-"""Rows of a ranking shared out over threads; every row is computed alone, so no result depends on the sharing."""
+"""Rows of a ranking shared out over threads, and what comes next loaded meanwhile.
+
+Every row is computed alone, so no result depends on the sharing.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
 
 BUDGET = 2**28  # bytes of scores, and again of what is made of them, that are held at once
 _ROWS_AT_ONCE = 16
+Key = TypeVar("Key")
+Loaded = TypeVar("Loaded")
 
 
 def num_threads() -> int:
@@ -31,3 +37,20 @@ def for_row_ranges(work: Callable[[slice], None], num_rows: int, *, row_bytes: i
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(work, ranges):
             pass
+
+
+def products_of(num_rows: int, height: int) -> list[slice]:
+    """The rows of a block that each product has."""
+    return [slice(start, min(start + height, num_rows)) for start in range(0, num_rows, height)]
+
+
+def loaded(load: Callable[[Key], Loaded], keys: Iterable[Key]) -> Iterator[tuple[Key, Loaded]]:
+    """What is loaded for each key, the next one meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        ahead: list[tuple[Key, Future[Loaded]]] = []
+        for key in keys:
+            ready = [(known, future.result()) for known, future in ahead]
+            ahead = [(key, pool.submit(load, key))]
+            yield from ready
+        for known, future in ahead:
+            yield known, future.result()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.metrics._blocks import for_row_ranges
+from hiertree.metrics._blocks import for_row_ranges, loaded
 from hiertree.metrics._placing import row_bytes, sort
 from hiertree.metrics._whole_lists import whole_lists
 from hiertree.progress import Advance
@@ -28,11 +28,22 @@ def values_by_rows(
     for rows in blocks:
         queries = job.similarity.queries(rows, layout.height)
         scores = memory[: len(queries) * len(places)].reshape(len(queries), -1)
-        for tile in job.similarity.tiles:
-            job.similarity.fill(queries, job.similarity.items(places[tile]), scores[:, tile], layout.height)
+        _fill(job, queries, scores, layout.height)
         found = _values(job, scores, places, rows)
         advance(len(rows))
         yield found
+
+
+def _fill(job: Job, queries: NDArray[Any], scores: NDArray[Any], height: int) -> None:
+    """Write the scores of padded queries with the whole gallery in tree order, however it is read."""
+    similarity = job.similarity
+    for places, items in loaded(similarity.items, similarity.parts()):
+        if places[-1] - places[0] < len(places):
+            similarity.fill(queries, items, scores[:, places[0] : places[-1] + 1], height)
+        else:
+            part = np.empty((len(queries), len(places)), scores.dtype)
+            similarity.fill(queries, items, part, height)
+            scores[:, places] = part
 
 
 def _values(job: Job, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:

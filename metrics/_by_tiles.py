@@ -6,13 +6,12 @@ to count the other items among them. No more scores exist at once than one produ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hiertree.metrics._blocks import for_row_ranges
+from hiertree.metrics._blocks import for_row_ranges, loaded, products_of
 from hiertree.metrics._placing import row_bytes, sort
 from hiertree.progress import Advance
 
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     from hiertree.metrics._job import Job
     from hiertree.metrics._placing import Placed
     from hiertree.metrics._scoring import Layout
-
-Key = TypeVar("Key")
-Loaded = TypeVar("Loaded")
 
 
 class Block(NamedTuple):
@@ -64,23 +60,6 @@ def values_by_tiles(
         for done in _count(block):
             advance(done)
         yield _measure(block)
-
-
-def products_of(num_rows: int, height: int) -> list[slice]:
-    """The rows of a block that each product has."""
-    return [slice(start, min(start + height, num_rows)) for start in range(0, num_rows, height)]
-
-
-def loaded(load: Callable[[Key], Loaded], keys: Iterable[Key]) -> Iterator[tuple[Key, Loaded]]:
-    """What is loaded for each key, the next one meanwhile."""
-    with ThreadPoolExecutor(1) as pool:
-        ahead: list[tuple[Key, Future[Loaded]]] = []
-        for key in keys:
-            ready = [(known, future.result()) for known, future in ahead]
-            ahead = [(key, pool.submit(load, key))]
-            yield from ready
-        for known, future in ahead:
-            yield known, future.result()
 
 
 def holding(

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from hiertree.errors import DeviceError
-from hiertree.metrics._blocks import for_row_ranges
-from hiertree.metrics._by_tiles import holding, loaded, products_of
+from hiertree.metrics._blocks import for_row_ranges, loaded, products_of
+from hiertree.metrics._by_tiles import holding
 from hiertree.metrics._device_positives import ROW_BYTES, DevicePositives
 from hiertree.metrics._placing import row_bytes as placed_bytes
 from hiertree.progress import Advance
