@@ -15,13 +15,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from hiertree.errors import OptionError
-from hiertree.metrics._rules import COMPATIBLE, OURS, Rules
+from hiertree.metrics._rules import COMPATIBLE, OURS, Compat, Rules, rules_of
 
 ProtocolName: TypeAlias = Literal["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]
 
@@ -71,6 +71,21 @@ class Protocol:
                 expected="query_ids and gallery_ids",
                 remedy="give the file names, so that no query finds itself",
             )
+
+
+def settled(protocol: str | None, compat: Compat | Rules | None) -> tuple[Protocol | None, Rules]:
+    """The protocol of that name, and the rules: those of ``compat``, or else the protocol's, or else this package's.
+
+    Raises:
+        OptionError: an unknown name.
+    """
+    named = None if protocol is None else protocol_of(protocol)
+    return named, rules_of(compat, default=OURS if named is None else named.rules)
+
+
+def metrics_of(named: Protocol | None, metrics: Iterable[str] | None, num_levels: int) -> Iterable[str] | None:
+    """The metrics asked for, or else the protocol's; None if neither says."""
+    return metrics if metrics is not None or named is None else named.names(num_levels)
 
 
 def _listed(*protocols: Protocol) -> Mapping[str, Protocol]:
