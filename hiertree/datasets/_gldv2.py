@@ -65,6 +65,16 @@ def _benchmark(hierarchy: bool) -> Benchmark:
 GLDV2 = {hierarchy: _benchmark(hierarchy) for hierarchy in (False, True)}
 
 
+INDEX, SOLUTION = "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
+LISTS = {
+    "train": ("train_clean.csv",),
+    "train_all": ("train.csv",),
+    "index": (INDEX,),
+    "query": (INDEX, SOLUTION),
+    "test": (INDEX, SOLUTION),
+}
+
+
 class Listed(NamedTuple):
     """Images and their landmarks, as a list has them."""
 
@@ -103,53 +113,40 @@ def load_gldv2(
     benchmark = GLDV2[hierarchy]
     benchmark.check_options(split, verify)
     part = "train" if split.startswith("train") else "index"
-    names = {"train": ["train_clean.csv"], "train_all": ["train.csv"]}.get(split, ["index_image_to_landmark.csv"])
-    if split in ("query", "test"):
-        names.append("retrieval_solution_v2.1.csv")
-    if hierarchy:
-        names.append(f"{part}_label_to_hierarchical.csv")
-    home, *files = benchmark.files(root, *names)
-    listed = {"train": _clean}.get(split, _one_a_row)(files[0])
-    if split != "query":
-        _check(benchmark, split if part == "train" else "index", listed, verify)
-    queries = None
-    if split in ("query", "test"):
-        queries = _queries(files[1], listed)
+    labels = [f"{part}_label_to_hierarchical.csv"] if hierarchy else []
+    home, *files = benchmark.files(root, *LISTS[split], *labels)
+    listed = (_clean if split == "train" else _one_a_row)(files[0])
+    benchmark.verify(split if part == "train" else part, len(listed.ids), len(np.unique(listed.landmarks)), verify)
+    queries = _queries(files[1], listed) if split in ("query", "test") else None
+    if queries is not None:
         benchmark.verify("query", len(queries.ids), 0, verify)
-    return _assembled(benchmark, home, split, listed, queries, files[-1] if hierarchy else None)
-
-
-def _check(benchmark: Benchmark, split: str, listed: Listed, verify: str) -> None:
-    benchmark.verify(split, len(listed.ids), len(np.unique(listed.landmarks)), verify)
-
-
-def _assembled(
-    benchmark: Benchmark, home: Path, split: str, listed: Listed, queries: Listed | None, labels: Path | None
-) -> ImageDataset:
-    """The split, its queries first; one tree for both."""
-    if labels is not None:
-        ranks = _ranks(labels)
+    ranks = _ranks(files[-1]) if hierarchy else None
+    if ranks is not None:
         listed = _with_labels(listed, ranks)
         queries = None if queries is None else _with_labels(queries, ranks)
-    else:
-        ranks = None
-    rows = listed if queries is None else Listed(*(np.concatenate(pair) for pair in zip(queries, listed, strict=True)))
-    labelled = _labelled(rows, ranks, benchmark)
     if queries is None:
-        images = _images(benchmark, home, "train" if split.startswith("train") else "index", listed.ids.tolist())
-        return benchmark.dataset(split, labelled, images, verify="structure")
-    both: ImageSource = _images(benchmark, home, "test", queries.ids.tolist())
+        images = _images(benchmark, home, part, listed)
+        return benchmark.dataset(split, _labelled(listed, ranks, benchmark), images, verify="structure")
+    return _with_queries(benchmark, home, split, queries, listed, ranks)
+
+
+def _with_queries(
+    benchmark: Benchmark, home: Path, split: str, queries: Listed, index: Listed, ranks: _Ranks | None
+) -> ImageDataset:
+    """The queries alone, or followed by the index; one tree for both."""
+    both = Listed(*(np.concatenate(pair) for pair in zip(queries, index, strict=True)))
+    labelled, count = _labelled(both, ranks, benchmark), len(queries.ids)
+    images = _images(benchmark, home, "test", queries)
     if split == "query":
-        labelled = Labelled(labelled.tree, labelled.paths[: len(queries.ids)])
-        return benchmark.dataset(split, labelled, both, verify="structure")
-    both = JoinedImages(both, _images(benchmark, home, "index", listed.ids.tolist()))
+        own = Labelled(labelled.tree, labelled.paths[:count])
+        return benchmark.dataset(split, own, images, verify="structure")
     return benchmark.dataset(
         split,
         labelled,
-        both,
+        JoinedImages(images, _images(benchmark, home, "index", index)),
         verify="structure",
-        queries=np.arange(len(queries.ids)),
-        gallery=np.arange(len(queries.ids), len(both)),
+        queries=np.arange(count),
+        gallery=np.arange(count, len(both.ids)),
     )
 
 
@@ -250,13 +247,13 @@ def _labelled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Lab
     return label_leaves(listed.landmarks, above, level_names=benchmark.levels, where=listed.where)
 
 
-def _images(benchmark: Benchmark, home: Path, part: str, ids: Sequence[str]) -> ImageSource:
+def _images(benchmark: Benchmark, home: Path, part: str, listed: Listed) -> ImageSource:
     """From archives where there are some, else from folders."""
     folders = [home / part, home / "images" / part]
     folder = next((folder for folder in folders if folder.is_dir()), None)
     if folder is None:
         raise benchmark.missing(f"no folder {part} in {home}", expected=f"{part} or images/{part}")
-    names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in ids]
+    names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in listed.ids.tolist()]
     if next(folder.glob("images_*.tar"), None) is not None:
         return TarImages(folder, tar_index(folder, "images_*.tar"), names)
-    return benchmark.image_files(folder, names, lambda row: f"image {ids[row]}")
+    return benchmark.image_files(folder, names, listed.where)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
@@ -62,8 +63,7 @@ def load_inshop(
         ``load_inshop("data/inshop", "test")``
     """
     INSHOP.check_options(split, verify)
-    where_listed = LISTS[1] if os.path.isfile(f"{root}/{LISTS[1]}") else LISTS[0]  # noqa: PTH113
-    home, file = INSHOP.files(root, where_listed)
+    home, file = INSHOP.files(root, LISTS[1] if Path(root, LISTS[1]).is_file() else LISTS[0])
     listed = read_words(file, COLUMNS, header=True, count=True)
     status = np.array(listed["evaluation_status"])
     strange = np.flatnonzero(~np.isin(status, ("train", "query", "gallery")))

@@ -155,6 +155,19 @@ def test_impossible_shares_say_how_to_mend_them(options: dict[str, Any], message
         alone.load_state_dict({"epoch": 0, "batch": 10})
 
 
+def test_rank_and_number_of_processes_come_from_torch_where_it_is_distributed() -> None:
+    from torch import distributed
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=5)
+    try:
+        shared = DistributedBatches(samplers()[0])
+    finally:
+        distributed.destroy_process_group()
+    assert (shared.rank, shared.world_size) == (1, 5)
+    assert next(iter(shared)) == next(iter(samplers()[0]))[4:8]
+
+
 @settings(deadline=None)
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 50), st.data())
 def test_an_epoch_resumed_at_any_batch_equals_the_uninterrupted_one(case: Any, epoch: int, data: st.DataObject) -> None:
