@@ -79,12 +79,12 @@ class TritonKernel:
         return Blocks(max(1, SCORES_AT_ONCE // scores.shape[1]), threads=1)
 
     def __init__(self, pairs: Pairs) -> None:
-        scores = pairs.scores.detach().masked_fill(~pairs.valid, -torch.inf)
+        scores = pairs.scores.detach().masked_fill(~pairs.valid, -torch.inf).contiguous()
         self._values, order = scores.sort(dim=1, descending=True, stable=True)
         self._items = order.int()
         levels = pairs.levels.short().masked_fill_(~pairs.valid, -1)
         self._by_level = self._arrange(levels, pairs.num_levels + 1)
-        self._ones = torch.ones_like(levels, dtype=torch.uint8)
+        self._ones = torch.ones_like(self._values, dtype=torch.uint8)
 
     def not_below(self) -> Tensor:
         """rank⁺: a step sum too, of H."""
@@ -120,7 +120,7 @@ class TritonKernel:
 
     def _arrange(self, groups: Tensor, num_groups: int) -> Arranged:
         """Items by group; those of group −1 are left out."""
-        rows, width = groups.shape
+        groups, (rows, width) = groups.contiguous(), groups.shape
         first = torch.empty((rows, num_groups + 1), dtype=torch.int32, device=groups.device)
         arranged = Arranged(torch.empty_like(self._values), torch.empty_like(self._items), first)
         with _current(groups.device):

@@ -113,12 +113,14 @@ def test_every_step_equals_torch(tau: float, delta: float, start: float, offset:
 @pytest.mark.parametrize(
     ("case", "name"),
     [*[(case, "sup_ap") for case in ("perfect", "wide", "all equal", "an outlier", "nobody", "all at one level")],
-     ("wide", "smooth_ap"), ("all equal", "smooth_ap")],
+     ("transposed", "sup_hap"), ("transposed", "smooth_ap"), ("all equal", "smooth_ap")],
 )  # fmt: skip
 def test_extreme_scores_and_masks_equal_torch(case: str, name: str) -> None:
     scores, levels, valid = batch(2, SINGLE, queries=2, items=40)
     if case == "nobody":
         valid[0] = False
+    if case == "transposed":
+        scores, levels, valid = (tensor.T.contiguous().T for tensor in (scores, levels, valid))
     if case == "all at one level":
         levels = torch.full_like(levels, 2)
     outlier = torch.arange(scores.shape[1], device=DEVICE) == 5
