@@ -24,6 +24,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from hiertree.cli import commands
 from hiertree.files import replacing
 from hiertree.pipelines.labels.review import Approve, Comment, Mark, Merge, Move, Rename, SetAbove, SetKind
+from hiertree.pipelines.labels.review.history import Done
 from hiertree.pipelines.labels.review.serving import open_review, served
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,23 +50,23 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     number = {cluster.name: place for place, cluster in enumerate(anna.proposal.clusters)}
     water = tuple(number[name] for name in ("lake", "river", "waterfall"))
     done = tuple(number[name] for name in ("museum", "bridge", "mountain", "lighthouse", "library"))
-    shared = [Merge(clusters=(number["arch bridge"], number["bridge"]), into=number["bridge"])]
-    annas = [
+    shared: list[Done] = [Merge(clusters=(number["arch bridge"], number["bridge"]), into=number["bridge"])]
+    annas: list[Done] = [
         Move(labels=("studio glass",), to=number["museum"]),
         Mark(labels=("local museum",), irrelevant=True),
         SetAbove(clusters=water, above=("water",)),
         Comment(cluster=number["settlement"], text="Is a historic district a settlement? Ask Bert."),
         Approve(clusters=done, approved=True),
     ]
-    berts = [
+    berts: list[Done] = [
         Rename(cluster=number["sea and coast"], name="coast"),
         Mark(labels=("local museum", "studio glass", "tourist attraction"), irrelevant=True),
         Move(labels=("basin", "valley"), name="valley", kind="natural"),
         Move(labels=("beach",), to=number["sea and coast"]),
         SetKind(clusters=(number["park"],), kind="natural"),
     ]
-    for session, actions in ((anna, shared + annas), (bert, shared + berts)):
-        for action in actions:
+    for session, actions in ((anna, annas), (bert, berts)):
+        for action in [*shared, *actions]:
             session.act(action, seq=session.news(0).history.seq)
     return logs
 

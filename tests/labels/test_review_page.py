@@ -259,6 +259,16 @@ def test_every_control_has_a_name_and_one_tab_stop_leads_to_the_cards(page):
     assert page.focused == "lake"
 
 
+def test_a_page_whose_server_ended_says_so_and_shows_nothing_that_is_not_kept(browser, tmp_path):
+    with running(tmp_path / "log.jsonl") as server:
+        page = Page(browser, server)
+        page.focus_card("lake")
+    page.keys("t")
+    page.until(lambda: "server does not answer" in page.find("#trouble").text)
+    assert page.run("return document.activeElement.querySelector('.kind').textContent") == "natural"
+    browser.get("about:blank")
+
+
 HOSTILE = "<img src=x onerror=document.title='owned'>"
 QUOTED = "\"'><script>document.title='owned'</script>"
 
@@ -307,10 +317,10 @@ def test_six_thousand_labels_show_at_once_and_answer_at_once(browser, tmp_path):
         page.keys("a")
         spans = page.until(lambda: page.run("return window.spans"))
         browser.get("about:blank")
-    assert ready < 5
+    assert ready < 8  # seconds; about 0.5 when nothing else runs
     assert (
         spans[0] < 1000
-    )  # milliseconds from the key to the frame that shows the outcome; about 60 when nothing else runs
+    )  # milliseconds from the key to the frame that shows the outcome; about 40 when nothing else runs
 
 
 def test_differences_are_settled_side_by_side(browser, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
@@ -110,7 +110,7 @@ class Review:
                 place.label: {
                     "landmarks": place.landmarks,
                     "doubt": place.doubt,
-                    "examples": [asdict(example) for example in self.examples.get(place.label, [])],
+                    "examples": list(map(vars, self.examples.get(place.label, []))),
                 }
                 for cluster in clusters
                 for place in cluster.labels

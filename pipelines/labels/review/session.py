@@ -12,7 +12,7 @@ from hiertree.errors import ReviewConflictError
 from hiertree.pipelines.labels.proposing import Proposal
 from hiertree.pipelines.labels.review.history import Adopt, Done, Event, History, Redo, Undo, replay
 from hiertree.pipelines.labels.review.log_file import Header, LogFile
-from hiertree.pipelines.labels.review.splitting import Halve, Plain, SplitOff, settled
+from hiertree.pipelines.labels.review.splitting import Halve, SplitOff, settled
 from hiertree.pipelines.labels.review.state import Group, initial_state
 from hiertree.pipelines.labels.text_encoders import TextEncoder
 from hiertree.pipelines.labels.tfidf_encoder import TfidfEncoder
@@ -71,7 +71,7 @@ class Session:
         self.log = LogFile(log, Header(proposal=state.digest, annotator=annotator, time=clock()))
         self.news(0)
 
-    def act(self, wish: Plain | Halve | SplitOff | Adopt, *, seq: int) -> News:
+    def act(self, wish: Done | Undo | Redo | Halve | SplitOff | Adopt, *, seq: int) -> News:
         """Do something, write it down, and tell what changed.
 
         Args:
@@ -104,7 +104,7 @@ class Session:
             self._catch_up()
             return self._since(since)
 
-    def _do(self, wish: Plain | Halve | SplitOff | Adopt) -> None:
+    def _do(self, wish: Done | Undo | Redo | Halve | SplitOff | Adopt) -> None:
         before, action = self._history, self._settled(wish)
         after = before.after(action)
         self.log.append(
@@ -112,7 +112,7 @@ class Session:
         )
         self._arrive(after)
 
-    def _settled(self, wish: Plain | Halve | SplitOff | Adopt) -> Done | Undo | Redo | Adopt:
+    def _settled(self, wish: Done | Undo | Redo | Halve | SplitOff | Adopt) -> Done | Undo | Redo | Adopt:
         return wish if isinstance(wish, Adopt) else settled(wish, self._history.state, self._counts, self._encoder)
 
     def _catch_up(self) -> None:

@@ -50,7 +50,7 @@ Wish: TypeAlias = Annotated[Plain | Halve | SplitOff, Field(discriminator="do")]
 
 
 def settled(
-    wish: Plain | Halve | SplitOff, state: State, counts: Mapping[str, int], encoder: TextEncoder
+    wish: Done | Undo | Redo | Halve | SplitOff, state: State, counts: Mapping[str, int], encoder: TextEncoder
 ) -> Done | Undo | Redo:
     """The action that a request comes to.
 

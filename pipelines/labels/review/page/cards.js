@@ -107,7 +107,7 @@ function tools(group, commands) {
     onclick: () => commands[name](number),
   }, text);
   const several = group.labels.length > 1;
-  return h("div", { class: "tools", role: "toolbar", "aria-label": `Actions on ${group.name}` },
+  return h("div", { class: "tools", role: "group", "aria-label": `Actions on ${group.name}` },
     several && tool("Split", "s", "halve", "Split in two by 2-means"),
     tool("Merge", "m", "mergeWith", "Merge with another cluster"),
     tool(group.kind === "natural" ? "Human-made" : "Natural", "t", "kind", "Make it the other kind"),

@@ -138,13 +138,16 @@ function renameInPlace(number) {
   const button = $(`name-${number}`);
   const { name } = group(number);
   const input = h("input", { type: "text", class: "rename", value: name, maxLength: 200, "aria-label": `New name of ${name}`, spellcheck: false });
+  const head = button.closest(".head");
   const spot = whereFocusIs();
+  head.draggable = false; // so that the mouse selects text
   let over = false;
   const finish = async (save) => {
     if (over) return;
     over = true;
     const text = input.value.trim();
     input.replaceWith(button);
+    head.draggable = true;
     putFocusBack(spot);
     if (!save || !text || text === name) return;
     const other = groupNamed(text);
