@@ -87,12 +87,14 @@ class Cleaned:
 def normalise_label(text: str) -> str:
     """One form of a label: Unicode NFC, single spaces, no control characters, no qualifier in parentheses at the end.
 
-    Qualifiers are what the infobox adds to a label (a year, a place) and what scraping may cut off half-way.
+    ``|``, which separates labels in files, becomes ``/``. Qualifiers are what the infobox adds to a label (a year, a
+    place) and what scraping may cut off half-way.
 
     >>> normalise_label("county hall ("), normalise_label(" church  building (1909)"), normalise_label("cafe\u0301")
     ('county hall', 'church building', 'café')
     """
-    visible = "".join(" " if unicodedata.category(sign) in ("Cc", "Zs", "Zl", "Zp") else sign for sign in text)
+    plain = text.replace("|", "/")
+    visible = "".join(" " if unicodedata.category(sign) in ("Cc", "Zs", "Zl", "Zp") else sign for sign in plain)
     label = " ".join(unicodedata.normalize("NFC", visible.replace("\u200b", "").replace("\ufeff", "")).split())
     while (shorter := _QUALIFIER.sub("", label)) != label:
         label = shorter

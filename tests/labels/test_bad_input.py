@@ -1,0 +1,73 @@
+"""Bad tables and names at the command line: one line that names the place, status 2, nothing half-made."""
+
+import csv
+
+import pytest
+
+from hiertree.cli import main
+from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
+
+HEADER = "landmark_id,category,instance_of\n"
+TRAVERSAL = "../../../etc/passwd"
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["labels", *map(str, arguments)])
+    return ended.value.code or 0
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("1,http://x,lake\n2,http://y,pond\n", "no column 'landmark_id'"),
+        (HEADER + "1,a,lake\n1,b,pond\n", "line 3: landmark_id 1 again (first on line 2)"),
+        (HEADER + "one,a,lake\n", "line 2: landmark_id 'one': expected an integer"),
+        (HEADER + "1.5,a,lake\n", "landmark_id '1.5'"),
+        (HEADER + "-1,a,lake\n", "landmark_id -1"),
+        (HEADER + "1,a\n", "2 cells"),
+        (HEADER + '1,a,"lake\n', "line 2"),
+        (HEADER + f"1,a,{'x' * 10_000_000}\n", "field larger than"),
+        (HEADER.encode() + b"1,a,l\xe9ke\n", "bytes that are not UTF-8"),
+        ("", "is empty"),
+        (HEADER.replace("category", "landmark_id"), "several columns named 'landmark_id'"),
+    ],
+)
+def test_a_bad_table_is_told_in_one_line_and_leaves_nothing(tmp_path, capsys, content, complaint):
+    table = tmp_path / "landmarks.csv"
+    table.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert run("clean", table, "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert complaint in error
+    assert error.count("\n") == 1
+    assert len(error) < 500
+    assert [path.name for path in tmp_path.iterdir()] == ["landmarks.csv"]
+
+
+def test_names_like_paths_stay_names(tmp_path):
+    """Labels and categories that look like paths, formulas or markup end up in cells and nowhere else."""
+    names = [TRAVERSAL, "=cmd|' /C calc'!A0", "<img src=x onerror=alert(1)>", "..\\..\\windows", "lake", "pond"]
+    with (tmp_path / "listed.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER.strip().split(","))
+        writer.writerows((number, f"http://x/{TRAVERSAL}", name) for number, name in enumerate(names))
+    clean_step(tmp_path / "listed.csv", out=tmp_path / "cleaned", settings=CleanSettings(separator=";"))
+    cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=2))
+    exported = export_step(tmp_path / "clustered", out=tmp_path / "exported").folder
+    assert {path.name for path in tmp_path.iterdir()} == {"listed.csv", "cleaned", "clustered", "exported"}
+    with (exported / "hierarchical.csv").open(newline="") as file:
+        labels = {row["supercategory"] for row in csv.DictReader(file)}
+    assert {TRAVERSAL, "=cmd/' /C calc'!A0", "<img src=x onerror=alert(1)>"} <= labels
+
+
+def test_folders_of_another_step_are_refused(landmarks, instances, tmp_path, capsys):
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+    for command in (("export", tmp_path / "cleaned"), ("cluster", tmp_path)):
+        assert run(*command, "--out", tmp_path / "out") == 2
+        assert "holds no" in capsys.readouterr().err
+    assert run("tree", tmp_path / "cleaned", "--out", tmp_path / "page.html") == 2
+    assert "tree.json" in capsys.readouterr().err
+    assert run("diff", tmp_path / "cleaned", tmp_path / "cleaned") == 2
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "page.html").exists()
