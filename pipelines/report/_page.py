@@ -106,6 +106,12 @@ def _images_of(run: FinishedRun, dataset: ImageDataset | None) -> ImageDataset:
     from hiertree.pipelines.training.data import load_split
 
     images = load_split(run.recipe, "test") if dataset is None else dataset
+    if images.queries is not None:
+        raise OptionError(
+            f"{images.name} ({images.split}), whose queries have a gallery of their own",
+            expected="a test split whose images retrieve each other",
+            remedy="read its metrics.json and per_query.parquet",
+        )
     if not np.array_equal(images.paths, run.paths):
         raise OptionError(
             f"the {len(images)} images of {images.name} ({images.split})",

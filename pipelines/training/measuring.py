@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,15 +25,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured:
-    """Embeddings (n, d) float32 and paths (n, L) int32 of the whole split, and the metrics of each query."""
+    """What was measured, as :func:`retrieval_arrays` has it, and the metrics of each query."""
 
-    embeddings: NDArray[np.float32]
-    paths: NDArray[np.int32]
+    arrays: Mapping[str, NDArray[Any]]
     result: Evaluation
 
     def metrics(self) -> dict[str, float]:
         """The mean of each metric over the queries that have it."""
         return {str(name): float(value) for name, value in self.result.summary().items()}
+
+
+def retrieval_arrays(dataset: ImageDataset, embeddings: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
+    """Queries and, where the split has one of its own, their gallery, by the names that ``hiertree evaluate`` reads.
+
+    Args:
+        dataset: n images.
+        embeddings: (n, d).
+    """
+    if dataset.queries is None or dataset.gallery is None:
+        return {"embeddings": embeddings, "paths": dataset.paths}
+    query, gallery = dataset.queries, dataset.gallery
+    arrays: dict[str, NDArray[Any]] = {
+        "embeddings": embeddings[query],
+        "paths": dataset.paths[query],
+        "gallery_embeddings": embeddings[gallery],
+        "gallery_paths": dataset.paths[gallery],
+    }
+    if dataset.ids is not None:
+        arrays |= {"ids": dataset.ids[query], "gallery_ids": dataset.ids[gallery]}
+    return arrays
 
 
 class Examination:
@@ -57,23 +78,18 @@ class Examination:
         """Embed every image, compute every metric: of the queries in their gallery, or of each image in the others."""
         batches = track(self._batches, description="embedding the test split")
         embeddings = torch.cat([learner.embed(images) for _, images in batches]).numpy()
-        return Measured(embeddings, self.dataset.paths, self._evaluated(embeddings))
-
-    def _evaluated(self, embeddings: NDArray[np.float32]) -> Evaluation:
-        dataset, metrics = self.dataset, self._settings.metrics
-        if dataset.queries is None or dataset.gallery is None:
-            return evaluate(embeddings, dataset.paths, metrics=metrics, progress=True)
-        query, gallery = dataset.queries, dataset.gallery
-        return evaluate(
-            embeddings[query],
-            dataset.paths[query],
-            embeddings[gallery],
-            dataset.paths[gallery],
-            metrics=metrics,
-            query_ids=None if dataset.ids is None else dataset.ids[query],
-            gallery_ids=None if dataset.ids is None else dataset.ids[gallery],
+        arrays = retrieval_arrays(self.dataset, embeddings)
+        result = evaluate(
+            arrays["embeddings"],
+            arrays["paths"],
+            arrays.get("gallery_embeddings"),
+            arrays.get("gallery_paths"),
+            query_ids=arrays.get("ids"),
+            gallery_ids=arrays.get("gallery_ids"),
+            metrics=self._settings.metrics,
             progress=True,
         )
+        return Measured(arrays, result)
 
     def _refuse_unknown_metrics(self) -> None:
         """Measure two points, so that a misspelt name does not come to light after the first epochs."""

@@ -37,7 +37,7 @@ class RunFolder:
     """Where one experiment keeps what it makes.
 
     ``recipe.yaml`` (every setting, defaults included), ``history.jsonl``, ``checkpoints/``, ``tensorboard/``, and when
-    it is done ``model.safetensors`` with ``model.json``, ``embeddings.npz`` (embeddings, paths) of the test split,
+    it is done ``model.safetensors`` with ``model.json``, ``embeddings.npz`` of the test split,
     ``per_query.parquet``, ``manifest.json``, and last of all ``metrics.json``: a run with that file is finished.
 
     Args:
@@ -117,7 +117,7 @@ class RunFolder:
     def _write_results(self, measured: Measured) -> Sequence[Path]:
         embeddings, per_query = self.path / "embeddings.npz", self.path / "per_query.parquet"
         with files.replacing(embeddings) as temporary:
-            np.savez(temporary, embeddings=measured.embeddings, paths=measured.paths)
+            np.savez(temporary, **dict[str, Any](measured.arrays))
         with files.replacing(per_query) as temporary:
             measured.result.per_query().to_parquet(temporary)
         return [embeddings, per_query]
