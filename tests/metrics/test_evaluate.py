@@ -105,7 +105,7 @@ def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch, tmp_
     for way, few, many in (("rows", 99, 99), ("tiles", 0, 0), ("tiles", 0, 99)):
         monkeypatch.setattr("hiertree.metrics._counting._FEW", few)
         monkeypatch.setattr("hiertree.metrics._counting._MANY", many)
-        monkeypatch.setattr(scoring, "layout", lambda *_, way=way, **__: scoring.Layout(way, 16, 32))
+        monkeypatch.setattr("hiertree.metrics._evaluate.layout", lambda *_, way=way, **__: scoring.Layout(way, 16, 32))
         for items in (given, mapped):
             np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, whole)
 
@@ -129,6 +129,20 @@ def test_a_memory_map_gives_the_numbers_of_the_array(retrieval, tmp_path):
         np.testing.assert_array_equal(evaluate(mapped, paths).values, expected)
         part = evaluate(mapped[:40], paths[:40], mapped, paths).values
         np.testing.assert_array_equal(part, evaluate(mapped[:40].copy(), paths[:40], mapped.copy(), paths).values)
+
+
+@pytest.mark.parametrize(("way", "device"), [("rows", None), ("tiles", None), ("device", "cpu")])
+def test_progress_rises_to_the_number_of_queries(way, device, retrieval, monkeypatch, capsys):
+    monkeypatch.setattr("hiertree.metrics._evaluate.layout", lambda *_, **__: scoring.Layout(way, 16, 32))
+    monkeypatch.setattr("hiertree.progress.SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.delenv("HIERTREE_PROGRESS", raising=False)
+    evaluate(*retrieval, tile_size=50, device=device, progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    done = [int(line.removeprefix("queries: ").split("/")[0]) for line in lines]
+    assert done == sorted(done)
+    assert len(done) >= 10
+    assert lines[-1] == "queries: 301/301"
+    assert "s left" in lines[-2]
 
 
 def test_memory_holds_no_block_of_scores_with_a_large_gallery(tmp_path):
