@@ -79,18 +79,37 @@ def test_the_card_says_how_much_of_real_data_was_found(shared_data, how):
         assert found < 0.999
 
 
-def test_the_recall_of_the_sample_is_that_of_all_queries(retrieval):
-    embeddings, _ = retrieval
+def test_the_recall_on_the_card_is_the_share_of_neighbours_found_the_query_itself_aside(retrieval):
+    embeddings, names = retrieval[0], np.arange(400)
     how = Approximate("ivf", lists=20, probes=1, sample=400)
-    found = evaluate(embeddings, np.arange(400), embeddings, np.arange(400), metrics=["P@10"], approximate=how)
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    best = np.argsort(-(unit @ unit.T), axis=1)[:, :10]
-    one_a_query = evaluate(
-        np.repeat(embeddings, 10, axis=0), best.ravel(), embeddings, np.arange(400), metrics=["R@10"], approximate=how
-    )
-    assert share_found(found) == pytest.approx(one_a_query.summary()["R@10"], abs=1e-4)
-    again = evaluate(embeddings, np.arange(400), embeddings, np.arange(400), metrics=["P@10"], approximate=how)
+    order = np.argsort(3 * np.eye(400) - unit @ unit.T, axis=1)  # the query itself last
+    for k in (1, 10):
+        found = evaluate(embeddings, names // 2, metrics=[f"P@{k}"], approximate=how)
+        one_a_query = evaluate(
+            np.repeat(embeddings, k, axis=0),
+            order[:, :k].ravel(),
+            embeddings,
+            names,
+            metrics=[f"R@{k}"],
+            query_ids=np.repeat(names, k),
+            gallery_ids=names,
+            approximate=how,
+        )
+        assert f"exact top {k} found" in found.convention.approximation
+        assert share_found(found) == pytest.approx(one_a_query.summary()[f"R@{k}"], abs=1e-4)
+    again = evaluate(embeddings, names // 2, metrics=["P@10"], approximate=how)
     np.testing.assert_array_equal(found.values, again.values)
+
+
+def test_an_empty_query_set_and_lists_without_any_item_are_searched():
+    embeddings, labels = np.eye(3, dtype=np.float32), [0, 0, 1]
+    empty = evaluate(np.zeros((0, 3)), np.zeros(0, int), embeddings, labels, metrics=["R@1"], approximate="ivf")
+    assert "no query to measure" in empty.convention.approximation
+    junk = evaluate(
+        embeddings, labels, embeddings, labels, metrics=["R@1"], junk=[[0, 1, 2], [0], []], approximate="hnsw"
+    )
+    assert junk.per_query()["R@1"].isna().tolist() == [True, False, False]
 
 
 @pytest.mark.parametrize(
