@@ -44,7 +44,8 @@ def _lagrange() -> NDArray[np.float64]:
     return coefficients
 
 
-_COEFFICIENTS = _lagrange()
+_WEIGHTS = _lagrange()
+_WEIGHTS_BACKWARDS = _WEIGHTS[:, ::-1].copy()
 
 
 class Grid(NamedTuple):
@@ -162,50 +163,41 @@ def _spread(
             power *= square
 
 
-@reordering_jit
+@jit
 def _convolve(moments: NDArray[np.float64], table: NDArray[np.float64], saturated: float) -> NDArray[np.float64]:
     """Σ_y mass(y)·table(y − x) at every node x; ``saturated`` is the table's value to its right."""
-    num_nodes = moments.shape[1]
-    source, result = _masses(moments, len(table)), np.empty(num_nodes)
+    num_nodes, width = moments.shape[1], len(table)
+    masses, result = np.zeros(num_nodes + width), np.empty(num_nodes)
+    first = width // 2 + NODES - 1 - _BEFORE
+    for degree in range(NODES):
+        _correlate(moments[degree], _WEIGHTS_BACKWARDS[degree], masses[first : first + num_nodes - NODES + 1])
     right = 0.0
     for node in range(num_nodes - 1, -1, -1):
-        right += source[node + len(table)]
+        right += masses[node + width]
         result[node] = saturated * right
-    for tap in range(0, len(table), _TAPS):
-        a, b, c, d = table[tap], table[tap + 1], table[tap + 2], table[tap + 3]
-        first, second = source[tap : tap + num_nodes], source[tap + 1 : tap + 1 + num_nodes]
-        third, fourth = source[tap + 2 : tap + 2 + num_nodes], source[tap + 3 : tap + 3 + num_nodes]
-        for node in range(num_nodes):
-            result[node] += (a * first[node] + b * second[node]) + (c * third[node] + d * fourth[node])
+    _correlate(masses, table, result)
     return result
 
 
-@reordering_jit
-def _masses(moments: NDArray[np.float64], width: int) -> NDArray[np.float64]:
-    """The mass at each node, with room for half a table on both sides."""
-    num_nodes = moments.shape[1]
-    masses, intervals = np.zeros(num_nodes + width), num_nodes - NODES + 1
-    for node in range(NODES):
-        at_node = masses[width // 2 + node : width // 2 + node + intervals]
-        for degree in range(NODES):
-            weight, own = _COEFFICIENTS[degree, node], moments[degree, _BEFORE : _BEFORE + intervals]
-            for interval in range(intervals):
-                at_node[interval] += weight * own[interval]
-    return masses
-
-
-@reordering_jit
+@jit
 def _polynomials(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
     """(8, intervals): the coefficients of the polynomial through the eight nodes around each interval."""
-    intervals = len(nodes) - NODES + 1
     result = np.zeros((NODES, len(nodes)))
     for degree in range(NODES):
-        own = result[degree, _BEFORE : _BEFORE + intervals]
-        for node in range(NODES):
-            weight, at_node = _COEFFICIENTS[degree, node], nodes[node : node + intervals]
-            for interval in range(intervals):
-                own[interval] += weight * at_node[interval]
+        _correlate(nodes, _WEIGHTS[degree], result[degree, _BEFORE : len(nodes) - NODES + 1 + _BEFORE])
     return result
+
+
+@reordering_jit
+def _correlate(source: NDArray[np.float64], table: NDArray[np.float64], result: NDArray[np.float64]) -> None:
+    """Add Σ_i table[i]·source[x + i] to every x of the result."""
+    length = len(result)
+    for tap in range(0, len(table), _TAPS):
+        a, b, c, d = table[tap], table[tap + 1], table[tap + 2], table[tap + 3]
+        first, second = source[tap : tap + length], source[tap + 1 : tap + 1 + length]
+        third, fourth = source[tap + 2 : tap + 2 + length], source[tap + 3 : tap + 3 + length]
+        for x in range(length):
+            result[x] += (a * first[x] + b * second[x]) + (c * third[x] + d * fourth[x])
 
 
 @reordering_jit

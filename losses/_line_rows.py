@@ -87,23 +87,23 @@ def backward(
 ) -> None:
     """Add Σ_k upstream_k·slope at every candidate j, over the targets k with t > δ."""
     running = np.empty((ranking.values.shape[1], SIDE_BY_SIDE))
-    powers, growth = np.empty(len(running)), np.empty(len(running))
+    powers, growth, weights = np.empty(len(running)), np.empty(len(running)), np.empty(len(running))
     for row in rows:
         scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
         if not by_grid[row].any() or not scores[0] - scores[-1] > step.margin:
             continue
         decay, items, number = decays.values[row], ranking.items[row], len(scores)
         for place in range(number):
-            growth[place] = 1.0 / decay[number - 1 - place]
+            growth[number - 1 - place] = 1.0 / decay[place]
+            weights[number - 1 - place] = upstream[row, items[place]]
+        acts = by_grid[row].astype(np.float64)
         for lower in range(by_grid.shape[1] - 1):
+            acts[lower] = 0.0
             receiving = candidates.places[row, candidates.start[row, lower] : candidates.start[row, lower + 1]]
-            higher = by_grid[row, lower + 1 :]
-            if len(receiving) == 0 or not higher.any():
+            if len(receiving) == 0 or not acts.any():
                 continue
             for place in range(number):
-                grade = targets.grades[row, place]
-                weighs = grade > lower and by_grid[row, grade]
-                powers[number - 1 - place] = upstream[row, items[place]] if weighs else 0.0
+                powers[place] = acts[targets.grades[row, number - 1 - place]] * weights[place]
             for term in range(0, terms, SIDE_BY_SIDE):
                 _run(powers[:number], growth, running)
                 behind = 0

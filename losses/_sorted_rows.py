@@ -78,6 +78,7 @@ def sort_rows(rows: NDArray[np.int64], scores: NDArray[Any], valid: NDArray[np.b
         own, values, items = scores[row], result.values[row], result.items[row]
         top, scale = _intervals(own, valid[row])
         start[:] = 0
+        values[0] = 0.0  # in a row without a valid item too, that what reads its ends finds numbers
         for item in range(num_items):
             if valid[row, item]:
                 bucket[item] = np.int32((top - own[item]) * scale)
@@ -211,7 +212,7 @@ def _sum_row(
     weights: NDArray[np.float64],
     sums: NDArray[Any],
 ) -> None:
-    """One state a grade, to which every item adds: no branch on levels, which nothing could foretell."""
+    """One state a grade, to which every item adds: no branch on grades, which nothing foretells."""
     number, values, items = ranking.number[row], ranking.values[row], ranking.items[row]
     state = np.zeros(weights.shape[1])
     first = 0
