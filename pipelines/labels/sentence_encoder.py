@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.errors import MissingResourceError, OptionError
+from hiertree.errors import DeviceError, MissingResourceError
 from hiertree.pipelines.labels.text_encoders import check_prompts, mean_direction
+from hiertree.provenance import sha256
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +29,7 @@ class SentenceEncoder:
 
     Raises:
         OptionError: no prompt, or one without ``{label}``.
+        DeviceError: a GPU is asked for and there is none.
         MissingResourceError: the package is not installed, or the model is out of reach.
     """
 
@@ -54,8 +57,14 @@ class SentenceEncoder:
         return True
 
     def settings(self) -> dict[str, Any]:
-        """JSON-able settings, for the manifest."""
-        return {"encoder": self.name, "model": self.model, "prompts": list(self.prompts)}
+        """JSON-able settings, for the manifest; a folder is named with the SHA-256 of its weights."""
+        own = {"encoder": self.name, "model": self.model, "prompts": list(self.prompts)}
+        folder = Path(self.model)
+        if not folder.is_dir():
+            return own
+        weights = sorted([*folder.rglob("*.safetensors"), *folder.rglob("*.bin")])
+        hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in weights}
+        return {**own, "model": folder.name, "weights": hashes}
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm, one a text: the mean direction over the prompts."""
@@ -83,5 +92,5 @@ class SentenceEncoder:
                 f"the model {self.model!r} could not be loaded ({str(error).splitlines()[0]})",
                 remedy="get it where there is a network and pass its folder",
             ) from error
-        except RuntimeError as error:
-            raise OptionError(f"device={self.device!r}: {error}", expected="a device that is there") from error
+        except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+            raise DeviceError(f"device={self.device!r}: {error}", expected="a device that is there") from error
