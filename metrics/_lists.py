@@ -10,6 +10,7 @@ import numpy as np
 from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.metrics._blocks import for_row_ranges
+from hiertree.metrics._masks import said_of_distractors, with_distractors
 from hiertree.metrics._measure import measure
 from hiertree.metrics._plan import Plan
 from hiertree.metrics._scores import checked_num_levels
@@ -73,16 +74,21 @@ def as_indices(run: Any) -> NDArray[np.int64]:
 
 
 def paths_of_lists(
-    indices: NDArray[np.int64], query_paths: Any, gallery_paths: Any
+    indices: NDArray[np.int64], query_paths: Any, gallery_paths: Any, distractors: Any
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Check paths, the gallery's being the queries' unless given, and that lists hold items of the gallery, each once.
 
     Raises:
-        ShapeError: paths of another number of queries, or of two numbers of levels.
+        ShapeError: paths of another number of queries, or of two numbers of levels; not one boolean an item.
+        OptionError: distractors in self-retrieval.
         PathError: an index outside the gallery, or twice in a list.
     """
     queries = as_paths(query_paths, name="query_paths", num_items=len(indices))
-    items = queries if gallery_paths is None else as_paths(gallery_paths, name="gallery_paths")
+    items = queries
+    if gallery_paths is not None:
+        items = with_distractors(gallery_paths, distractors, len(to_numpy(gallery_paths)))
+    elif distractors is not None:
+        raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
     if items.shape[1] != queries.shape[1]:
         raise ShapeError(f"gallery_paths of {items.shape[1]} levels", expected=f"the queries' {queries.shape[1]}")
     outside = np.flatnonzero(((indices < -1) | (indices >= len(items))).any(axis=1))
@@ -131,7 +137,8 @@ def lists_of_indices(
         _drop_first(levels, excluded, totals)
     if scores is None:
         scores = np.broadcast_to(-np.arange(indices.shape[1], dtype=np.float64), indices.shape)
-    return RankedLists(scores, levels, excluded, totals, counts, range(len(indices)), mask.rule, source, rules.counted)
+    said = mask.rule + said_of_distractors(items)
+    return RankedLists(scores, levels, excluded, totals, counts, range(len(indices)), said, source, rules.counted)
 
 
 def _drop_first(levels: NDArray[np.uint8], excluded: NDArray[np.bool_], totals: NDArray[np.int64]) -> None:

@@ -37,6 +37,7 @@ def evaluate_ranking(
     query_ids: Any = None,
     gallery_ids: Any = None,
     junk: Iterable[Iterable[int]] | None = None,
+    distractors: Any = None,
 ) -> Evaluation:
     """Every metric of ranked lists, which may be cut short: positives that are not listed count as never found.
 
@@ -70,10 +71,12 @@ def evaluate_ranking(
         query_ids: for lists of indices; items of the query's id are left out of its list and of the counts.
         gallery_ids: N ids, for a separate gallery.
         junk: for lists of indices, the gallery indices to leave out of each.
+        distractors: for lists of indices, (N,) booleans that mark gallery items without a label, at level 0 to every
+            query.
 
     Raises:
-        OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, no shared query, ids
-            or junk beside ``qrels``, or a retrieval that the protocol does not make.
+        OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, no shared query,
+            masks beside ``qrels``, or a retrieval that the protocol does not make.
         ShapeError: indices that are not (Q, K), or of another number of queries.
         PathError: an index outside the gallery, an item listed or judged twice, a level that is no integer from 0 to
             255, or an item without judgement under ``unjudged="error"``.
@@ -96,14 +99,14 @@ def evaluate_ranking(
         raise OptionError(f"unjudged={unjudged!r}", expected="'irrelevant' or 'error'")
     named, rules = settled(protocol, compat)
     rules = replace(rules, worst="kept")
-    masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk}
+    masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk, "distractors": distractors}
     if qrels is None:
         if num_levels is not None or unjudged == "error":
             raise OptionError("num_levels= or unjudged='error' beside paths", expected="them only beside qrels")
         lists = _from_indices(run, query_paths, gallery_paths, masks, rules, named)
     else:
         if any(value is not None for value in masks.values()):
-            raise OptionError("query_ids=, gallery_ids= or junk= beside qrels", expected="them only beside paths")
+            raise OptionError(f"one of {', '.join(masks)} beside qrels", expected="it only beside paths")
         rules = replace(rules, counts="strict", itself="masked")
         lists = lists_of_names(run, qrels, num_levels, unjudged)
     depth = lists.totals.shape[1] - 1
@@ -129,6 +132,6 @@ def _from_indices(
     if named is not None:
         named.check(self_retrieval=alone, with_ids=masks["query_ids"] is not None)
     indices = as_indices(run)
-    queries, items = paths_of_lists(indices, query_paths, gallery_paths)
+    queries, items = paths_of_lists(indices, query_paths, gallery_paths, masks.pop("distractors"))
     mask = mask_of(len(queries), None if alone else len(items), **masks, rules=rules)
     return lists_of_indices(indices, queries, items, mask, rules)

@@ -68,16 +68,17 @@ def test_lists_of_indices_follow_the_rules_of_others_as_embeddings_do(retrieval,
     assert found.convention.rules.average_precision == expected.convention.rules.average_precision
 
 
-def test_ids_and_junk_leave_indices_out_of_lists_and_counts(retrieval):
+def test_ids_junk_and_distractors_mean_to_indices_what_they_mean_to_embeddings(retrieval):
     embeddings, paths, scores = retrieval
     files = [f"{item // 2}.jpg" for item in range(80)]
     masks = {"query_ids": files[:20], "gallery_ids": files, "junk": [[(query + 7) % 80] for query in range(20)]}
+    masks["distractors"] = np.arange(80) % 5 == 4
     ranking = np.argsort(-scores[:20], axis=1, kind="stable")
     expected = evaluate(embeddings[:20], paths[:20, 1], embeddings, paths[:, 1], protocol="dyml", **masks)
     found = evaluate_ranking(ranking, query_paths=paths[:20, 1], gallery_paths=paths[:, 1], protocol="dyml", **masks)
     assert found.names == expected.names
     np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
-    assert "own id masked, 20 junk entries masked" in found.convention.self_rule
+    assert "own id masked, 20 junk entries masked, 16 distractors" in found.convention.self_rule
 
 
 def test_a_run_of_names_takes_its_metrics_and_rules_from_a_protocol():
@@ -132,6 +133,7 @@ def test_equal_scores_of_a_mapping_are_ties():
         (OptionError, {"run": [[0]], "query_paths": [0], "gallery_paths": [0], "protocol": "dyml"}, "without ids"),
         (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "query_ids": ["q"]}, "beside qrels"),
         (OptionError, {"run": {"q": []}, "qrels": {"q": {}}, "compat": "ours"}, "compat='ours'"),
+        (OptionError, {"run": [[0]], "query_paths": [0], "distractors": [True]}, "self-retrieval"),
     ],
 )
 def test_bad_runs_are_refused_with_their_place(error, arguments, words):
