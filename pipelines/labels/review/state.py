@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -57,6 +57,7 @@ class Group:
         content = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in content.items()}
 
+    @cached_property
     def digest(self) -> int:
         """A hash of its content, below 2¹²⁸."""
         text = json.dumps(self.as_json(), sort_keys=True)
@@ -99,7 +100,7 @@ class State:
     def of(cls, groups: Iterable[Group]) -> State:
         """A state from its clusters."""
         by_number = {group.number: group for group in groups}
-        total = sum(group.digest() for group in by_number.values()) % _MODULUS
+        total = sum(group.digest for group in by_number.values()) % _MODULUS
         return cls(MappingProxyType(by_number), total, max(by_number, default=-1) + 1)
 
     @property
@@ -117,10 +118,10 @@ class State:
         groups = dict(self.groups)
         total = self.sum_of_digests
         for group in change.before:
-            total -= groups.pop(group.number).digest()
+            total -= groups.pop(group.number).digest
         for group in change.after:
             groups[group.number] = group
-            total += group.digest()
+            total += group.digest
         fresh = max([self.fresh, *(number + 1 for number in change.numbers)])
         return State(MappingProxyType(groups), total % _MODULUS, fresh)
 
@@ -149,14 +150,14 @@ class State:
             ReviewError: no cluster holds one of them.
         """
         missing = set(labels)
-        found: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
+        found: dict[int, frozenset[str]] = {}
         for number, group in self.groups.items():
-            if here := missing & group.labels:
-                found[number] = frozenset(here)
-                missing -= here
+            if not missing.isdisjoint(group.labels):
+                found[number] = group.labels & missing
+                missing -= group.labels
         if missing:
             raise ReviewError(f"label {min(missing)!r}", expected="one of the proposal's")
-        return dict(found)
+        return found
 
     def check_name(self, name: str, *, besides: Iterable[int] = ()) -> None:
         """Refuse a name that another cluster has.
