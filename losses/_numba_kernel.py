@@ -136,8 +136,7 @@ class NumbaKernel:
 
     def _add_sums(self, sums: Tensor, candidates: Graded, targets: Graded, step: Pieces) -> Saved:
         """Add the step sums, without the jump at 0, which is counted."""
-        accuracy = ACCURACY[self._dtype]
-        by_grid = self._grades_by_grid(candidates, targets, step, accuracy)
+        by_grid = self._grades_by_grid(candidates, targets, step)
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
         exponentiate(self._rows, self._ranking, step.tau, decays)
         slopes = torch.zeros_like(sums)
@@ -158,15 +157,14 @@ class NumbaKernel:
             getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
             getattr(_line_rows, direction)(rows, saved.by_grid, self._ranking, saved.decays, *graded, terms, *ends)
 
-    def _grades_by_grid(
-        self, candidates: Graded, targets: Graded, step: Pieces, accuracy: Accuracy
-    ) -> NDArray[np.bool_]:
+    def _grades_by_grid(self, candidates: Graded, targets: Graded, step: Pieces) -> NDArray[np.bool_]:
         """(r, G + 1) which targets go by the grid, by what either way would cost."""
-        number, values = self._ranking.number, self._ranking.values
+        accuracy, number, values = ACCURACY[self._dtype], self._ranking.number, self._ranking.values
         last = np.maximum(number - 1, 0)
         span = (values[:, 0].astype(np.float64) - values[self._rows, last]) / step.tau
         on_grid = ITEM * number + NODE * 2 * accuracy.reach * accuracy.per_tau * (span * accuracy.per_tau)
-        by_grid = (on_grid[:, None] < PAIR * np.diff(targets.start) * number[:, None]) & (candidates.start[:, :-1] > 0)
+        by_pairs = PAIR * np.diff(targets.start) * number[:, None]
+        by_grid: NDArray[np.bool_] = (on_grid[:, None] < by_pairs) & (candidates.start[:, :-1] > 0)
         terms = _num_terms(step, accuracy)
         by_grid &= (terms <= MOST_TERMS) & (span * terms <= 2 * LARGEST_POWER)[:, None]
         by_grid[:, 0] = False
