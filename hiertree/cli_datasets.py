@@ -107,8 +107,9 @@ def download(name: str, root: Path, mirror: str | None) -> None:
     if not card.downloads:
         click.echo(_numbered(card.steps))
         return
-    for file in run(card, root, mirror=mirror):
-        click.echo(f"{file} is whole")
+    for path, state in run(card, root, mirror=mirror):
+        again = f", unpacked earlier; to fetch it again, remove {root / f'.{path.name}.unpacked'}"
+        click.echo(f"{path}{again if state == 'unpacked' else f': {state}, its MD5 as published'}")
     if card.by_hand:
         click.echo("left to do by hand:\n" + _numbered(card.by_hand))
     click.echo(f"to look for every image: hiertree datasets check {name} {root}")

@@ -17,11 +17,12 @@ import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from hiertree.datasets._benchmark import Benchmark
+from hiertree.datasets._benchmark import Benchmark, Download
 from hiertree.errors import MissingResourceError, OptionError
+from hiertree.files import write_text
 from hiertree.progress import progress
 
 if TYPE_CHECKING:
@@ -33,14 +34,23 @@ SECONDS_FOR_A_BYTE = 30.0
 MEGABYTE = 1_000_000
 
 
+class Fetched(NamedTuple):
+    """A file, and how it was found: "fetched", "there" already, or "unpacked" earlier, when it may be gone since."""
+
+    path: Path
+    state: Literal["fetched", "there", "unpacked"]
+
+
 def download(
     benchmark: Benchmark,
     root: Path,
     *,
     mirror: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
-) -> list[Path]:
+) -> list[Fetched]:
     """Fetch and unpack the files of a benchmark that may be fetched; those already there and whole are left.
+
+    An archive that was unpacked may be removed: a file ``.NAME.unpacked`` remembers it.
 
     Args:
         benchmark: its card.
@@ -56,18 +66,23 @@ def download(
         MissingResourceError: a file cannot be had, is not the published one, or does not fit on the disk.
     """
     root.mkdir(parents=True, exist_ok=True)
-    files = []
-    for wanted in benchmark.downloads:
-        url = wanted.url if mirror is None else f"{mirror.rstrip('/')}/{wanted.name}"
-        if urlsplit(url).scheme not in ("http", "https"):
-            raise OptionError(f"address {url!r}", expected="http:// or https://")
-        target = root / wanted.name
-        if not (target.is_file() and md5(target) == wanted.md5):
-            _fetch(url, target, wanted.md5, sleep)
-        if wanted.unpack:
-            unpack(target, root)
-        files.append(target)
-    return files
+    return [_provide(wanted, root, mirror, sleep) for wanted in benchmark.downloads]
+
+
+def _provide(wanted: Download, root: Path, mirror: str | None, sleep: Callable[[float], None]) -> Fetched:
+    url = wanted.url if mirror is None else f"{mirror.rstrip('/')}/{wanted.name}"
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise OptionError(f"address {url!r}", expected="http:// or https://")
+    target, marker = root / wanted.name, root / f".{wanted.name}.unpacked"
+    if marker.is_file() and marker.read_text(encoding="utf-8") == wanted.md5:
+        return Fetched(target, "unpacked")
+    there = target.is_file() and md5(target) == wanted.md5
+    if not there:
+        _fetch(url, target, wanted.md5, sleep)
+    if wanted.unpack:
+        unpack(target, root)
+        write_text(marker, wanted.md5)
+    return Fetched(target, "there" if there else "fetched")
 
 
 def md5(path: Path) -> str:
@@ -83,8 +98,10 @@ def unpack(archive: Path, root: Path) -> None:
     """Move what an archive holds into a folder, once all of it is unpacked; nothing leaves the folder or has links out.
 
     Raises:
-        MissingResourceError: the archive cannot be read, or a member of it leads out of the folder.
+        MissingResourceError: the archive cannot be read, a member of it leads out of the folder, or it does not fit on
+            the disk.
     """
+    _require_room(archive, archive.stat().st_size)
     aside = Path(tempfile.mkdtemp(dir=root, prefix=f".{archive.name}-"))
     try:
         if zipfile.is_zipfile(archive):
@@ -194,7 +211,7 @@ def _append(answer: requests.Response, part: Path, start: int) -> bool:
 def _require_room(part: Path, wanted: int | None) -> None:
     free = shutil.disk_usage(part.parent).free
     if wanted is not None and wanted > free:
-        raise MissingResourceError(f"{free:,} bytes free in {part.parent}", expected=f"{wanted:,} for {part.stem}")
+        raise MissingResourceError(f"{free:,} bytes free in {part.parent}", expected=f"{wanted:,} more for {part.name}")
 
 
 def _size(path: Path) -> int:

@@ -8,6 +8,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from hiertree import datasets
+from hiertree.cli import main
 from hiertree.datasets import Benchmark, Counts, Download, download
 from hiertree.datasets._download import unpack
 from hiertree.errors import MissingResourceError, OptionError
@@ -72,7 +74,8 @@ def site() -> Iterator[Site]:
             self.send_header("Content-Length", str(total - start))
             self.end_headers()
             size = served.breaks_after.pop(0) if served.breaks_after else total
-            self.wfile.write(served.content[start : start + size])
+            with suppress(ConnectionError):  # a client that stopped listening
+                self.wfile.write(served.content[start : start + size])
 
         def log_message(self, *arguments: object) -> None:
             """Say nothing."""
@@ -99,11 +102,32 @@ def waits() -> tuple[list[float], object]:
 
 
 def test_a_whole_file_is_unpacked_and_never_fetched_again(site: Site, tmp_path: Path) -> None:
-    for _ in range(2):
-        assert download(card(site), tmp_path) == [tmp_path / "birds.tgz"]
-    assert len(site.asked) == 1
+    assert download(card(site), tmp_path) == [(tmp_path / "birds.tgz", "fetched")]
     assert (tmp_path / "birds/images/one.jpg").read_bytes() == IMAGE
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["birds", "birds.tgz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".birds.tgz.unpacked", "birds", "birds.tgz"]
+    (tmp_path / "birds.tgz").unlink()  # to save room
+    assert download(card(site), tmp_path) == [(tmp_path / "birds.tgz", "unpacked")]
+    (tmp_path / ".birds.tgz.unpacked").unlink()
+    (tmp_path / "birds.tgz").write_bytes(ARCHIVE)
+    assert download(card(site), tmp_path) == [(tmp_path / "birds.tgz", "there")]
+    assert len(site.asked) == 1
+
+
+def test_the_command_says_what_it_fetched_and_what_is_left_to_do(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(datasets, "benchmark", lambda name: replace(card(site), by_hand=("get the splits",)))
+    for expected in (
+        "birds.tgz: fetched, its MD5 as published",
+        "birds.tgz, unpacked earlier; to fetch it again, remove",
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main(["datasets", "download", "birds", str(tmp_path)])
+        assert not ended.value.code
+        printed = capsys.readouterr().out
+        assert expected in printed
+        assert "left to do by hand:\n1. get the splits\n" in printed
+        assert f"hiertree datasets check birds {tmp_path}" in printed
 
 
 def test_every_break_goes_on_at_the_byte_where_it_broke(site: Site, tmp_path: Path) -> None:
@@ -166,6 +190,9 @@ def test_a_file_too_large_for_the_disk_is_refused_before_it_is_fetched(
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 1000})())
     with pytest.raises(MissingResourceError, match="1,000 bytes free"):
         download(card(site), tmp_path)
+    (tmp_path / "birds.tgz").write_bytes(ARCHIVE)
+    with pytest.raises(MissingResourceError, match="1,000 bytes free"):
+        unpack(tmp_path / "birds.tgz", tmp_path)
 
 
 def test_a_mirror_serves_the_same_names_and_must_be_http(site: Site, tmp_path: Path) -> None:
@@ -173,7 +200,7 @@ def test_a_mirror_serves_the_same_names_and_must_be_http(site: Site, tmp_path: P
     download(elsewhere, tmp_path, mirror=f"{site.url}/copies/")
     assert (tmp_path / "birds.tgz").read_bytes() == ARCHIVE
     with pytest.raises(OptionError, match="http:// or https://"):
-        download(elsewhere, tmp_path, mirror="file:///etc")
+        download(elsewhere, tmp_path / "other", mirror="file:///etc")
 
 
 @pytest.mark.parametrize("kind", ["tar", "zip", "link", "damaged"])
