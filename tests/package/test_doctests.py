@@ -21,6 +21,8 @@ def _modules() -> list[str]:
 
 @pytest.mark.parametrize("name", _modules())
 def test_examples_print_what_they_say(name):
+    if "._triton_" in name:
+        pytest.importorskip("triton", reason="triton exists for Linux")
     options = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     failed, _ = doctest.testmod(importlib.import_module(name), optionflags=options)
     assert failed == 0
