@@ -58,7 +58,7 @@ const find = ({ row, choice }) => [...$("differences").querySelectorAll("button[
   .find((button) => button.dataset.row === row && button.dataset.choice === choice);
 
 function draw() {
-  const { annotators, labels, clusters } = review.adjudication;
+  const { labels, clusters } = review.adjudication;
   const rows = onlyOpen ? labels.filter((row) => !isSettled(row)) : labels;
   $("differences").replaceChildren(
     summary(),
@@ -67,29 +67,30 @@ function draw() {
       update();
     } }), " Only what is not settled"),
     clusters.length ? h("section", {}, h("h2", {}, "Clusters named or placed differently"),
-      table(["Cluster", ...annotators, "Decision"], clusters.filter((pair) => !onlyOpen || !pairIsSettled(pair)).map(clusterRow))) : "",
+      table(["Cluster", ...annotators(), "Decision"], clusters.filter((pair) => !onlyOpen || !pairIsSettled(pair)).map(clusterRow))) : "",
     labels.length ? h("section", {}, h("h2", {}, "Labels placed differently"),
-      table(["Label", ...annotators, "Decision"], rows.slice(0, shown).map(labelRow)),
+      table(["Label", ...annotators(), "Decision"], rows.slice(0, shown).map(labelRow)),
       rows.length > shown ? h("button", { type: "button", data: { row: "more" }, onclick: () => { shown += ROWS_AT_ONCE; update(); } },
         `Show ${Math.min(ROWS_AT_ONCE, rows.length - shown)} more of ${rows.length}`) : "") : "",
     labels.length + clusters.length ? "" : h("p", {}, "The two agree on everything."));
 }
 
 function summary() {
-  const { annotators, agreement } = review.adjudication;
+  const { agreement } = review.adjudication;
   const number = (value) => (value === null ? "–" : value.toFixed(3));
   const entries = [
     ["κ of kinds", number(agreement.kind_kappa)], ["κ of clusters", number(agreement.place_kappa)],
     ["κ of relevance", number(agreement.relevance_kappa)], ["ARI", number(agreement.ari)], ["NMI", number(agreement.nmi)],
     ["Clusters", agreement.clusters.join(" and ")], ["Matched", String(agreement.matched)],
   ];
-  return h("section", { class: "summary", "aria-label": "Agreement" }, h("h2", {}, `${annotators[0]} and ${annotators[1]}`),
+  return h("section", { class: "summary", "aria-label": "Agreement" }, h("h2", {}, annotators().join(" and ")),
     h("dl", {}, entries.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, value)))));
 }
 
 const table = (heads, rows) => h("div", { class: "scroll" }, h("table", {},
   h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows)));
 
+const annotators = () => review.adjudication.annotators;
 const told = (side) => (side ? [h("span", { class: `dot ${side.kind}` }), " ", side.name, side.above.length ? ` (${side.above.join(" › ")})` : ""] : ["irrelevant"]);
 
 function choice(row, name, pressed, children, onclick) {
@@ -105,8 +106,8 @@ function labelRow(row) {
   return h("tr", { class: settled ? "settled" : "" },
     h("th", { scope: "row" }, h("span", {}, label), h("small", { class: "quiet" }, ` ${count(review.labels[label].landmarks, "landmark")}`),
       h("small", { class: "quiet block" }, review.labels[label].examples.slice(0, 3).map((example) => example.name).join(" · "))),
-    h("td", {}, choice(label, "first", is(first), told(first), () => settle(row, "first"))),
-    h("td", {}, choice(label, "second", is(second), told(second), () => settle(row, "second"))),
+    h("td", { data: { by: annotators()[0] } }, choice(label, "first", is(first), told(first), () => settle(row, "first"))),
+    h("td", { data: { by: annotators()[1] } }, choice(label, "second", is(second), told(second), () => settle(row, "second"))),
     h("td", {}, choice(label, "own", settled && !is(first) && !is(second), ["Other…"], () => settleOtherwise(row)),
       h("button", { type: "button", class: "plain", data: { row: label, choice: "see" }, onclick: () => { show("board"); focusLabel(home.number, label); } }, "Show"),
       h("span", { class: "quiet" }, settled ? ` settled: ${left ? "irrelevant" : home.name}` : " open")));
@@ -142,8 +143,8 @@ function clusterRow(pair) {
   const full = (side) => [...told(side), h("small", { class: "quiet" }, ` ${side.kind}`)];
   return h("tr", { class: settled ? "settled" : "" },
     h("th", { scope: "row" }, group?.name ?? first.name),
-    h("td", {}, choice(row, "first", is(first), full(first), () => take(group, first))),
-    h("td", {}, choice(row, "second", is(second), full(second), () => take(group, second))),
+    h("td", { data: { by: annotators()[0] } }, choice(row, "first", is(first), full(first), () => take(group, first))),
+    h("td", { data: { by: annotators()[1] } }, choice(row, "second", is(second), full(second), () => take(group, second))),
     h("td", {}, h("span", { class: "quiet" }, settled ? "settled" : "open")));
 }
 
