@@ -103,9 +103,9 @@ def evaluate(
         distractors: (N,) booleans; a gallery item so marked has no label and is at level 0 to every query, whatever
             its row of ``gallery_paths`` says.
         block_size: queries whose scores are held at once, rounded up to whole matrix products; it changes no number.
-        tile_size: gallery items multiplied at once: all of them unless given, or, where a normalised copy of the
-            gallery would take more than half a GiB or it is a memory map, some ten thousand. No number depends on it
-            but through the rounding of the product.
+        tile_size: gallery items multiplied at once: all of them unless given, or some ten thousand on a device, where a
+            normalised copy of the gallery would take more than half a GiB, or where it is a memory map. No number
+            depends on it but through the rounding of the product.
         device: a torch device such as ``"cuda"`` that multiplies and counts; the processor measures meanwhile. The
             gallery is kept there if it takes no more than half of the free memory, else it comes in tiles.
         precision: of the products: ``"float32"``, ``"tf32"`` (CUDA alone) or ``"bfloat16"`` (embeddings rounded to it,
