@@ -20,11 +20,7 @@ def tree(export: Path, out: Path, images: Path | None, image_table: Path | None,
 
     EXPORT is a folder made by 'labels export' or 'labels build'. The page is one file that needs nothing else.
     """
-    from hiertree.pipelines.labels.image_folder import ImageFolder
-    from hiertree.pipelines.labels.tree_page import draw_tree, tree_of, write_tree_page
+    from hiertree.pipelines.labels.tree_page import show_tree
 
-    root = tree_of(export)
-    folder = None if images is None else ImageFolder(images, image_table)
-    write_tree_page(out, root, title=title, images=folder)
-    draw_tree(out.with_suffix(""), root, levels=root.depth - 1)
+    show_tree(export, out=out, title=title, images=images, image_table=image_table)
     click.echo(f"written to {out}")

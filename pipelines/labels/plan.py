@@ -9,6 +9,7 @@
     cluster: {encoder: tfidf, clusters: 78, levels: 1}
     review: washington-review.jsonl            # once there is one
     export: {split: train}
+    tree: {title: Washington}
 
 Paths are relative to the file. Everything but ``landmarks`` may be left out.
 """
@@ -26,6 +27,7 @@ from hiertree.pipelines.labels.cleaning import Multi
 from hiertree.pipelines.labels.clip_encoder import ClipEncoder
 from hiertree.pipelines.labels.filling import NEIGHBOURS, TEMPERATURE, THRESHOLD
 from hiertree.pipelines.labels.sentence_encoder import SentenceEncoder
+from hiertree.pipelines.labels.tree_page import TITLE
 from hiertree.pipelines.training.reading import complaint, parse_yaml
 
 Count = Annotated[int, Field(ge=1)]
@@ -107,6 +109,14 @@ class ExportPlan(_Section):
     split: str = ""
 
 
+class TreePlan(_Section):
+    """``labels tree``."""
+
+    title: str = TITLE
+    images: str | None = None
+    image_table: str | None = None
+
+
 class Plan(_Section):
     """The whole file."""
 
@@ -119,6 +129,7 @@ class Plan(_Section):
     cluster: ClusterPlan = ClusterPlan()
     review: str | None = None
     export: ExportPlan = ExportPlan()
+    tree: TreePlan = TreePlan()
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:

@@ -35,12 +35,13 @@ def plan(landmarks, instances, tmp_path):
 
 
 def test_only_what_changed_runs_again(plan, instances, tmp_path):
-    assert plan()[0] == ["cleaned", "clustered", "exported"]
+    assert plan()[0] == ["cleaned", "clustered", "exported", "tree"]
     done, said = plan()
     assert done == []
-    assert said == ["cleaned: unchanged", "clustered: unchanged", "exported: unchanged"]
-    assert plan(cluster={"clusters": 4, "restarts": 2})[0] == ["clustered", "exported"]
+    assert said == [f"{step}: unchanged" for step in ("cleaned", "clustered", "exported", "tree")]
+    assert plan(cluster={"clusters": 4, "restarts": 2})[0] == ["clustered", "exported", "tree"]
     assert plan(cluster={"clusters": 4, "restarts": 2}, export={"split": "train"})[0] == ["exported"]
+    assert (tmp_path / "out" / "tree" / "index.html").exists()
     assert (tmp_path / "out" / "exported" / "train_label_to_hierarchical.csv").exists()
     with instances.open("a") as file:
         file.write("18,C,waterfall\r\n")
@@ -64,7 +65,7 @@ def test_a_review_reruns_the_export_alone(plan, tmp_path):
     plan()
     session = Session(read_proposal(tmp_path / "out" / "clustered"), tmp_path / "anna.jsonl", "anna")
     session.act(Rename(cluster=0, name="something else"), seq=0)
-    assert plan(review="anna.jsonl")[0] == ["exported"]
+    assert plan(review="anna.jsonl")[0] == ["exported", "tree"]
     assert plan(review="anna.jsonl")[0] == []
     report = json.loads((tmp_path / "out" / "exported" / "report.json").read_text())
     assert report["review"]["events"] == 1
@@ -76,7 +77,7 @@ def test_scraping_is_part_of_the_plan_and_asks_only_once(plan, landmarks, tmp_pa
     with Wikimedia(World.numbered(60)) as wikimedia:
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
         done, said = plan(instances=None, scrape=asking)
-        assert done == ["scraped", "cleaned", "clustered", "exported"]
+        assert done == ["scraped", "cleaned", "clustered", "exported", "tree"]
         assert "48 labelled" in said[0]
         asked = len(wikimedia.asked)
         assert plan(instances=None, scrape=asking)[0] == ["scraped"]

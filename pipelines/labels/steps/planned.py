@@ -1,8 +1,8 @@
 """``hiertree labels build labels.yaml``: all steps of a plan into one folder; what did not change is not run again.
 
-The folder gets ``store.sqlite`` (where the plan scrapes), ``cleaned``, ``filled`` (where it fills), ``clustered`` and
-``exported``. A step is current when its folder's manifest names the same command, settings, seed, version and hashes of
-inputs, and its files still have the hashes that were written.
+The folder gets ``store.sqlite`` (where the plan scrapes), ``cleaned``, ``filled`` (where it fills), ``clustered``,
+``exported`` and ``tree``. A step is current when its folder's manifest names the same command, settings, seed, version
+and hashes of inputs, and its files still have the hashes that were written.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hiertree.pipelines.labels.clip_encoder import ClipEncoder
+from hiertree.pipelines.labels.differences import hierarchical_table
 from hiertree.pipelines.labels.encoders import make_encoder
 from hiertree.pipelines.labels.folders import Making
 from hiertree.pipelines.labels.plan import Plan, read_plan
@@ -20,8 +21,18 @@ from hiertree.pipelines.labels.steps.cleaned import CleanSettings, clean_making,
 from hiertree.pipelines.labels.steps.clustered import ClusterSettings, cluster_making, cluster_step
 from hiertree.pipelines.labels.steps.exported import export_making, export_step
 from hiertree.pipelines.labels.steps.filled import FillSettings, ImageSource, fill_making, fill_step
+from hiertree.pipelines.labels.tables import TREE
+from hiertree.pipelines.labels.tree_page import show_tree
 
-STORE, CLEANED, FILLED, CLUSTERED, EXPORTED = "store.sqlite", "cleaned", "filled", "clustered", "exported"
+STORE, CLEANED, FILLED, CLUSTERED, EXPORTED, SHOWN = (
+    "store.sqlite",
+    "cleaned",
+    "filled",
+    "clustered",
+    "exported",
+    "tree",
+)
+PAGE = "index.html"
 Say = Callable[[str], None]
 
 
@@ -46,7 +57,8 @@ def run_plan(path: str | os.PathLike[str], *, out: str | os.PathLike[str], say: 
     cleaned = _cleaned(plan, base, store, run)
     filled = _filled(plan, base, cleaned, run)
     clustered = _clustered(plan, base, filled, run)
-    _exported(plan, base, clustered, run)
+    exported = _exported(plan, base, clustered, run)
+    _shown(plan, base, exported, run)
     return run.done
 
 
@@ -153,3 +165,16 @@ def _exported(plan: Plan, base: Path, clustered: Path, run: _Run) -> Path:
     return run.step(
         EXPORTED, making, lambda out: export_step(clustered, out=out, review=review, split=plan.export.split)
     )
+
+
+def _shown(plan: Plan, base: Path, exported: Path, run: _Run) -> None:
+    asked = plan.tree
+    images, table = (None if path is None else base / path for path in (asked.images, asked.image_table))
+    read = (hierarchical_table(exported), exported / TREE, *([] if table is None else [table]))
+    making = Making("hiertree labels tree", asked.model_dump(), read)
+
+    def work(out: Path) -> None:
+        with making.into(out) as folder:
+            show_tree(exported, out=folder / PAGE, title=asked.title, images=images, image_table=table)
+
+    run.step(SHOWN, making, work)
