@@ -14,7 +14,7 @@ from hiertree.errors import ReviewError
 from hiertree.pipelines.labels.review.comparing import Comparison, compare
 from hiertree.pipelines.labels.review.history import Adopt, AdoptedGroup, History, Source
 from hiertree.pipelines.labels.review.session import Session
-from hiertree.pipelines.labels.review.state import Group
+from hiertree.pipelines.labels.review.state import Group, State
 
 
 @dataclass(frozen=True)
@@ -57,32 +57,31 @@ class Adjudication:
     def as_json(self) -> dict[str, Any]:
         """What the page shows: who, how far they agree, and each difference with both sides."""
         first, second = self.first.state, self.second.state
-        backwards = {other: one for one, other in self.comparison.matches.items()}
+        matches = self.comparison.matches.items()
+        there: dict[int | None, int] = {other: one for one, other in matches}  # the second's clusters in the third log
         return {
             "annotators": [self.first.annotator, self.second.annotator],
             "agreement": asdict(self.comparison.agreement),
             "labels": [
                 {
                     "label": label.label,
-                    "first": None if label.first is None else _side(first.group(label.first), label.first),
-                    "second": None
-                    if label.second is None
-                    else _side(second.group(label.second), backwards.get(label.second)),
+                    "first": _side(first, label.first, label.first),
+                    "second": _side(second, label.second, there.get(label.second)),
                 }
                 for label in self.comparison.labels
             ],
             "clusters": [
-                {
-                    "first": _side(first.group(clusters.first), clusters.first),
-                    "second": _side(second.group(clusters.second), clusters.first),
-                }
-                for clusters in self.comparison.clusters
+                {"first": _side(first, pair.first, pair.first), "second": _side(second, pair.second, pair.first)}
+                for pair in self.comparison.clusters
             ],
         }
 
 
-def _side(group: Group, cluster: int | None) -> dict[str, Any]:
-    """A cluster as one annotator left it; ``cluster`` is its number in the third log, None where that lacks it."""
+def _side(state: State, number: int | None, cluster: int | None) -> dict[str, Any] | None:
+    """A cluster as one annotator left it, or None; ``cluster`` is its number in the third log, if that has it."""
+    if number is None:
+        return None
+    group = state.group(number)
     return {"cluster": cluster, "name": group.name, "kind": group.kind, "above": group.above}
 
 
