@@ -1,10 +1,13 @@
 """Time and memory of the rank losses, forward + backward: dense B×B×B, torch backend, numba backend, bare products.
 
-Run ``python benchmarks/losses.py``; two to three minutes on two idle cores. One process a batch size runs all
+Run ``python benchmarks/losses.py``; about a minute on two idle cores. One process a batch size runs all
 implementations in turn, again and again, so that whatever else the machine does weighs on all alike; times are medians.
+``--clock processor`` takes the processor time of all threads, which other work on the machine changes little.
 *Products* are the three matrix products that no such loss can avoid: s = e·eᵀ, and two back. Memory is the peak of one
 forward and backward beyond the imports and the inputs, in a process of its own. Batches: 512-d float32 at random, four
 images a class, two super-categories (L = 2), each split in two (L = 3).
+
+``--batches 256 512 1024 2048 4096 8192 --plot docs/figures/losses_growth.svg`` draws how the time grows with B.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 DENSE_UP_TO, TORCH_UP_TO = 256, 1024  # dense needs 4.4 GiB at 512, and torch's time grows with B³ too
 DIMENSIONS = 512
 ROUNDS = 5
+CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
+Times = dict[str, float]
 
 
 def main() -> None:
@@ -36,41 +42,75 @@ def main() -> None:
     parser.add_argument("--losses", nargs="+", default=["SupHAP", "SupNDCG"])
     parser.add_argument("--dense-up-to", type=int, default=DENSE_UP_TO)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--plot", type=Path, help="an SVG file to draw the growth with B in")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(**json.loads(arguments.one))))
         return
     print("loss      L      B     dense s   torch s   numba s  dense/numba  numba/products  numba MiB  score matrices")
+    series: dict[str, dict[int, Times]] = {}
     for loss in arguments.losses:
         for num_levels in arguments.levels:
-            seconds = {size: print_row(loss, num_levels, size, arguments) for size in arguments.batches}
-            print_growth(seconds)
+            times = {size: print_row(loss, num_levels, size, arguments) for size in arguments.batches}
+            print_growth(times)
+            series[f"{loss}, L = {num_levels}"] = times
+    if arguments.plot:
+        draw(series, arguments.plot, f"{arguments.clock} time, {arguments.threads} threads")
 
 
-def print_row(loss: str, num_levels: int, size: int, arguments: argparse.Namespace) -> float:
-    """One line of the table; the seconds of the numba backend."""
+def print_row(loss: str, num_levels: int, size: int, arguments: argparse.Namespace) -> Times:
+    """One line of the table; the seconds of each implementation."""
     case = {"loss": loss, "num_levels": num_levels, "size": size, "memory_items": arguments.memory_items}
-    case |= {"threads": arguments.threads}
+    case |= {"threads": arguments.threads, "clock": arguments.clock}
     names = ["products", "numba"]
     names += ["torch"] * (size <= TORCH_UP_TO) + ["dense"] * (size <= arguments.dense_up_to)
-    times = in_a_process(case | {"names": names, "rounds": ROUNDS})["seconds"]
+    times: Times = in_a_process(case | {"names": names, "rounds": ROUNDS})["seconds"]
     peak = in_a_process(case | {"names": ["numba"], "rounds": 1})["mebibytes"]
     ours, matrix = times["numba"], size * (arguments.memory_items or size) / (1 << 18)
     shown = [f"{times[name]:>9.4f}" if name in times else "        —" for name in ("dense", "torch", "numba")]
     speedup = f"{times['dense'] / ours:>11.0f}" if "dense" in times else "          —"
     start, ratio = f"{loss:<9} {num_levels} {size:>6}", f"{ours / times['products']:>14.1f}"
     print(f"{start}   {' '.join(shown)}  {speedup}  {ratio}  {peak:>9.1f}  {peak / matrix:>14.1f}", flush=True)
-    return float(ours)
+    return times
 
 
-def print_growth(seconds: dict[int, float]) -> None:
+def print_growth(times: dict[int, Times]) -> None:
     """The exponent of B in the times, by least squares on logarithms."""
-    if len(seconds) < 2:
+    if len(times) < 2:
         return
-    sizes, times = [math.log(size) for size in seconds], [math.log(value) for value in seconds.values()]
-    slope = statistics.linear_regression(sizes, times).slope
+    logarithms = [math.log(size) for size in times], [math.log(found["numba"]) for found in times.values()]
+    slope = statistics.linear_regression(*logarithms).slope
     print(f"          grows with B to the power {slope:.2f}", flush=True)
+
+
+def draw(series: dict[str, dict[int, Times]], path: Path, clock: str) -> None:
+    """Time against B, both logarithmic, beside B² log B and B³."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    from hiertree.files import replacing
+
+    with rc_context({"svg.hashsalt": "hiertree", "svg.fonttype": "none"}):
+        axes = (figure := Figure(figsize=(7, 4.5), layout="constrained")).add_subplot()
+        for label, times in series.items():
+            axes.loglog(list(times), [found["numba"] for found in times.values()], "o-", label=label)
+        first = next(iter(series.values()))
+        for name, style in (("torch", "s--"), ("dense", "^--"), ("products", ".:")):
+            points = {size: found[name] for size, found in first.items() if name in found}
+            axes.loglog(list(points), list(points.values()), style, color="0.4", label=f"{name} ({next(iter(series))})")
+        sizes = sorted(first)
+        start, least = sizes[0], first[sizes[0]]["numba"]
+        quasi_square = [least * (size / start) ** 2 * math.log(size) / math.log(start) for size in sizes]
+        axes.loglog(sizes, quasi_square, color="0.7", label="B² log B")
+        axes.loglog(sizes, [least * (size / start) ** 3 for size in sizes], color="0.7", linestyle="-.", label="B³")
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        axes.set(xlabel="B, images in the batch", ylabel=f"seconds, forward and backward\n({clock})")
+        axes.minorticks_off()
+        axes.legend(fontsize="small")
+        with replacing(path) as temporary:
+            figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
 
 
 def in_a_process(case: dict[str, Any]) -> dict[str, Any]:
@@ -81,7 +121,15 @@ def in_a_process(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure(
-    *, names: list[str], rounds: int, loss: str, num_levels: int, size: int, memory_items: int, threads: int
+    *,
+    names: list[str],
+    rounds: int,
+    loss: str,
+    num_levels: int,
+    size: int,
+    memory_items: int,
+    threads: int,
+    clock: str,
 ) -> dict[str, Any]:
     """Median seconds of each implementation, taken in turn, and the peak MiB beyond the inputs."""
     import torch
@@ -96,14 +144,14 @@ def measure(
     for name in names:  # compile, and load what is loaded lazily
         implementation(name, loss, few, batch_paths(8, num_levels), ())()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    times: dict[str, list[float]] = {name: [] for name in names}
+    now, times = CLOCKS[clock], {name: list[float]() for name in names}
     for _ in range(rounds):
         for name, run in runs.items():
             if name == "dense" and times[name]:
                 continue  # once: it takes as long as all else together
-            begin = time.perf_counter()
+            begin = now()
             run()
-            times[name].append(time.perf_counter() - begin)
+            times[name].append(now() - begin)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
     return {"seconds": {name: statistics.median(found) for name, found in times.items()}, "mebibytes": peak / unit}
@@ -114,13 +162,13 @@ def implementation(
 ) -> Callable[[], None]:
     """One forward and backward pass."""
     from hiertree import losses
-    from hiertree.losses._pairs import compare
+    from hiertree.losses._pairs import sides_of
 
     module, detached = getattr(losses, loss)(), embeddings.detach()
 
     def backend() -> None:
         embeddings.grad = None
-        module.of_pairs(compare(embeddings, paths, *memory)._replace(backend=name)).backward()
+        module.of_sides(sides_of(embeddings, paths, *memory)._replace(backend=name)).backward()
 
     def products() -> None:
         candidates = memory[0] if memory else detached
