@@ -47,8 +47,9 @@ class Convention:
         words = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
         return {**asdict(self), **words}
 
-    def __str__(self) -> str:
-        rows = {
+    def rows(self) -> dict[str, str]:
+        """The lines of the card, by their names."""
+        return {
             **({} if self.approximation is None else {"APPROXIMATE": self.approximation}),
             **({} if self.protocol is None else {"protocol": self.protocol}),
             "self": self.self_rule,
@@ -61,5 +62,8 @@ class Convention:
             "divided by": self.rules.denominators,
             "no positives": self.rules.empty,
         }
+
+    def __str__(self) -> str:
+        rows = self.rows()
         width = max(map(len, rows))
         return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())

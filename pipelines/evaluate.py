@@ -153,9 +153,12 @@ def print_result(result: Evaluation) -> None:
             low, high = bounds.loc[name, ["low", "high"]]
             shown = (f"{means[name]:.4f}", f"{low:.4f} … {high:.4f}")
         table.add_row(Text(name), *shown, str(skipped) if skipped else "")
+    card = Table.grid(padding=(0, 2))
+    for name, text in result.convention.rows().items():
+        card.add_row(Text(name), Text(text))
     console = Console()
     console.print(table)
-    console.print(Text(str(result.convention)))
+    console.print(card)
 
 
 def _write_per_query(result: Evaluation, file: Path) -> None:
