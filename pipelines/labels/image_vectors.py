@@ -112,11 +112,13 @@ class StoredVectors:
 def _chunks(found: Sequence[tuple[int, list[Path]]]) -> Iterator[list[tuple[int, list[Path]]]]:
     """Whole landmarks, about so many images at a time."""
     chunk: list[tuple[int, list[Path]]] = []
+    images = 0
     for landmark, paths in found:
         chunk.append((landmark, paths))
-        if sum(len(own) for _, own in chunk) >= _CHUNK:
+        images += len(paths)
+        if images >= _CHUNK:
             yield chunk
-            chunk = []
+            chunk, images = [], 0
     if chunk:
         yield chunk
 

@@ -49,7 +49,7 @@ def draw_scan(stem: Path, points: Sequence[ScanPoint], *, proposed: int) -> None
             axes.plot(*zip(*stable, strict=True), "s--", color=HUMAN_MADE_COLOUR, label="stability (adjusted Rand)")
         axes.axvline(proposed, color=INK, linewidth=0.8, linestyle=":", label=f"proposed: {proposed}")
         axes.set(xlabel="number of clusters", xscale="log")
-        round_numbers = [k for k in (2, 5, 10, 20, 50, 100, 200, 500) if ks[0] <= k <= ks[-1]]
+        round_numbers = [k for k in (2, 5, 10, 20, 50, 100, 200, 500) if ks[0] <= k <= ks[-1]] or ks
         axes.set_xticks(round_numbers, [str(k) for k in round_numbers])
         axes.minorticks_off()
         axes.legend(frameon=False)

@@ -12,8 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from hiertree.errors import OptionError, TableError
 from hiertree.files import write_json
 from hiertree.pipelines.labels.cleaning import Cleaned, Dropped, Kept
@@ -118,8 +116,7 @@ def fill_step(
     making.check(out)
     if not kept:
         raise TableError(f"{folder / LANDMARKS} holds no landmark", expected="labels to give")
-    unlabelled = [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
-    found = list(_filled(unlabelled, kept, vectors, source.encoder, settings))
+    found = list(_filled(kept, dropped, vectors, source.encoder, settings))
     taken = {one.landmark_id: one for one in found if one.confidence >= settings.threshold}
     report = _report(folder, kept, dropped, found, taken)
     with making.into(out) as temporary:
@@ -133,24 +130,41 @@ def fill_step(
 def fill_making(cleaned: AnyPath, *, source: ImageSource, vectors: ImageVectors, settings: FillSettings) -> Making:
     """What the folder of :func:`fill_step` is made of."""
     folder = Path(cleaned)
-    ids = [landmark.landmark_id for landmark in read_kept(folder)]
-    ids += [landmark.landmark_id for landmark in read_dropped(folder)]
+    looked_at = _unlabelled(read_dropped(folder))
+    by_texts = settings.method == "clip"
+    looked_at += [] if by_texts else list(_label_of(read_kept(folder)))
+    parameters = {
+        **asdict(settings),
+        **(source.encoder.settings() if by_texts else {}),
+        **vectors.identity(looked_at),
+    }
     files = [path for path in (source.table, source.embeddings) if path is not None]
-    texts = source.encoder.settings() if settings.method == "clip" else {}
-    parameters = {**asdict(settings), **texts, **vectors.identity(ids)}
     return Making(COMMAND, parameters, (*(folder / name for name in READ), *files))
 
 
+def _unlabelled(dropped: Sequence[Dropped]) -> list[int]:
+    return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
+
+
+def _label_of(kept: Sequence[Kept]) -> dict[int, str]:
+    """The landmarks whose images can be neighbours: those with one label."""
+    return {landmark.landmark_id: landmark.labels[0] for landmark in kept if len(landmark.labels) == 1}
+
+
 def _filled(
-    unlabelled: Sequence[int], kept: Sequence[Kept], vectors: ImageVectors, encoder: ClipEncoder, settings: FillSettings
+    kept: Sequence[Kept],
+    dropped: Sequence[Dropped],
+    vectors: ImageVectors,
+    encoder: ClipEncoder,
+    settings: FillSettings,
 ) -> Iterator[Filled]:
+    images = vectors.of(_unlabelled(dropped))
     if settings.method == "clip":
         labels = sorted(label_counts(kept))
-        texts = encoder.encode(labels)
-        return fill_by_texts(vectors.of(unlabelled), texts, labels, temperature=settings.temperature)
-    label_of = {landmark.landmark_id: landmark.labels[0] for landmark in kept if len(landmark.labels) == 1}
+        return fill_by_texts(images, encoder.encode(labels), labels, temperature=settings.temperature)
+    label_of = _label_of(kept)
     return fill_by_neighbours(
-        vectors.of(unlabelled),
+        images,
         vectors.of(label_of),
         label_of,
         neighbours=settings.neighbours,
@@ -185,7 +199,7 @@ def _report(
         "kept": len(kept) + len(taken),
         "unlabelled_with_images": len(found),
         "labelled_from_images": len(taken),
-        "images": int(np.sum([one.images for one in found], dtype=np.int64)),
+        "images": sum(one.images for one in found),
     }
 
 
