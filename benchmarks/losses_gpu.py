@@ -23,7 +23,7 @@ from hiertree import level_counts, levels, losses
 from hiertree.losses import functional
 from hiertree.losses._kernels import Backend
 from hiertree.losses._loss import PairLoss
-from hiertree.losses._pairs import compare
+from hiertree.losses._pairs import sides_of
 from hiertree.relevance import hap
 
 DIMENSIONS, ROUNDS, TOLERANCE = 512, 7, 1e-5
@@ -76,7 +76,7 @@ def print_row(name: str, num_levels: int, size: int, *, memory: int = 0) -> None
     others = (torch.randn(memory, DIMENSIONS, device="cuda"), batch_paths(memory, num_levels)) if memory else ()
 
     def run(backend: Backend) -> None:
-        module.of_pairs(compare(embeddings, paths, *others)._replace(backend=backend)).backward()
+        module.of_sides(sides_of(embeddings, paths, *others)._replace(backend=backend)).backward()
 
     triton, mebibytes = milliseconds(lambda: run("triton"))
     candidates = memory or size

@@ -75,7 +75,8 @@ class DistributedLoss(Loss):
         everything, all_paths = all_gather(embeddings, paths)
         if self.queries == "all" or num_processes() == 1:
             return self.loss.terms(everything, all_paths)
-        own = slice(first_row(embeddings), first_row(embeddings) + len(embeddings))
+        first = first_row(embeddings)
+        own = slice(first, first + len(embeddings))
         candidates = valid_pairs(None, (len(embeddings), len(everything)), everything.device)
         if not any(getattr(part, "include_self", False) for part in self._parts()):
             candidates[:, own].fill_diagonal_(False)
