@@ -71,3 +71,12 @@ def test_folders_of_another_step_are_refused(landmarks, instances, tmp_path, cap
     assert run("diff", tmp_path / "cleaned", tmp_path / "cleaned") == 2
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"landmarks": 3}'])
+def test_a_report_that_was_changed_is_named(landmarks, instances, tmp_path, capsys, content):
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+    cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=1))
+    (tmp_path / "clustered" / "report.json").write_text(content)
+    assert run("export", tmp_path / "clustered", "--out", tmp_path / "out") == 2
+    assert "report.json" in capsys.readouterr().err

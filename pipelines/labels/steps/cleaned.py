@@ -108,10 +108,10 @@ def read_report(folder: AnyPath) -> dict[str, Any]:
     """
     file = Path(folder) / REPORT
     try:
-        report: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        report = dict(json.loads(file.read_text(encoding="utf-8")))
+        return {name: report[name] for name in cleaning_report(Cleaned([], [], {}), strangers=0)} | report
+    except (OSError, ValueError, TypeError, KeyError) as error:
         raise TableError(f"{file}: {error}", expected=f"the report of '{COMMAND}'") from None
-    return report
 
 
 def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: Columns) -> tuple[list[Landmark], int]:
