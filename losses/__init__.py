@@ -19,8 +19,9 @@ whose batches :func:`all_gather` joins.
 :mod:`hiertree.losses.functional` has each as a function of scores, levels and a relevance table.
 
 Conventions: the similarity is the cosine (embeddings are normalised inside, in float32 or better, also under
-autocast); a query is not its own candidate unless ``include_self=True``; a query without a positive is left out of the
-mean and counted in ``loss.last_num_skipped``; a batch in which none has one gives 0, with a graph.
+autocast), but for the hashing losses, which compare tanh(α·f), and another library's; a query is not its own candidate
+unless ``include_self=True``; a query without a positive is left out of the mean and counted in
+``loss.last_num_skipped``; a batch in which none has one gives 0, with a graph.
 ``loss.terms(...)`` are the parts, ``loss.weights`` their weights and ``loss.total(terms)`` the loss.
 """
 

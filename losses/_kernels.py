@@ -92,7 +92,8 @@ def _automatic(device: str) -> Backend:
 
 def _triton_works_on(device: str) -> bool:
     """Whether triton is there and compiles for the device, or has been told to interpret, as tests do on a CPU."""
-    return _triton_is_installed() and (device == "cuda" or os.environ.get("TRITON_INTERPRET") == "1")
+    interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    return (device == "cuda" or interpreted) and _triton_is_installed()
 
 
 @cache

@@ -190,8 +190,8 @@ def _parameters(step: Pieces, dtype: torch.dtype, device: torch.device) -> Tenso
 
 
 def _heaviside(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """H as a limit of H⁻: no temperature, and a line from 0 on that has no slope."""
-    return _parameters(Pieces(1e-30, 0.0, -torch.finfo(dtype).tiny, 0.0, 1.0), dtype, device)
+    """H as a limit of H⁻: no temperature, and a line from 0 on that has no slope; scores tie within 1e-32."""
+    return _parameters(Pieces(1e-34, 0.0, -torch.finfo(dtype).tiny, 0.0, 1.0), dtype, device)
 
 
 @lru_cache(maxsize=8)
