@@ -81,8 +81,10 @@ def precision_sums_by_step(
             item, start, n = alone, before[alone], size[alone]
             members[:] = 0
             while item < number and before[item] == start:
-                members[1 : step[row, level[item]] + 1] += 1
+                members[step[row, level[item]]] += 1
                 item += 1
+            for wanted in range(sums.shape[1] - 2, 0, -1):  # those of a step reach the earlier ones
+                members[wanted] += members[wanted + 1]
             for wanted in range(1, sums.shape[1]):
                 sums[row, wanted] += _group_precisions(members[wanted], hits[wanted], start, n, n, paper)
             hits += members
