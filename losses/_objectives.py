@@ -15,8 +15,8 @@ def h_ap_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLo
     """1 − (1/R)·Σ_{k ∈ Ω⁺} H-rank⁺(k) / rank(k), with R = Σ_{k ∈ Ω⁺} rel(k)."""
     table, relevance = _item_relevance(pairs, table)
     ranks = soft_ranks(pairs, step)
-    precision = ranks.hierarchical_rank(relevance, table) / ranks.rank()
-    return one_minus(torch.where(relevance > 0, precision, 0).sum(dim=1), relevance.sum(dim=1))
+    hierarchical_rank = ranks.hierarchical_rank(relevance, table) * (relevance > 0)
+    return one_minus((hierarchical_rank / ranks.rank()).sum(dim=1), relevance.sum(dim=1))
 
 
 def ap_losses(pairs: Pairs, level: int | None, step: SupStep | Sigmoid) -> QueryLosses:
@@ -28,11 +28,20 @@ def ap_losses(pairs: Pairs, level: int | None, step: SupStep | Sigmoid) -> Query
 
 def ndcg_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLosses:
     """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
-    _, relevance = _item_relevance(pairs, table)
+    table, relevance = _item_relevance(pairs, table)
     reached = (relevance / torch.log2(1 + soft_ranks(pairs, step).rank())).sum(dim=1)
-    places = torch.arange(1, relevance.shape[1] + 1, dtype=relevance.dtype, device=relevance.device)
-    ideal = (relevance.sort(dim=1, descending=True).values / torch.log2(1 + places)).sum(dim=1)
-    return one_minus(reached, ideal)
+    places = torch.arange(1, relevance.shape[1] + 1, dtype=torch.float64, device=relevance.device)
+    ideal = ideal_dcg(table[:, 1:].double(), pairs.counts()[:, 1:], 1 / torch.log2(1 + places))
+    return one_minus(reached, ideal.to(reached.dtype))
+
+
+def ideal_dcg(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:
+    """The DCG of the best ranking: levels by falling gain, each taking as many ranks as it has items."""
+    gains, order = gains.sort(dim=1, descending=True)
+    last = counts.gather(1, order).cumsum(dim=1)
+    first = torch.nn.functional.pad(last, (1, 0))[:, :-1]
+    up_to = torch.nn.functional.pad(discounts.cumsum(dim=0), (1, 0))
+    return (gains * (up_to[last] - up_to[first])).sum(dim=1)
 
 
 def one_minus(reached: Tensor, best: Tensor) -> QueryLosses:

@@ -39,7 +39,8 @@ class _NDCG(PairLoss):
         self.step = step
 
     def query_losses(self, pairs: Pairs) -> QueryLosses:
-        return ndcg_losses(pairs, gain(pairs.counts()), self.step)
+        any_counts = pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1))  # a gain does not depend on them
+        return ndcg_losses(pairs, gain(any_counts), self.step)
 
     def extra_repr(self) -> str:
         return f"step={self.step}, include_self={self.include_self}"

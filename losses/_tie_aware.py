@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from hiertree.losses._arguments import checked_pairs, reduced
-from hiertree.losses._objectives import one_minus
+from hiertree.losses._objectives import ideal_dcg, one_minus
 from hiertree.losses._pairs import Pairs
 from hiertree.losses._query_blocks import QueryLosses, in_blocks
 from hiertree.losses._soft_histogram import Bins, ahead, bins_over, check_distances, soft_histogram
@@ -57,17 +57,8 @@ def tie_aware_ndcg_losses(pairs: Pairs, table: Tensor, bins: Bins, *, simplified
     reached = ((gains[:, :, None] * counts[:, 1:]).sum(dim=1) * discount(ahead(items), items)).sum(dim=1)
     places = torch.arange(pairs.scores.shape[1], device=counts.device, dtype=counts.dtype)
     return _in_type_of(
-        pairs, one_minus(reached, _ideal(gains, pairs.counts()[:, 1:], discount(places, torch.ones_like(places))))
+        pairs, one_minus(reached, ideal_dcg(gains, pairs.counts()[:, 1:], discount(places, torch.ones_like(places))))
     )
-
-
-def _ideal(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:
-    """The DCG of the best ranking: levels by falling gain, each taking as many ranks as it has items."""
-    gains, order = gains.sort(dim=1, descending=True)
-    last = counts.gather(1, order).cumsum(dim=1)
-    first = torch.nn.functional.pad(last, (1, 0))[:, :-1]
-    up_to = torch.nn.functional.pad(discounts.cumsum(dim=0), (1, 0))
-    return (gains * (up_to[last] - up_to[first])).sum(dim=1)
 
 
 def _in_type_of(pairs: Pairs, losses: QueryLosses) -> QueryLosses:
