@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from hiertree.cli_options import (
     FILE,
@@ -20,6 +21,7 @@ from hiertree.cli_options import (
     seed_option,
     separator_option,
 )
+from hiertree.errors import OptionError
 
 
 @click.command()
@@ -52,12 +54,13 @@ def build(
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
 
     PLAN is a YAML file (labels.yaml) that names landmarks, settings and the log of a review: all steps run into the
-    folder, and those whose inputs have not changed are not run again. Options other than --out are then not looked at.
+    folder, and those whose inputs have not changed are not run again. All settings but --out stand in it.
     """
     from hiertree.pipelines import labels as pipeline
     from hiertree.pipelines.labels import steps
 
     if source.suffix in (".yaml", ".yml"):
+        _refuse_settings()
         steps.run_plan(source, out=out or source.with_suffix(""), say=click.echo)
         return
     if out is None:
@@ -74,3 +77,12 @@ def build(
         columns=columns.columns(),
     )
     click.echo(pipeline.describe(result))
+
+
+def _refuse_settings() -> None:
+    """A plan says everything itself: an option beside it would be lost."""
+    context = click.get_current_context()
+    typed = (name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    lost = [name for name in typed if name not in ("source", "out")]
+    if lost:
+        raise OptionError(f"the option {lost[0]} beside a plan", expected="settings in the plan itself")

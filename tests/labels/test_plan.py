@@ -8,11 +8,12 @@ import yaml
 from wikimedia import Wikimedia, World
 from wikimedia.tools import CONTACT
 
+from hiertree.cli import main
 from hiertree.errors import OptionError, RecipeError, TableError
 from hiertree.pipelines.labels import read_proposal
 from hiertree.pipelines.labels.plan import check_plan, read_plan
 from hiertree.pipelines.labels.review import Rename, Session
-from hiertree.pipelines.labels.steps import run_plan
+from hiertree.pipelines.labels.steps import ClusterSettings, clean_step, cluster_step, export_step, run_plan
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def test_a_review_reruns_the_export_alone(plan, tmp_path):
     assert report["review"]["events"] == 1
 
 
-def test_scraping_is_part_of_the_plan_and_asks_only_once(plan, landmarks, tmp_path):
+def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(plan, landmarks, tmp_path):
     url = "http://commons.wikimedia.org/wiki/Category:Place_"
     landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
     with Wikimedia(World.numbered(60)) as wikimedia:
@@ -88,6 +89,17 @@ def test_scraping_is_part_of_the_plan_and_asks_only_once(plan, landmarks, tmp_pa
     labelled = [row for row in rows if row["status"] == "kept"]
     assert all(row["wikidata_item"] and all(row["label_ids"]) and row["time"] for row in labelled)
     assert any(row["revision"] for row in labelled)
+    one, two = (exported_from(tmp_path / "out" / "store.sqlite", landmarks, tmp_path / name) for name in "ab")
+    for file in one.iterdir():
+        if file.name != "manifest.json":
+            assert file.read_bytes() == (two / file.name).read_bytes(), file.name
+
+
+def exported_from(store, landmarks, folder):
+    """All steps after the scrape, from one store."""
+    clean_step(landmarks, store=store, out=folder / "cleaned")
+    cluster_step(folder / "cleaned", out=folder / "clustered", settings=ClusterSettings(clusters=5, restarts=2))
+    return export_step(folder / "clustered", out=folder / "exported").folder
 
 
 @pytest.mark.parametrize(
@@ -107,7 +119,7 @@ def test_a_plan_that_says_nothing_sensible_is_refused_by_its_place(content, comp
         check_plan(content)
 
 
-def test_broken_files_and_foreign_folders_are_refused(plan, tmp_path):
+def test_broken_files_lost_options_and_foreign_folders_are_refused(plan, tmp_path, capsys):
     (tmp_path / "twice.yaml").write_text("landmarks: a\nlandmarks: b\n")
     with pytest.raises(RecipeError, match="'landmarks' is given twice"):
         read_plan(tmp_path / "twice.yaml")
@@ -115,6 +127,9 @@ def test_broken_files_and_foreign_folders_are_refused(plan, tmp_path):
         read_plan(tmp_path / "absent.yaml")
     with pytest.raises(TableError, match=r"nowhere\.csv|No such file"):
         plan(landmarks="nowhere.csv")
+    with pytest.raises(SystemExit):
+        main(["labels", "build", str(tmp_path / "labels.yaml"), "--seed", "3"])
+    assert "the option seed beside a plan" in capsys.readouterr().err
     (tmp_path / "out" / "cleaned").mkdir(parents=True)
     (tmp_path / "out" / "cleaned" / "mine.txt").write_text("mine")
     with pytest.raises(OptionError, match=r"other files, 'mine\.txt'"):
