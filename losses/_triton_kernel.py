@@ -60,6 +60,18 @@ class Arranged(NamedTuple):
     """(B, groups + 1) int32, where each group begins, and the last ends."""
 
 
+class Sources(NamedTuple):
+    """Items that act on others, and what stands for their tiles; (B, slots) but for the points."""
+
+    items: Arranged
+    weights: Tensor
+    """(B, M) by item, of any type."""
+    points: Tensor
+    """(B, slots, POINTS) weights."""
+    weight: Tensor
+    lean: Tensor
+
+
 class Saved(NamedTuple):
     """What the backward pass of step sums reads again."""
 
@@ -83,39 +95,39 @@ class TritonKernel:
         self._values, order = scores.sort(dim=1, descending=True, stable=True)
         self._items = order.int()
         levels = pairs.levels.short().masked_fill_(~pairs.valid, -1)
-        self._by_level = self._arrange(levels, pairs.num_levels + 1)
         self._ones = torch.ones_like(self._values, dtype=torch.uint8)
+        self._by_level = self._arrange(levels, pairs.num_levels + 1)
+        self._sources = _condensed(self._by_level, self._ones)
 
     def not_below(self) -> Tensor:
         """rank⁺: a step sum too, of H."""
         step = _heaviside(self._values.dtype, self._values.device)
-        sums, _ = _sums(self._by_level, self._ones, self._by_level, "not below", step, forward=True)
-        return sums.clamp_(min=1)
+        return _sums(self._sources, self._by_level, "not below", step, forward=True)[0].clamp_(min=1)
 
     def shared_relevance(self, table: Tensor) -> Tensor:
         """H-rank⁺: the same, weighted."""
         step = _heaviside(self._values.dtype, self._values.device)
-        return _sums(self._by_level, self._ones, self._by_level, "positive", step, forward=True, factors=table)[0]
+        return _sums(self._sources, self._by_level, "positive", step, forward=True, factors=table)[0]
 
     def rank(self, step: SupStep) -> tuple[Tensor, Saved]:
         """rank⁺ + rank⁻ of all levels, and what the backward pass needs."""
         parameters = _parameters(step.pieces, self._values.dtype, self._values.device)
-        sums, slopes = _sums(self._by_level, self._ones, self._by_level, "below", parameters, forward=True)
+        sums, slopes = _sums(self._sources, self._by_level, "below", parameters, forward=True)
         return sums.add_(self.not_below()), Saved(self._by_level, self._by_level, "above", parameters, slopes)
 
     def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Saved]:
         """Step sums, and what the backward pass needs."""
         parameters = _parameters(step.pieces, self._values.dtype, self._values.device)
         sources, wanted = (self._arrange(mask.short() - 1, 1) for mask in (candidates, targets))
-        sums, slopes = _sums(sources, self._ones, wanted, "all", parameters, forward=True)
+        sums, slopes = _sums(_condensed(sources, self._ones), wanted, "all", parameters, forward=True)
         themselves = candidates & targets
         sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.pieces.start)
         return sums, Saved(sources, wanted, "all", parameters, slopes)
 
     def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
-        upstream = upstream.contiguous()
-        _, received = _sums(saved.targets, upstream, saved.candidates, saved.acting, saved.step, forward=False)
+        sources = _condensed(saved.targets, upstream.contiguous())
+        _, received = _sums(sources, saved.candidates, saved.acting, saved.step, forward=False)
         return received.addcmul_(upstream, saved.slopes, value=-1.0)
 
     def _arrange(self, groups: Tensor, num_groups: int) -> Arranged:
@@ -130,31 +142,35 @@ class TritonKernel:
         return arranged
 
 
+def _condensed(items: Arranged, weights: Tensor) -> Sources:
+    rows, width = items.values.shape
+    num_groups = items.first.shape[1] - 1
+    num_slots = triton.cdiv(width, TILE) + num_groups
+    weight, lean = (items.values.new_empty((rows, num_slots)) for _ in range(2))
+    sources = Sources(items, weights, items.values.new_empty((rows, num_slots, POINTS)), weight, lean)
+    cosines = _cosines(weight.dtype, weight.device)
+    with _current(weight.device):
+        _triton_rows.condense[(rows, num_groups)](
+            *items, weights, cosines, *sources[2:], width, num_slots,
+            TILE=TILE, POINTS=POINTS, num_warps=1, enable_fp_fusion=True,
+        )  # fmt: skip
+    return sources
+
+
 def _sums(
-    sources: Arranged,
-    weights: Tensor,
-    own: Arranged,
-    acting: Acting,
-    step: Tensor,
-    *,
-    forward: bool,
-    factors: Tensor | None = None,
+    sources: Sources, own: Arranged, acting: Acting, step: Tensor, *, forward: bool, factors: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """(B, M) weighted sums of the step and of its slope, at the items of the destinations; 0 elsewhere."""
-    (rows, width), num_groups = sources.values.shape, sources.first.shape[1] - 1
-    num_slots = triton.cdiv(width, TILE) + num_groups
-    points = step.new_empty((rows, num_slots, POINTS))
-    weight, lean = step.new_empty((rows, num_slots)), step.new_empty((rows, num_slots))
+    (rows, width), num_groups = own.values.shape, own.first.shape[1] - 1
     sums, slopes = torch.zeros_like(own.values) if forward else step, torch.zeros_like(own.values)
     factors = step.new_ones((rows, num_groups)) if factors is None else factors.to(step.dtype).contiguous()
     bounds, cosines = _bounds(acting, num_groups, step.device), _cosines(step.dtype, step.device)
-    condensed = (*sources, weights, cosines, points, weight, lean, width, num_slots)
-    summed = (*sources, weights, points, weight, lean, *own, bounds, factors, step, cosines, sums, slopes)
     with _current(step.device):
-        _triton_rows.condense[(rows, num_groups)](*condensed, TILE=TILE, POINTS=POINTS, enable_fp_fusion=True)
         _triton_rows.sum_steps[(rows, triton.cdiv(width, OWN), num_groups)](
-            *summed, width, num_slots, FORWARD=forward, OWN=OWN, TILE=TILE, POINTS=POINTS, enable_fp_fusion=True
-        )
+            *sources.items, *sources[1:], *own, bounds, factors, step, cosines, sums, slopes,
+            width, sources.weight.shape[1],
+            FORWARD=forward, OWN=OWN, TILE=TILE, POINTS=POINTS, enable_fp_fusion=True,
+        )  # fmt: skip
     return sums, slopes
 
 

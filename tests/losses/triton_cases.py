@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from largest_tensor import LargestTensor
 from reference import losses as reference
 from torch import Tensor
 
@@ -155,6 +156,13 @@ def test_counts_are_exact(num_levels: int) -> None:
     not_below = (scores[:, None, :] >= scores[:, :, None]) & (levels[:, None, :] >= levels[:, :, None])
     expected = (not_below & valid[:, None, :]).sum(dim=2)
     assert torch.equal(found[positives], expected[positives].float())
+
+
+def test_no_tensor_is_larger_than_a_few_score_matrices() -> None:
+    scores, levels, valid = batch(2, SINGLE, items=300)
+    with LargestTensor() as memory:
+        value_and_gradient("sup_hap", scores, levels, valid, 2, "triton")
+    assert scores.numel() <= memory.largest <= 4 * scores.numel()  # the interpreter copies bytes, four a score
 
 
 def test_a_second_run_is_the_same_bit_for_bit() -> None:
