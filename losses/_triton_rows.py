@@ -157,9 +157,8 @@ def sum_steps(
                 if least > tl.load(step + 2):
                     beyond += factor * tl.load(weight + slot)
                     if FORWARD:
-                        line += factor * _line(
-                            tl.load(weight + slot), tl.load(lean + slot), (high + low) / 2 - own, step
-                        )
+                        centre = (high + low) / 2 - own
+                        line += factor * _line(tl.load(weight + slot), tl.load(lean + slot), centre, step)
                 elif (most > -tl.load(step + 5)) & _is_smooth(most, least, high - low, step):
                     met = _nodes(high, low, cosines, POINTS)
                     mass = factor * tl.load(points + slot * POINTS + columns)

@@ -7,45 +7,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from beside_torch import assert_equals_torch, value_and_gradient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from hiertree import level_counts
 from hiertree.errors import OptionError
-from hiertree.losses import functional
 from hiertree.losses._kernels import Backend, kernel_for
 from hiertree.losses._pairs import Pairs
 from hiertree.losses._sorted_rows import SortedRows, sort_rows
-from hiertree.relevance import hap
 
 LOSSES = ["sup_hap", "sup_ndcg", "sup_ap", "smooth_hap", "smooth_ndcg", "smooth_ap"]
-TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
-
-
-def value_and_gradient(
-    name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, backend: Backend, **step: float
-) -> tuple[Tensor, Tensor]:
-    leaf = scores.clone().requires_grad_()
-    table = hap(level_counts(levels, num_levels, valid=valid))
-    loss = getattr(functional, name)
-    values = loss(leaf, levels, table, valid=valid, reduction="none", backend=backend, **step)
-    values.sum().backward()
-    assert leaf.grad is not None
-    return values.detach(), leaf.grad
-
-
-def assert_equals_torch(
-    name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, backend: Backend, **step: float
-) -> None:
-    """Values to the tolerance of the type; gradients to that share of the largest, which is what an optimiser sees."""
-    arguments = (name, scores, levels, valid, num_levels)
-    value, gradient = value_and_gradient(*arguments, backend, **step)
-    expected_value, expected = value_and_gradient(*arguments, "torch", **step)
-    tolerance = TOLERANCE[scores.dtype]
-    torch.testing.assert_close(value, expected_value, rtol=tolerance, atol=tolerance)
-    largest = max(float(expected.abs().max()), 1.0)  # a gradient that cancels to 0 is rounding on both sides
-    torch.testing.assert_close(gradient, expected, rtol=tolerance, atol=tolerance * largest)
 
 
 def large_batch(num_levels: int, dtype: torch.dtype, *, spread: float = 0.2) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from beside_torch import assert_equals_torch, value_and_gradient
 from largest_tensor import LargestTensor
 from reference import losses as reference
 from torch import Tensor
@@ -15,7 +16,7 @@ from torch import Tensor
 from hiertree import level_counts
 from hiertree.losses import HAPPIER, SmoothRecall, SupHAP, functional
 from hiertree.losses import _triton_kernel as triton_kernel
-from hiertree.losses._kernels import Backend, kernel_for
+from hiertree.losses._kernels import kernel_for
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._pairs import Pairs, compare
 from hiertree.relevance import hap
@@ -27,7 +28,6 @@ LOSSES = [
     ("sup_recall", 2, SINGLE), ("smooth_hap", 2, SINGLE), ("smooth_hap", 3, DOUBLE), ("smooth_ndcg", 3, DOUBLE),
     ("smooth_ap", 1, SINGLE), ("smooth_recall", 2, DOUBLE),
 ]  # fmt: skip
-TOLERANCE = {SINGLE: 1e-5, DOUBLE: 1e-10}
 
 
 @pytest.fixture
@@ -46,34 +46,10 @@ def batch(num_levels: int, dtype: torch.dtype, *, queries: int = 1, items: int =
     return scores.to(DEVICE), levels.to(DEVICE), (torch.rand(shape, generator=generator) < 0.9).to(DEVICE)
 
 
-def value_and_gradient(
-    name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, backend: Backend, **step: float
-) -> tuple[Tensor, Tensor]:
-    leaf = scores.clone().requires_grad_()
-    table = hap(level_counts(levels, num_levels, valid=valid))
-    loss = getattr(functional, name)
-    values = loss(leaf, levels, table, valid=valid, reduction="none", backend=backend, **step)
-    values.sum().backward()
-    assert leaf.grad is not None
-    return values.detach(), leaf.grad
-
-
-def assert_equals_torch(
-    name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, **step: float
-) -> None:
-    """Values to the tolerance of the type; gradients to that share of the largest, which is what an optimiser sees."""
-    value, gradient = value_and_gradient(name, scores, levels, valid, num_levels, "triton", **step)
-    expected_value, expected = value_and_gradient(name, scores, levels, valid, num_levels, "torch", **step)
-    tolerance = TOLERANCE[scores.dtype]
-    torch.testing.assert_close(value, expected_value, rtol=tolerance, atol=tolerance)
-    largest = max(float(expected.abs().max()), 1.0)
-    torch.testing.assert_close(gradient, expected, rtol=tolerance, atol=tolerance * largest)
-
-
 @pytest.mark.usefixtures("_small_tiles")
 @pytest.mark.parametrize(("name", "num_levels", "dtype"), LOSSES)
 def test_values_and_gradients_equal_those_of_torch(name: str, num_levels: int, dtype: torch.dtype) -> None:
-    assert_equals_torch(name, *batch(num_levels, dtype, queries=2), num_levels)
+    assert_equals_torch(name, *batch(num_levels, dtype, queries=2), num_levels, "triton")
 
 
 @pytest.mark.parametrize("num_levels", [1, 3])
@@ -107,7 +83,7 @@ def test_every_step_equals_torch(tau: float, delta: float, start: float, offset:
     scores, levels, valid = batch(1, SINGLE)
     scores = (scores * 256).round() / 256  # exact differences: both sides of δ and 0 agree about each pair
     options = {"tau": tau, "delta": delta, "start": start, "offset": offset}
-    assert_equals_torch("sup_hap", scores, levels, valid, 1, **options)
+    assert_equals_torch("sup_hap", scores, levels, valid, 1, "triton", **options)
 
 
 @pytest.mark.usefixtures("_small_tiles")
@@ -131,19 +107,19 @@ def test_extreme_scores_and_masks_equal_torch(case: str, name: str) -> None:
         "wide": scores * 1000,
         "an outlier": torch.where(outlier, 1e4, scores),
     }.get(case, scores)
-    assert_equals_torch(name, scores, levels, valid, 2)
+    assert_equals_torch(name, scores, levels, valid, 2, "triton")
 
 
 @pytest.mark.usefixtures("_small_tiles")
 @pytest.mark.parametrize("name", ["sup_hap", "smooth_ap"])
 def test_points_that_stand_for_narrow_tiles_change_nothing(name: str) -> None:
     scores, levels, valid = batch(1, DOUBLE)
-    assert_equals_torch(name, scores * 0.4, levels, valid, 1, tau=0.07)
+    assert_equals_torch(name, scores * 0.4, levels, valid, 1, "triton", tau=0.07)
 
 
 def test_rows_of_many_tiles_equal_torch() -> None:
     scores, levels, valid = batch(1, SINGLE, items=700)
-    assert_equals_torch("sup_ap", scores * 0.2, levels, valid, 1)
+    assert_equals_torch("sup_ap", scores * 0.2, levels, valid, 1, "triton")
 
 
 @pytest.mark.parametrize("num_levels", [3, 255])
