@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor, nn
 
 from hiertree.errors import MissingResourceError, RecipeError
@@ -13,6 +15,8 @@ from hiertree.errors import MissingResourceError, RecipeError
 if TYPE_CHECKING:
     from hiertree.pipelines.training.recipe import Model
 
+_FORMATS = ".safetensors, .pth or .pt"
+_WRAPPERS = ("state_dict", "model", "net_state")  # under which training scripts keep their weights
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -119,7 +123,7 @@ def _timm_backbone(model: Model, *, channels: int, load_weights: bool) -> nn.Mod
             f"weights of {model.backbone} ({error})".splitlines()[0],
             expected="a connection to the Hugging Face hub, or its cache",
             remedy=f"on a connected machine run `python -c \"import timm; timm.create_model('{model.backbone}', "
-            'pretrained=True)"` and copy the cache, or set model.pretrained to a local .safetensors file',
+            'pretrained=True)"` and copy the cache, or set model.pretrained to a local file',
         ) from error
     if isinstance(model.pretrained, str) and load_weights:
         _load_local(network, Path(model.pretrained))
@@ -127,18 +131,10 @@ def _timm_backbone(model: Model, *, channels: int, load_weights: bool) -> nn.Mod
 
 
 def _load_local(network: nn.Module, path: Path) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
+    """Give the network the tensors of a file; those it has no place for, a classifier's, stay out."""
     if not path.is_file():
-        raise MissingResourceError(f"model.pretrained={path}", expected="a .safetensors file that exists")
-    try:
-        weights = load_file(path)
-    except SafetensorError as error:
-        raise RecipeError(
-            f"model.pretrained={path} ({error})", expected="a .safetensors file", remedy="convert it first"
-        ) from error
-    wanted = network.state_dict()
+        raise MissingResourceError(f"model.pretrained={path}", expected=f"a {_FORMATS} file that exists")
+    weights, wanted = _read_weights(path), network.state_dict()
     fitting = {key: value for key, value in weights.items() if key in wanted and value.shape == wanted[key].shape}
     missing = sorted(wanted.keys() - fitting.keys())
     if missing:
@@ -147,3 +143,26 @@ def _load_local(network: nn.Module, path: Path) -> None:
             expected="the weights of the backbone named, of the same shapes",
         )
     network.load_state_dict(fitting)
+
+
+def _read_weights(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file by name; of a pickle nothing but tensors is ever loaded."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        raise RecipeError(
+            f"model.pretrained={path} ({error})".splitlines()[0],
+            expected=f"a {_FORMATS} file that holds tensors only",
+            remedy="convert it first",
+        ) from error
+    if isinstance(content, dict):
+        content = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), dict)), content)
+    named = isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())
+    if not named:
+        raise RecipeError(f"model.pretrained={path}", expected="tensors by name, as state_dict() gives them")
+    return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}

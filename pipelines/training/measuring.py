@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from hiertree.progress import track
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hiertree.metrics import Evaluation
+    from hiertree.metrics import Evaluation, ProtocolName
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,10 @@ class Examination:
 
     Args:
         dataset: the split.
-        recipe: the experiment.
+        recipe: the experiment. Metrics and rules are those of the data set's protocol unless it names its own.
+
+    Attributes:
+        names: the metrics that will be computed.
 
     Raises:
         RecipeError: a metric that does not exist, or that is not among those computed.
@@ -69,6 +72,7 @@ class Examination:
 
     def __init__(self, dataset: ImageDataset, recipe: Recipe) -> None:
         self.dataset, self._settings = dataset, recipe.evaluation
+        self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses one that does not exist
         self._refuse_unknown_metrics()
         views = Views(dataset, recipe.images)
         keys = evaluation_keys(len(views), self._settings.batch_size)
@@ -87,6 +91,7 @@ class Examination:
             query_ids=arrays.get("ids"),
             gallery_ids=arrays.get("gallery_ids"),
             metrics=self._settings.metrics,
+            protocol=self._protocol,
             progress=True,
         )
         return Measured(arrays, result)
@@ -94,8 +99,25 @@ class Examination:
     def _refuse_unknown_metrics(self) -> None:
         """Measure two points, so that a misspelt name does not come to light after the first epochs."""
         try:
-            known = evaluate(np.eye(2), self.dataset.paths[:2], metrics=self._settings.metrics).names
+            self.names = self._metric_names()
         except OptionError as error:
             raise RecipeError(f"evaluation.metrics: {error}") from error
-        if self._settings.select not in known:
-            raise RecipeError(f"evaluation.select={self._settings.select!r}", expected=f"one of {', '.join(known)}")
+        if self._settings.select not in self.names:
+            raise RecipeError(
+                f"evaluation.select={self._settings.select!r}", expected=f"one of {', '.join(self.names)}"
+            )
+
+    def _metric_names(self) -> tuple[str, ...]:
+        """The metrics that will be computed."""
+        vectors, paths = np.eye(2), self.dataset.paths[:2]
+        separate = self.dataset.gallery is not None
+        return evaluate(
+            vectors,
+            paths,
+            vectors if separate else None,
+            paths if separate else None,
+            query_ids=["a", "b"] if separate else None,
+            gallery_ids=["c", "d"] if separate else None,
+            metrics=self._settings.metrics,
+            protocol=self._protocol,
+        ).names

@@ -67,7 +67,8 @@ class Embedder(nn.Module):
         features = int(backbone.num_features)  # type: ignore[arg-type]  # both our backbones have it
         self.pooling = GeM() if model.pooling == "gem" else None
         normalisation = nn.LayerNorm(features, elementwise_affine=False) if model.layer_norm else nn.Identity()
-        self.head = nn.Sequential(normalisation, nn.Linear(features, model.embedding_size))
+        projection = nn.Linear(features, model.embedding_size, bias=model.projection_bias)
+        self.head = nn.Sequential(normalisation, projection)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) pixels in 0 … 255, uint8 or float → (B, embedding_size) float32 of unit norm."""

@@ -81,10 +81,11 @@ class Model(Section):
     Attributes:
         backbone: ``small_cnn`` (built in, for tiny images) or the name of a timm model.
         width: channels of ``small_cnn``'s first stage.
-        pretrained: timm's own weights (True), a local ``.safetensors`` file, or none (False).
+        pretrained: timm's own weights (True), a local ``.safetensors``, ``.pth`` or ``.pt`` file, or none (False).
         pooling: ``gem``, ``average`` or ``max`` over the map, or ``backbone``: whatever the timm model does itself.
         layer_norm: normalise the pooled features, without affine parameters.
         embedding_size: dimensions of an embedding.
+        projection_bias: whether the linear projection adds a bias.
         freeze_backbone_epochs: epochs at the start in which only head and loss learn.
         freeze_batch_norm: keep the backbone's BatchNorm statistics and use them in training too.
     """
@@ -95,6 +96,7 @@ class Model(Section):
     pooling: Literal["gem", "average", "max", "backbone"] = "gem"
     layer_norm: bool = True
     embedding_size: Count = 128
+    projection_bias: bool = True
     freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
     freeze_batch_norm: bool = False
 
@@ -159,7 +161,7 @@ class Evaluation(Section):
     Attributes:
         every: epochs between evaluations; the last epoch is always evaluated. None evaluates only then.
         batch_size: images embedded at once.
-        metrics: names as :func:`hiertree.metrics.evaluate` takes them; None computes its default ones.
+        metrics: names as :func:`hiertree.metrics.evaluate` takes them; None computes those of the data set's protocol.
         select: metric by which the best epoch is told; the results reported are the last epoch's all the same.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -120,11 +121,51 @@ def test_local_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(MissingResourceError):
         build_backbone(model, channels=3)
     path.write_bytes(b"PK\x03\x04 a pickle, perhaps")
-    with pytest.raises(RecipeError, match=r"a \.safetensors file"):
+    with pytest.raises(RecipeError, match=r"a \.safetensors, \.pth or \.pt file"):
         build_backbone(model, channels=3)
     save_file({"other": torch.zeros(1)}, path)
     with pytest.raises(RecipeError, match="lacks 120 of 120 tensors"):
         build_backbone(model, channels=3)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_local_pth_file_is_used_whatever_a_training_script_wrapped_it_in(tmp_path: Path, wrapped: bool) -> None:
+    source = build_backbone(Model(backbone="resnet18"), channels=3)
+    assert isinstance(source, TimmBackbone)
+    weights = {f"module.{name}": tensor for name, tensor in source.network.state_dict().items()}
+    weights["module.fc.weight"] = torch.zeros(10, 512)
+    torch.save({"state_dict": weights, "epoch": 3} if wrapped else weights, tmp_path / "weights.pth")
+    loaded = build_backbone(Model(backbone="resnet18", pretrained=str(tmp_path / "weights.pth")), channels=3)
+    assert all(torch.equal(tensor, loaded.state_dict()[name]) for name, tensor in source.state_dict().items())
+
+
+@pytest.mark.parametrize("content", [b"no pickle", None, {"epoch": 3}], ids=["junk", "code", "no tensors"])
+def test_pth_file_that_is_not_tensors_alone_is_refused(tmp_path: Path, content: Any) -> None:
+    path = tmp_path / "weights.pth"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save({"a": Path("an object, not a tensor")} if content is None else content, path)
+    with pytest.raises(RecipeError, match=r"model\.pretrained="):
+        build_backbone(Model(backbone="resnet18", pretrained=str(path)), channels=3)
+
+
+@pytest.mark.parametrize(
+    ("backbone", "pooling", "features"),
+    [
+        ("resnet34", "max", 512),
+        ("resnet50", "average", 2048),
+        ("resnet101", "gem", 2048),
+        ("deit_small_patch16_224", "backbone", 384),
+        ("vit_base_patch16_224", "backbone", 768),
+    ],
+)
+def test_backbones_of_the_papers_build_offline(backbone: str, pooling: str, features: int) -> None:
+    model = Model.model_validate({"backbone": backbone, "pooling": pooling, "projection_bias": False})
+    embedder = Embedder(model, channels=3)
+    assert [tuple(parameter.shape) for parameter in embedder.head.parameters()] == [(128, features)]
+    assert isinstance(embedder.head[0], nn.LayerNorm)
+    assert embedder.head[0].weight is None
 
 
 def test_absent_pretrained_weights_name_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hiertree import datasets, losses, samplers
+from hiertree import datasets, losses
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training._components import names
 from hiertree.pipelines.training.learner import build_loss

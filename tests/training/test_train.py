@@ -28,7 +28,6 @@ from hiertree.pipelines.training.checkpoint import checkpoints
 from hiertree.pipelines.training.history import read_history
 from hiertree.pipelines.training.learner import Learner
 from hiertree.pipelines.training.model import load_embedder
-from hiertree.pipelines.training.reading import built_in_recipes
 from hiertree.pipelines.training.recipe import Recipe
 
 Tiny = Callable[..., Recipe]
@@ -337,21 +336,6 @@ def test_best_epoch_is_told_and_its_checkpoint_kept(tiny_recipe: Tiny, tmp_path:
     assert content["best"] == {"epoch": best["epoch"], "step": best["step"], "value": best["metrics"]["H-AP"]}
     assert set(checkpoints(tmp_path / "checkpoints")) == {best["step"], 8}
     assert content["metrics"] == rows[-1]["metrics"]
-
-
-@pytest.mark.parametrize("name", built_in_recipes())
-def test_built_in_recipe_runs_two_steps(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    from hiertree.pipelines.training.reading import load_recipe
-
-    overrides = ["training.epochs=1", "training.device=cpu", "evaluation.every=null", "model.width=4"]
-    if name.startswith("omniglot"):
-        small = request.getfixturevalue("shared_data") / "omniglot" / "images_background_small1.zip"
-        overrides += [f"data.root={small}", "sampler.batch_size=64", "sampler.images_per_class=4"]
-    else:
-        overrides += ["data.images=4", "data.instances=2", "sampler.batch_size=96", "sampler.images_per_class=2"]
-    metrics = train(load_recipe(name, overrides), tmp_path).metrics
-    assert {"H-AP", "NDCG", "ASI", "R@1", "mAP@R"} <= metrics.keys()
-    assert read_history(tmp_path / "history.jsonl")[0]["step"] >= 2
 
 
 @pytest.fixture
