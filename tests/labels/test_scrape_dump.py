@@ -12,6 +12,7 @@ from wikimedia.world import recorded
 from hiertree.cli import main
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels.scrape.dump import Wanted, parse_lines, read_dump
+from hiertree.pipelines.labels.scrape.dump_blocks import shown_blocks
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
@@ -101,9 +102,16 @@ def test_a_second_pass_looks_for_what_the_first_could_not_know(world, store, tmp
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_dump_that_breaks_off_is_said_and_what_was_read_is_kept(world, store, tmp_path, processes):
     text = dump_text(world).encode()
-    for name, content in {"a.json": text[: len(text) // 2], "a.json.gz": gzip.compress(text)[:-3000]}.items():
+    after_a_line = text.index(b"\n", len(text) // 2) + 1
+    broken = {
+        "a.json": text[: len(text) // 2],
+        "b.json": text[:after_a_line],
+        "empty.json": b"",
+        "a.json.gz": gzip.compress(text)[:-3000],
+    }
+    for name, content in broken.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(ScrapeError, match=r"breaks off|ended before"):
+        with pytest.raises(ScrapeError, match=rf"{name}.*(breaks off|ended before)"):
             read_dump(tmp_path / name, store, processes=processes)
     assert store.counts()["items"] > 30
     with pytest.raises(ScrapeError, match="expected a Wikidata dump"):
@@ -111,6 +119,28 @@ def test_a_dump_that_breaks_off_is_said_and_what_was_read_is_kept(world, store, 
     (tmp_path / "not.json.bz2").write_bytes(b"plain")
     with pytest.raises(ScrapeError, match="expected a whole dump"):
         read_dump(tmp_path / "not.json.bz2", store, processes=1)
+
+
+@pytest.mark.parametrize("library", ["bz2", "rapidgzip"])
+def test_bzip2_is_unpacked_alike_by_either_library_whole_and_broken(world, tmp_path, monkeypatch, library):
+    if library == "rapidgzip":
+        pytest.importorskip("rapidgzip")
+    else:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    half = len(text := dump_text(world).encode()) // 2
+    packed, path = bz2.compress(text), tmp_path / "dump.json.bz2"
+    damaged = bytearray(packed)
+    damaged[len(packed) // 2] ^= 255
+
+    def blocks(content):
+        path.write_bytes(content)
+        return b"".join(shown_blocks(path, cores=2, told=str))
+
+    assert blocks(packed) == text
+    assert blocks(bz2.compress(text[:half]) + bz2.compress(text[half:])) == text  # as pbzip2 packs
+    for broken in (packed[: len(packed) // 2], packed[:-4], bytes(damaged), b"plain", b""):
+        with pytest.raises(ScrapeError, match="download it again"):
+            blocks(broken)
 
 
 def test_unreadable_lines_are_counted_and_passed_over():

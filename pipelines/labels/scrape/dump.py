@@ -8,15 +8,11 @@ that were moved, unusual classes) stay missing, and a run with the api source as
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
 import multiprocessing
 import os
 import sqlite3
 import tempfile
-import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,18 +20,16 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from multiprocessing.pool import AsyncResult
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from hiertree.errors import ScrapeError
+from hiertree.pipelines.labels.scrape.dump_blocks import shown_blocks
 from hiertree.pipelines.labels.scrape.etiquette import REAL_TIME, Clock
 from hiertree.pipelines.labels.scrape.facts import FOUND, Fact, Item, Label, Page
 from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.scrape.titles import PREFIX
 from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
-from hiertree.progress import progress
 
-BLOCK = 4 << 20
-LONGEST_LINE = 256 << 20
 _SITE, _MAIN_CATEGORY, _SUBCLASS = b'"commonswiki"', b'"P910"', b'"P279"'
 
 
@@ -69,6 +63,11 @@ class Reading:
     kept: int = 0
     seconds: float = 0.0
 
+    def so_far(self, seconds: float) -> str:
+        """What is shown beside the progress."""
+        rate = self.bytes / max(seconds, 1e-9) / 1e6
+        return f"{rate:.0f} MB/s of JSON, {self.entities} entities, {self.kept} facts"
+
     def __str__(self) -> str:
         rate = self.bytes / max(self.seconds, 1e-9) / 1e6
         speed = f"{self.bytes / 1e9:.2f} GB of JSON in {self.seconds:.0f} s ({rate:.0f} MB/s)"
@@ -83,18 +82,20 @@ def read_dump(
     Args:
         path: the dump; ``.bz2`` and ``.gz`` by their suffix, anything else is plain JSON, one entity a line.
         store: the landmarks.
-        processes: how many parse; default: one a core. Memory does not depend on the dump's size.
+        processes: how many parse (and unpack bzip2, if rapidgzip is installed); default: one a core. Memory does not
+            depend on the dump's size.
         clock: time.
 
     Raises:
         ScrapeError: no such file, or one that breaks off; what was read up to there is kept.
     """
+    cores = processes or os.cpu_count() or 1
     reading, started = Reading(), clock.monotonic()
     missing = Wanted(*(frozenset(store.missing(stage)) for stage in ("page", "item", "label")))
     now = int(clock.now().timestamp())
-    with _Waiting(store.path.parent) as waiting, _parsers(missing, processes) as parse:
+    with _Waiting(store.path.parent) as waiting, _parsers(missing, cores) as parse:
         try:
-            for block, found in parse(_shown_blocks(Path(path), reading)):
+            for block, found in parse(shown_blocks(Path(path), cores=cores, told=reading.so_far)):
                 reading.bytes += block
                 reading.entities += found.entities
                 reading.unreadable += found.unreadable
@@ -149,11 +150,8 @@ def _take(entity: dict[str, Any], wanted: Wanted, found: Found) -> None:
 
 
 @contextmanager
-def _parsers(
-    wanted: Wanted, processes: int | None
-) -> Iterator[Callable[[Iterator[bytes]], Iterator[tuple[int, Found]]]]:
+def _parsers(wanted: Wanted, count: int) -> Iterator[Callable[[Iterator[bytes]], Iterator[tuple[int, Found]]]]:
     """A function that parses blocks in several processes, in their order, few at a time."""
-    count = processes or os.cpu_count() or 1
     if count == 1:
         yield lambda blocks: ((len(block), parse_lines(block, wanted)) for block in blocks)
         return
@@ -189,41 +187,6 @@ def _remember(wanted: Wanted) -> None:
 
 def _parse_remembered(block: bytes) -> Found:
     return parse_lines(block, _remembered[0])
-
-
-def _shown_blocks(path: Path, reading: Reading) -> Iterator[bytes]:
-    """The dump in blocks of whole lines, with progress by the bytes of the file."""
-    if not path.is_file():
-        raise ScrapeError(f"{path}", expected="a Wikidata dump, such as latest-all.json.bz2")
-    shown, started = 0, time.monotonic()
-    with path.open("rb") as file, progress(description="dump, MiB", total=path.stat().st_size >> 20) as advance:
-        for block in _blocks(path, file):
-            yield block
-            done = file.tell() >> 20
-            rate = reading.bytes / max(time.monotonic() - started, 1e-9) / 1e6
-            advance(done - shown, f"{rate:.0f} MB/s of JSON, {reading.entities} entities, {reading.kept} facts")
-            shown = done
-
-
-def _blocks(path: Path, file: IO[bytes]) -> Iterator[bytes]:
-    source: Any = file
-    if path.suffix in (".bz2", ".gz"):
-        source = bz2.BZ2File(file) if path.suffix == ".bz2" else gzip.GzipFile(fileobj=file)
-    rest = b""
-    try:
-        while piece := source.read(BLOCK):
-            rest += piece
-            cut = rest.rfind(b"\n") + 1
-            if cut:
-                yield rest[:cut]
-                rest = rest[cut:]
-            elif len(rest) > LONGEST_LINE:
-                raise ScrapeError(f"{path}: a line above {LONGEST_LINE >> 20} MiB", expected="one entity a line")
-    except (EOFError, OSError, zlib.error) as error:
-        raise ScrapeError(f"{path}: {error}", expected="a whole dump", remedy="download it again") from None
-    if rest.strip() not in (b"", b"]"):
-        yield rest
-        raise ScrapeError(f"{path} breaks off", expected="a last line ']'", remedy="download it again")
 
 
 class _Waiting:
