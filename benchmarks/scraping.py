@@ -124,7 +124,7 @@ def measure_dump(folder: Path, gigabytes: float, count: int, packed: str) -> Non
 
 
 def write_dump(path: Path, gigabytes: float) -> None:
-    """One entity in ten is a landmark, one in fifty a class; each has 29 kB of labels and of statements with hashes."""
+    """One entity in ten is a landmark, one in fifty a class; each has 24 kB of labels and of hashed statements."""
     rng, written, number = random.Random(0), 0, 0
     properties = [f"P{1000 + property_}" for property_ in range(40)]
     packed = bz2.open if path.suffix == ".bz2" else partial(gzip.open, compresslevel=1)

@@ -3,7 +3,7 @@
 ::
 
     landmarks: train_label_to_category.csv     # ids and Commons categories
-    scrape: {contact: me@university.edu}       # or instances: scraped.csv
+    scrape: {contact: me@university.edu}       # and, or instead, dump: latest-all.json.bz2; or instances: scraped.csv
     clean: {multi: drop}
     fill: {images: photos, method: knn}        # if wanted
     cluster: {encoder: tfidf, clusters: 78, levels: 1}
@@ -47,9 +47,11 @@ class ColumnNames(_Section):
 
 
 class ScrapePlan(_Section):
-    """``labels scrape``: what to ask Wikimedia, and how; the store is kept beside the steps' folders."""
+    """``labels scrape``: the dump to read, what to ask Wikimedia, and how; the store is beside the steps' folders."""
 
-    contact: str
+    contact: str | None = None
+    dump: str | None = None
+    processes: Count | None = None
     source: Literal["api", "html"] = "api"
     refresh_older_than: float | None = None
     requests_per_minute: float = 200.0
@@ -139,8 +141,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         path: a YAML file.
 
     Raises:
-        RecipeError: no such file, no valid YAML, a key given twice, an unknown key, a value out of range, or both
-            ``instances`` and ``scrape``; the message names the place.
+        RecipeError: no such file, no valid YAML, a key given twice, an unknown key, a value out of range, both
+            ``instances`` and ``scrape``, or a ``scrape`` with neither ``contact`` nor ``dump``; the message names
+            the place.
     """
     file = Path(path)
     try:
@@ -169,4 +172,6 @@ def check_plan(values: Any, *, source: str = "plan") -> Plan:
         raise RecipeError(f"{source}: {'; '.join(map(complaint, error.errors()))}") from None
     if plan.instances is not None and plan.scrape is not None:
         raise RecipeError(f"{source}: both instances and scrape", expected="one of them")
+    if plan.scrape is not None and plan.scrape.contact is None and plan.scrape.dump is None:
+        raise RecipeError(f"{source}: scrape: neither contact nor dump", expected="whom Wikimedia can reach, or a dump")
     return plan

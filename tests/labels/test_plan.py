@@ -1,15 +1,18 @@
 """One YAML runs every step; what did not change is not run again; what is misspelt is named."""
 
+import bz2
 import json
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from PIL import Image
 from wikimedia import Wikimedia, World
+from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 
 from hiertree.cli import main
-from hiertree.errors import OptionError, RecipeError, TableError
+from hiertree.errors import OptionError, RecipeError, ScrapeError, TableError
 from hiertree.pipelines.labels import read_proposal
 from hiertree.pipelines.labels.plan import check_plan, read_plan
 from hiertree.pipelines.labels.review import Rename, Session
@@ -95,6 +98,40 @@ def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(pl
             assert file.read_bytes() == (two / file.name).read_bytes(), file.name
 
 
+def test_a_dump_is_read_once_and_the_api_asked_for_the_rest(plan, landmarks, tmp_path):
+    url, world = "http://commons.wikimedia.org/wiki/Category:Place_", World.numbered(60)
+    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode()))
+    alone = {"instances": None, "scrape": {"dump": "dump.json.bz2", "processes": 1}}
+    assert plan(**alone)[0] == ["dump", "cleaned", "clustered", "exported", "tree"]
+    done, said = plan(**alone)
+    assert (done, said[0]) == ([], "dump: unchanged")
+    with Wikimedia(world) as wikimedia:
+        asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
+        done, said = plan(instances=None, scrape={**alone["scrape"], **asking})
+        assert 0 < sum(len(asked.keys) for asked in wikimedia.asked) < 60
+    assert done[:2] == ["scraped", "cleaned"]
+    assert "48 labelled" in said[1]
+    (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode(), 1))
+    assert plan(**alone)[0] == ["dump"]
+    with pytest.raises(ScrapeError, match=r"absent\.json"):
+        plan(instances=None, scrape={"dump": "absent.json"})
+
+
+def test_the_tree_is_drawn_again_when_an_image_that_it_shows_has_changed(plan, tmp_path):
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (4, 4), "red").save(tmp_path / "photos" / "0.png")
+    tree = {"images": "photos"}
+    plan(tree=tree)
+    assert plan(tree=tree)[0] == []
+    Image.new("RGB", (4, 4), "blue").save(tmp_path / "photos" / "0.png")
+    assert plan(tree=tree)[0] == ["tree"]
+    Image.new("RGB", (4, 4), "blue").save(tmp_path / "photos" / "3.png")
+    assert plan(tree=tree)[0] == ["tree"]
+    (tmp_path / "photos" / "notes.txt").write_text("not shown")
+    assert plan(tree=tree)[0] == []
+
+
 def exported_from(store, landmarks, folder):
     """All steps after the scrape, from one store."""
     clean_step(landmarks, store=store, out=folder / "cleaned")
@@ -109,7 +146,7 @@ def exported_from(store, landmarks, folder):
         ({"landmarks": "a", "cluster": {"k": 3}}, "cluster.k: Extra inputs"),
         ({"landmarks": "a", "cluster": {"clusters": 0}}, "cluster.clusters"),
         ({"landmarks": "a", "clean": {"multi": "some"}}, "clean.multi"),
-        ({"landmarks": "a", "scrape": {}}, "scrape.contact: Field required"),
+        ({"landmarks": "a", "scrape": {}}, "scrape: neither contact nor dump"),
         ({"landmarks": "a", "instances": "b", "scrape": {"contact": "c@d.org"}}, "both instances and scrape"),
         (["landmarks"], "valid dictionary"),
     ],

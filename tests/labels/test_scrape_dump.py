@@ -6,6 +6,7 @@ import json
 
 import pytest
 from wikimedia import Wikimedia, World
+from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT, FakeTime, places, scrape
 from wikimedia.world import recorded
 
@@ -18,24 +19,6 @@ from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
 
 LANDMARKS = 120
-
-
-def dump_text(world):
-    """The world as Wikidata dumps it: an entity a line, classes first, topics before and after their categories."""
-    titles = {page.item: title for title, page in world.pages.items() if page.item}
-    topics = {
-        made["claims"]["P301"][0]["mainsnak"]["datavalue"]["value"]["id"]: key
-        for key, made in world.entities.items()
-        if "P301" in (made["claims"] or {})
-    }
-    lines = []
-    for key, made in sorted(world.entities.items(), key=lambda pair: int(pair[0][1:]) % 997):
-        claims = dict(made["claims"] or {})
-        claims |= {"P279": []} if int(key[1:]) < 200 else {}
-        claims |= {"P910": []} if key in topics else {}
-        sites = {"commonswiki": {"site": "commonswiki", "title": titles[key], "badges": []}} if key in titles else {}
-        lines.append(json.dumps({**made, "claims": claims, "sitelinks": sites}, separators=(",", ":")))
-    return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import sqlite3
 import tempfile
 from collections import deque
@@ -31,6 +32,7 @@ from hiertree.pipelines.labels.scrape.titles import PREFIX
 from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
 
 _SITE, _MAIN_CATEGORY, _SUBCLASS = b'"commonswiki"', b'"P910"', b'"P279"'
+_PAGE = re.compile(rb'"commonswiki":\{"site":"commonswiki","title":("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,24 @@ def parse_lines(block: bytes, wanted: Wanted) -> Found:
         if len(text) < 3:
             continue
         found.entities += 1
-        if not (everything_matters or _SITE in text or _MAIN_CATEGORY in text or _SUBCLASS in text):
+        if not (everything_matters or _MAIN_CATEGORY in text or _SUBCLASS in text or _has_wanted_page(text, wanted)):
             continue
         try:
             _take(json.loads(text), wanted, found)
         except (ValueError, KeyError, TypeError, AttributeError):
             found.unreadable += 1
     return found
+
+
+def _has_wanted_page(text: bytes, wanted: Wanted) -> bool:
+    """Whether an entity may belong to a wanted category; False is certain."""
+    if _SITE not in text:
+        return False
+    found = _PAGE.search(text)
+    try:
+        return found is None or json.loads(found[1]) in wanted.pages
+    except ValueError:
+        return True
 
 
 def _take(entity: dict[str, Any], wanted: Wanted, found: Found) -> None:

@@ -1,8 +1,8 @@
 """``hiertree labels build labels.yaml``: all steps of a plan into one folder; what did not change is not run again.
 
-The folder gets ``store.sqlite`` (where the plan scrapes), ``cleaned``, ``filled`` (where it fills), ``clustered``,
-``exported`` and ``tree``. A step is current when its folder's manifest names the same command, settings, seed, version
-and hashes of inputs, and its files still have the hashes that were written.
+The folder gets ``store.sqlite`` (where the plan scrapes or reads a dump), ``cleaned``, ``filled`` (where it fills),
+``clustered``, ``exported`` and ``tree``. A step is current when its folder's manifest names the same command, settings,
+seed, version and hashes of inputs, and its files still have the hashes that were written.
 """
 
 from __future__ import annotations
@@ -21,17 +21,11 @@ from hiertree.pipelines.labels.steps.cleaned import CleanSettings, clean_making,
 from hiertree.pipelines.labels.steps.clustered import ClusterSettings, cluster_making, cluster_step
 from hiertree.pipelines.labels.steps.exported import export_making, export_step
 from hiertree.pipelines.labels.steps.filled import FillSettings, ImageSource, fill_making, fill_step
+from hiertree.pipelines.labels.steps.scraped import STORE, dump_planned, scrape_planned
 from hiertree.pipelines.labels.tables import TREE
-from hiertree.pipelines.labels.tree_page import show_tree
+from hiertree.pipelines.labels.tree_page import example_images, show_tree
 
-STORE, CLEANED, FILLED, CLUSTERED, EXPORTED, SHOWN = (
-    "store.sqlite",
-    "cleaned",
-    "filled",
-    "clustered",
-    "exported",
-    "tree",
-)
+CLEANED, FILLED, CLUSTERED, EXPORTED, SHOWN = "cleaned", "filled", "clustered", "exported", "tree"
 PAGE = "index.html"
 Say = Callable[[str], None]
 
@@ -73,36 +67,30 @@ class _Run:
         """The folder of a step, made unless it is current."""
         folder = self.folder / name
         if making.is_current(folder):
-            self._say(f"{name}: unchanged")
+            self.told(name, None)
         else:
             work(folder)
             self.told(name, f"written to {folder}")
         return folder
 
-    def told(self, name: str, text: str) -> None:
-        """Note that a step was run."""
-        self.done.append(name)
-        self._say(f"{name}: {text}")
+    def told(self, name: str, text: str | None) -> None:
+        """Note that a step was run, or by None that nothing had changed."""
+        if text is not None:
+            self.done.append(name)
+        self._say(f"{name}: {text or 'unchanged'}")
 
 
 def _scraped(plan: Plan, base: Path, run: _Run) -> Path | None:
-    """The store, asked only for what it lacks."""
-    if plan.scrape is None:
+    """The store: a dump is read once, Wikimedia is asked only for what is lacking."""
+    asked = plan.scrape
+    if asked is None:
         return None
-    from hiertree.pipelines.labels import scrape as scraping
-
-    asked, store = plan.scrape, run.folder / STORE
-    etiquette = scraping.Etiquette(
-        requests_per_minute=asked.requests_per_minute, max_retries=asked.max_retries, backoff=asked.backoff
-    )
-    endpoints = {name: getattr(asked, name) for name in ("commons_api", "wikidata_api", "commons_site")}
-    web = scraping.Web(asked.contact, asked.source, scraping.Endpoints().replaced(endpoints), etiquette)
-    columns = Columns(landmark_id=plan.columns.landmark_id, category=plan.columns.category)
-    found = scraping.scrape(
-        base / plan.landmarks, store=store, web=web, columns=columns, refresh_older_than=asked.refresh_older_than
-    )
-    run.told("scraped", scraping.describe_outcomes(found))
-    return store
+    if asked.dump is not None:
+        read = dump_planned(plan, asked, base=base, folder=run.folder)
+        run.told("dump", read)
+    if asked.contact is not None:
+        run.told("scraped", scrape_planned(plan, asked, base=base, folder=run.folder))
+    return run.folder / STORE
 
 
 def _cleaned(plan: Plan, base: Path, store: Path | None, run: _Run) -> Path:
@@ -170,7 +158,8 @@ def _exported(plan: Plan, base: Path, clustered: Path, run: _Run) -> Path:
 def _shown(plan: Plan, base: Path, exported: Path, run: _Run) -> None:
     asked = plan.tree
     images, table = (None if path is None else base / path for path in (asked.images, asked.image_table))
-    read = (hierarchical_table(exported), exported / TREE, *([] if table is None else [table]))
+    pictures = () if images is None else tuple(example_images(exported, images, table))
+    read = (hierarchical_table(exported), exported / TREE, *([] if table is None else [table]), *pictures)
     making = Making("hiertree labels tree", asked.model_dump(), read)
 
     def work(out: Path) -> None:

@@ -54,21 +54,25 @@ def write_tree_page(
     write_text(path, text + "\n")
 
 
+def pictured(root: TreeNode, images: ImageFolder) -> dict[int, Path]:
+    """The image of each example of a node that has children, as far as there is one."""
+    wanted = {landmark for node in root.below() if node.children for landmark, _ in node.examples}
+    found = {landmark: images.find(landmark) for landmark in sorted(wanted)}
+    return {landmark: path for landmark, path in found.items() if path is not None}
+
+
 def _pictures(root: TreeNode, images: ImageFolder) -> dict[int, str]:
-    """Data URIs of the examples of every node that has children."""
+    """They as data URIs."""
+    return {landmark: _embedded(path) for landmark, path in pictured(root, images).items()}
+
+
+def _embedded(path: Path) -> str:
     from PIL import Image
 
     from hiertree.pipelines.report import data_uri
 
-    wanted = {landmark for node in root.below() if node.children for landmark, _ in node.examples}
-    found: dict[int, str] = {}
-    for landmark in sorted(wanted):
-        path: Path | None = images.find(landmark)
-        if path is None:
-            continue
-        try:
-            with Image.open(path) as image:
-                found[landmark] = data_uri(image)
-        except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-            raise ImageError(f"{path}: {error}", expected="an image", remedy="mend or remove it") from error
-    return found
+    try:
+        with Image.open(path) as image:
+            return data_uri(image)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ImageError(f"{path}: {error}", expected="an image", remedy="mend or remove it") from error

@@ -8,7 +8,7 @@ from hiertree.pipelines.labels.folders import AnyPath
 from hiertree.pipelines.labels.image_folder import ImageFolder
 from hiertree.pipelines.labels.tree_page._content import tree_of
 from hiertree.pipelines.labels.tree_page._drawing import draw_tree
-from hiertree.pipelines.labels.tree_page._page import write_tree_page
+from hiertree.pipelines.labels.tree_page._page import pictured, write_tree_page
 
 TITLE = "Landmark labels"
 
@@ -39,3 +39,8 @@ def show_tree(
     folder = None if images is None else ImageFolder(str(images), image_table)
     write_tree_page(out, root, title=title, images=folder)
     draw_tree(Path(out).with_suffix(""), root, levels=root.depth - 1)
+
+
+def example_images(export: AnyPath, images: AnyPath, image_table: AnyPath | None = None) -> list[Path]:
+    """The images that the page of an export shows; arguments and errors as for :func:`show_tree`."""
+    return list(pictured(tree_of(export), ImageFolder(str(images), image_table)).values())
