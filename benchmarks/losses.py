@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 DENSE_UP_TO, TORCH_UP_TO = 256, 1024  # dense needs 4.4 GiB at 512, and torch's time grows with B³ too
 DIMENSIONS = 512
 ROUNDS = 5
+STATUS = Path("/proc/self/status")
 CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 Times = dict[str, float]
 
@@ -57,7 +58,7 @@ def main() -> None:
             print_growth(times)
             series[f"{loss}, L = {num_levels}"] = times
     if arguments.plot:
-        draw(series, arguments.plot, f"{arguments.clock} time, {arguments.threads} threads")
+        draw(series, arguments.plot, f"{arguments.clock} time, threads: {arguments.threads}")
 
 
 def print_row(loss: str, num_levels: int, size: int, arguments: argparse.Namespace) -> Times:
@@ -143,7 +144,7 @@ def measure(
     few = torch.randn(8, DIMENSIONS, requires_grad=True)
     for name in names:  # compile, and load what is loaded lazily
         implementation(name, loss, few, batch_paths(8, num_levels), ())()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident_mebibytes()
     now, times = CLOCKS[clock], {name: list[float]() for name in names}
     for _ in range(rounds):
         for name, run in runs.items():
@@ -152,9 +153,24 @@ def measure(
             begin = now()
             run()
             times[name].append(now() - begin)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
-    return {"seconds": {name: statistics.median(found) for name, found in times.items()}, "mebibytes": peak / unit}
+    seconds = {name: statistics.median(found) for name, found in times.items()}
+    return {"seconds": seconds, "mebibytes": peak_mebibytes() - before}
+
+
+def resident_mebibytes() -> float:
+    """What the process holds now, from where its peak is counted anew; elsewhere than on Linux, its peak so far."""
+    if not STATUS.exists():
+        return peak_mebibytes()
+    (STATUS.parent / "clear_refs").write_text("5")
+    return peak_mebibytes()
+
+
+def peak_mebibytes() -> float:
+    """The most the process has held."""
+    if STATUS.exists():
+        lines = dict(line.split(":", 1) for line in STATUS.read_text().splitlines())
+        return int(lines["VmHWM"].split()[0]) / (1 << 10)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)  # bytes, on macOS
 
 
 def implementation(
