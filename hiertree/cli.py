@@ -71,7 +71,7 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     from hiertree.pipelines.train import train as run
     from hiertree.pipelines.training.reading import load_recipe
 
-    policy = [f"data.on_bad_image={on_bad_image}"] if on_bad_image else []
+    policy = [f"images.on_bad_image={on_bad_image}"] if on_bad_image else []
     trained = run(load_recipe(recipe, [*overrides, *policy]), out, fresh=fresh)
     if trained.already_finished:
         click.echo(f"{out} holds this run, finished", err=True)

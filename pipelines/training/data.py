@@ -7,6 +7,7 @@ workers need no state, and a run can go on from any batch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -16,11 +17,14 @@ from torch.utils.data import DataLoader, Dataset
 from torchvision.transforms.v2 import functional
 
 from hiertree.datasets import ImageDataset
-from hiertree.pipelines.training._components import target
+from hiertree.errors import ImageError
+from hiertree.pipelines.training._components import takes, target
 from hiertree.pipelines.training.augmentation import batch_numbers, crop_photo, move_glyphs
 from hiertree.pipelines.training.recipe import GlyphAugmentation, Images, NoAugmentation, Recipe
+from hiertree.progress import track
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from PIL.Image import Image
 
 
@@ -141,9 +145,46 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
     Raises:
         HiertreeError: whatever the loader finds wrong with the files.
     """
-    loader = target("data", recipe.data.name)
-    dataset: ImageDataset = loader(split=split, **recipe.data.options())
-    return dataset
+    options = recipe.data.options()
+    skipping = recipe.images.on_bad_image == "skip"
+    if skipping and takes("data", recipe.data.name, "on_bad_image"):
+        options["on_bad_image"], skipping = "skip", False  # this loader does it itself, also for missing files
+    dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
+    return without_bad_images(dataset) if skipping else dataset
+
+
+def without_bad_images(dataset: ImageDataset) -> ImageDataset:
+    """The data set without the images that do not decode, which ``left_out`` names; each is decoded once to see.
+
+    Raises:
+        ImageError: none decodes.
+    """
+    bad = {row for row in track(range(len(dataset)), description="decoding every image") if _is_bad(dataset, row)}
+    if not bad:
+        return dataset
+    kept = np.array([row for row in range(len(dataset)) if row not in bad], dtype=np.int64)
+    if not len(kept):
+        raise ImageError(f"none of {len(dataset)} images decodes", expected="image files")
+    names = tuple(dataset.images.name(row) for row in sorted(bad))
+    return replace(
+        dataset.select(kept, split=dataset.split),
+        queries=None if dataset.queries is None else _places(dataset.queries, kept),
+        gallery=None if dataset.gallery is None else _places(dataset.gallery, kept),
+        left_out=dataset.left_out + names,
+    )
+
+
+def _places(rows: NDArray[np.int64], kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the rows that are kept, in ascending order, stand now."""
+    return np.searchsorted(kept, rows[np.isin(rows, kept)])
+
+
+def _is_bad(dataset: ImageDataset, row: int) -> bool:
+    try:
+        dataset.images[row]
+    except ImageError:
+        return True
+    return False
 
 
 def loader_of(views: Views, keys: Iterable[BatchKey], *, workers: int, pin_memory: bool) -> DataLoader[Batch]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, OptionError, RecipeError, TrainingError
+from hiertree.losses import large_batch_backward
 from hiertree.pipelines.training._components import Component, makes, takes, target
 from hiertree.pipelines.training.model import Embedder
 from hiertree.pipelines.training.optimization import build_optimizer, set_learning_rates
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from hiertree.losses import Loss
+
+_SMALLER_STEPS = (
+    "lower sampler.batch_size or images.size, set training.precision=bf16-mixed, or keep the batch and set "
+    "training.accumulate=two_pass with a small training.chunk_size; the last checkpoint is whole"
+)
 
 
 def build_fabric(training: Training) -> Fabric:
@@ -112,6 +118,9 @@ class Learner:
             torch.manual_seed(recipe.seed)
             self.embedder = Embedder(recipe.model, channels=recipe.images.channels)
             self.loss = build_loss(recipe, class_paths=class_paths)
+        self._in_chunks = recipe.training.accumulate == "two_pass"
+        if self._in_chunks:
+            _require_no_batch_norm(self.embedder)
         self._network = fabric.setup_module(self.embedder)
         self.loss.to(fabric.device)
         self.optimizer = build_optimizer(self.embedder, self.loss, recipe.optimizer)
@@ -135,13 +144,20 @@ class Learner:
 
         Raises:
             TrainingError: the loss or its gradient is not finite; nothing was learnt from this batch.
+            DeviceError: the GPU's memory is full; the message names the settings that need less.
         """
         self._set_learning_rates(step)
-        terms = self._terms(images, paths, step)
-        loss = self.loss.total(terms)
-        values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
-        _require_finite(values, step)
-        self._learn(loss, step)
+        self._fabric_optimizer.zero_grad()
+        backward = self._backward_in_chunks if self._in_chunks else self._backward
+        try:
+            with self._own_randomness():
+                torch.manual_seed(int(np.random.SeedSequence([self.recipe.seed, step]).generate_state(1)[0]))
+                values = backward(images, self.fabric.to_device(paths), step)
+        except EmbeddingError as error:
+            raise _diverged(step, error.given) from error
+        except torch.OutOfMemoryError as error:
+            raise _out_of_memory(f"step {step}", _SMALLER_STEPS) from error
+        self._move(step)
         return values
 
     def learning_rate(self) -> float:
@@ -152,7 +168,10 @@ class Learner:
     def embed(self, images: Tensor) -> Tensor:
         """(B, C, S, S) uint8 → (B, d) float32 on the CPU, in evaluation mode."""
         self.embedder.eval()
-        embeddings: Tensor = self._network(self.fabric.to_device(images))
+        try:
+            embeddings: Tensor = self._network(self.fabric.to_device(images))
+        except torch.OutOfMemoryError as error:
+            raise _out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
         return embeddings.float().cpu()
 
     def _set_learning_rates(self, step: int) -> None:
@@ -160,20 +179,28 @@ class Learner:
         total = self.recipe.training.epochs * per_epoch
         set_learning_rates(self.optimizer, self.recipe.schedule, step=step, total=total, steps_per_epoch=per_epoch)
 
-    def _terms(self, images: Tensor, paths: Tensor, step: int) -> dict[str, Tensor]:
-        with self._own_randomness():
-            torch.manual_seed(int(np.random.SeedSequence([self.recipe.seed, step]).generate_state(1)[0]))
-            embeddings = self._network(self.fabric.to_device(images))
-            try:
-                return self.loss.terms(embeddings, self.fabric.to_device(paths))
-            except EmbeddingError as error:
-                raise _diverged(step, error.given) from error
-
-    def _learn(self, loss: Tensor, step: int) -> None:
-        """Backward, clip, and move, unless the gradient is not finite."""
-        optimizer, limit = self._fabric_optimizer, self.recipe.optimizer.clip_norm or math.inf
-        optimizer.zero_grad()
+    def _backward(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
+        terms = self.loss.terms(self._network(self.fabric.to_device(images)), paths)
+        loss = self.loss.total(terms)
+        values = _values(terms, loss, step)
         self.fabric.backward(loss)
+        return values
+
+    def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
+        """The same with the activations of one chunk in memory; Fabric's wrapper allows no backward of its outputs."""
+
+        def embed(chunk: Tensor) -> Tensor:
+            with self.fabric.autocast():
+                embeddings: Tensor = self.embedder(self.fabric.to_device(chunk))
+            return embeddings
+
+        chunks = torch.split(images, self.recipe.training.chunk_size)
+        terms = large_batch_backward(embed, chunks, paths, self.loss, backward=self.fabric.backward)
+        return _values(terms, self.loss.total(terms), step)
+
+    def _move(self, step: int) -> None:
+        """Clip, and move the weights, unless the gradient is not finite."""
+        optimizer, limit = self._fabric_optimizer, self.recipe.optimizer.clip_norm or math.inf
         norm = self.fabric.clip_gradients(self._network, optimizer, max_norm=limit, error_if_nonfinite=False)
         scaled = self.recipe.training.precision == "16-mixed"  # then the scaler leaves out such a step by itself
         if norm is not None and not scaled:
@@ -222,6 +249,25 @@ class Learner:
             self.fabric.strategy.precision.load_state_dict(dict(scaler))
 
 
+def _require_no_batch_norm(embedder: Embedder) -> None:
+    """Refuse statistics that would be those of chunks, counted twice."""
+    if embedder.settings.freeze_batch_norm:
+        return
+    if any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in embedder.modules()):
+        raise RecipeError(
+            "training.accumulate=two_pass with BatchNorm, which would see chunks",
+            expected="images whose embeddings do not depend on each other",
+            remedy="set model.freeze_batch_norm=true",
+        )
+
+
+def _values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:
+    """The loss and its terms as numbers, if they are finite."""
+    values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
+    _require_finite(values, step)
+    return values
+
+
 def _require_finite(values: Mapping[str, float], step: int) -> None:
     if all(map(math.isfinite, values.values())):
         return
@@ -232,5 +278,10 @@ def _diverged(step: int, found: str) -> TrainingError:
     return TrainingError(
         f"step {step}: {found}",
         expected="finite numbers",
-        remedy="lower optimizer.lr, set optimizer.clip_norm, or use precision 32-true; the last checkpoint is whole",
+        remedy="lower optimizer.lr, set optimizer.clip_norm, use precision 32-true, or set training.on_nan=skip; the "
+        "last checkpoint is whole",
     )
+
+
+def _out_of_memory(where: str, remedy: str) -> DeviceError:
+    return DeviceError(f"{where}: the GPU's memory is full", expected="a smaller load", remedy=remedy)

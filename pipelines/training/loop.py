@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 
 from hiertree import files
 from hiertree.datasets import ImageDataset
@@ -21,10 +22,13 @@ from hiertree.pipelines.training.learner import Learner
 from hiertree.pipelines.training.measuring import Examination, Measured
 from hiertree.pipelines.training.recipe import Recipe
 from hiertree.pipelines.training.run_folder import RunFolder
+from hiertree.pipelines.training.stopping import StopRequest
 from hiertree.progress import progress
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+_TOO_MANY_SKIPPED = 10  # batches in a row: then it is the weights, not the batch
 
 
 @dataclass
@@ -38,6 +42,8 @@ class Position:
         sums: loss and terms, added up over the current epoch.
         history: one row for each epoch done.
         best: epoch, step and value of the best evaluation so far.
+        skipped: batches of the current epoch that were not learnt from, as their loss was not finite.
+        skipped_in_a_row: the same since the last batch that was.
     """
 
     epoch: int = 0
@@ -46,6 +52,8 @@ class Position:
     sums: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, float] | None = None
+    skipped: int = 0
+    skipped_in_a_row: int = 0
 
 
 class Run:
@@ -78,6 +86,7 @@ class Run:
         self._examination = Examination(test_set, recipe)
         self._left_out = {part.split: list(part.left_out) for part in (train_set, test_set)}
         self.position = Position()
+        self._stop = StopRequest()
         self._fingerprint = recipe.fingerprint()
         self._resume()
 
@@ -86,8 +95,10 @@ class Run:
         board = Board(self.folder.tensorboard, step=self.position.step)
         measured = None
         try:
-            while self.position.epoch < self.recipe.training.epochs:
-                measured = self._epoch(board)
+            with self._stop.heeded():
+                while self.position.epoch < self.recipe.training.epochs:
+                    measured = self._epoch(board)
+                    self._stop.obey(self.position.step)
         finally:
             board.close()
         measured = measured or self._measure()
@@ -115,21 +126,21 @@ class Run:
             for batch in self._batches:
                 waited += time.perf_counter() - asked
                 values = self._step(batch, board)
-                advance(1, f"loss {values['loss']:.4f}")
+                advance(1, f"loss {values['loss']:.4f}" if values else "skipped")
+                if self._stop.requested and position.batch < self._steps_per_epoch:
+                    self._checkpoint()
+                    self._stop.obey(position.step)
                 asked = time.perf_counter()
         seconds = time.perf_counter() - started
-        row = {name: total / position.batch for name, total in position.sums.items()}
+        learnt = max(1, position.batch - position.skipped)
+        row = {name: total / learnt for name, total in position.sums.items()}
+        row |= {"skipped": position.skipped} if position.skipped else {}
         row |= {"lr": self.learner.learning_rate(), "seconds": round(seconds, 3), "waited": round(waited / seconds, 4)}
         return self._end_epoch(row, board)
 
     def _step(self, batch: Batch, board: Board) -> dict[str, float]:
         position = self.position
-        try:
-            values = self.learner.step(batch.images, self._paths[batch.indices], step=position.step)
-        except TrainingError:
-            with files.replacing(self.folder.path / "failed_batch.npz") as temporary:
-                np.savez(temporary, indices=batch.indices.numpy(), images=batch.images.numpy())
-            raise
+        values = self._learn(batch)
         position.batch += 1
         position.step += 1
         for name, value in values.items():
@@ -140,13 +151,30 @@ class Run:
             self._checkpoint()
         return values
 
+    def _learn(self, batch: Batch) -> dict[str, float]:
+        """Learn from a batch; nothing comes back from one that is skipped, as its loss is not finite."""
+        position = self.position
+        try:
+            values = self.learner.step(batch.images, self._paths[batch.indices], step=position.step)
+        except TrainingError:
+            with files.replacing(self.folder.path / "failed_batch.npz") as temporary:
+                np.savez(temporary, indices=batch.indices.numpy(), images=batch.images.numpy())
+            position.skipped_in_a_row += 1
+            if self.recipe.training.on_nan == "stop" or position.skipped_in_a_row == _TOO_MANY_SKIPPED:
+                raise
+            position.skipped += 1
+            return {}
+        position.skipped_in_a_row = 0
+        return values
+
     def _end_epoch(self, row: dict[str, Any], board: Board) -> Measured | None:
         position, every = self.position, self.recipe.evaluation.every
-        position.epoch, position.batch, position.sums = position.epoch + 1, 0, {}
+        position.epoch, position.batch, position.sums, position.skipped = position.epoch + 1, 0, {}, 0
         last = position.epoch == self.recipe.training.epochs
         measured = self._measure() if last or (every and position.epoch % every == 0) else None
         row = {"epoch": position.epoch, "step": position.step, **row}
-        board.add({name: row[name] for name in ("loss", "lr", "seconds", "waited")}, group="epoch", step=position.step)
+        epoch: dict[str, float] = {name: row[name] for name in ("loss", "lr", "seconds", "waited") if name in row}
+        board.add(epoch, group="epoch", step=position.step)
         if measured is not None:
             row["metrics"] = measured.metrics()
             board.add(row["metrics"], group="test", step=position.step)
@@ -168,9 +196,15 @@ class Run:
         """Keep the state after this step; of the earlier checkpoints only the best stays."""
         position = self.position
         state = {"position": asdict(position), "scaler": self.learner.scaler()}
-        save_checkpoint(
-            self.folder.checkpoints, self.learner.tensors(), state, step=position.step, fingerprint=self._fingerprint
-        )
+        tensors = self.learner.tensors()
+        try:
+            save_checkpoint(self.folder.checkpoints, tensors, state, step=position.step, fingerprint=self._fingerprint)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(
+                f"the checkpoint of step {position.step} was not written ({error})",
+                expected="room on the disk",
+                remedy="free some: the same command goes on from the checkpoint before, which is whole",
+            ) from error
         best = {int(position.best["step"])} if position.best else set()
         remove_checkpoints(self.folder.checkpoints, keep={position.step} | best)
 

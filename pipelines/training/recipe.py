@@ -63,6 +63,8 @@ class Images(Section):
         cache: decode every image once and keep the evaluation's view of it in memory; meant for tiny images.
         augmentation: what training does to an image.
         workers: processes that decode; 0 decodes in the training process.
+        on_bad_image: ``error`` where one does not decode, or ``skip``: every image is decoded once before the run, and
+            those that do not are left out and named in ``metrics.json``.
     """
 
     size: Count = 32
@@ -73,6 +75,7 @@ class Images(Section):
         GlyphAugmentation()
     )
     workers: Annotated[int, Field(ge=0)] = 0
+    on_bad_image: Literal["error", "skip"] = "error"
 
 
 class Model(Section):
@@ -147,12 +150,20 @@ class Training(Section):
         device: ``auto`` takes a GPU if there is one; ``cuda`` refuses to run without.
         precision: as Lightning Fabric names it; the loss itself is always computed in float32.
         checkpoint_every_steps: steps between checkpoints; None keeps one at the end of each epoch only.
+        accumulate: ``two_pass`` embeds a batch twice, a chunk at a time, with one loss between: the gradient of the
+            whole batch in the memory of a chunk, see :func:`hiertree.losses.large_batch_backward`. BatchNorm must be
+            frozen.
+        chunk_size: images of a chunk.
+        on_nan: ``stop`` where a loss or its gradient is not finite, or ``skip`` the batch; the tenth in a row stops.
     """
 
     epochs: Count
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     checkpoint_every_steps: Count | None = None
+    accumulate: Literal["none", "two_pass"] = "none"
+    chunk_size: Count = 64
+    on_nan: Literal["stop", "skip"] = "stop"
 
 
 class Evaluation(Section):

@@ -53,7 +53,7 @@ def test_help_loads_no_heavy_library():
         (["train", "no-such-recipe", "--out", "OUT"], "no-such-recipe"),
         (["train", "synthetic-happier", "--out", "OUT", "--set", "optimizer.leraning_rate=1"], "leraning_rate"),
         (["train", "synthetic-happier", "--out", "OUT", "--set", "training.device=cuda"], "cuda"),
-        (["train", "synthetic-happier", "--out", "OUT", "--on-bad-image", "skip"], "on_bad_image"),
+        (["train", "synthetic-happier", "--out", "OUT", "--on-bad-image", "leave"], "'leave' is not one of"),
         (["compare", "synthetic-happier", "--seeds", "one", "--out", "OUT"], "--seeds one"),
         (["labels", "build", "absent.csv", "--out", "OUT"], "absent.csv"),
         (["labels", "build", LANDMARKS, "--out", "OUT", "--clusters", "many"], "--clusters many"),
