@@ -1,6 +1,5 @@
 """The api source against a loopback Wikimedia: what it finds, what it asks, and what it does not ask."""
 
-import csv
 import io
 import json
 from collections import Counter
@@ -15,7 +14,7 @@ from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels import Columns, read_landmarks
 from hiertree.pipelines.labels.scrape.facts import Item, Label
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
-from hiertree.pipelines.labels.scrape.scraping import read_categories, write_table
+from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
 
@@ -29,25 +28,11 @@ def store(tmp_path):
 @pytest.fixture(scope="module")
 def washington(shared_data, tmp_path_factory):
     path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
-    table = tmp_path_factory.mktemp("washington") / "scraped.csv"
-    with Wikimedia(World.washington(path)) as wikimedia, Store(table.with_suffix(".sqlite")) as store:
+    folder = tmp_path_factory.mktemp("washington")
+    with Wikimedia(World.washington(path)) as wikimedia, Store(folder / "store.sqlite") as store:
         store.add_landmarks(read_categories(path))
         counts = scrape(store, wikimedia, FakeTime())
-        write_table(store, table)
-        return path, table, counts, wikimedia.asked, tally(store)
-
-
-def test_washington_gets_the_labels_of_its_table(washington):
-    path, table, *_ = washington
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        expected = {int(row["landmark_id"]): row["supercategory"] for row in csv.DictReader(file)}
-    read, strangers = read_landmarks(path, table, columns=Columns(item_ids="item_ids"))
-    assert strangers == 0
-    found = {landmark.landmark_id: [value.text for value in landmark.values] for landmark in read}
-    category_pages = {key for key, label in expected.items() if label == "Wikimedia category"}
-    for key, label in expected.items():
-        assert found[key] == ([label] if label and key not in category_pages else [])
-    assert all(value.item_id.startswith("Q") for landmark in read for value in landmark.values)
+        return counts, wikimedia.asked, tally(store)
 
 
 def test_washington_outcomes_say_why_there_is_no_label(washington):
@@ -60,7 +45,7 @@ def test_washington_outcomes_say_why_there_is_no_label(washington):
 
 
 def test_washington_costs_full_batches_and_no_question_twice(washington):
-    _, _, counts, asked, _ = washington
+    counts, asked, _ = washington
     keys = Counter(
         (request.parameters["action"], request.parameters.get("prop", request.parameters.get("props")), key)
         for request in asked
@@ -74,7 +59,7 @@ def test_washington_costs_full_batches_and_no_question_twice(washington):
 
 
 def test_every_request_follows_the_etiquette(washington):
-    *_, asked, _ = washington
+    _, asked, _ = washington
     for request in asked:
         assert request.parameters["maxlag"] == "5"
         assert request.parameters["formatversion"] == "2"

@@ -116,13 +116,20 @@ def page_answer(world: World, title: str) -> tuple[int, str]:
 
 
 def _infobox(item: str, values: list[str]) -> str:
-    linked = [f'<li><a href="/wiki/Category:X">{html.escape(value)}</a></li>' for value in values]
+    linked = [f"<li>{_linked(html.escape(value))}</li>" for value in values]
     edit = f'<a title="Edit infobox data on Wikidata" href="https://www.wikidata.org/wiki/{item}">edit</a>'
     rows = ROW.format("".join(linked)) if values else ""
     return (
         '<table class="fileinfotpl-type-information vevent infobox mw-collapsible" id="wdinfobox"><tbody>'
         f"{rows}<tr><th>Location</th><td><ul><li>somewhere</li></ul></td></tr><tr><td>{edit}</td></tr></tbody></table>"
     )
+
+
+def _linked(value: str) -> str:
+    """A link, from the first parenthesis on if there is one."""
+    before, bracket, within = value.partition("(")
+    link = '<a href="/wiki/Category:X">{}</a>'
+    return f"{before}({link.format(within.rstrip(')'))})" if bracket else link.format(value)
 
 
 def _document(title: str, body: str) -> str:

@@ -1,0 +1,100 @@
+"""Washington's 844 landmarks from ids to a reviewed export, by both sources, beside the column someone else scraped."""
+
+import csv
+
+import pytest
+from wikimedia import Wikimedia, World
+from wikimedia.tools import FakeTime, scrape
+
+from hiertree.pipelines.labels import Columns, read_landmarks, read_proposal
+from hiertree.pipelines.labels.review import Approve, Mark, Merge, Move, Rename, Session, SetKind
+from hiertree.pipelines.labels.scrape.scraping import api_source, html_source, read_categories, write_table
+from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.steps import ClusterSettings, clean_step, cluster_step, export_step
+
+SOURCES = {"api": api_source, "html": html_source}
+
+
+@pytest.fixture(scope="module")
+def scraped(shared_data, tmp_path_factory):
+    """The table of landmarks and the folder of the sources' stores and tables."""
+    landmarks = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
+    folder = tmp_path_factory.mktemp("washington")
+    for name, source in SOURCES.items():
+        with Wikimedia(World.washington(landmarks)) as wikimedia, Store(folder / f"{name}.sqlite") as store:
+            store.add_landmarks(read_categories(landmarks))
+            scrape(store, wikimedia, FakeTime(), source=source)
+            write_table(store, folder / f"{name}.csv")
+    return landmarks, folder
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_both_sources_differ_from_the_scraped_column_only_where_that_is_wrong_or_empty(scraped, source):
+    landmarks, folder = scraped
+    with landmarks.open(encoding="utf-8-sig", newline="") as file:
+        column = {int(row["landmark_id"]): row["supercategory"] for row in csv.DictReader(file)}
+    read, strangers = read_landmarks(landmarks, folder / f"{source}.csv", columns=Columns(item_ids="item_ids"))
+    found = {landmark.landmark_id: [value.text for value in landmark.values] for landmark in read}
+    different = {key: (column[key], found[key]) for key in column if found[key] != [column[key]]}
+    assert (len(column), strangers, len(different)) == (844, 0, 4)
+    assert sorted(different.values()) == [
+        ("", []),  # no such statement
+        ("", []),
+        ("Wikimedia category", []),  # a category item's own class; its main topic, which counts, is not named
+        ("county hall (", ["county hall (United States)"]),  # the column holds the text up to the link within it
+    ]
+    with_ids = all(value.item_id.startswith("Q") for landmark in read for value in landmark.values)
+    assert with_ids == (source == "api")
+
+
+def test_either_source_cleans_to_the_same_labels(scraped, tmp_path):
+    cleaned = []
+    for source in SOURCES:
+        out = tmp_path / source
+        assert clean_step(scraped[0], store=scraped[1] / f"{source}.sqlite", out=out)["kept"] == 841
+        with (out / "landmarks.csv").open(encoding="utf-8", newline="") as file:
+            labels = {row["landmark_id"]: row["labels"] for row in csv.DictReader(file)}
+        cleaned.append((labels, (out / "labels.csv").read_bytes()))
+    assert cleaned[0] == cleaned[1]
+
+
+def test_store_seed_and_review_log_decide_every_byte_of_the_export(scraped, tmp_path):
+    for name in ("one", "two"):
+        clean_step(scraped[0], store=scraped[1] / "api.sqlite", out=tmp_path / name / "cleaned")
+        settings = ClusterSettings(clusters=43, restarts=1)
+        cluster_step(tmp_path / name / "cleaned", out=tmp_path / name / "clustered", settings=settings)
+    review(tmp_path / "one" / "clustered", tmp_path / "anna.jsonl")
+    one, two = (
+        export_step(tmp_path / name / "clustered", out=tmp_path / name / "exported", review=tmp_path / "anna.jsonl")
+        for name in ("one", "two")
+    )
+    for file in sorted(one.folder.iterdir()):
+        if file.name != "manifest.json":
+            assert file.read_bytes() == (two.folder / file.name).read_bytes(), file.name
+    assert one.report["review"]["events"] == 6
+    assert one.report["kept"] == 841 - 2
+    with (one.folder / "hierarchical.csv").open(encoding="utf-8", newline="") as file:
+        placed = {row["supercategory"]: row for row in csv.DictReader(file)}
+    assert "tourist attraction" not in placed
+    assert placed["county hall"]["hierarchical_label"] == "seat of government"
+    assert placed["lake"]["hierarchical_label"] == "standing water"
+    assert placed["bay"]["hierarchical_label"] == "standing water"
+
+
+def review(clustered, log):
+    """Six things that an annotator does, found by their labels, whatever numbers the clusters have."""
+    session = Session(read_proposal(clustered), log, "anna", clock=lambda: "2025-01-31T09:00:00+00:00")
+
+    def number(label):
+        groups = session.news(0).history.state.groups.values()
+        return next(group.number for group in groups if label in group.labels)
+
+    def act(action):
+        session.act(action, seq=session.news(0).history.seq)
+
+    act(Mark(labels=("tourist attraction",), irrelevant=True))
+    act(Rename(cluster=number("lake"), name="standing water"))
+    act(Merge(clusters=(number("bay"), number("lake")), into=number("lake")))
+    act(Move(labels=("county hall",), name="seat of government", kind="human-made"))
+    act(SetKind(clusters=(number("artificial island"),), kind="human-made"))
+    act(Approve(clusters=(number("lake"),), approved=True))
