@@ -96,5 +96,24 @@ def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[st
     click.echo(comparison_table(run(recipes, seeds=numbers, out=out, overrides=overrides)))
 
 
+@commands.command()
+@click.argument("model", metavar="RUN_OR_RECIPE")
+@click.argument("data", type=ANY_PATH)
+@click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the embeddings.")
+@click.option("--split", default="test", show_default=True, help="Which of the data set's splits.")
+@click.option("--shard-size", default=16_384, show_default=True, help="Images between two points to go on from.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
+def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overrides: tuple[str, ...]) -> None:
+    """Embed the images in DATA, a data set's root, for evaluate; an interrupted call goes on where it was.
+
+    RUN_OR_RECIPE is the folder of a finished run, or a recipe with pretrained weights.
+    """
+    from hiertree.pipelines.embed import embed as run
+
+    made = run(model, data, out, split=split, shard_size=shard_size, overrides=overrides)
+    for array, table in zip(made.embeddings, made.labels, strict=True):
+        click.echo(f"{array} with {table.name}")
+
+
 commands.add_command(evaluate)
 commands.add_command(audit)
