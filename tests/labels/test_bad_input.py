@@ -5,6 +5,8 @@ import csv
 import pytest
 
 from hiertree.cli import main
+from hiertree.pipelines.labels import read_proposal
+from hiertree.pipelines.labels.review import Rename, Session
 from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
 
 HEADER = "landmark_id,category,instance_of\n"
@@ -80,3 +82,56 @@ def test_a_report_that_was_changed_is_named(landmarks, instances, tmp_path, caps
     (tmp_path / "clustered" / "report.json").write_text(content)
     assert run("export", tmp_path / "clustered", "--out", tmp_path / "out") == 2
     assert "report.json" in capsys.readouterr().err
+
+
+@pytest.fixture
+def clustered(landmarks, instances, tmp_path):
+    """A folder of clusters, and the log of a review of two actions beside it."""
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+    folder, log = tmp_path / "clustered", tmp_path / "anna.jsonl"
+    cluster_step(tmp_path / "cleaned", out=folder, settings=ClusterSettings(clusters=3, restarts=1))
+    session = Session(read_proposal(folder), log, "anna")
+    for number in (0, 1):
+        session.act(Rename(cluster=number, name=f"renamed {number}"), seq=number)
+    return folder, log
+
+
+def test_a_review_log_cut_in_the_middle_is_refused_and_one_cut_at_its_end_keeps_what_is_whole(
+    clustered, tmp_path, capsys
+):
+    folder, log = clustered
+    header, first, second = log.read_bytes().splitlines(keepends=True)
+    for damaged, complaint in {
+        header + first[:40] + b"\n" + second: "line 2",
+        header + second: "line 2",
+        header[:30]: "no whole line",
+        first: "line 1",
+    }.items():
+        log.write_bytes(damaged)
+        for command in (("export", folder, "--review", log), ("agreement", folder, log, log)):
+            assert run(*command, "--out", tmp_path / "out") == 2
+            error = capsys.readouterr().err
+            assert error.startswith("error: ")
+            assert complaint in error
+        assert log.read_bytes() == damaged
+        assert not (tmp_path / "out").exists()
+    log.write_bytes(header + first + second[:40])
+    assert run("export", folder, "--review", log, "--out", tmp_path / "out") == 0
+    assert "reviewed: 1 actions" in capsys.readouterr().out
+    assert log.read_bytes() == header + first + second[:40]
+
+
+def test_paths_in_names_lead_nowhere(clustered, tmp_path, capsys):
+    folder, _ = clustered
+    (tmp_path / "photos").mkdir()
+    table = tmp_path / "images.csv"
+    table.write_text(f"landmark_id,image_id\n0,{TRAVERSAL}\n")
+    before = sorted(tmp_path.rglob("*"))
+    assert run("review", folder, "--annotator", "../anna", "--no-browser") == 2
+    assert "annotator" in capsys.readouterr().err
+    assert run("export", folder, "--split", "../x", "--out", tmp_path / "out") == 2
+    assert "split='../x'" in capsys.readouterr().err
+    images = ("--images", tmp_path / "photos", "--image-table", table)
+    assert run("review", folder, "--annotator", "anna", "--log", tmp_path / "new.jsonl", "--no-browser", *images) == 2
+    assert "line 2: image_id '../../../etc/passwd': expected a plain file name" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before

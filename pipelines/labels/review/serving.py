@@ -62,15 +62,15 @@ def open_review(
     if image_table is not None and images is None:
         raise OptionError("a table of images", expected="their folder as well", remedy="give --images")
     proposal = read_proposal(clustered)
+    folder = ImageFolder(images, image_table) if images is not None else None
+    listed = Path(clustered) / LANDMARKS
+    shown = examples(read_kept(listed) if listed.is_file() else [], folder)
     two = tuple(replayed(proposal, path) for path in adjudicate or ())
     session = Session(proposal, log or default_log(clustered, annotator), annotator, encoder=encoder)
     adjudication = Adjudication.of(*two) if two else None
     if adjudication:
         adjudication.begin(session)
-    folder = ImageFolder(images, image_table) if images is not None else None
-    listed = Path(clustered) / LANDMARKS
-    kept = read_kept(listed) if listed.is_file() else []
-    return Review(session, examples(kept, folder), folder, adjudication)
+    return Review(session, shown, folder, adjudication)
 
 
 def default_log(clustered: AnyPath, annotator: str) -> Path:
