@@ -6,6 +6,7 @@ workers need no state, and a run can go on from any batch.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -196,8 +197,14 @@ def loader_of(views: Views, keys: Iterable[BatchKey], *, workers: int, pin_memor
         num_workers=workers,
         pin_memory=pin_memory,
         persistent_workers=workers > 0,
+        worker_init_fn=_outlive_sigterm,
         generator=torch.Generator(),  # the workers' seeds are never used; this leaves torch's own generator alone
     )
+
+
+def _outlive_sigterm(_worker: int) -> None:
+    """A scheduler signals the whole group; the training process finishes its step first, and needs its workers."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def evaluation_keys(count: int, batch_size: int) -> list[BatchKey]:
