@@ -87,7 +87,7 @@ web_options = together(
 @id_column
 @category_column
 @click.option("--dump", type=FILE, help="Read this Wikidata dump (.json.bz2 or .json.gz) and ask nobody.")
-@click.option("--processes", type=click.IntRange(1), help="That parse the dump; default: one a core.")
+@click.option("--processes", type=click.IntRange(1), help="That parse and unpack the dump; default: one a core.")
 @TABLE
 @web_options
 def scrape(
