@@ -7,28 +7,21 @@ of documentation gives.
 
 from __future__ import annotations
 
-import io
-import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from PIL import Image
+from screenshots import ROOT, chromium, keep
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from hiertree.cli import commands
-from hiertree.files import replacing
 from hiertree.pipelines.labels.review import Approve, Comment, Mark, Merge, Move, Rename, SetAbove, SetKind
 from hiertree.pipelines.labels.review.history import Done
 from hiertree.pipelines.labels.review.serving import open_review, served
 
-ROOT = Path(__file__).resolve().parent.parent
-FIGURES = ROOT / "docs" / "figures"
 WASHINGTON = ROOT.parent / "shared" / "data" / "gldv2_washington"
 
 
@@ -71,36 +64,10 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     return logs
 
 
-@contextmanager
-def chromium(width: int, height: int, *, dark: bool = False) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for argument in ("--headless=new", "--no-sandbox", "--hide-scrollbars", f"--window-size={width},{height}"):
-        options.add_argument(argument)
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    view = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", view)
-    try:
-        yield browser
-    finally:
-        browser.quit()
-
-
 def show(browser: webdriver.Chrome, url: str) -> None:
     browser.get(url)
     ready = "return document.documentElement.dataset.ready"
     WebDriverWait(browser, 20).until(lambda _: browser.execute_script(ready))
-
-
-def keep(browser: webdriver.Chrome, name: str) -> None:
-    """Save what is shown as a small PNG."""
-    picture = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
-    with replacing(FIGURES / name) as temporary:
-        few = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
-        few.save(temporary, format="PNG", optimize=True)
-    print(f"{FIGURES / name}: {(FIGURES / name).stat().st_size // 1000} kB")
 
 
 def main(washington: Path) -> None:
