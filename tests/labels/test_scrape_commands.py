@@ -85,6 +85,7 @@ def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_pat
         (["--contact", CONTACT, "--backoff", "0"], "backoff=0"),
         (["--contact", CONTACT, "--refresh-older-than", "-1"], "refresh_older_than=-1"),
         (["--contact", CONTACT, "--id-column", "id"], "no column 'id'"),
+        (["--dump", "absent.json.bz2"], "absent.json.bz2: expected a Wikidata dump"),
     ],
 )
 def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, options, message):

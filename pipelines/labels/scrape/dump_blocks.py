@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import importlib.util
+import os
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -21,6 +22,18 @@ Read = Callable[[int], bytes]
 Tell = Callable[[], int]
 
 
+def dump_file(path: str | os.PathLike[str]) -> Path:
+    """The path of a dump that is there.
+
+    Raises:
+        ScrapeError: it is not.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise ScrapeError(f"{file}", expected="a Wikidata dump, such as latest-all.json.bz2")
+    return file
+
+
 def shown_blocks(path: Path, *, cores: int, told: Callable[[float], str]) -> Iterator[bytes]:
     """The dump in blocks of whole lines, with progress by the bytes of the file.
 
@@ -32,10 +45,8 @@ def shown_blocks(path: Path, *, cores: int, told: Callable[[float], str]) -> Ite
     Raises:
         ScrapeError: no such file, one that breaks off, or a line that does not end.
     """
-    if not path.is_file():
-        raise ScrapeError(f"{path}", expected="a Wikidata dump, such as latest-all.json.bz2")
     shown, started = 0, time.monotonic()
-    size = path.stat().st_size >> 20
+    size = dump_file(path).stat().st_size >> 20
     with progress(description="dump, MiB", total=size) as advance, _good(path), _opened(path, cores) as (read, tell):
         for block in _whole_lines(path, read):
             yield block

@@ -14,6 +14,7 @@ from hiertree.errors import OptionError
 from hiertree.pipelines.labels.reading import Columns
 from hiertree.pipelines.labels.scrape.client import Client
 from hiertree.pipelines.labels.scrape.dump import Reading, read_dump
+from hiertree.pipelines.labels.scrape.dump_blocks import dump_file
 from hiertree.pipelines.labels.scrape.etiquette import POLITE, REAL_TIME, Clock, Etiquette
 from hiertree.pipelines.labels.scrape.facts import Stage
 from hiertree.pipelines.labels.scrape.outcomes import tally
@@ -142,12 +143,12 @@ def scrape_dump(
 
     Raises:
         TableError: the landmarks cannot be read.
-        ScrapeError: the dump breaks off, or the store is another's or in use.
+        ScrapeError: the dump is not there or breaks off, or the store is another's or in use.
     """
-    rows = read_categories(landmarks, columns=columns)
+    rows, file = read_categories(landmarks, columns=columns), dump_file(dump)
     with Store(store) as opened, opened.alone():
         opened.add_landmarks(rows)
-        reading = read_dump(dump, opened, processes=processes)
+        reading = read_dump(file, opened, processes=processes)
         return _finished(opened, table), reading
 
 

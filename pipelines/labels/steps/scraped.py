@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hiertree.errors import ScrapeError
 from hiertree.files import write_json
 from hiertree.pipelines.labels.plan import Plan, ScrapePlan
 from hiertree.pipelines.labels.reading import Columns
@@ -27,19 +26,25 @@ def dump_planned(plan: Plan, asked: ScrapePlan, *, base: Path, folder: Path) -> 
         HiertreeError: as :func:`hiertree.pipelines.labels.scrape.scrape_dump`.
     """
     from hiertree.pipelines.labels import scrape as scraping
+    from hiertree.pipelines.labels.scrape.dump_blocks import dump_file
 
-    landmarks, dump, note = base / plan.landmarks, base / str(asked.dump), folder / DUMP_READ
-    if not dump.is_file():
-        raise ScrapeError(f"{dump}", expected="a Wikidata dump, such as latest-all.json.bz2")
+    landmarks, dump, note = base / plan.landmarks, dump_file(base / str(asked.dump)), folder / DUMP_READ
     found = dump.stat()
     known = {"dump": dump.name, "bytes": found.st_size, "modified": found.st_mtime_ns, "landmarks": sha256(landmarks)}
-    if (folder / STORE).exists() and note.exists() and json.loads(note.read_text(encoding="utf-8")) == known:
+    if (folder / STORE).exists() and _noted(note) == known:
         return None
     tally, reading = scraping.scrape_dump(
         landmarks, store=folder / STORE, dump=dump, columns=_columns(plan), processes=asked.processes
     )
     write_json(note, known)
     return f"{reading}\n{scraping.describe_outcomes(tally)}"
+
+
+def _noted(note: Path) -> object:
+    try:
+        return json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # nothing that can be trusted: the dump is read again
 
 
 def scrape_planned(plan: Plan, asked: ScrapePlan, *, base: Path, folder: Path) -> str:
