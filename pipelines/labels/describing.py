@@ -71,6 +71,8 @@ def describe_exported(exported: Exported) -> str:
     if "review" in report:
         told = report["review"]
         lines.append(f"reviewed: {told['events']} actions, {told['irrelevant']} labels irrelevant")
+        if "torn_bytes" in told:
+            lines.append(f"the log ends within an action: {told['torn_bytes']} bytes, never acknowledged, do not count")
     return "\n".join([*lines, f"written to {exported.folder}"])
 
 

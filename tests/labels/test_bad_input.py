@@ -117,7 +117,9 @@ def test_a_review_log_cut_in_the_middle_is_refused_and_one_cut_at_its_end_keeps_
         assert not (tmp_path / "out").exists()
     log.write_bytes(header + first + second[:40])
     assert run("export", folder, "--review", log, "--out", tmp_path / "out") == 0
-    assert "reviewed: 1 actions" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "reviewed: 1 actions" in printed
+    assert "ends within an action: 40 bytes" in printed
     assert log.read_bytes() == header + first + second[:40]
 
 

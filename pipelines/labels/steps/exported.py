@@ -135,6 +135,7 @@ def _reviewed(source: Path, proposed: Proposal, log: AnyPath | None) -> tuple[Pr
 
     found = reviewed(source, log)
     told = {"events": found.events, "approved": found.approved, "irrelevant": len(found.irrelevant)}
+    told |= {"torn_bytes": found.torn} if found.torn else {}
     return found.proposal, found.irrelevant, told
 
 
