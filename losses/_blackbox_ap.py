@@ -17,12 +17,16 @@ from hiertree.losses._pairs import Pairs, Sides
 from hiertree.losses._query_blocks import Objective, QueryLosses, in_blocks
 
 
-def blackbox_ap_losses(pairs: Pairs, level: int | None, *, strength: float, margin: float) -> QueryLosses:
-    """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k)/rank(k), a query; ``strength`` is λ for the gradient of its own loss."""
+def blackbox_ap_losses(pairs: Pairs, level: int | None, *, strength: float, lowered: Tensor) -> QueryLosses:
+    """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k)/rank(k), a query.
+
+    ``strength`` is λ for the gradient of its own loss; ``lowered`` (b, M) is how far positives move down, and negatives
+    up.
+    """
     binary = pairs.binary(level)
     positive = binary.valid & (binary.levels > 0)
-    noise = torch.randn_like(binary.scores).abs() * (positive.to(binary.scores.dtype) - 0.5)
-    scores = (binary.scores - margin * noise).masked_fill(~binary.valid, -torch.inf)
+    moved = torch.where(positive, binary.scores - lowered, binary.scores + lowered)
+    scores = moved.masked_fill(~binary.valid, -torch.inf)
     rank: Tensor = _NormalisedRanks.apply(scores, binary.valid.sum(dim=1, keepdim=True).clamp(min=1), strength)
     among_positives = _ranks(-rank.detach().masked_fill(~positive, torch.inf)) / binary.valid.sum(dim=1, keepdim=True)
     precision = torch.where(positive, among_positives, 0) / rank
@@ -33,7 +37,8 @@ def blackbox_objective(pairs: Pairs, level: int | None, blackbox_lambda: float, 
     """The objective whose λ acts on the gradient of the mean over all queries of the pairs that have a positive."""
     num_counted = int((pairs.binary(level).counts()[:, 1] > 0).sum())
     strength = blackbox_lambda / max(num_counted, 1)
-    return lambda block, _: blackbox_ap_losses(block, level, strength=strength, margin=margin)
+    lowered = torch.randn_like(pairs.scores).abs() * (margin / 2)  # drawn for all: threads take blocks in any order
+    return lambda block, rows: blackbox_ap_losses(block, level, strength=strength, lowered=lowered[rows])
 
 
 def check_blackbox(blackbox_lambda: float, margin: float) -> None:

@@ -29,8 +29,10 @@ from hiertree.losses import (
     SupHAP,
     SupRecall,
     _proxy_softmax,
+    _query_blocks,
     functional,
 )
+from hiertree.losses._pairs import Pairs
 
 SIZE = 6
 SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
@@ -208,6 +210,22 @@ def test_blackbox_margin_lowers_positives_and_follows_torchs_seed() -> None:
     first = float(loss(embeddings, paths))
     torch.manual_seed(3)
     assert float(loss(embeddings, paths)) == first > float(BlackboxAP(margin=0.0)(embeddings, paths))
+
+
+def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    embeddings, paths = batch(1)
+    losses = []
+    for first_to_last in (True, False):
+
+        def one_by_one(work: Callable[[slice], None], pairs: Pairs, first_to_last: bool = first_to_last) -> None:
+            queries = range(len(pairs.scores))
+            for query in queries if first_to_last else reversed(queries):
+                work(slice(query, query + 1))
+
+        monkeypatch.setattr(_query_blocks, "_for_blocks", one_by_one)
+        torch.manual_seed(1)
+        losses.append(float(BlackboxAP(margin=0.5)(embeddings, paths)))
+    assert losses[0] == losses[1]
 
 
 def test_descending_the_blackbox_gradient_mends_a_ranking() -> None:
