@@ -23,6 +23,7 @@ def every_command(group: click.Group, above: str = "hiertree") -> Iterator[tuple
 
 
 def help_text(name: str, command: click.Command) -> str:
+    """The help of a command, as the terminal shows it."""
     with click.Context(command, info_name=name, terminal_width=100, max_content_width=100) as context:
         return command.get_help(context)
 

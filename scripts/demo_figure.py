@@ -14,6 +14,7 @@ window.scrollTo({top: legend.top + window.scrollY - 20, behavior: "instant"});
 
 
 def main(page: Path) -> None:
+    """Save the legend and the first two queries of a page."""
     with chromium(970, 885) as browser:
         browser.get(page.resolve().as_uri())
         browser.execute_script(LEGEND_TO_TOP)

@@ -65,12 +65,14 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
 
 
 def show(browser: webdriver.Chrome, url: str) -> None:
+    """Open a page and wait until it is drawn."""
     browser.get(url)
     ready = "return document.documentElement.dataset.ready"
     WebDriverWait(browser, 20).until(lambda _: browser.execute_script(ready))
 
 
 def main(washington: Path) -> None:
+    """Save the three pictures."""
     with tempfile.TemporaryDirectory() as folder:
         clustered = cluster(washington, Path(folder))
         anna, bert = reviewed_by_two(clustered)

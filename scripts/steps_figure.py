@@ -16,6 +16,7 @@ COLOURS = {"H": "black", "σ(t/τ)": "tab:blue", "H⁻": "tab:red"}
 
 
 def draw(path: Path) -> None:
+    """Save the figure."""
     mpl.use("svg")
     from matplotlib import pyplot as plt
 
