@@ -9,6 +9,7 @@ from hiertree.cli_clean import clean
 from hiertree.cli_cluster import cluster
 from hiertree.cli_export import diff, export
 from hiertree.cli_fill import fill
+from hiertree.cli_images import images
 from hiertree.cli_review import agreement, review
 from hiertree.cli_scrape import retry, scrape, status
 from hiertree.cli_tree import tree
@@ -19,5 +20,5 @@ def labels() -> None:
     """Hierarchical labels from raw landmark ids."""
 
 
-for command in (build, clean, fill, cluster, review, agreement, scrape, retry, status, export, diff, tree):
+for command in (build, clean, fill, cluster, review, agreement, scrape, retry, status, export, images, diff, tree):
     labels.add_command(command)

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from itertools import chain, islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from benchmark_files import write_benchmark
+from PIL import Image
 
 from hiertree.datasets import ImageDataset
 from hiertree.metrics._protocols import protocol_of
@@ -52,6 +54,8 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         if family == "omniglot":
             small = request.getfixturevalue("shared_data") / "omniglot" / "images_background_small1.zip"
             return [f"data.root={small}", "sampler.batch_size=64"]
+        if family == "washington":
+            return [*_photos(tmp_path_factory.mktemp("photos")), *FEW]
         benchmark = DYML["-".join(recipe.split("-")[:2])] if family == "dyml" else FILES[family]
         if benchmark not in written:
             written[benchmark] = tmp_path_factory.mktemp(benchmark)
@@ -59,6 +63,19 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         return [f"data.root={written[benchmark]}", "data.verify=structure", *FEW]
 
     return root_of
+
+
+def _photos(folder: Path) -> list[str]:
+    """Eight landmarks of two supercategories, two photos each, half of them held out."""
+    table = ["image,natural_or_human_made,hierarchical_label,landmark_id,split"]
+    for photo in range(16):
+        landmark = photo // 2
+        pixels = np.random.default_rng(photo).integers(0, 256, (16, 20, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{photo}.jpg")
+        kind, supercategory = ("natural", "lake") if landmark % 2 else ("human-made", "bridge")
+        table.append(f"{photo}.jpg,{kind},{supercategory},{landmark},{'test' if landmark < 4 else 'train'}")
+    (folder / "images.csv").write_text("\n".join(table))
+    return [f"data.path={folder / 'images.csv'}", f"data.root={folder}"]
 
 
 @pytest.fixture(scope="module")
