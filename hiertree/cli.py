@@ -84,16 +84,20 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @click.option("--seeds", default="0", show_default=True, help="Seeds, separated by commas.")
 @click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the runs and the table.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, for every recipe.")
-def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[str, ...]) -> None:
+@click.option(
+    "--grid", multiple=True, metavar="KEY=V1,V2,…", help="Values to try; several grids: every combination, a row each."
+)
+def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[str, ...], grid: tuple[str, ...]) -> None:
     """Train RECIPES with each seed and tabulate mean ± standard deviation; finished runs are not run again."""
     from hiertree.pipelines.compare import compare as run
     from hiertree.pipelines.compare import comparison_table
+    from hiertree.pipelines.comparison.grid import read_grid
 
     try:
         numbers = [int(seed) for seed in listed(seeds)]
     except ValueError:
         raise OptionError(f"--seeds {seeds}", expected="integers separated by commas") from None
-    click.echo(comparison_table(run(recipes, seeds=numbers, out=out, overrides=overrides)))
+    click.echo(comparison_table(run(recipes, seeds=numbers, out=out, overrides=overrides, grid=read_grid(grid))))
 
 
 @commands.command()

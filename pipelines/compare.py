@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hiertree import files
-from hiertree.errors import OptionError
+from hiertree.pipelines.comparison.figures import plot_lines, plot_points
+from hiertree.pipelines.comparison.grid import Grid
+from hiertree.pipelines.comparison.plan import plan_runs
+from hiertree.pipelines.comparison.runs_table import metric_names, row_names, runs_table, varied_number
 from hiertree.pipelines.train import train
-from hiertree.pipelines.training.reading import load_recipe
-from hiertree.pipelines.training.recipe import Recipe
 from hiertree.provenance import manifest
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_PANELS_IN_A_ROW = 4
 
 
 def compare(
@@ -26,34 +25,41 @@ def compare(
     seeds: Sequence[int],
     out: str | os.PathLike[str],
     overrides: Sequence[str] = (),
+    grid: Grid | None = None,
 ) -> pd.DataFrame:
-    """Run every recipe with every seed, one after the other, and write a table.
+    """Run every recipe with every combination of a grid and every seed, one after the other, and write a table.
 
-    Runs live in ``out/<recipe>/seed-<seed>``; finished ones are not run again, interrupted ones go on. ``out`` then
-    holds ``comparison.csv`` (one row a run), ``comparison.md`` (mean ± standard deviation, best in bold),
-    ``comparison.png`` and ``manifest.json``.
+    Runs live in ``out/<recipe>/seed-<seed>``, those of a grid in ``out/<recipe>/<settings>/seed-<seed>``; finished
+    ones are not run again, interrupted ones go on. ``out`` then holds ``comparison.csv`` (one row a run),
+    ``comparison.md`` (mean ± standard deviation, best in bold), ``comparison.png``, where one setting takes three or
+    more numbers ``comparison-lines.png`` with the metrics over it, and ``manifest.json``.
 
     Args:
         recipes: files or names of built-in recipes.
         seeds: the seeds; each takes the place of the recipes' own.
         out: the folder.
         overrides: ``"section.key=value"``, applied to every recipe.
+        grid: values to try, ``{"loss.lambda_": [0.1, 0.5]}``: each combination is a row. Applied after the overrides.
 
     Returns:
-        One row a run, with columns ``recipe``, ``seed`` and one a metric, in [0, 1].
+        One row a run, with columns ``recipe``, one a key of the grid, ``seed`` and one a metric, in [0, 1].
 
     Raises:
-        OptionError: no recipe or no seed, or one given twice.
+        OptionError: no recipe or no seed, or one given twice; a grid without values or with one twice.
         HiertreeError: as :func:`hiertree.pipelines.train.train`; every recipe is checked before the first is run.
     """
-    import pandas as pd
-
-    _require_distinct("seeds", list(map(str, seeds)))
-    loaded = [load_recipe(recipe, [*overrides, f"seed={seed}"]) for recipe in recipes for seed in seeds]
-    _require_distinct("recipes", [recipe.name for recipe in loaded if recipe.seed == seeds[0]])
     folder = Path(out)
-    runs: pd.DataFrame = pd.DataFrame([_row(recipe, folder) for recipe in loaded])
-    _write(runs, folder, overrides=overrides)
+    planned = plan_runs(recipes, seeds=seeds, out=folder, overrides=overrides, grid=grid or {})
+    runs = runs_table(
+        [(run.recipe.name, run.settings, run.recipe.seed, train(run.recipe, run.folder).metrics) for run in planned]
+    )
+    parameters = {
+        "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
+        "seeds": sorted(seeds),
+        "overrides": list(overrides),
+        "grid": {key: list(values) for key, values in (grid or {}).items()},
+    }
+    _write(runs, folder, parameters=parameters)
     return runs
 
 
@@ -71,72 +77,28 @@ def comparison_table(runs: pd.DataFrame) -> str:
     | a | 2 | **55.0 ± 7.1** |
     | b | 1 | 40.0 |
     """
-    grouped = 100 * runs.drop(columns="seed").groupby("recipe", sort=False).mean()
-    deviations = 100 * runs.drop(columns="seed").groupby("recipe", sort=False).std()
-    counts = runs.groupby("recipe", sort=False).size()
-    lines = ["| " + " | ".join(["recipe", "runs", *grouped.columns]) + " |", "|" + "---|" * (2 + len(grouped.columns))]
-    for name, means in grouped.iterrows():
+    metrics = metric_names(runs)
+    grouped = runs[metrics].groupby(row_names(runs), sort=False)
+    means, deviations, counts = 100 * grouped.mean(), 100 * grouped.std(), grouped.size()
+    lines = ["| " + " | ".join(["recipe", "runs", *metrics]) + " |", "|" + "---|" * (2 + len(metrics))]
+    for name, own in means.iterrows():
         cells = []
-        for metric, mean in means.items():
-            deviation = deviations.loc[name, metric]
-            cell = f"{mean:.1f}" if counts[name] == 1 else f"{mean:.1f} ± {deviation:.1f}"
-            cells.append(f"**{cell}**" if mean == grouped[metric].max() else cell)
+        for metric, mean in own.items():
+            cell = f"{mean:.1f}" if counts[name] == 1 else f"{mean:.1f} ± {deviations.loc[name, metric]:.1f}"
+            cells.append(f"**{cell}**" if mean == means[metric].max() else cell)
         lines.append("| " + " | ".join([str(name), str(counts[name]), *cells]) + " |")
     return "\n".join(lines)
 
 
-def plot_comparison(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Draw a panel a metric, on its own scale: every run a point, the mean over seeds a line.
-
-    Args:
-        runs: one row a run, as :func:`compare` returns.
-        path: a PNG, PDF or SVG file.
-    """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    metrics = [column for column in runs.columns if column not in ("recipe", "seed")]
-    names = list(dict.fromkeys(runs["recipe"]))
-    rows = -(-len(metrics) // _PANELS_IN_A_ROW)
-    figure = Figure(figsize=(10, rows * (0.9 + 0.3 * len(names))), layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = list(figure.subplots(rows, _PANELS_IN_A_ROW, sharey=True, squeeze=False).flat)
-    for panel, metric in zip(panels, metrics, strict=False):
-        for place, name in enumerate(names):
-            values = 100 * runs.loc[runs["recipe"] == name, metric]
-            panel.plot(values, [place] * len(values), "o", color=f"C{place}", alpha=0.6)
-            panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=f"C{place}")
-        panel.set_title(f"{metric} (%)", fontsize="medium")
-        panel.set_yticks(range(len(names)), names)
-        panel.set_ylim(len(names) - 0.5, -0.5)
-        panel.margins(x=0.15)
-        panel.spines[["top", "right"]].set_visible(False)
-    for panel in panels[len(metrics) :]:
-        panel.set_axis_off()
-    with files.replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150)
-
-
-def _row(recipe: Recipe, folder: Path) -> dict[str, Any]:
-    trained = train(recipe, folder / recipe.name / f"seed-{recipe.seed}")
-    return {"recipe": recipe.name, "seed": recipe.seed, **trained.metrics}
-
-
-def _write(runs: pd.DataFrame, folder: Path, *, overrides: Sequence[str]) -> None:
+def _write(runs: pd.DataFrame, folder: Path, *, parameters: Mapping[str, Any]) -> None:
     table, report, figure = (folder / f"comparison.{suffix}" for suffix in ("csv", "md", "png"))
     with files.open_replacing(table) as file:
         runs.to_csv(file, index=False, lineterminator="\n")
     files.write_text(report, comparison_table(runs) + "\n")
-    plot_comparison(runs, figure)
-    parameters = {
-        "recipes": list(dict.fromkeys(runs["recipe"])),
-        "seeds": sorted({int(seed) for seed in runs["seed"]}),
-        "overrides": list(overrides),
-    }
-    made = manifest(command="hiertree compare", parameters=parameters, outputs=[table, report, figure])
+    plot_points(runs, figure)
+    written = [table, report, figure]
+    if (key := varied_number(runs)) is not None:
+        written.append(folder / "comparison-lines.png")
+        plot_lines(runs, written[-1], key=key)
+    made = manifest(command="hiertree compare", parameters=parameters, outputs=written)
     files.write_json(folder / "manifest.json", made)
-
-
-def _require_distinct(what: str, given: Sequence[str]) -> None:
-    if not given or len(set(given)) < len(given):
-        raise OptionError(f"{what}: {', '.join(given) or 'none'}", expected="at least one, each once")

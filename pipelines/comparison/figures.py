@@ -1,0 +1,103 @@
+"""Two figures of a comparison: every run a point, and each metric over a setting that varies."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from hiertree import files
+from hiertree.pipelines.comparison.grid import setting_text
+from hiertree.pipelines.comparison.runs_table import metric_names, row_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+_PANELS_IN_A_ROW = 4
+_INCHES_A_LETTER = 0.085
+_LOGARITHMIC_FROM = 16  # largest value over smallest
+_MARKERS = "osD^vP*X<>"
+
+
+def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+    """Draw a panel a metric, on its own scale: every run a point, the mean over seeds a line, a colour a recipe.
+
+    Args:
+        runs: as :func:`hiertree.pipelines.comparison.runs_table.runs_table` makes it.
+        path: a PNG, PDF or SVG file.
+    """
+    labels = row_names(runs)
+    names = list(dict.fromkeys(labels))
+    height = 0.9 + max(0.3 * min(len(names), 8), 0.2 * len(names))
+    figure, panels = _panels(runs, height=height, margin=_INCHES_A_LETTER * max(map(len, names)), sharey=True)
+    recipes = runs["recipe"].tolist()
+    own = recipes if len(set(recipes)) > 1 else labels
+    colours = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(own))}
+    for metric, panel in panels.items():
+        for place, name in enumerate(names):
+            rows = [number for number, label in enumerate(labels) if label == name]
+            values, colour = 100 * runs[metric].iloc[rows].dropna(), colours[own[rows[0]]]
+            panel.plot(values, [place] * len(values), "o", color=colour, alpha=0.6)
+            panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=colour)
+        panel.set_title(f"{metric} (%)", fontsize="medium")
+        panel.set_yticks(range(len(names)), names)
+        panel.set_ylim(len(names) - 0.5, -0.5)
+        panel.margins(x=0.15)
+    _save(figure, path)
+
+
+def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) -> None:
+    """Draw a panel a metric over the values of a setting: a line through means, a band of ± standard deviation.
+
+    Args:
+        runs: likewise.
+        path: a PNG, PDF or SVG file.
+        key: a key of the grid whose values are numbers; the others tell lines apart, as recipes do.
+    """
+    lines = runs.assign(line=row_names(runs, without=key))
+    values = sorted(runs[key].unique().tolist())
+    figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
+    for metric, panel in panels.items():
+        for number, (name, own) in enumerate(lines.groupby("line", sort=False)):
+            over = 100 * own.groupby(key)[metric].agg(["mean", "std"]).fillna({"std": 0.0})
+            colour, marker = f"C{number}", _MARKERS[number % len(_MARKERS)]
+            panel.plot(over.index, over["mean"], marker=marker, markersize=4, color=colour, label=str(name))
+            low, high = over["mean"] - over["std"], over["mean"] + over["std"]
+            panel.fill_between(over.index, low, high, color=colour, alpha=0.15, linewidth=0)
+        panel.set_title(f"{metric} (%)", fontsize="medium")
+        _scale(panel, key, values)
+    handles, names = next(iter(panels.values())).get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=min(3, len(names)), frameon=False)
+    _save(figure, path)
+
+
+def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -> tuple[Any, dict[str, Axes]]:
+    """A figure with a panel a metric that some run has."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    metrics = [name for name in metric_names(runs) if runs[name].notna().any()]
+    columns = min(_PANELS_IN_A_ROW, len(metrics))
+    rows = -(-len(metrics) // columns)
+    figure = Figure(figsize=(2.2 * columns + max(margin, 0.6), rows * height), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(rows, columns, sharey=sharey, squeeze=False).flat)
+    for panel in axes[len(metrics) :]:
+        panel.set_axis_off()
+    for panel in axes:
+        panel.spines[["top", "right"]].set_visible(False)
+    return figure, dict(zip(metrics, axes, strict=False))
+
+
+def _scale(panel: Axes, key: str, values: list[Any]) -> None:
+    """Ticks at the values themselves, on a logarithmic scale where they span so much that a plain one hides them."""
+    if values[0] > 0 and values[-1] >= _LOGARITHMIC_FROM * values[0]:
+        panel.set_xscale("log")
+    panel.set_xticks(values, [setting_text(value) for value in values], fontsize="small")
+    panel.set_xticks([], minor=True)
+    panel.set_xlabel(key)
+
+
+def _save(figure: Any, path: str | os.PathLike[str]) -> None:
+    with files.replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150)

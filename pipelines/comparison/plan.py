@@ -1,0 +1,75 @@
+"""What a comparison runs: every recipe with every combination of the grid and every seed, each in its folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+from hiertree.errors import OptionError
+from hiertree.pipelines.comparison.grid import (
+    Grid,
+    Settings,
+    check_grid,
+    combinations_of,
+    overrides_of,
+    settings_folder,
+)
+from hiertree.pipelines.training.reading import load_recipe
+from hiertree.pipelines.training.recipe import Recipe
+from hiertree.pipelines.training.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a comparison.
+
+    Attributes:
+        recipe: the experiment, its seed and settings included.
+        settings: those of the grid.
+        folder: ``<recipe>/<settings>/seed-<n>`` of the comparison's folder; without a grid ``<recipe>/seed-<n>``.
+    """
+
+    recipe: Recipe
+    settings: Settings
+    folder: Path
+
+
+def plan_runs(
+    recipes: Sequence[str | os.PathLike[str]],
+    *,
+    seeds: Sequence[int],
+    out: Path,
+    overrides: Sequence[str] = (),
+    grid: Grid,
+) -> list[PlannedRun]:
+    """Read and check every recipe with every combination and seed, and see that its folder can be used.
+
+    Raises:
+        OptionError: no recipe or no seed, or one given twice; an impossible grid; a folder that holds something else.
+        RecipeError: an impossible recipe or setting, or a folder with a run of another recipe.
+    """
+    _require_distinct("seeds", list(map(str, seeds)))
+    check_grid(grid)
+    each = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
+    planned = []
+    for recipe, (settings, seed) in product(recipes, each):
+        loaded = load_recipe(recipe, [*overrides, *overrides_of(settings), f"seed={seed}"])
+        planned.append(PlannedRun(loaded, settings, out / _subfolder(loaded, settings)))
+    _require_distinct("recipes", [run.recipe.name for run in planned[:: len(each)]])
+    for run in planned:
+        RunFolder(run.folder).require_usable(run.recipe, fresh=False)
+    return planned
+
+
+def _subfolder(recipe: Recipe, settings: Settings) -> Path:
+    if Path(recipe.name).name != recipe.name:
+        raise OptionError(f"recipe name {recipe.name!r}", expected="a name that can be a folder's")
+    return Path(recipe.name, settings_folder(settings), f"seed-{recipe.seed}")
+
+
+def _require_distinct(what: str, given: Sequence[str]) -> None:
+    if not given or len(set(given)) < len(given):
+        raise OptionError(f"{what}: {', '.join(given) or 'none'}", expected="at least one, each once")
