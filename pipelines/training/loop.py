@@ -20,6 +20,7 @@ from hiertree.pipelines.training.data import Batch, BatchSampler, EpochKeys, Vie
 from hiertree.pipelines.training.history import Board, write_history
 from hiertree.pipelines.training.learner import Learner
 from hiertree.pipelines.training.measuring import Examination, Measured
+from hiertree.pipelines.training.projection import initialise_projection
 from hiertree.pipelines.training.recipe import Recipe
 from hiertree.pipelines.training.run_folder import RunFolder
 from hiertree.pipelines.training.stopping import StopRequest
@@ -88,6 +89,8 @@ class Run:
         self.position = Position()
         self._stop = StopRequest()
         self._fingerprint = recipe.fingerprint()
+        if not checkpoints(folder.checkpoints):
+            initialise_projection(self.learner.embedder, train_set, recipe, fabric)
         self._resume()
 
     def finish(self) -> dict[str, Any]:

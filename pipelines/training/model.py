@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,14 @@ class GeM(nn.Module):
         """(B, F, h, w) maps → (B, F) vectors."""
         powers = maps.float().clamp(min=self.epsilon) ** self.exponent
         return powers.mean(dim=(2, 3)) ** (1.0 / self.exponent)
+
+
+class UnitLength(nn.Module):
+    """Vectors divided by their norm."""
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(B, F) → (B, F)."""
+        return normalize(vectors.float(), dim=1)
 
 
 class Embedder(nn.Module):
@@ -66,14 +75,23 @@ class Embedder(nn.Module):
         self.backbone = backbone.to(memory_format=torch.channels_last)
         features = int(backbone.num_features)  # type: ignore[arg-type]  # both our backbones have it
         self.pooling = GeM() if model.pooling == "gem" else None
-        normalisation = nn.LayerNorm(features, elementwise_affine=False) if model.layer_norm else nn.Identity()
         projection = nn.Linear(features, model.embedding_size, bias=model.projection_bias)
-        self.head = nn.Sequential(normalisation, projection)
+        self.head = nn.Sequential(_normalisation(model, features), projection)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, H, W) pixels in 0 … 255, uint8 or float → (B, embedding_size) float32 of unit norm."""
+        return normalize(self.projection(self.pooled(images)).float(), dim=1)
+
+    def pooled(self, images: Tensor) -> Tensor:
+        """(B, C, H, W) pixels → (B, F) pooled and normalised features, which the projection takes."""
         pixels = ((images - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
-        return normalize(self.head(self._pool(self.backbone(pixels))).float(), dim=1)
+        features: Tensor = self.head[0](self._pool(self.backbone(pixels)))
+        return features
+
+    @property
+    def projection(self) -> nn.Linear:
+        """The last layer."""
+        return cast(nn.Linear, self.head[1])
 
     def _pool(self, features: Tensor) -> Tensor:
         if self.pooling is not None:
@@ -102,6 +120,12 @@ class Embedder(nn.Module):
             for module in self.backbone.modules():
                 if isinstance(module, nn.modules.batchnorm._BatchNorm):
                     module.eval()
+
+
+def _normalisation(model: Model, features: int) -> nn.Module:
+    if model.layer_norm:
+        return nn.LayerNorm(features, elementwise_affine=False)
+    return UnitLength() if model.l2_norm else nn.Identity()
 
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str]) -> list[Path]:

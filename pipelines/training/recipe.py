@@ -18,7 +18,8 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic_core import PydanticCustomError
 
 from hiertree.pipelines.training._components import Component, Section, component
 
@@ -60,7 +61,10 @@ class Images(Section):
         size: height and width in pixels.
         channels: 1 (grey) or 3 (RGB).
         resize: at evaluation, shorter side before the central crop; None squeezes the whole image into the square.
-        cache: decode every image once and keep the evaluation's view of it in memory; meant for tiny images.
+        cache: decode every image once and keep the evaluation's view of it, in memory or in ``cache_folder``.
+        cache_folder: where those views lie as memory-mapped files, which runs share; None keeps them in memory, which
+            is meant for tiny images.
+        cache_size: height and width of the views kept; None means ``size``. Larger ones leave crops their detail.
         augmentation: what training does to an image.
         workers: processes that decode; 0 decodes in the training process.
         on_bad_image: ``error`` where one does not decode, or ``skip``: every image is decoded once before the run, and
@@ -71,6 +75,8 @@ class Images(Section):
     channels: Literal[1, 3] = 3
     resize: Count | None = None
     cache: bool = True
+    cache_folder: str | None = None
+    cache_size: Count | None = None
     augmentation: Annotated[GlyphAugmentation | PhotoAugmentation | NoAugmentation, Field(discriminator="name")] = (
         GlyphAugmentation()
     )
@@ -87,8 +93,13 @@ class Model(Section):
         pretrained: timm's own weights (True), a local ``.safetensors``, ``.pth`` or ``.pt`` file, or none (False).
         pooling: ``gem``, ``average`` or ``max`` over the map, or ``backbone``: whatever the timm model does itself.
         layer_norm: normalise the pooled features, without affine parameters.
+        l2_norm: bring the pooled features to unit length instead, as networks for landmarks do.
         embedding_size: dimensions of an embedding.
         projection_bias: whether the linear projection adds a bias.
+        projection_init: ``random``, or the principal directions of the features that training images have before the
+            first step (``pca``), perhaps each scaled to unit variance (``pca_whitened``); the features' mean goes into
+            the bias if there is one.
+        projection_images: training images of that PCA, drawn by the seed; all of them if there are fewer.
         freeze_backbone_epochs: epochs at the start in which only head and loss learn.
         freeze_batch_norm: keep the backbone's BatchNorm statistics and use them in training too.
     """
@@ -98,10 +109,19 @@ class Model(Section):
     pretrained: bool | str = False
     pooling: Literal["gem", "average", "max", "backbone"] = "gem"
     layer_norm: bool = True
+    l2_norm: bool = False
     embedding_size: Count = 128
     projection_bias: bool = True
+    projection_init: Literal["random", "pca", "pca_whitened"] = "random"
+    projection_images: Count = 20_000
     freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
     freeze_batch_norm: bool = False
+
+    @model_validator(mode="after")
+    def _require_one_norm(self) -> Model:
+        if self.layer_norm and self.l2_norm:
+            raise PydanticCustomError("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
+        return self
 
 
 class Optimizer(Section):
