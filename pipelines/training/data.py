@@ -9,6 +9,8 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ from hiertree.datasets import ImageDataset
 from hiertree.errors import ImageError
 from hiertree.pipelines.training._components import takes, target
 from hiertree.pipelines.training.augmentation import batch_numbers, crop_photo, move_glyphs
+from hiertree.pipelines.training.decoded import DecodedFile
 from hiertree.pipelines.training.recipe import GlyphAugmentation, Images, NoAugmentation, Recipe
 from hiertree.progress import track
 
@@ -72,15 +75,29 @@ class Views(Dataset[Batch]):
         self.images, self.settings = dataset.images, settings
         self.augmentation = NoAugmentation() if augment is None else settings.augmentation
         self.seed = augment or 0
-        self._cache: Tensor | None = None
-        if settings.cache:
-            self._cache = self._stack(list(range(len(self.images))))
+        self._cache = self._decoded() if settings.cache else None
 
     def __len__(self) -> int:
         return len(self.images)
 
     def __getitem__(self, key: BatchKey) -> Batch:
         return Batch(torch.tensor(key.indices), self._seen(key))
+
+    def _decoded(self) -> Tensor | DecodedFile:
+        """The evaluation's view of every image, in memory or in a file."""
+        settings, size = self.settings, self.settings.cache_size or self.settings.size
+        if settings.cache_folder is None:
+            return torch.stack([self._square(row, size) for row in range(len(self.images))])
+        view = [size, settings.channels, settings.size, settings.resize]
+        decode = partial(self._square, size=size)
+        shape = (settings.channels, size, size)
+        return DecodedFile(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
+
+    def _square(self, index: int, size: int) -> Tensor:
+        """The evaluation's view of an image that is not cached yet, at another size."""
+        image, resize = _pixels(self.images[index], channels=self.settings.channels), self.settings.resize
+        scaled = None if resize is None else max(size, round(resize * size / self.settings.size))
+        return plain_view(image, size=size, resize=scaled)
 
     def _seen(self, key: BatchKey) -> Tensor:
         if isinstance(self.augmentation, NoAugmentation):
@@ -95,25 +112,17 @@ class Views(Dataset[Batch]):
         return torch.stack(crops)
 
     def _stack(self, indices: list[int]) -> Tensor:
-        if self._cache is not None:
-            chosen: Tensor = self._cache[indices]
-            return chosen
-        return torch.stack([self._plain(self._decode(index)) for index in indices])
+        size, kept = self.settings.size, self._cache
+        if kept is None:
+            return torch.stack(
+                [plain_view(self._decode(row), size=size, resize=self.settings.resize) for row in indices]
+            )
+        return plain_view(kept[indices], size=size, resize=None)
 
     def _decode(self, index: int) -> Tensor:
         if self._cache is not None:
-            return self._cache[index]
+            return self._cache[[index]][0]
         return _pixels(self.images[index], channels=self.settings.channels)
-
-    def _plain(self, image: Tensor) -> Tensor:
-        """The evaluation view: the whole image squeezed into the square, or the centre after a resize."""
-        size, resize = self.settings.size, self.settings.resize
-        if resize is None and image.shape[-2:] == (size, size):
-            return image
-        view: Tensor = functional.resize(image, [size, size] if resize is None else [resize], antialias=True)
-        if resize is not None:
-            view = functional.center_crop(view, [size, size])
-        return view
 
 
 class EpochKeys:
@@ -212,6 +221,14 @@ def evaluation_keys(count: int, batch_size: int) -> list[BatchKey]:
     return [
         BatchKey(0, start, list(range(start, min(start + batch_size, count)))) for start in range(0, count, batch_size)
     ]
+
+
+def plain_view(image: Tensor, *, size: int, resize: int | None) -> Tensor:
+    """The evaluation view (…, C, H, W) → (…, C, size, size): squeezed into the square, or the centre after a resize."""
+    if resize is None and image.shape[-2:] == (size, size):
+        return image
+    view: Tensor = functional.resize(image, [size, size] if resize is None else [resize], antialias=True)
+    return view if resize is None else functional.center_crop(view, [size, size])
 
 
 def _pixels(image: Image, *, channels: int) -> Tensor:
