@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -35,7 +36,16 @@ def build_optimizer(embedder: Embedder, loss: nn.Module, settings: Optimizer) ->
     return (Adam if settings.name == "adam" else AdamW)(groups, lr=settings.lr)
 
 
-def learning_rate_factor(step: int, *, total: int, warmup: int, final: float, name: str = "cosine") -> float:
+def learning_rate_factor(
+    step: int,
+    *,
+    total: int,
+    warmup: int,
+    final: float = 0.0,
+    name: str = "cosine",
+    milestones: Sequence[int] = (),
+    factor: float = 1.0,
+) -> float:
     """What the learning rate of a step is multiplied with.
 
     Args:
@@ -43,13 +53,20 @@ def learning_rate_factor(step: int, *, total: int, warmup: int, final: float, na
         total: steps of the whole run.
         warmup: steps of the linear rise; its last step has factor 1.
         final: factor towards which the cosine falls.
-        name: ``cosine`` or ``constant``.
+        name: ``cosine``, ``step`` or ``constant``.
+        milestones: steps from each of which on ``step`` multiplies once more.
+        factor: what it then multiplies with.
 
     >>> [round(learning_rate_factor(step, total=6, warmup=2, final=0.0), 3) for step in range(6)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
+    >>> stepped = {"name": "step", "milestones": [2, 4], "factor": 0.5}
+    >>> [learning_rate_factor(step, total=6, warmup=0, **stepped) for step in range(6)]
+    [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
     """
     if step < warmup:
         return (step + 1) / warmup
+    if name == "step":
+        return factor ** sum(step >= milestone for milestone in milestones)
     if name == "constant":
         return 1.0
     done = (step - warmup) / max(1, total - warmup)
@@ -61,8 +78,16 @@ def set_learning_rates(
 ) -> None:
     """Give every parameter group the learning rate of this step."""
     warmup = round(settings.warmup_epochs * steps_per_epoch)
+    milestones = [round(epoch * steps_per_epoch) for epoch in settings.milestones]
     for group in optimizer.param_groups:
         own_final = settings.proxies_final if group["name"] == "proxies" else None
         final = settings.final if own_final is None else own_final
-        factor = learning_rate_factor(step, total=total, warmup=warmup, final=final, name=settings.name)
-        group["lr"] = group["base_lr"] * factor
+        group["lr"] = group["base_lr"] * learning_rate_factor(
+            step,
+            total=total,
+            warmup=warmup,
+            final=final,
+            name=settings.name,
+            milestones=milestones,
+            factor=settings.factor,
+        )

@@ -150,16 +150,28 @@ class Schedule(Section):
     """What the learning rates are multiplied with, step by step.
 
     Attributes:
-        name: ``cosine`` falls to the final fraction along half a cosine; ``constant`` stays.
+        name: ``cosine`` falls to the final fraction along half a cosine; ``step`` falls at the milestones; ``constant``
+            stays.
         warmup_epochs: epochs over which the factor first rises linearly from 0 to 1.
         final: fraction of the learning rate reached at the end.
         proxies_final: the same for the loss's parameters; None means ``final``.
+        milestones: of ``step``, epochs done after each of which every learning rate is multiplied with ``factor``; one
+            named twice counts twice.
+        factor: of ``step``.
     """
 
-    name: Literal["cosine", "constant"] = "cosine"
+    name: Literal["cosine", "step", "constant"] = "cosine"
     warmup_epochs: NonNegative = 0.0
     final: Fraction = 0.0
     proxies_final: Fraction | None = None
+    milestones: tuple[Positive, ...] = ()
+    factor: Annotated[float, Field(gt=0, le=1)] = 0.1
+
+    @model_validator(mode="after")
+    def _require_milestones_of_steps(self) -> Schedule:
+        if (self.name == "step") != bool(self.milestones):
+            raise PydanticCustomError("milestones", "name: step and milestones, [40, 70] for instance, go together")
+        return self
 
 
 class Training(Section):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from torch import nn
+from torch.optim.lr_scheduler import MultiStepLR
 
 from hiertree.losses import HAPPIER, SmoothAP
 from hiertree.pipelines.training.model import Embedder
@@ -81,6 +83,26 @@ def test_constant_stays_after_warm_up() -> None:
 
 def test_warm_up_as_long_as_the_run_is_legal() -> None:
     assert learning_rate_factor(3, total=4, warmup=4, final=0.0) == 1.0
+
+
+def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder: Embedder) -> None:
+    """[B]'s own milestones for VehicleID: unsorted, and one of them twice."""
+    published = [200, 300, 300, 120, 220, 250, 280]
+    optimizer, other = (build_optimizer(embedder, nn.Identity(), Optimizer(lr=1e-5)) for _ in range(2))
+    scheduler = MultiStepLR(other, milestones=published, gamma=0.3)
+    schedule = Schedule(name="step", milestones=tuple(published), factor=0.3)
+    for epoch in range(400):
+        for step in (2 * epoch, 2 * epoch + 1):
+            set_learning_rates(optimizer, schedule, step=step, total=800, steps_per_epoch=2)
+            assert optimizer.param_groups[0]["lr"] == pytest.approx(scheduler.get_last_lr()[0], rel=1e-9)
+        other.step()
+        scheduler.step()
+
+
+@pytest.mark.parametrize("schedule", [{"name": "step"}, {"milestones": [3]}, {"name": "step", "milestones": [0]}])
+def test_milestones_without_steps_and_steps_without_milestones_are_refused(schedule: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="milestones"):
+        Schedule.model_validate(schedule)
 
 
 def test_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER) -> None:
