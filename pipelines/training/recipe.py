@@ -102,6 +102,7 @@ class Model(Section):
         projection_images: training images of that PCA, drawn by the seed; all of them if there are fewer.
         freeze_backbone_epochs: epochs at the start in which only head and loss learn.
         freeze_batch_norm: keep the backbone's BatchNorm statistics and use them in training too.
+        sync_batch_norm: with several processes, normalise over the whole batch, not over the part of each; GPUs only.
     """
 
     backbone: str = "small_cnn"
@@ -116,6 +117,7 @@ class Model(Section):
     projection_images: Count = 20_000
     freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
     freeze_batch_norm: bool = False
+    sync_batch_norm: bool = False
 
     @model_validator(mode="after")
     def _require_one_norm(self) -> Model:
@@ -180,6 +182,8 @@ class Training(Section):
     Attributes:
         epochs: passes over the sampler.
         device: ``auto`` takes a GPU if there is one; ``cuda`` refuses to run without.
+        devices: processes that share every batch, a GPU of this machine each (on a CPU: as many of its processes);
+            ``auto`` takes all GPUs. Where torchrun, ``fabric run`` or SLURM started the processes, theirs count.
         precision: as Lightning Fabric names it; the loss itself is always computed in float32.
         checkpoint_every_steps: steps between checkpoints; None keeps one at the end of each epoch only.
         accumulate: ``two_pass`` embeds a batch twice, a chunk at a time, with one loss between: the gradient of the
@@ -191,6 +195,7 @@ class Training(Section):
 
     epochs: Count
     device: Literal["auto", "cpu", "cuda"] = "auto"
+    devices: Count | Literal["auto"] = 1
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     checkpoint_every_steps: Count | None = None
     accumulate: Literal["none", "two_pass"] = "none"
@@ -247,6 +252,12 @@ class Recipe(Section):
         """Every setting, defaults included, as plain values that YAML and JSON can hold."""
         return self.model_dump(mode="json", by_alias=True)
 
+    def experiment(self) -> dict[str, Any]:
+        """Every setting but those of where it runs: ``training.devices``, which may change when a run goes on."""
+        values = self.as_dict()
+        del values["training"]["devices"]
+        return values
+
     def fingerprint(self) -> str:
-        """SHA-256 of every setting: two recipes of one fingerprint are the same experiment."""
-        return hashlib.sha256(json.dumps(self.as_dict(), sort_keys=True).encode()).hexdigest()
+        """SHA-256 of :meth:`experiment`: two recipes of one fingerprint are the same experiment."""
+        return hashlib.sha256(json.dumps(self.experiment(), sort_keys=True).encode()).hexdigest()

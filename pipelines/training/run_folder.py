@@ -126,7 +126,7 @@ class RunFolder:
         values = parse_yaml(self.recipe.read_text(encoding="utf-8"), source=str(self.recipe))
         earlier = check_recipe(values, source=str(self.recipe))
         if earlier.fingerprint() != recipe.fingerprint():
-            differing = _differences(earlier.as_dict(), recipe.as_dict())
+            differing = _differences(earlier.experiment(), recipe.experiment())
             raise RecipeError(
                 f"{self.path} holds a run of another recipe ({'; '.join(differing[:5])})",
                 expected="a run of the same recipe",
