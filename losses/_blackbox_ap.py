@@ -104,6 +104,11 @@ class BlackboxAP(PairLoss):
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.blackbox_lambda, self.margin, self.level = blackbox_lambda, margin, level
 
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Its value is; but how far a query's scores are nudged depends on how many queries there are."""
+        return False
+
     def of_sides(self, sides: Sides) -> Tensor:
         """The loss of all scores at once."""
         return self.of_pairs(sides.pairs())

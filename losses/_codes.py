@@ -35,7 +35,8 @@ def binary_codes(embeddings: Any) -> NDArray[np.uint8]:
         embeddings: (n, b) floats, what the hashing losses were given.
 
     Returns:
-        (n, ⌈b/8⌉) bytes, the first bit being the highest of the first byte, as in ``numpy.packbits`` and faiss.
+        (n, ⌈b/8⌉) bytes, the first bit being the highest of the first byte, as in ``numpy.packbits`` and faiss; what
+        :func:`hiertree.metrics.evaluate_codes` takes. Bits beyond b are 0.
 
     Raises:
         ShapeError: not (n, b) with n, b ≥ 1.

@@ -47,7 +47,7 @@ class DistributedLoss(Loss):
         super().__init__()
         require(queries in QUERIES, "queries", queries, f"one of {', '.join(map(repr, QUERIES))}")
         self.loss, self.queries, self.weights = loss, queries, loss.weights
-        for part in self._parts() if queries == "own" else ():
+        for part in loss._parts() if queries == "own" else ():
             if not part.is_mean_over_queries:
                 given = f"queries='own' for {type(part).__name__}, which is no mean over queries"
                 raise OptionError(given, expected="queries='all'")
@@ -78,12 +78,9 @@ class DistributedLoss(Loss):
         first = first_row(embeddings)
         own = slice(first, first + len(embeddings))
         candidates = valid_pairs(None, (len(embeddings), len(everything)), everything.device)
-        if not any(getattr(part, "include_self", False) for part in self._parts()):
+        if not any(getattr(part, "include_self", False) for part in self.loss._parts()):
             candidates[:, own].fill_diagonal_(False)
         return self.loss.terms(everything[own], all_paths[own], everything, all_paths, valid=candidates)
-
-    def _parts(self) -> list[Loss]:
-        return [part for part in self.loss.modules() if isinstance(part, Loss)]
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from torch import Tensor
 
-from hiertree.losses._codes import check_alpha, relaxed_codes
+from hiertree.losses._codes import GrowingAlpha, check_alpha, relaxed_codes
 from hiertree.losses._loss import Loss
 from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs, compare
@@ -20,21 +21,23 @@ from hiertree.relevance import gain
 class _TieAware(Loss):
     """A mean over queries of a function of relaxed Hamming distances."""
 
-    def __init__(self, *, alpha: float, num_bins: int | None, simplified: bool, include_self: bool) -> None:
+    _compares_codes = True
+
+    def __init__(self, growth: GrowingAlpha, *, num_bins: int | None, simplified: bool, include_self: bool) -> None:
         super().__init__()
         require(num_bins is None or num_bins >= 1, "num_bins", num_bins, "None or an integer ≥ 1")
-        self.alpha, self.num_bins, self.simplified, self.include_self = alpha, num_bins, simplified, include_self
+        self._growth, self.num_bins, self.simplified, self.include_self = growth, num_bins, simplified, include_self
         self.weights = {type(self).__name__: 1.0}
 
     @property
     def alpha(self) -> float:
-        """α of tanh(α·f); set it between epochs to make the codes more binary."""
-        return self._alpha
+        """α of tanh(α·f), of this epoch; set it to make the codes more binary by a plan of your own."""
+        return self._growth(self._epoch)
 
     @alpha.setter
     def alpha(self, alpha: float) -> None:
         check_alpha(alpha)
-        self._alpha = alpha
+        self._growth, self._epoch = replace(self._growth, initial=alpha), 0
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
@@ -77,7 +80,10 @@ class TieAwareAP(_TieAware):
     Source: He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Eq. 6, 11, 14, 15.
 
     Args:
-        alpha: α > 0; an attribute, which may grow (:class:`hiertree.losses.GrowingAlpha`).
+        alpha: α > 0 of the first epochs. For embeddings of unit length, √b is to codes what 1 is to others.
+        alpha_factor: what α is multiplied with after every ``alpha_every`` epochs, see :meth:`start_epoch` and
+            :class:`hiertree.losses.GrowingAlpha`.
+        alpha_every: epochs between two such growths.
         level: positives agree with the query down to this level; None: the finest.
         num_bins: the soft histogram has num_bins + 1 bins, at most b + 1; None: b + 1. Fewer are less sparse.
         simplified: AP_s (Eq. 62), which takes the precision at a tie's mean rank.
@@ -98,12 +104,15 @@ class TieAwareAP(_TieAware):
         self,
         *,
         alpha: float = 1.0,
+        alpha_factor: float = 1.0,
+        alpha_every: int = 1,
         level: int | None = None,
         num_bins: int | None = None,
         simplified: bool = False,
         include_self: bool = False,
     ) -> None:
-        super().__init__(alpha=alpha, num_bins=num_bins, simplified=simplified, include_self=include_self)
+        growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
+        super().__init__(growth, num_bins=num_bins, simplified=simplified, include_self=include_self)
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.level = level
 
@@ -138,11 +147,14 @@ class TieAwareNDCG(_TieAware):
         self,
         *,
         alpha: float = 1.0,
+        alpha_factor: float = 1.0,
+        alpha_every: int = 1,
         num_bins: int | None = None,
         simplified: bool = False,
         include_self: bool = False,
     ) -> None:
-        super().__init__(alpha=alpha, num_bins=num_bins, simplified=simplified, include_self=include_self)
+        growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
+        super().__init__(growth, num_bins=num_bins, simplified=simplified, include_self=include_self)
 
     def query_losses(self, pairs: Pairs, bins: Bins) -> QueryLosses:
         """1 − NDCG_r or 1 − NDCG_s, a query."""

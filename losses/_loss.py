@@ -25,6 +25,8 @@ class Loss(nn.Module):
     average: Callable[[QueryLosses], Tensor] = staticmethod(QueryLosses.mean)
     """From the loss of each query to one number."""
     _num_skipped: Tensor | int = 0  # a tensor after a batch: reading it is what waits for the device
+    _epoch: int = 0
+    _compares_codes: bool = False
 
     @property
     def is_mean_over_queries(self) -> bool:
@@ -35,6 +37,20 @@ class Loss(nn.Module):
     def last_num_skipped(self) -> int:
         """Queries of the last batch without a positive; they were left out of the mean over queries."""
         return int(self._num_skipped)
+
+    @property
+    def learns_codes(self) -> bool:
+        """Whether embeddings become codes of bits, the signs of their numbers, ranked by Hamming distance."""
+        return any(part._compares_codes for part in self._parts())
+
+    def start_epoch(self, epoch: int) -> None:
+        """Say which epoch begins, counted from 0, to a loss or losses inside it whose options change with epochs."""
+        for part in self._parts():
+            part._epoch = epoch
+
+    def _parts(self) -> list[Loss]:
+        """This loss and all losses inside it."""
+        return [part for part in self.modules() if isinstance(part, Loss)]
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None

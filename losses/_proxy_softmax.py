@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from hiertree.losses._query_blocks import once
 
 LOGITS_AT_ONCE = 1 << 20  # 4 MiB of float32
 
@@ -26,7 +27,7 @@ def proxy_cross_entropy(vectors: Tensor, proxies: Tensor, classes: Tensor, *, ce
         eta: temperature η.
 
     Returns:
-        (B,) losses ≥ 0; differentiable in vectors and proxies, once.
+        (B,) losses ≥ 0; differentiable in vectors and proxies, once (no double backward).
     """
     with torch.autocast(vectors.device.type, enabled=False):
         result: Tensor = _ProxyCrossEntropy.apply(vectors, proxies.to(vectors.dtype), classes, centres, eta)
@@ -49,8 +50,14 @@ class _ProxyCrossEntropy(torch.autograd.Function):
         return (log_all - log_own).clamp(min=0)  # rounding alone makes it negative
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        with torch.no_grad():
+            to_vectors, to_proxies = _ProxyCrossEntropy._gradients(ctx, upstream)
+        vectors, proxies = ctx.saved_tensors[:2]
+        return once(to_vectors, vectors), once(to_proxies, proxies), None, None, None
+
+    @staticmethod
+    def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
         vectors, proxies, classes, log_all, log_own = ctx.saved_tensors
         to_vectors, to_proxies = torch.zeros_like(vectors), torch.empty_like(proxies)
         for chunk in _chunks(len(vectors), proxies, ctx.centres):
@@ -65,7 +72,7 @@ class _ProxyCrossEntropy(torch.autograd.Function):
             to_unit = slope.T @ vectors
             along = (to_unit * unit).sum(dim=1, keepdim=True)
             to_proxies[chunk] = to_unit.addcmul_(along, unit, value=-1.0).div_(norm)
-        return to_vectors, to_proxies, None, None, None
+        return to_vectors, to_proxies
 
 
 def _chunks(num_vectors: int, proxies: Tensor, centres: int) -> Iterator[slice]:

@@ -91,6 +91,8 @@ def evaluate(
 
 def once(gradient: Tensor, anchor: Tensor) -> Tensor:
     """A gradient that refuses to be differentiated; ``anchor`` ties it to what it is the gradient of."""
+    if not torch.is_grad_enabled():  # nobody asks for more
+        return gradient
     result: Tensor = _Constant.apply(gradient, anchor)
     return result
 
@@ -104,7 +106,7 @@ class _Constant(torch.autograd.Function):
 
     @staticmethod
     def backward(_ctx: Any, _upstream: Tensor) -> NoReturn:
-        raise OptionError("a second derivative of a rank loss", expected="the first alone, without create_graph=True")
+        raise OptionError("a second derivative of a loss", expected="the first alone, without create_graph=True")
 
 
 def _gradient(values: Tensor, scores: Tensor) -> Tensor:

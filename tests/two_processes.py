@@ -11,6 +11,8 @@ from hiertree.losses import (
     CSL,
     HAPPIER,
     ROADMAP,
+    BlackboxAP,
+    CrossBatchMemory,
     DistributedLoss,
     FastAP,
     LevelSum,
@@ -43,7 +45,11 @@ def losses() -> dict[str, Loss]:
 
 def undivided() -> dict[str, Loss]:
     """Losses that every process computes whole."""
-    return {"a mean over pairs": PairDecomposability(reduction="avg_nonzero")}
+    return {
+        "a mean over pairs": PairDecomposability(reduction="avg_nonzero"),
+        "BlackboxAP": BlackboxAP(margin=0.0),
+        "a memory": CrossBatchMemory(SupAP(), 3, 2).double(),
+    }
 
 
 def setting() -> tuple[nn.Module, Tensor, Tensor]:

@@ -11,6 +11,7 @@ from two_processes import SIZES, losses, part_of_a_batch, setting, step, undivid
 
 from hiertree.errors import OptionError, ShapeError
 from hiertree.losses import (
+    BlackboxAP,
     CrossBatchMemory,
     DistributedLoss,
     LevelSum,
@@ -56,6 +57,7 @@ def test_one_process_gathers_its_own_batch() -> None:
     [
         PairDecomposability(reduction="avg_nonzero"),
         SmoothRecall(similarity_mixup=True),
+        BlackboxAP(),
         CrossBatchMemory(SupAP(), 3, 1),
         LevelSum(lambda _: PairDecomposability(reduction="avg_nonzero"), (2,)),
     ],

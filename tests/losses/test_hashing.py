@@ -16,7 +16,17 @@ from torch import Tensor
 
 from hiertree import level_counts
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.losses import GrowingAlpha, TieAwareAP, TieAwareNDCG, binary_codes, functional
+from hiertree.losses import (
+    CrossBatchMemory,
+    DistributedLoss,
+    GrowingAlpha,
+    LevelSum,
+    SupAP,
+    TieAwareAP,
+    TieAwareNDCG,
+    binary_codes,
+    functional,
+)
 from hiertree.losses._tied_means import discount_of_mean, mean_discount, mean_reciprocal, mean_rise
 from hiertree.metrics import average_precision, evaluate_scores, ndcg
 from hiertree.relevance import gain
@@ -268,6 +278,22 @@ def test_alpha_grows_and_makes_codes_binary() -> None:
     assert values[0] == values[1] != values[2]
 
 
+def test_alpha_grows_by_epochs_inside_whatever_wraps_the_loss() -> None:
+    embeddings, paths = batch()
+    inner = TieAwareAP(alpha=3.0, alpha_factor=2.0, alpha_every=5)
+    sums = LevelSum(lambda _: TieAwareAP(alpha_factor=2.0), (3, 6))
+    for loss in (CrossBatchMemory(inner, 12, 2), DistributedLoss(inner), sums):
+        assert loss.learns_codes
+        loss.start_epoch(0)
+        early = float(loss.double()(embeddings, paths))
+        loss.start_epoch(11)
+        assert float(loss(embeddings, paths)) != early
+    assert inner.alpha == 12.0
+    inner.alpha = 1.0
+    assert inner.alpha == 1.0
+    assert not SupAP().learns_codes
+
+
 def test_packed_codes_have_the_distances_of_the_signs() -> None:
     embeddings, _ = batch(num_bits=19)
     codes = binary_codes(embeddings)
@@ -305,7 +331,7 @@ def test_bad_input_is_refused() -> None:
         (lambda: TieAwareAP(alpha=0), "alpha=0"),
         (lambda: TieAwareAP(level=0), "level=0"),
         (lambda: TieAwareNDCG(num_bins=0), "num_bins=0"),
-        (lambda: GrowingAlpha(factor=0.5), r"factor=0\.5"),
+        (lambda: TieAwareNDCG(alpha_factor=0.5), r"factor=0\.5"),
         (lambda: GrowingAlpha(every=0), "every=0"),
     ],
 )

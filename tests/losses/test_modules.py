@@ -12,9 +12,11 @@ from torch import Tensor
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import (
+    CSL,
     HAPPIER,
     ROADMAP,
     RODNDCG,
+    BlackboxAP,
     FastAP,
     LevelSum,
     Loss,
@@ -60,7 +62,17 @@ LOSSES: dict[str, Callable[[], Loss]] = {
     "ROADMAP proxy": lambda: ROADMAP(NUM_CLASSES, SIZE, decomposability="proxy"),
 }
 RANK_LOSSES = [name for name in LOSSES if name[:2] in ("Su", "Sm")]
+CLASS_PATHS = torch.stack([torch.arange(NUM_CLASSES) // 4, torch.arange(NUM_CLASSES)], dim=1)
+MORE: dict[str, Callable[[], Loss]] = {  # without proxies for other classes, or with a gradient that is no derivative
+    "CSL": lambda: CSL(CLASS_PATHS, SIZE),
+    "BlackboxAP": lambda: BlackboxAP(margin=0.0),
+}
 every_loss = pytest.mark.parametrize("name", LOSSES)
+these_and_more = pytest.mark.parametrize("name", {**LOSSES, **MORE})
+
+
+def made(name: str) -> Loss:
+    return {**LOSSES, **MORE}[name]()
 
 
 def batch(seed: int = 0, num_items: int = 24, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -143,20 +155,29 @@ def test_gradient_equals_central_differences(name: str) -> None:
     )
 
 
-@every_loss
+@pytest.mark.parametrize("name", [*RANK_LOSSES, "FastAP", "ProxyDecomposability", "HAPPIER", "BlackboxAP"])
+def test_a_second_derivative_is_refused_by_losses_that_have_none(name: str) -> None:
+    embeddings, paths = batch()
+    value = made(name).double()(embeddings.requires_grad_(), paths)
+    (gradient,) = torch.autograd.grad(value, embeddings, create_graph=True)
+    with pytest.raises(OptionError, match="second derivative"):
+        gradient.square().sum().backward()
+
+
+@these_and_more
 def test_neither_the_order_of_the_batch_nor_the_length_of_vectors_matters(name: str) -> None:
     torch.manual_seed(0)
     embeddings, paths = batch()
-    loss = LOSSES[name]().double()
+    loss = made(name).double()
     shuffled = torch.randperm(len(paths))
     lengths = torch.rand(len(paths), 1, dtype=torch.float64) * 1e200 + 1e-200
     torch.testing.assert_close(loss((embeddings * lengths)[shuffled], paths[shuffled]), loss(embeddings, paths))
 
 
-@every_loss
+@these_and_more
 def test_terms_add_up_to_the_loss(name: str) -> None:
     embeddings, paths = batch()
-    loss = LOSSES[name]().double()
+    loss = made(name).double()
     terms = loss.terms(embeddings, paths)
     assert set(terms) == set(loss.weights)
     weighted = sum(loss.weights[name] * value.item() for name, value in terms.items())
@@ -189,11 +210,11 @@ def test_the_batch_given_as_its_own_reference_is_masked_and_a_copy_is_not() -> N
     assert float(loss(embeddings, paths, embeddings.clone(), paths)) != alone
 
 
-@every_loss
+@these_and_more
 def test_masked_items_are_ranked_and_do_not_query(name: str) -> None:
     torch.manual_seed(0)
     embeddings, paths = batch()
-    loss = LOSSES[name]().double()
+    loss = made(name).double()
     queries = torch.arange(len(paths)) < 9
     value = loss(embeddings, paths, valid=queries[:, None])
     valid = ~torch.eye(9, len(paths), dtype=torch.bool)
@@ -222,12 +243,12 @@ def test_gradient_flows_to_queries_and_to_a_memory_that_asks_for_it(name: str) -
     )
 
 
-@every_loss
+@these_and_more
 def test_perfect_embeddings_give_a_finite_loss(name: str) -> None:
     fine = torch.arange(NUM_CLASSES).repeat_interleave(2)
     embeddings = torch.eye(NUM_CLASSES, SIZE).repeat_interleave(2, dim=0) + 1e-3
     embeddings.requires_grad_()
-    value = LOSSES[name]()(embeddings, torch.stack([fine // 4, fine], dim=1))
+    value = made(name)(embeddings, torch.stack([fine // 4, fine], dim=1))
     value.backward()
     assert value.item() >= -1e-6
     assert embeddings.grad is not None
@@ -263,7 +284,7 @@ def test_a_batch_of_one_costs_nothing() -> None:
     assert value.item() == 0
 
 
-@every_loss
+@these_and_more
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("spread", [0.0, 0.05, 1.0])
 def test_autocast_gives_no_nan_from_perfect_to_random_embeddings(name: str, dtype: torch.dtype, spread: float) -> None:
@@ -271,7 +292,7 @@ def test_autocast_gives_no_nan_from_perfect_to_random_embeddings(name: str, dtyp
     noise, paths = batch(dtype=torch.float32)
     centres = torch.randn(NUM_CLASSES, SIZE)
     images = centres[paths[:, 1]] + spread * noise
-    layer, loss = torch.nn.Linear(SIZE, SIZE), LOSSES[name]()
+    layer, loss = torch.nn.Linear(SIZE, SIZE), made(name)
     with torch.autocast("cpu", dtype=dtype):
         embeddings = layer(images)
         value = loss(embeddings, paths)
@@ -284,13 +305,13 @@ def test_autocast_gives_no_nan_from_perfect_to_random_embeddings(name: str, dtyp
     assert layer.weight.grad is not None
 
 
-@every_loss
+@these_and_more
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 0.0])
 def test_bad_embeddings_are_refused_by_row(name: str, bad: float) -> None:
     embeddings, paths = batch()
     embeddings[5] = bad
     with pytest.raises(EmbeddingError, match=r"embeddings.*rows: 5"):
-        LOSSES[name]().double()(embeddings, paths)
+        made(name).double()(embeddings, paths)
 
 
 def test_input_that_does_not_fit_is_refused() -> None:
