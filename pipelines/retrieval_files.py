@@ -62,6 +62,15 @@ class Retrieval(NamedTuple):
         """Whether lists leave out more than the query itself, or hold distractors."""
         return any(value is not None for value in self[4:])
 
+    def as_codes(self) -> Retrieval:
+        """The same of binary codes: booleans, True where a number of an embedding is positive.
+
+        Raises:
+            EmbeddingError: NaN or infinite embeddings; the message names the rows.
+        """
+        gallery = None if self.gallery_embeddings is None else _codes(self.gallery_embeddings)
+        return self._replace(embeddings=_codes(self.embeddings), gallery_embeddings=gallery)
+
 
 def read_retrieval(
     source: PathLike,
@@ -111,6 +120,12 @@ def read_retrieval(
     if found.junk is not None:
         raise OptionError(f"a table of junk beside the junk in {Path(source).name}", expected="one of the two")
     return found._replace(junk=junk_in_table(junk, len(found.embeddings)))
+
+
+def _codes(embeddings: NDArray[Any]) -> NDArray[np.bool_]:
+    from hiertree.losses import binary_codes
+
+    return np.unpackbits(binary_codes(embeddings), axis=1, count=embeddings.shape[1]).astype(np.bool_)
 
 
 def _from_items(queries: Items, gallery: Items | None, *, distractors: bool) -> Retrieval:

@@ -130,6 +130,7 @@ class Learner:
         """Go to training mode as this epoch wants it."""
         self.embedder.set_training(frozen_backbone=epoch < self.recipe.model.freeze_backbone_epochs)
         self.loss.train()
+        self.loss.start_epoch(epoch)
 
     def step(self, images: Tensor, paths: Tensor, *, step: int) -> dict[str, float]:
         """Learn from one batch.

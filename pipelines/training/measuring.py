@@ -11,7 +11,8 @@ import torch
 
 from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, RecipeError
-from hiertree.metrics import evaluate
+from hiertree.metrics import evaluate, evaluate_codes
+from hiertree.pipelines.retrieval_files import Retrieval
 from hiertree.pipelines.training.data import Views, evaluation_keys, loader_of
 from hiertree.pipelines.training.learner import Learner
 from hiertree.pipelines.training.recipe import Recipe
@@ -79,22 +80,22 @@ class Examination:
         self._batches = loader_of(views, keys, workers=recipe.images.workers, pin_memory=False)
 
     def measure(self, learner: Learner) -> Measured:
-        """Embed every image, compute every metric: of the queries in their gallery, or of each image in the others."""
+        """Embed every image, compute every metric: of the queries in their gallery, or of each image in the others.
+
+        What a hashing loss has taught to be codes is ranked by Hamming distance.
+        """
         batches = track(self._batches, description="embedding the test split")
         embeddings = torch.cat([learner.embed(images) for _, images in batches]).numpy()
         arrays = retrieval_arrays(self.dataset, embeddings)
-        result = evaluate(
-            arrays["embeddings"],
-            arrays["paths"],
-            arrays.get("gallery_embeddings"),
-            arrays.get("gallery_paths"),
-            query_ids=arrays.get("ids"),
-            gallery_ids=arrays.get("gallery_ids"),
-            metrics=self._settings.metrics,
-            protocol=self._protocol,
-            progress=True,
-        )
-        return Measured(arrays, result)
+        return Measured(arrays, self._evaluated(Retrieval(**arrays), codes=learner.loss.learns_codes))
+
+    def _evaluated(self, retrieval: Retrieval, *, codes: bool) -> Evaluation:
+        """Every metric, of embeddings by their cosines or of the codes that they are by Hamming distances."""
+        ids: dict[str, Any] = {"query_ids": retrieval.ids, "gallery_ids": retrieval.gallery_ids}
+        metrics, protocol = self._settings.metrics, self._protocol
+        if codes:
+            return evaluate_codes(*retrieval.as_codes()[:4], **ids, metrics=metrics, protocol=protocol)
+        return evaluate(*retrieval[:4], **ids, metrics=metrics, protocol=protocol, progress=True)
 
     def _refuse_unknown_metrics(self) -> None:
         """Measure two points, so that a misspelt name does not come to light after the first epochs."""
