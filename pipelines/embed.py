@@ -115,7 +115,8 @@ def _network(model: Path, recipe: Recipe) -> Embedder:
 
 def _identity(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> str:
     """A hash of all that the shards depend on."""
-    digest = hashlib.sha256(json.dumps([recipe.as_dict()["images"], dataset.split, shard_size]).encode())
+    settings = [recipe.as_dict()["images"], recipe.evaluation.scales, dataset.split, shard_size]
+    digest = hashlib.sha256(json.dumps(settings).encode())
     digest.update(np.ascontiguousarray(dataset.paths).tobytes())
     for row in range(len(dataset)):
         digest.update(dataset.images.name(row).encode("utf-8", "surrogateescape"))
@@ -148,8 +149,11 @@ def _embed_shards(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, sha
 
     from hiertree.pipelines.training.data import BatchKey, Views, loader_of
     from hiertree.pipelines.training.learner import build_fabric
+    from hiertree.pipelines.training.scales import embed_at_scales, require_scalable
     from hiertree.progress import progress
 
+    scales = recipe.evaluation.scales
+    require_scalable(embedder, scales)
     fabric = build_fabric(recipe.training)
     network = fabric.setup_module(embedder)
     views = Views(dataset, recipe.images.model_copy(update={"cache": False}))
@@ -160,7 +164,8 @@ def _embed_shards(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, sha
             if not (shards / name).is_file():
                 keys = [BatchKey(0, start, list(rows[start : start + size])) for start in range(0, len(rows), size)]
                 loader = loader_of(views, keys, workers=recipe.images.workers, pin_memory=False)
-                parts = [network(fabric.to_device(images)).float().cpu().numpy() for _, images in loader]
+                batches = (embed_at_scales(network, fabric.to_device(images), scales) for _, images in loader)
+                parts = [embeddings.float().cpu().numpy() for embeddings in batches]
                 with files.replacing(shards / name) as temporary:
                     np.save(temporary, np.concatenate(parts))
             advance(len(rows), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -14,9 +14,11 @@ from torch import Tensor
 from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, OptionError, RecipeError, TrainingError
 from hiertree.losses import large_batch_backward
 from hiertree.pipelines.training._components import Component, makes, takes, target
+from hiertree.pipelines.training.averaging import moving_average
 from hiertree.pipelines.training.model import Embedder
 from hiertree.pipelines.training.optimization import build_optimizer, set_learning_rates
 from hiertree.pipelines.training.recipe import Recipe, Training
+from hiertree.pipelines.training.scales import embed_at_scales, require_scalable
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -121,7 +123,10 @@ class Learner:
         self._in_chunks = recipe.training.accumulate == "two_pass"
         if self._in_chunks:
             _require_no_batch_norm(self.embedder)
+        require_scalable(self.embedder, recipe.evaluation.scales)
         self._network = fabric.setup_module(self.embedder)
+        decay = recipe.training.ema_decay
+        self._average = None if decay is None else moving_average(self.embedder, decay)
         self.loss.to(fabric.device)
         self.optimizer = build_optimizer(self.embedder, self.loss, recipe.optimizer)
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
@@ -165,12 +170,20 @@ class Learner:
         """The learning rate of the first parameter group, the backbone's, in the last step."""
         return float(self.optimizer.param_groups[0]["lr"])
 
+    @property
+    def trained(self) -> Embedder:
+        """The network that is measured and kept: the average of the weights where the recipe asks for it."""
+        if self._average is None or not self._average.n_averaged:
+            return self.embedder
+        return cast(Embedder, self._average.module)
+
     @torch.inference_mode()
     def embed(self, images: Tensor) -> Tensor:
         """(B, C, S, S) uint8 → (B, d) float32 on the CPU, in evaluation mode."""
-        self.embedder.eval()
+        network = self.trained.eval()
         try:
-            embeddings: Tensor = self._network(self.fabric.to_device(images))
+            with self.fabric.autocast():
+                embeddings = embed_at_scales(network, self.fabric.to_device(images), self.recipe.evaluation.scales)
         except torch.OutOfMemoryError as error:
             raise _out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
         return embeddings.float().cpu()
@@ -207,13 +220,17 @@ class Learner:
         if norm is not None and not scaled:
             _require_finite({"norm of the gradient": float(norm)}, step)
         optimizer.step()
+        if self._average is not None:
+            self._average.update_parameters(self.embedder)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Weights of network and loss, and the optimizer's state, by name."""
+        """Weights of network, their average and loss, and the optimizer's state, by name."""
         found = {f"embedder.{name}": tensor for name, tensor in self.embedder.state_dict().items()}
         found |= {f"loss.{name}": tensor for name, tensor in self.loss.state_dict().items()}
         for index, state in self.optimizer.state_dict()["state"].items():
             found |= {f"optimizer.{index}.{key}": value for key, value in state.items() if value is not None}
+        if self._average is not None:
+            found |= {f"average.{name}": tensor for name, tensor in self._average.state_dict().items()}
         return found
 
     def _own_randomness(self) -> AbstractContextManager[None]:
@@ -242,6 +259,8 @@ class Learner:
         try:
             self.embedder.load_state_dict(parts["embedder"])
             self.loss.load_state_dict(parts["loss"])
+            if self._average is not None:
+                self._average.load_state_dict(parts.get("average", {}))
             whole: dict[str, Any] = {"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]}
             self._fabric_optimizer.load_state_dict(whole)
         except (RuntimeError, ValueError) as error:

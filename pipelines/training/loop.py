@@ -115,7 +115,7 @@ class Run:
             "left_out": self._left_out,
             "device": self.learner.fabric.device.type,
         }
-        return self.folder.finish(self.recipe, self.learner.embedder, measured, summary)
+        return self.folder.finish(self.recipe, self.learner.trained, measured, summary)
 
     def _epoch(self, board: Board) -> Measured | None:
         """The rest of the current epoch; returns the measurement that followed it, if one did."""

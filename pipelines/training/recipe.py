@@ -190,6 +190,8 @@ class Training(Section):
             whole batch in the memory of a chunk, see :func:`hiertree.losses.large_batch_backward`. BatchNorm must be
             frozen.
         chunk_size: images of a chunk.
+        ema_decay: measure and keep the exponential moving average of the weights, which after each step is this part of
+            itself and for the rest the step's weights; None takes the last step's.
         on_nan: ``stop`` where a loss or its gradient is not finite, or ``skip`` the batch; the tenth in a row stops.
     """
 
@@ -200,6 +202,7 @@ class Training(Section):
     checkpoint_every_steps: Count | None = None
     accumulate: Literal["none", "two_pass"] = "none"
     chunk_size: Count = 64
+    ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     on_nan: Literal["stop", "skip"] = "stop"
 
 
@@ -209,12 +212,14 @@ class Evaluation(Section):
     Attributes:
         every: epochs between evaluations; the last epoch is always evaluated. None evaluates only then.
         batch_size: images embedded at once.
+        scales: sizes of an image, as factors of ``images.size``, of whose embeddings the mean is taken.
         metrics: names as :func:`hiertree.metrics.evaluate` takes them; None computes those of the data set's protocol.
         select: metric by which the best epoch is told; the results reported are the last epoch's all the same.
     """
 
     every: Count | None = None
     batch_size: Count = 512
+    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = (1.0,)
     metrics: tuple[str, ...] | None = None
     select: str = "H-AP"
 

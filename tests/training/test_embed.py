@@ -18,20 +18,20 @@ from hiertree.pipelines.training.data import Views
 from hiertree.pipelines.training.reading import load_recipe
 
 
-def trained(name: str, recipe: str, folder: Path) -> tuple[Path, dict[str, float]]:
+def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
     """A run of a few steps on a small benchmark, whose files move away afterwards."""
     write_benchmark(name, folder / "data")
     small = ["images.size=16", "images.workers=0", "model.backbone=small_cnn", "model.pretrained=false"]
     few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.width=4", "model.embedding_size=8"]
     short = ["training.epochs=1", "training.device=cpu", "training.precision=32-true"]
     data = [f"data.root={folder / 'data'}", "data.verify=structure"]
-    metrics = train(load_recipe(recipe, [*small, *few, *short, *data]), folder / "run").metrics
+    metrics = train(load_recipe(recipe, [*small, *few, *short, *data, *overrides]), folder / "run").metrics
     (folder / "data").rename(folder / "elsewhere")
     return folder / "run", metrics
 
 
 def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run, metrics = trained("sop", "sop-happier", tmp_path)
+    run, metrics = trained("sop", "sop-happier", tmp_path, "evaluation.scales=[0.75, 1]", "training.ema_decay=0.5")
     out = tmp_path / "out"
     with pytest.raises(SystemExit) as ended:
         main(["embed", str(run), str(tmp_path / "elsewhere"), "--out", str(out), "--shard-size", "5"])

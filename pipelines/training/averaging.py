@@ -1,0 +1,49 @@
+"""A slow copy of the network: the exponential moving average of its weights over the steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+Tensors = tuple[Tensor, ...] | list[Tensor]
+
+
+def moving_average(network: nn.Module, decay: float) -> AveragedModel:
+    r"""A copy of a network whose weights follow those of the original at each ``update_parameters``.
+
+    .. math:: \bar{w}_1 = w_1, \quad \bar{w}_t = d \, \bar{w}_{t-1} + (1 - d) \, w_t
+
+    BatchNorm's running means and variances are averaged as the weights are, since they belong to them: the original's
+    last ones would be those of other weights. Its counts of batches are copied.
+
+    Args:
+        network: the original.
+        decay: d, between 0 and 1.
+
+    >>> import torch
+    >>> network = nn.Linear(1, 1, bias=False)
+    >>> average = moving_average(network, decay=0.75)
+    >>> for weight in (1.0, 5.0, 4.0):
+    ...     _ = nn.init.constant_(network.weight, weight)
+    ...     average.update_parameters(network)
+    >>> average.module.weight.item()
+    2.5
+    """
+    average = AveragedModel(network, multi_avg_fn=_follow(decay), use_buffers=True)
+    return average.requires_grad_(False)
+
+
+def _follow(decay: float) -> Callable[[Tensors, Tensors, Tensor | int], None]:
+    """How averages, of one device and type, follow what they are averages of."""
+    move = get_ema_multi_avg_fn(decay)
+
+    def follow(averages: Tensors, values: Tensors, updates: Tensor | int) -> None:
+        if averages[0].is_floating_point():
+            move(averages, values, updates)
+            return
+        for average, value in zip(averages, values, strict=True):
+            average.copy_(value)
+
+    return follow
