@@ -68,6 +68,7 @@ levels_option = click.option(
 @click.option(
     "--compat", type=click.Choice(["official", "delf", "revisitop"]), help="Compute as the authors' code does."
 )
+@click.option("--codes", is_flag=True, help="Rank by Hamming distance between the signs of embeddings.")
 @click.option("--block-size", type=int, help="Queries at once; changes no number.")
 @click.option("--device", help="A torch device that multiplies, such as cuda.")
 @click.option(

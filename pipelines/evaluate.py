@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from hiertree import files
 from hiertree import relevance as relevances
 from hiertree.errors import OptionError
-from hiertree.metrics import Compat, Evaluation, ProtocolName, evaluate
-from hiertree.pipelines.retrieval_files import read_retrieval
+from hiertree.metrics import Compat, Evaluation, ProtocolName, evaluate, evaluate_codes
+from hiertree.pipelines.retrieval_files import Retrieval, read_retrieval
 from hiertree.pipelines.retrieval_tables import PathLike
 from hiertree.provenance import manifest
 
@@ -38,6 +38,7 @@ def evaluate_file(
     ties: Literal["average", "worst", "best", "paper", "index"] = "average",
     protocol: ProtocolName | None = None,
     compat: Compat | None = None,
+    codes: bool = False,
     block_size: int | None = None,
     device: str | None = None,
     precision: Precision | None = None,
@@ -67,6 +68,8 @@ def evaluate_file(
         ties: the policy for equal scores.
         protocol: a benchmark, as :func:`hiertree.metrics.evaluate` takes it.
         compat: whose conventions to follow.
+        codes: rank binary codes, the signs of embeddings, by Hamming distance, as
+            :func:`hiertree.metrics.evaluate_codes` does; beside none of counts and the five that follow.
         block_size: queries at once.
         device: a torch device that multiplies.
         precision: of its products.
@@ -84,38 +87,24 @@ def evaluate_file(
     source, table = Path(embeddings), None if per_query is None else Path(per_query)
     if table is not None and table.suffix not in (".parquet", ".csv"):
         raise OptionError(f"a per-query file {table.name!r}", expected="a name that ends in .parquet or .csv")
-    options: dict[str, Any] = {
-        "alpha": alpha,
-        "counts": counts,
-        "ties": ties,
-        "protocol": protocol,
-        "compat": compat,
-        "device": device,
-        "precision": precision,
-        "approximate": approximate,
-    }
+    options: dict[str, Any] = {"alpha": alpha, "ties": ties, "protocol": protocol, "compat": compat}
+    of_search: dict[str, Any] = {"counts": counts, "device": device, "precision": precision, "approximate": approximate}
     columns: dict[str, Any] = {"levels": list(levels), "ids": ids, "distractors": distractors}
     retrieval = read_retrieval(
         source, labels=labels, gallery=gallery, gallery_labels=gallery_labels, junk=junk, **columns
     )
-    result = evaluate(
-        *retrieval[:4],
-        query_ids=retrieval.ids,
-        gallery_ids=retrieval.gallery_ids,
-        junk=retrieval.junk,
-        distractors=retrieval.distractors,
-        metrics=metrics,
-        relevance=_relevance(relevance),
-        block_size=block_size,
-        resume=resume,
-        progress=True,
-        **options,
+    result = _evaluated(
+        retrieval,
+        codes=codes,
+        options={"metrics": metrics, "relevance": _relevance(relevance), **options},
+        of_search={"block_size": block_size, "resume": resume, **of_search},
     )
     inputs = [source, *(Path(file) for file in (labels, gallery, gallery_labels, junk) if file is not None)]
     if table is not None:
         _write_per_query(result, table)
     if out is not None:
-        parameters = {"metrics": list(result.names), "relevance": relevance, **options, **columns}
+        parameters = {"metrics": list(result.names), "relevance": relevance, "codes": codes}
+        parameters |= {**options, **of_search, **columns}
         made = manifest(command="hiertree evaluate", parameters=parameters, inputs=inputs)
         files.write_json(out, {**result.as_dict(), "manifest": made})
     if as_json:
@@ -123,6 +112,24 @@ def evaluate_file(
     else:
         print_result(result)
     return result
+
+
+def _evaluated(
+    retrieval: Retrieval, *, codes: bool, options: Mapping[str, Any], of_search: Mapping[str, Any]
+) -> Evaluation:
+    """Every metric, by cosines or by Hamming distances."""
+    masks: dict[str, Any] = {
+        "query_ids": retrieval.ids,
+        "gallery_ids": retrieval.gallery_ids,
+        "junk": retrieval.junk,
+        "distractors": retrieval.distractors,
+    }
+    if not codes:
+        return evaluate(*retrieval[:4], **masks, **options, **of_search, progress=True)
+    beside = [name for name, value in of_search.items() if value is not None]
+    if beside:
+        raise OptionError(f"codes beside {', '.join(beside)}", expected="codes alone: their search is a count of bits")
+    return evaluate_codes(*retrieval.as_codes()[:4], **masks, **options)
 
 
 def _relevance(given: str | Sequence[float]) -> Relevance | None:

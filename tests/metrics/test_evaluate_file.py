@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import hiertree as ht
-from hiertree.errors import EmptyLabelError, InputError, OptionError, PathError, TableError
-from hiertree.metrics import evaluate
+from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, TableError
+from hiertree.metrics import evaluate, evaluate_codes
 from hiertree.pipelines import retrieval_files
 from hiertree.pipelines.evaluate import evaluate_file
 from hiertree.pipelines.retrieval_files import read_retrieval
@@ -50,6 +50,30 @@ def test_a_gallery_in_the_npz_is_used(retrieval, tmp_path):
     result = evaluate_file(tmp_path / "e.npz", ties="worst", metrics=["H-AP", "AP[1]"])
     expected = evaluate(embeddings[:5], paths[:5], embeddings[5:], paths[5:], ties="worst", metrics=["H-AP", "AP[1]"])
     np.testing.assert_array_equal(result.values, expected.values)
+
+
+def test_codes_are_the_signs_of_embeddings(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    arrays = {"embeddings": embeddings[:5], "paths": paths[:5], "ids": np.arange(5), "gallery_ids": np.arange(4, 29)}
+    np.savez(tmp_path / "e.npz", **arrays, gallery_embeddings=embeddings[5:], gallery_paths=paths[5:])
+    found = evaluate_file(tmp_path / "e.npz", codes=True, metrics=["AP@10", "H-AP"], out=tmp_path / "result.json")
+    signs = np.where(embeddings > 0, 1, -1)
+    expected = evaluate_codes(
+        signs[:5],
+        paths[:5],
+        signs[5:],
+        paths[5:],
+        metrics=["AP@10", "H-AP"],
+        query_ids=arrays["ids"],
+        gallery_ids=arrays["gallery_ids"],
+    )
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert "Hamming distance, 6 bits" in (tmp_path / "result.json").read_text()
+    with pytest.raises(OptionError, match="codes beside resume, device"):
+        evaluate_file(tmp_path / "e.npz", codes=True, resume=tmp_path / "parts", device="cpu")
+    np.savez(tmp_path / "e.npz", embeddings=np.array([[1.0, np.nan], [0.0, 1.0]]), paths=np.zeros((2, 1), int))
+    with pytest.raises(EmbeddingError, match="rows: 0"):
+        evaluate_file(tmp_path / "e.npz", codes=True)
 
 
 def test_an_npy_takes_its_labels_from_a_table(retrieval, tmp_path, capsys):
