@@ -36,7 +36,14 @@ SMALL = (
     "training.precision=32-true",
 )
 FEW = ("sampler.batch_size=4", "sampler.images_per_class=2")
-FILES = {"sop": "sop", "inat": "inaturalist-full", "h": "h-gldv2", "vehicleid": "vehicleid-800"}
+FILES = {
+    "sop": "sop",
+    "inat": "inaturalist-full",
+    "h": "h-gldv2",
+    "vehicleid": "vehicleid-800",
+    "cub": "cub",
+    "inshop": "inshop",
+}
 DYML = {"dyml-vehicle": "dyml-vehicle", "dyml-animal": "dyml-vehicle", "dyml-product": "dyml-product"}  # one format
 
 Splits = Callable[[Recipe], tuple[Views, ImageDataset, ImageDataset]]
@@ -96,7 +103,8 @@ def splits() -> Splits:
 
 @pytest.mark.parametrize("name", built_in_recipes())
 def test_recipe_learns_two_steps(name: str, roots: Callable[[str], list[str]], splits: Splits) -> None:
-    recipe = load_recipe(name, [*SMALL, *roots(name)])
+    own_pooling = ["model.pooling=average"] if name.endswith("-deit") else []  # which a small CNN does not have
+    recipe = load_recipe(name, [*SMALL, *own_pooling, *roots(name)])
     views, train, test = splits(recipe)
     keys = EpochKeys(build_sampler(recipe, train))
     paths = torch.from_numpy(train.paths).long()
@@ -108,7 +116,8 @@ def test_recipe_learns_two_steps(name: str, roots: Callable[[str], list[str]], s
     keys.start(0)
     for step, key in enumerate(islice(chain.from_iterable(keys for _ in range(2)), 2)):
         batch = views[key]
-        values = learner.step(batch.images, paths[batch.indices], step=step)
+        noise = torch.randint(0, 256, batch.images.shape, generator=torch.Generator().manual_seed(step))
+        values = learner.step(noise.to(torch.uint8), paths[batch.indices], step=step)  # plain images rank at once
         assert all(map(math.isfinite, values.values()))
     moved = learner.embedder.state_dict()
     assert not torch.equal(moved["head.1.weight"], before["head.1.weight"])
@@ -127,7 +136,8 @@ def test_recipe_names_say_the_published_row_or_that_there_is_none() -> None:
 
 
 def test_recipes_of_the_comparison_differ_in_their_loss_alone() -> None:
-    recipes = [load_recipe(name) for name in built_in_recipes() if name.startswith("omniglot")]
+    names = [name for name in built_in_recipes() if name.startswith("omniglot") and "talr" not in name]  # codes: 64 bits
+    recipes = [load_recipe(name) for name in names]
     assert len(recipes) >= 18
     common = [
         {key: value for key, value in recipe.as_dict().items() if key not in ("name", "loss")} for recipe in recipes
