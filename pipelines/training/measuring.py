@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import torch
+
 from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, RecipeError
 from hiertree.metrics import evaluate, evaluate_codes
 from hiertree.pipelines.retrieval_files import Retrieval
 from hiertree.pipelines.training.data import Views, evaluation_keys, loader_of
 from hiertree.pipelines.training.learner import Learner
-from hiertree.pipelines.training.processes import Processes
 from hiertree.pipelines.training.recipe import Recipe
 from hiertree.progress import track
 
@@ -62,7 +63,6 @@ class Examination:
     Args:
         dataset: the split.
         recipe: the experiment. Metrics and rules are those of the data set's protocol unless it names its own.
-        processes: among which the images are divided; None: this one alone.
 
     Attributes:
         names: the metrics that will be computed.
@@ -71,27 +71,23 @@ class Examination:
         RecipeError: a metric that does not exist, or that is not among those computed.
     """
 
-    def __init__(self, dataset: ImageDataset, recipe: Recipe, processes: Processes | None = None) -> None:
-        self.dataset, self._settings, self._processes = dataset, recipe.evaluation, processes or Processes()
+    def __init__(self, dataset: ImageDataset, recipe: Recipe) -> None:
+        self.dataset, self._settings = dataset, recipe.evaluation
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses one that does not exist
         self._refuse_unknown_metrics()
         views = Views(dataset, recipe.images)
-        keys = self._processes.dealt(evaluation_keys(len(views), self._settings.batch_size))
+        keys = evaluation_keys(len(views), self._settings.batch_size)
         self._batches = loader_of(views, keys, workers=recipe.images.workers, pin_memory=False)
 
-    def measure(self, learner: Learner) -> Measured | None:
+    def measure(self, learner: Learner) -> Measured:
         """Embed every image, compute every metric: of the queries in their gallery, or of each image in the others.
 
-        The first process computes the metrics while the others wait for None. What a hashing loss has taught to be codes is ranked by Hamming distance.
+        What a hashing loss has taught to be codes is ranked by Hamming distance.
         """
         batches = track(self._batches, description="embedding the test split")
-        embeddings = self._processes.joined(learner.embed(images) for _, images in batches).numpy()
-        with self._processes.agreeing():
-            if not self._processes.is_first:
-                return None
-            arrays = retrieval_arrays(self.dataset, embeddings)
-            retrieval = Retrieval(**dict[str, Any](arrays))
-            return Measured(arrays, self._evaluated(retrieval, codes=learner.loss.learns_codes))
+        embeddings = torch.cat([learner.embed(images) for _, images in batches]).numpy()
+        arrays = retrieval_arrays(self.dataset, embeddings)
+        return Measured(arrays, self._evaluated(Retrieval(**dict[str, Any](arrays)), codes=learner.loss.learns_codes))
 
     def _evaluated(self, retrieval: Retrieval, *, codes: bool) -> Evaluation:
         """Every metric, of embeddings by their cosines or of the codes that they are by Hamming distances."""
