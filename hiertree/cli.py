@@ -11,11 +11,12 @@ from pathlib import Path
 import click
 
 import hiertree
+from hiertree.cli_compare import compare
 from hiertree.cli_datasets import datasets
 from hiertree.cli_evaluate import audit, evaluate
 from hiertree.cli_labels import labels
-from hiertree.cli_options import ANY_PATH, OUT_FOLDER, listed
-from hiertree.errors import HiertreeError, OptionError
+from hiertree.cli_options import ANY_PATH, OUT_FOLDER
+from hiertree.errors import HiertreeError
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -73,31 +74,12 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 
     policy = [f"images.on_bad_image={on_bad_image}"] if on_bad_image else []
     trained = run(load_recipe(recipe, [*overrides, *policy]), out, fresh=fresh)
+    if not trained.is_first:
+        return
     if trained.already_finished:
         click.echo(f"{out} holds this run, finished", err=True)
     for name, value in trained.metrics.items():
         click.echo(f"{name:16s} {100 * value:6.2f}")
-
-
-@commands.command()
-@click.argument("recipes", nargs=-1, required=True)
-@click.option("--seeds", default="0", show_default=True, help="Seeds, separated by commas.")
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the runs and the table.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, for every recipe.")
-@click.option(
-    "--grid", multiple=True, metavar="KEY=V1,V2,…", help="Values to try; several grids: every combination, a row each."
-)
-def compare(recipes: tuple[str, ...], seeds: str, out: Path, overrides: tuple[str, ...], grid: tuple[str, ...]) -> None:
-    """Train RECIPES with each seed and tabulate mean ± standard deviation; finished runs are not run again."""
-    from hiertree.pipelines.compare import compare as run
-    from hiertree.pipelines.compare import comparison_table
-    from hiertree.pipelines.comparison.grid import read_grid
-
-    try:
-        numbers = [int(seed) for seed in listed(seeds)]
-    except ValueError:
-        raise OptionError(f"--seeds {seeds}", expected="integers separated by commas") from None
-    click.echo(comparison_table(run(recipes, seeds=numbers, out=out, overrides=overrides, grid=read_grid(grid))))
 
 
 @commands.command()
@@ -119,5 +101,6 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
         click.echo(f"{array} with {table.name}")
 
 
+commands.add_command(compare)
 commands.add_command(evaluate)
 commands.add_command(audit)

@@ -1,19 +1,26 @@
-"""Several recipes, several seeds, one table: mean ± standard deviation of each metric."""
+"""Several recipes, several seeds, one table: mean ± standard deviation of each metric, and whether rows differ."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hiertree import files
-from hiertree.pipelines.comparison.figures import plot_lines, plot_points
+from hiertree.pipelines.comparison.formats import markdown
 from hiertree.pipelines.comparison.grid import Grid
-from hiertree.pipelines.comparison.plan import plan_runs
-from hiertree.pipelines.comparison.runs_table import metric_names, row_names, runs_table, varied_number
+from hiertree.pipelines.comparison.plan import PlannedRun, plan_runs
+from hiertree.pipelines.comparison.runs_table import runs_table
+from hiertree.pipelines.comparison.significance import (
+    QueryValues,
+    choose_reference,
+    compare_with_reference,
+    described,
+    query_values,
+)
+from hiertree.pipelines.comparison.table import make_table
+from hiertree.pipelines.comparison.writing import write_comparison
 from hiertree.pipelines.train import train
-from hiertree.provenance import manifest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,13 +33,16 @@ def compare(
     out: str | os.PathLike[str],
     overrides: Sequence[str] = (),
     grid: Grid | None = None,
+    against: str | None = None,
+    published: bool = True,
 ) -> pd.DataFrame:
     """Run every recipe with every combination of a grid and every seed, one after the other, and write a table.
 
     Runs live in ``out/<recipe>/seed-<seed>``, those of a grid in ``out/<recipe>/<settings>/seed-<seed>``; finished
     ones are not run again, interrupted ones go on. ``out`` then holds ``comparison.csv`` (one row a run),
-    ``comparison.md`` (mean ± standard deviation, best in bold), ``comparison.png``, where one setting takes three or
-    more numbers ``comparison-lines.png`` with the metrics over it, and ``manifest.json``.
+    ``comparison-tests.csv`` (one row a test), the table as ``comparison.md``, ``.tex``, ``.html`` and ``.json``,
+    ``comparison.png``, where one setting takes three or more numbers ``comparison-lines.png`` with the metrics over it,
+    and ``manifest.json``.
 
     Args:
         recipes: files or names of built-in recipes.
@@ -40,26 +50,40 @@ def compare(
         out: the folder.
         overrides: ``"section.key=value"``, applied to every recipe.
         grid: values to try, ``{"loss.lambda_": [0.1, 0.5]}``: each combination is a row. Applied after the overrides.
+        against: the row that the others are tested against, see
+            :func:`hiertree.pipelines.comparison.significance.choose_reference`.
+        published: show what papers report for a built-in recipe below its rows.
 
     Returns:
         One row a run, with columns ``recipe``, one a key of the grid, ``seed`` and one a metric, in [0, 1].
 
     Raises:
-        OptionError: no recipe or no seed, or one given twice; a grid without values or with one twice.
+        OptionError: no recipe or no seed, or one given twice; a grid without values or with one twice; a reference that
+            is no row.
         HiertreeError: as :func:`hiertree.pipelines.train.train`; every recipe is checked before the first is run.
     """
-    folder = Path(out)
-    planned = plan_runs(recipes, seeds=seeds, out=folder, overrides=overrides, grid=grid or {})
+    planned = plan_runs(recipes, seeds=seeds, out=Path(out), overrides=overrides, grid=grid or {})
+    reference = choose_reference(list(dict.fromkeys(run.row for run in planned)), against)
     runs = runs_table(
         [(run.recipe.name, run.settings, run.recipe.seed, train(run.recipe, run.folder).metrics) for run in planned]
+    )
+    values = values_of_rows(planned)
+    tests = compare_with_reference(values, reference)
+    table = make_table(
+        runs,
+        tests=tests,
+        published=published,
+        num_levels=max((row.paths.shape[1] for row in values.values() if row), default=None),
+        notes=described(tests, values, reference),
     )
     parameters = {
         "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
         "seeds": sorted(seeds),
         "overrides": list(overrides),
-        "grid": {key: list(values) for key, values in (grid or {}).items()},
+        "grid": {key: list(tried) for key, tried in (grid or {}).items()},
+        "against": reference,
     }
-    _write(runs, folder, parameters=parameters)
+    write_comparison(Path(out), runs=runs, tests=tests, table=table, parameters=parameters)
     return runs
 
 
@@ -77,28 +101,12 @@ def comparison_table(runs: pd.DataFrame) -> str:
     | a | 2 | **55.0 ± 7.1** |
     | b | 1 | 40.0 |
     """
-    metrics = metric_names(runs)
-    grouped = runs[metrics].groupby(row_names(runs), sort=False)
-    means, deviations, counts = 100 * grouped.mean(), 100 * grouped.std(), grouped.size()
-    lines = ["| " + " | ".join(["recipe", "runs", *metrics]) + " |", "|" + "---|" * (2 + len(metrics))]
-    for name, own in means.iterrows():
-        cells = []
-        for metric, mean in own.items():
-            cell = f"{mean:.1f}" if counts[name] == 1 else f"{mean:.1f} ± {deviations.loc[name, metric]:.1f}"
-            cells.append(f"**{cell}**" if mean == means[metric].max() else cell)
-        lines.append("| " + " | ".join([str(name), str(counts[name]), *cells]) + " |")
-    return "\n".join(lines)
+    return markdown(make_table(runs))
 
 
-def _write(runs: pd.DataFrame, folder: Path, *, parameters: Mapping[str, Any]) -> None:
-    table, report, figure = (folder / f"comparison.{suffix}" for suffix in ("csv", "md", "png"))
-    with files.open_replacing(table) as file:
-        runs.to_csv(file, index=False, lineterminator="\n")
-    files.write_text(report, comparison_table(runs) + "\n")
-    plot_points(runs, figure)
-    written = [table, report, figure]
-    if (key := varied_number(runs)) is not None:
-        written.append(folder / "comparison-lines.png")
-        plot_lines(runs, written[-1], key=key)
-    made = manifest(command="hiertree compare", parameters=parameters, outputs=written)
-    files.write_json(folder / "manifest.json", made)
+def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:
+    """The values of every row's queries, by its name; every run is finished."""
+    folders: dict[str, list[Path]] = {}
+    for run in planned:
+        folders.setdefault(run.row, []).append(run.folder)
+    return {row: query_values(own) for row, own in folders.items()}

@@ -1,8 +1,8 @@
 """A grid of settings: keys of a recipe with the values to try, and what each combination is called.
 
 >>> grid = read_grid(["loss.lambda_=0.1,0.5", "data.root=a"])
->>> [setting_label(settings) for settings in combinations_of(grid)]
-['loss.lambda_=0.1, data.root=a', 'loss.lambda_=0.5, data.root=a']
+>>> [row_name("happier", settings) for settings in combinations_of(grid)]
+['happier, loss.lambda_=0.1, data.root=a', 'happier, loss.lambda_=0.5, data.root=a']
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ def setting_text(value: Any) -> str:
         ) from error
 
 
-def setting_label(settings: Settings) -> str:
-    """The settings as a row shows them."""
-    return ", ".join(f"{key}={setting_text(value)}" for key, value in settings.items())
+def row_name(recipe: str, settings: Settings) -> str:
+    """What a row of tables is called."""
+    return ", ".join([recipe, *(f"{key}={setting_text(value)}" for key, value in settings.items())])
 
 
 def settings_folder(settings: Settings) -> str:

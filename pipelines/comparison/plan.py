@@ -15,6 +15,7 @@ from hiertree.pipelines.comparison.grid import (
     check_grid,
     combinations_of,
     overrides_of,
+    row_name,
     settings_folder,
 )
 from hiertree.pipelines.training.reading import load_recipe
@@ -35,6 +36,11 @@ class PlannedRun:
     recipe: Recipe
     settings: Settings
     folder: Path
+
+    @property
+    def row(self) -> str:
+        """What tables call it and the runs that differ in their seed alone."""
+        return row_name(self.recipe.name, self.settings)
 
 
 def plan_runs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hiertree.pipelines.comparison.grid import Settings, setting_label, setting_text
+from hiertree.pipelines.comparison.grid import Settings, row_name, setting_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,10 +49,8 @@ def row_names(runs: pd.DataFrame, *, without: str | None = None) -> list[str]:
     ['a, loss.tau=0.1', 'a, loss.tau=1']
     """
     keys = [key for key in grid_keys(runs) if key != without]
-    columns = [runs[key].tolist() for key in keys]
-    labels = [setting_label(dict(zip(keys, values, strict=True))) for values in zip(*columns, strict=True)]
-    names = [str(name) for name in runs["recipe"]]
-    return [f"{name}, {label}" for name, label in zip(names, labels, strict=True)] if keys else names
+    columns = [runs[key].tolist() for key in ("recipe", *keys)]
+    return [row_name(str(name), dict(zip(keys, own, strict=True))) for name, *own in zip(*columns, strict=True)]
 
 
 def varied_number(runs: pd.DataFrame) -> str | None:

@@ -40,13 +40,17 @@ class MetricRow:
 
     def is_best(self, run: int) -> bool:
         """Whether no other run does better: never where there is only one run, or where more is not better."""
-        more_is_better = not self.metric.startswith("first-error")
-        return len(self.values) > 1 and more_is_better and self.values[run] == max(self.values)
+        return len(self.values) > 1 and has_a_best(self.metric) and self.values[run] == max(self.values)
 
     @property
     def gain(self) -> float:
         """The last run's value less the first one's."""
         return self.values[-1] - self.values[0]
+
+
+def has_a_best(metric: str) -> bool:
+    """Whether more of a metric is better: of all but the shares of first errors."""
+    return not metric.startswith("first-error")
 
 
 def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequence[str]) -> list[MetricRow]:

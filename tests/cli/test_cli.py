@@ -55,6 +55,8 @@ def test_help_loads_no_heavy_library():
         (["train", "synthetic-happier", "--out", "OUT", "--set", "training.device=cuda"], "cuda"),
         (["train", "synthetic-happier", "--out", "OUT", "--on-bad-image", "leave"], "'leave' is not one of"),
         (["compare", "synthetic-happier", "--seeds", "one", "--out", "OUT"], "--seeds one"),
+        (["compare", "synthetic-happier", "--grid", "loss.alpha", "--out", "OUT"], "--grid loss.alpha"),
+        (["compare", "synthetic-happier", "--against", "mine", "--out", "OUT"], "against 'mine'"),
         (["labels", "build", "absent.csv", "--out", "OUT"], "absent.csv"),
         (["labels", "build", LANDMARKS, "--out", "OUT", "--clusters", "many"], "--clusters many"),
         (["labels", "build", LANDMARKS, "--out", "OUT", "--instance-column", "type"], "no column 'type'"),

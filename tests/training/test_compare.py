@@ -7,15 +7,28 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 
 from hiertree.errors import OptionError, RecipeError
+from hiertree.metrics.statistics import paired_randomisation_test
 from hiertree.pipelines.compare import compare, comparison_table
+from hiertree.pipelines.comparison.formats import latex, markdown
 from hiertree.pipelines.comparison.grid import read_grid
+from hiertree.pipelines.comparison.page import html
+from hiertree.pipelines.comparison.significance import (
+    choose_reference,
+    compare_with_reference,
+    described,
+    query_values,
+)
+from hiertree.pipelines.comparison.table import Table, make_table
 from hiertree.pipelines.training.reading import load_recipe
 from hiertree.pipelines.training.recipe import Recipe
 
+TESTS = "comparison-tests.csv"
 TWO = ["synthetic-happier", "synthetic-smooth-ap"]
 
 
@@ -34,10 +47,106 @@ def test_runs_are_made_once_and_tabled(tmp_path: Path, overrides: list[str]) -> 
     pd.testing.assert_frame_equal(compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides), runs)
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/seed-*/*")}
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "comparison.csv"), runs)
-    assert (tmp_path / "comparison.md").read_text() == comparison_table(runs) + "\n"
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
     manifest = json.loads((tmp_path / "manifest.json").read_text())
-    assert [output["name"] for output in manifest["outputs"]] == ["comparison.csv", "comparison.md", "comparison.png"]
+    written = {path.name for path in tmp_path.glob("comparison*")}
+    assert {output["name"] for output in manifest["outputs"]} == written
+    assert written == {f"comparison.{suffix}" for suffix in ("csv", "html", "json", "md", "png", "tex")} | {TESTS}
+
+
+def test_marks_are_the_paired_tests_of_the_values_kept_by_the_runs(tmp_path: Path, overrides: list[str]) -> None:
+    compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides, against=TWO[1])
+    tests = pd.read_csv(tmp_path / TESTS).set_index("metric")
+    first, second = (
+        sum(pd.read_parquet(tmp_path / name / f"seed-{seed}" / "per_query.parquet") for seed in (0, 1)) / 2
+        for name in TWO
+    )
+    paths = np.load(tmp_path / TWO[0] / "seed-0" / "embeddings.npz")["paths"]
+    classes = np.unique(paths, axis=0, return_inverse=True)[1].reshape(-1)
+    assert list(tests.index) == list(first.columns)
+    assert tests.loc["H-AP", "p"] == paired_randomisation_test(first["H-AP"], second["H-AP"], clusters=classes)
+    assert tests.loc["H-AP", "difference"] == pytest.approx((first["H-AP"] - second["H-AP"]).mean())
+    assert set(tests["reference"]) == {TWO[1]}
+    assert f"differs from {TWO[1]} with p < 0.05" in (tmp_path / "comparison.md").read_text()
+
+
+def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_the_same_queries(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    paths = np.stack([np.arange(40) // 10, np.arange(40) // 2], axis=1)
+    base = random.uniform(0.2, 0.6, 40)
+    rows = {
+        "base": [base, base],
+        "above, k=1": [base + 0.3, base - 0.1],
+        "equal": [base + 0.2, base - 0.2],
+        "other": [base[:20], base[:20]],
+    }
+    for name, seeds in rows.items():
+        for seed, values in enumerate(seeds):
+            (tmp_path / name / str(seed)).mkdir(parents=True)
+            table = pd.DataFrame({"R@1": values, "AP": np.where(np.arange(len(values)) < 2, np.nan, values)})
+            table.to_parquet(tmp_path / name / str(seed) / "per_query.parquet")
+            np.savez(tmp_path / name / str(seed) / "embeddings.npz", paths=paths[: len(values)])
+    values = {name: query_values([tmp_path / name / "0", tmp_path / name / "1"]) for name in rows}
+    tests = compare_with_reference(values, "base")
+    assert tests["row"].tolist() == ["above, k=1", "equal"] * 2
+    assert tests["queries"].tolist() == [40, 40, 38, 38]
+    assert tests["classes"].tolist() == [20, 20, 19, 19]
+    above, equal = tests.to_dict("records")[:2]
+    assert (above["difference"], equal["difference"]) == pytest.approx((0.1, 0.0))
+    assert (above["p"], above["p_holm"]) == pytest.approx((2 / 2**20, 4 / 2**20))  # all or none of 20 classes
+    assert equal["p_holm"] > 0.05
+    assert "Not tested against base, as their queries are others: other." in described(tests, values, "base")
+    assert query_values([tmp_path / "base" / "0", tmp_path / "other" / "0"]) is None
+
+
+def test_reference_is_the_first_row_or_the_one_named() -> None:
+    rows = ["a, x=1", "a, x=2", "b, x=1", "b, x=2"]
+    assert [choose_reference(rows, against) for against in (None, "b", "a, x=2")] == ["a, x=1", "b, x=1", "a, x=2"]
+    with pytest.raises(OptionError, match="one of a, x=1; a, x=2"):
+        choose_reference(rows, "c")
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    """Two rows with their published ones: one metric marked, one that a row lacks, a name that formats must escape."""
+    names = ["NDCG", "H-AP", "ASI", "AP[1]", "AP[2]", "R@10", "R@1"]
+    rows = [["sop-happier", 0, *[0.5] * 7], ["sop-happier", 1, *[0.7] * 7], ["<b> & 100%_", 0, *[0.5] * 6, None]]
+    runs = pd.DataFrame(rows, columns=["recipe", "seed", *names])
+    tests = pd.DataFrame({"metric": ["ASI"], "row": ["<b> & 100%_"], "p_holm": [0.01]})
+    return make_table(runs, tests=tests, published=True, notes=["† differs."])
+
+
+def test_columns_stand_as_in_papers_and_published_rows_below_ours(table: Table) -> None:
+    assert table.metrics == ("R@1", "R@10", "AP[2]", "AP[1]", "H-AP", "ASI", "NDCG")
+    assert [group.title for group in table.groups] == ["finest level", "level 1", "hierarchy"]
+    assert markdown(table).splitlines()[2:5] == [
+        "| sop-happier | 2 |" + 7 * " **60.0 ± 14.1** |",
+        "| *published [S, Tab. V]* |  | 81.0 | – | 60.4 | – | 59.4 | 65.9 | 91.5 |",
+        "| <b> & 100%_ | 1 | – | 50.0 | 50.0 | 50.0 | 50.0 | 50.0† | 50.0 |",
+    ]
+
+
+def test_latex_is_a_booktabs_table_of_even_rows(table: Table) -> None:
+    lines = latex(table).splitlines()
+    body = [line for line in lines if line.endswith(r"\\")]
+    assert lines[1] == r"\begin{tabular}{lrccccccc}"
+    assert [line for line in lines if line.endswith("rule")] == [r"\toprule", r"\midrule", r"\bottomrule"]
+    assert {line.count(" & ") for line in body[1:]} == {8}
+    assert body[2].startswith(r"sop-happier & 2 & \textbf{60.0 $\pm$ 14.1} & ")
+    assert body[4].startswith(r"$<$b$>$ \& 100\%\_ & 1 & -- & 50.0")
+    assert r" & 50.0$^{\dagger}$ & " in body[4]
+
+
+def test_page_is_one_file_whose_table_reads_as_the_others(table: Table, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    text = html(table, title="T", lead="L", figures={tmp_path / "a.png": "What it shows"})
+    page = BeautifulSoup(text, "html.parser")
+    assert not page.select("script, link[rel=stylesheet], [src^=http], [href^=http]")
+    assert [image["alt"] for image in page.select("img")] == ["What it shows"]
+    rows = [[cell.get_text(" ", strip=True) for cell in row.select("th, td")] for row in page.select("tbody tr")]
+    assert rows[0] == ["sop-happier", "2", *7 * ["★ 60.0 ± 14.1 best"]]
+    assert rows[2] == ["<b> & 100%_", "1", "–", *4 * ["50.0"], "50.0 †", "50.0"]
+    assert sum(int(head["colspan"]) for head in page.select("thead th[colspan]")) == len(table.metrics)
 
 
 def test_table_shows_mean_and_sample_deviation_with_the_best_in_bold() -> None:
@@ -45,6 +154,7 @@ def test_table_shows_mean_and_sample_deviation_with_the_best_in_bold() -> None:
         {"recipe": ["a", "a", "b", "b"], "seed": [0, 1, 0, 1], "X": [0.1, 0.3, 0.15, 0.15], "Y": 4 * [0.5]}
     )
     lines = comparison_table(runs).splitlines()
+    assert lines[0] == "| recipe | runs | X | Y |"
     assert lines[2] == "| a | 2 | **20.0 ± 14.1** | **50.0 ± 0.0** |"
     assert lines[3] == "| b | 2 | 15.0 ± 0.0 | **50.0 ± 0.0** |"
 

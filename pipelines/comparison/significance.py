@@ -1,0 +1,148 @@
+"""Whether rows differ from a reference: paired randomisation tests on the values of the same queries.
+
+A query's value is its mean over the seeds of a row. The queries of one finest class move together, as they share their
+positives: a coin a class (see :mod:`hiertree.metrics.statistics`). So the test asks about another draw of classes, not
+about another seed: that is what ± shows. Holm's correction is over the rows that are tested, metric by metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zipfile import BadZipFile
+
+import numpy as np
+
+from hiertree.errors import CheckpointError, OptionError
+from hiertree.metrics.statistics import holm, paired_randomisation_test
+from hiertree.progress import track
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+SIGNIFICANT = 0.05
+COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p", "p_holm")
+
+
+@dataclass(frozen=True)
+class QueryValues:
+    """The values of every query.
+
+    Attributes:
+        values: one row a query, one column a metric; NaN where a query has none.
+        paths: (Q, L) of the queries.
+    """
+
+    values: pd.DataFrame
+    paths: NDArray[np.int64]
+
+    def same_queries(self, other: QueryValues) -> bool:
+        """Whether both were measured on the same queries."""
+        return self.values.index.equals(other.values.index) and np.array_equal(self.paths, other.paths)
+
+
+def choose_reference(names: Sequence[str], against: str | None) -> str:
+    """The row that the others are tested against: the first, unless another is named.
+
+    The first, not the best: a reference chosen by its results would make the tests easier than they say.
+
+    Args:
+        names: of the rows, in their order, each once.
+        against: a row's name, or that of a recipe, whose first row it is.
+
+    Raises:
+        OptionError: no such row.
+
+    >>> choose_reference(["a, loss.tau=0.1", "a, loss.tau=1", "b, loss.tau=0.1"], "b")
+    'b, loss.tau=0.1'
+    """
+    if against is None:
+        return names[0]
+    found = [name for name in names if name == against or name.startswith(f"{against}, ")]
+    if not found:
+        raise OptionError(f"against {against!r}", expected=f"one of {'; '.join(names)}")
+    return found[0]
+
+
+def query_values(folders: Sequence[Path]) -> QueryValues | None:
+    """The values of a row's runs, their mean over seeds; None where seeds have other queries.
+
+    Raises:
+        CheckpointError: a file of a finished run is missing or damaged.
+    """
+    runs = [_read(folder) for folder in folders]
+    if not all(run.same_queries(runs[0]) for run in runs):
+        return None
+    shared = [name for name in runs[0].values.columns if all(name in run.values.columns for run in runs)]
+    total = sum((run.values[shared] for run in runs[1:]), start=runs[0].values[shared])
+    return QueryValues(total / len(runs), runs[0].paths)
+
+
+def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: str) -> pd.DataFrame:
+    """Test every row against the reference on every metric that both have.
+
+    Args:
+        rows: by name; those of other queries than the reference's are not tested.
+        reference: the name of one of them.
+
+    Returns:
+        A row a test, with columns ``metric``, ``row``, ``reference``, ``queries`` (with a value in both), ``classes``
+        (finest, of these), ``difference`` (of the means: row less reference), ``p`` and ``p_holm``.
+    """
+    import pandas as pd
+
+    base = rows[reference]
+    others = {name: row for name, row in rows.items() if name != reference and row and base and row.same_queries(base)}
+    found = []
+    for metric in track(list(base.values.columns) if base and others else [], description="testing"):
+        tests = [
+            (metric, name, reference, *test)
+            for name, row in others.items()
+            if metric in row.values.columns and base and (test := _test(row, base, metric))
+        ]
+        corrected = holm([test[-1] for test in tests]).tolist()
+        found += [(*test, adjusted) for test, adjusted in zip(tests, corrected, strict=True)]
+    table: pd.DataFrame = pd.DataFrame(found, columns=list(COLUMNS))
+    return table
+
+
+def described(tests: pd.DataFrame, rows: Mapping[str, QueryValues | None], reference: str) -> list[str]:
+    """What the marks of a table mean, and which rows could not be tested."""
+    notes = []
+    if len(tests):
+        found = "†" if (tests["p_holm"] < SIGNIFICANT).any() else "No row"
+        counts = f"{tests['queries'].max():,} queries of {tests['classes'].max():,} classes"
+        notes.append(
+            f"{found} differs from {reference} with p < {SIGNIFICANT} after Holm's correction over rows: paired "
+            f"randomisation tests on {counts}, means over seeds."
+        )
+    untested = [name for name in rows if name != reference and name not in set(tests["row"])]
+    if untested:
+        notes.append(f"Not tested against {reference}, as their queries are others: {'; '.join(untested)}.")
+    return notes
+
+
+def _test(row: QueryValues, base: QueryValues, metric: str) -> tuple[int, int, float, float] | None:
+    """Queries, classes, difference and p-value; None where no query has two values."""
+    first, second = row.values[metric].to_numpy(), base.values[metric].to_numpy()
+    both = ~np.isnan(first - second)
+    if not both.any():
+        return None
+    classes = np.unique(base.paths[both], axis=0, return_inverse=True)[1].reshape(-1)
+    p = paired_randomisation_test(first[both], second[both], clusters=classes)
+    return int(both.sum()), int(classes.max()) + 1, float((first - second)[both].mean()), p
+
+
+def _read(folder: Path) -> QueryValues:
+    import pandas as pd
+
+    try:
+        values = pd.read_parquet(folder / "per_query.parquet")
+        with np.load(folder / "embeddings.npz", allow_pickle=False) as arrays:
+            paths = arrays["paths"]
+    except (OSError, KeyError, ValueError, BadZipFile) as error:
+        raise CheckpointError(f"{folder} ({error})", expected="the whole folder of a finished run") from error
+    return QueryValues(values, paths)

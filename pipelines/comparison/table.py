@@ -1,0 +1,176 @@
+"""The table of a comparison, whatever its format: rows of means, in percent, and columns in the papers' order.
+
+Papers group columns by what they ask: the finest level first (R@k, mAP@R, AP), then each coarser level, then the
+hierarchy as a whole (H-AP, ASI, NDCG).
+
+>>> [(group.title, group.metrics) for group in groups_of(["H-AP", "NDCG", "ASI", "AP[1]", "AP[2]", "R@1"])]
+[('finest level', ('R@1', 'AP[2]')), ('level 1', ('AP[1]',)), ('hierarchy', ('H-AP', 'ASI', 'NDCG'))]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hiertree.pipelines.comparison.published import published_rows
+from hiertree.pipelines.comparison.runs_table import metric_names, row_names
+from hiertree.pipelines.comparison.significance import SIGNIFICANT
+from hiertree.pipelines.report import has_a_best
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OF_A_LEVEL = re.compile(r"(?P<kind>AP|ASI|R|TR|P|mAP)(@R|@(?P<cutoff>\d+))?(\[(?P<level>\d+)\])?")
+_OF_THE_TREE = ("H-AP", "ASI", "NDCG")
+_KINDS = ("R", "TR", "P", "mAP", "AP", "ASI")
+_TREE, _MEANS, _OTHERS = "hierarchy", "mean over levels", "others"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of the table.
+
+    Attributes:
+        mean: over seeds, in percent.
+        deviation: sample standard deviation over seeds; None for one run.
+        best: no other row of ours has a larger mean.
+        differs: significantly, from the reference.
+    """
+
+    mean: float
+    deviation: float | None = None
+    best: bool = False
+    differs: bool = False
+
+    @property
+    def text(self) -> str:
+        """Mean ± deviation."""
+        return f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        name: recipe and settings, or where it was published.
+        runs: how many; None of a published row.
+        cells: by metric; a metric that the row lacks is absent.
+    """
+
+    name: str
+    runs: int | None
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Columns that stand together."""
+
+    title: str
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Groups of columns, rows, and sentences that go below them."""
+
+    groups: tuple[Group, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """All columns."""
+        return tuple(metric for group in self.groups for metric in group.metrics)
+
+
+def make_table(
+    runs: pd.DataFrame,
+    *,
+    tests: pd.DataFrame | None = None,
+    published: bool = False,
+    num_levels: int | None = None,
+    notes: Iterable[str] = (),
+) -> Table:
+    """The table of runs.
+
+    Args:
+        runs: as :func:`hiertree.pipelines.comparison.runs_table.runs_table` makes it.
+        tests: as :func:`hiertree.pipelines.comparison.significance.compare_with_reference` makes it.
+        published: put what papers report for a built-in recipe under its rows.
+        num_levels: of the tree; unless given, the largest that a metric names.
+        notes: sentences to go below.
+    """
+    rows: list[Row] = []
+    papers: list[str] = []
+    labels, recipes = row_names(runs), runs["recipe"].tolist()
+    recipe_of = dict(zip(labels, recipes, strict=True))
+    ours = _rows(runs, labels, tests)
+    for recipe in dict.fromkeys(recipes):
+        rows += [row for row in ours if recipe_of[row.name] == recipe]
+        for found in published_rows(recipe) if published else ():
+            cells = {metric: Cell(value) for metric, value in found.percent.items()}
+            rows.append(Row(f"published [{found.source}]", None, cells))
+            papers.append(found.paper)
+    shown = dict.fromkeys(metric for row in rows for metric in row.cells)
+    below = (*notes, *(f"{paper}." for paper in dict.fromkeys(papers)))
+    return Table(tuple(groups_of(shown, num_levels=num_levels)), tuple(rows), below)
+
+
+def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[Group]:
+    """The metrics in groups, in the order of papers.
+
+    Args:
+        metrics: names.
+        num_levels: of the tree; unless given, the largest that a metric names.
+    """
+    names = list(metrics)
+    levels = [int(found["level"]) for name in names if (found := _OF_A_LEVEL.fullmatch(name)) and found["level"]]
+    finest = num_levels or max(levels, default=1)
+    grouped: dict[str, list[str]] = {"finest level": []}
+    grouped |= {f"level {level}": [] for level in range(finest - 1, 0, -1)} | {_TREE: [], _MEANS: [], _OTHERS: []}
+    for name in names:
+        grouped[_title(name, finest)].append(name)
+    return [Group(title, tuple(sorted(own, key=_place))) for title, own in grouped.items() if own]
+
+
+def _title(metric: str, finest: int) -> str:
+    if metric.startswith("mean "):
+        return _MEANS
+    if metric == "ASI" or metric.startswith(("H-AP", "NDCG")):
+        return _TREE
+    found = _OF_A_LEVEL.fullmatch(metric)
+    level = int(found["level"] or finest) if found else 0
+    return "finest level" if level == finest else f"level {level}" if 0 < level < finest else _OTHERS
+
+
+def _place(metric: str) -> tuple[int, int]:
+    """Where a metric stands within its group; those of no known kind keep their order."""
+    found = _OF_A_LEVEL.fullmatch(metric.removeprefix("mean "))
+    if found and metric != "ASI":
+        return _KINDS.index(found["kind"]), int(found["cutoff"] or 0)
+    return next((number for number, kind in enumerate(_OF_THE_TREE) if metric.startswith(kind)), len(_OF_THE_TREE)), 0
+
+
+def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> list[Row]:
+    metrics = metric_names(runs)
+    grouped = runs[metrics].groupby(labels, sort=False)
+    means, deviations, counts = 100 * grouped.mean(), 100 * grouped.std(), grouped.count()
+    differing: set[tuple[str, str]] = set()
+    if tests is not None:
+        significant = tests[tests["p_holm"] < SIGNIFICANT]
+        differing = set(zip(significant["row"], significant["metric"], strict=True))
+    best = {metric: means[metric].max() for metric in metrics if has_a_best(metric) and len(means) > 1}
+    rows = []
+    for name, size in grouped.size().items():
+        cells = {}
+        for metric in metrics:
+            mean, number = float(means.loc[name, metric]), int(counts.loc[name, metric])
+            if number:
+                deviation = float(deviations.loc[name, metric]) if number > 1 else None
+                cells[metric] = Cell(mean, deviation, mean == best.get(metric), (str(name), metric) in differing)
+        rows.append(Row(str(name), int(size), cells))
+    return rows

@@ -1,0 +1,75 @@
+"""The files of a comparison: runs, tests, the table in every format, figures, and how they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hiertree import files
+from hiertree.pipelines.comparison.figures import plot_lines, plot_points
+from hiertree.pipelines.comparison.formats import latex, markdown
+from hiertree.pipelines.comparison.page import html
+from hiertree.pipelines.comparison.runs_table import varied_number
+from hiertree.pipelines.comparison.table import Table
+from hiertree.provenance import manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def write_comparison(
+    folder: Path, *, runs: pd.DataFrame, tests: pd.DataFrame, table: Table, parameters: Mapping[str, Any]
+) -> None:
+    """Write every file.
+
+    Args:
+        folder: where to.
+        runs: one row a run.
+        tests: one row a test; empty where nothing was tested.
+        table: the rows of means.
+        parameters: what was asked for.
+    """
+    frames = {"comparison.csv": runs} | ({"comparison-tests.csv": tests} if len(tests) else {})
+    for name, frame in frames.items():
+        with files.open_replacing(folder / name) as file:
+            frame.to_csv(file, index=False, lineterminator="\n")
+    figures = _draw(runs, folder)
+    lead = f"{len(runs)} runs of {', '.join(parameters['recipes'])}, seeds {', '.join(map(str, parameters['seeds']))}."
+    texts = {
+        "comparison.md": markdown(table) + "\n",
+        "comparison.tex": latex(table) + "\n",
+        "comparison.html": html(table, title="Comparison", lead=lead, figures=figures),
+    }
+    for name, text in texts.items():
+        files.write_text(folder / name, text)
+    files.write_json(folder / "comparison.json", {"rows": _rows(table), "tests": tests.to_dict(orient="records")})
+    outputs = [*(folder / name for name in [*frames, *texts, "comparison.json"]), *figures]
+    made = manifest(command="hiertree compare", parameters=parameters, outputs=outputs)
+    files.write_json(folder / "manifest.json", made)
+
+
+def _draw(runs: pd.DataFrame, folder: Path) -> dict[Path, str]:
+    """The figures, and what each shows."""
+    points, lines = folder / "comparison.png", folder / "comparison-lines.png"
+    plot_points(runs, points)
+    drawn = {points: "Each metric in a panel of its own: every run a point, the mean of a row a line."}
+    if (key := varied_number(runs)) is not None:
+        plot_lines(runs, lines, key=key)
+        drawn[lines] = f"Each metric over {key}: means as lines, ± standard deviation as bands."
+    return drawn
+
+
+def _rows(table: Table) -> list[dict[str, Any]]:
+    """Names, runs (0 of a published row) and metrics, in 0 … 1."""
+    return [
+        {
+            "row": row.name,
+            "runs": row.runs or 0,
+            "metrics": {
+                metric: {"mean": cell.mean / 100, "deviation": None if cell.deviation is None else cell.deviation / 100}
+                for metric, cell in row.cells.items()
+            },
+        }
+        for row in table.rows
+    ]
