@@ -229,7 +229,7 @@ def test_include_self_adds_the_query_as_its_own_best_match() -> None:
     assert loss.last_num_skipped == 0
 
 
-@pytest.mark.parametrize("name", RANK_LOSSES)
+@pytest.mark.parametrize("name", [*RANK_LOSSES, "FastAP", "SoftBinAP", "PairDecomposability", "ROADMAP pair"])
 def test_gradient_flows_to_queries_and_to_a_memory_that_asks_for_it(name: str) -> None:
     embeddings, paths = batch(num_items=4)
     memory, memory_paths = batch(1, num_items=9)
