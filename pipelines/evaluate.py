@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -114,22 +114,22 @@ def evaluate_file(
     return result
 
 
-def _evaluated(
-    retrieval: Retrieval, *, codes: bool, options: Mapping[str, Any], of_search: Mapping[str, Any]
-) -> Evaluation:
+def _evaluated(retrieval: Retrieval, *, codes: bool, options: dict[str, Any], of_search: dict[str, Any]) -> Evaluation:
     """Every metric, by cosines or by Hamming distances."""
-    masks: dict[str, Any] = {
+    options = {
         "query_ids": retrieval.ids,
         "gallery_ids": retrieval.gallery_ids,
         "junk": retrieval.junk,
         "distractors": retrieval.distractors,
+        **options,
     }
     if not codes:
-        return evaluate(*retrieval[:4], **masks, **options, **of_search, progress=True)
+        options |= of_search
+        return evaluate(*retrieval[:4], progress=True, **options)
     beside = [name for name, value in of_search.items() if value is not None]
     if beside:
         raise OptionError(f"codes beside {', '.join(beside)}", expected="codes alone: their search is a count of bits")
-    return evaluate_codes(*retrieval.as_codes()[:4], **masks, **options)
+    return evaluate_codes(*retrieval.as_codes()[:4], **options)
 
 
 def _relevance(given: str | Sequence[float]) -> Relevance | None:
