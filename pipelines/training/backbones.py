@@ -82,7 +82,12 @@ def build_backbone(model: Model, *, channels: int, load_weights: bool = True) ->
         MissingResourceError: the pretrained weights are not there.
     """
     if model.backbone != "small_cnn":
-        return _timm_backbone(model, channels=channels, load_weights=load_weights)
+        backbone = _timm_backbone(model, channels=channels, load_weights=load_weights)
+        if model.gradient_checkpointing:
+            _recompute_activations(backbone.network, model)
+        return backbone
+    if model.gradient_checkpointing:
+        raise _no_checkpointing(model)
     if model.pretrained or model.pooling == "backbone":
         raise RecipeError(
             f"model: small_cnn with pretrained={model.pretrained}, pooling={model.pooling}",
@@ -104,7 +109,7 @@ def input_statistics(model: Model, *, channels: int) -> tuple[tuple[float, ...],
     return tuple(mean), tuple(std)
 
 
-def _timm_backbone(model: Model, *, channels: int, load_weights: bool) -> nn.Module:
+def _timm_backbone(model: Model, *, channels: int, load_weights: bool) -> TimmBackbone:
     import timm
 
     if not timm.is_model(model.backbone):
@@ -128,6 +133,33 @@ def _timm_backbone(model: Model, *, channels: int, load_weights: bool) -> nn.Mod
     if isinstance(model.pretrained, str) and load_weights:
         _load_local(network, Path(model.pretrained))
     return TimmBackbone(network, own_pooling=model.pooling == "backbone")
+
+
+def _recompute_activations(network: nn.Module, model: Model) -> None:
+    """Keep few activations of the forward pass and compute the others again in the backward pass."""
+    if not model.freeze_batch_norm and any(map(is_batch_norm, network.modules())):
+        raise RecipeError(
+            "model.gradient_checkpointing with BatchNorm, whose statistics would count every batch twice",
+            expected="a forward pass that can be repeated",
+            remedy="set model.freeze_batch_norm=true",
+        )
+    try:
+        network.set_grad_checkpointing(True)  # type: ignore[operator]  # timm types no attributes
+    except (AttributeError, AssertionError) as error:
+        raise _no_checkpointing(model) from error
+
+
+def _no_checkpointing(model: Model) -> RecipeError:
+    return RecipeError(
+        f"model.gradient_checkpointing with {model.backbone}",
+        expected="a timm model that can compute its activations again, resnet50 or vit_base_patch16_224 for instance",
+        remedy="set it to false; training.accumulate=two_pass needs less memory with any backbone",
+    )
+
+
+def is_batch_norm(module: nn.Module) -> bool:
+    """Whether it normalises by statistics of a batch and keeps them."""
+    return isinstance(module, nn.modules.batchnorm._BatchNorm)
 
 
 def _load_local(network: nn.Module, path: Path) -> None:

@@ -124,6 +124,8 @@ class Learner:
         if self._in_chunks:
             _require_no_batch_norm(self.embedder)
         require_scalable(self.embedder, recipe.evaluation.scales)
+        if recipe.training.compile:
+            self.embedder.compile()  # in place: the names of its tensors stay
         self._network = fabric.setup_module(self.embedder)
         decay = recipe.training.ema_decay
         self._average = None if decay is None else moving_average(self.embedder, decay)

@@ -12,7 +12,7 @@ from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d, normal
 
 from hiertree import files
 from hiertree.errors import CheckpointError
-from hiertree.pipelines.training.backbones import build_backbone, input_statistics
+from hiertree.pipelines.training.backbones import build_backbone, input_statistics, is_batch_norm
 from hiertree.pipelines.training.recipe import Model
 
 
@@ -117,9 +117,8 @@ class Embedder(nn.Module):
         self.backbone.train(not frozen_backbone)
         self.backbone.requires_grad_(not frozen_backbone)
         if self.settings.freeze_batch_norm:
-            for module in self.backbone.modules():
-                if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                    module.eval()
+            for module in filter(is_batch_norm, self.backbone.modules()):
+                module.eval()
 
 
 def _normalisation(model: Model, features: int) -> nn.Module:

@@ -101,6 +101,8 @@ class Model(Section):
             the bias if there is one.
         projection_images: training images of that PCA, drawn by the seed; all of them if there are fewer.
         freeze_backbone_epochs: epochs at the start in which only head and loss learn.
+        gradient_checkpointing: compute most activations of the backbone again in the backward pass instead of keeping
+            them: less memory for one more forward pass. BatchNorm must be frozen.
         freeze_batch_norm: keep the backbone's BatchNorm statistics and use them in training too.
         sync_batch_norm: with several processes, normalise over the whole batch, not over the part of each; GPUs only.
     """
@@ -116,6 +118,7 @@ class Model(Section):
     projection_init: Literal["random", "pca", "pca_whitened"] = "random"
     projection_images: Count = 20_000
     freeze_backbone_epochs: Annotated[int, Field(ge=0)] = 0
+    gradient_checkpointing: bool = False
     freeze_batch_norm: bool = False
     sync_batch_norm: bool = False
 
@@ -190,6 +193,8 @@ class Training(Section):
             whole batch in the memory of a chunk, see :func:`hiertree.losses.large_batch_backward`. BatchNorm must be
             frozen.
         chunk_size: images of a chunk.
+        compile: translate the network by ``torch.compile`` at the first step, which then takes minutes; needs a C++
+            compiler, on a GPU Triton.
         ema_decay: measure and keep the exponential moving average of the weights, which after each step is this part of
             itself and for the rest the step's weights; None takes the last step's.
         on_nan: ``stop`` where a loss or its gradient is not finite, or ``skip`` the batch; the tenth in a row stops.
@@ -202,6 +207,7 @@ class Training(Section):
     checkpoint_every_steps: Count | None = None
     accumulate: Literal["none", "two_pass"] = "none"
     chunk_size: Count = 64
+    compile: bool = False
     ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = None
     on_nan: Literal["stop", "skip"] = "stop"
 
