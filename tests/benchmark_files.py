@@ -230,6 +230,14 @@ def write_revisited(root: Path, city: str) -> None:
     (root / f"gnd_{city}.pkl").write_bytes(pickle.dumps(content, protocol=2))
 
 
+def write_distractors(root: Path) -> None:
+    """Three images of R1M in two folders, and their list."""
+    names = ["0a/0a1.jpg", "0a/0a2.jpg", "ff/ff3.jpg"]
+    for number, name in enumerate(names):
+        write_image(root / "jpg" / name, number)
+    (root / "revisitop1m.txt").write_text("\n".join(names) + "\n")
+
+
 def write_cifar(root: Path, classes: int) -> None:
     """Two images a class and batch for the first four classes, in pickles as Python 2 wrote them."""
     fine = [0, 0, 1, 1, 2, 2, 3, 3]

@@ -1,7 +1,8 @@
 """``cars``: Cars196, 16,185 photographs of 196 models of cars.
 
 Krause, Stark, Deng and Fei-Fei, *3D Object Representations for Fine-Grained Categorization* (3dRR 2013). For retrieval
-the first 98 classes train and the last 98 test, after Oh Song et al. (CVPR 2016).
+the first 98 classes train and the last 98 test, after Oh Song et al. (CVPR 2016); their sizes are those that
+pytorch-metric-learning's tests find (``tests/datasets/test_cars196.py``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Wah, Branson, Welinder, Perona and Belongie, *The Caltech-UCSD Birds-200-2011 Dataset* (2011). For retrieval the first
 100 classes train and the last 100 test, after Oh Song et al. (CVPR 2016); the list ``train_test_split.txt``, made for
-classification, is not used.
+classification, is not used. Their sizes are those that pytorch-metric-learning's tests find
+(``tests/datasets/test_cub.py``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``inshop``: DeepFashion's In-shop clothes, 52,712 photographs of 7,982 items; gender → category → item.
 
 Liu, Luo, Qiu, Wang and Tang, *DeepFashion: Powering Robust Clothes Recognition and Retrieval with Rich Annotations*
-(CVPR 2016).
+(CVPR 2016). The totals are those that open-metric-learning checks (``convert_inshop.py``), which the splits add up to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``revisited``: ROxford5k and RParis6k, 70 queries each with lists of easy, hard and junk images of its own.
 
 Radenović, Iscen, Tolias, Avrithis and Chum, *Revisiting Oxford and Paris: Large-Scale Image Retrieval Benchmarking*
-(CVPR 2018).
+(CVPR 2018), whose million distractors, R1M, may follow the gallery.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from hiertree.datasets._benchmark import Benchmark, Counts, Verify
 from hiertree.datasets._dataset import ImageDataset
 from hiertree.datasets._labelling import label_paths
 from hiertree.datasets._plain_pickles import read_plain_pickle
-from hiertree.datasets._sources import FileImages
+from hiertree.datasets._sources import FileImages, JoinedImages
+from hiertree.datasets._text_lists import read_words
 from hiertree.errors import OptionError, TableError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
+
+    from hiertree.datasets._dataset import ImageSource
 
 City = Literal["roxford5k", "rparis6k"]
 LISTS = ("easy", "hard", "junk")
@@ -54,6 +57,20 @@ def _benchmark(city: City) -> Benchmark:
 
 
 REVISITED = {city: _benchmark(city) for city in get_args(City)}
+DISTRACTORS = Benchmark(
+    name="revisitop1m",
+    title="R1M, the distractors of ROxford5k and RParis6k",
+    levels=("tag",),
+    splits={},
+    licence="research; photographs of Flickr under their own licences",
+    url="http://cmp.felk.cvut.cz/revisitop/",
+    steps=(
+        "get revisitop1m.txt from http://ptak.felk.cvut.cz/revisitop/revisitop1m/",
+        "get its 100 archives jpg/revisitop1m.1.tar.gz and on, and unpack them into revisitop1m/jpg; pass revisitop1m",
+    ),
+    folder="revisitop1m",
+)
+DISTRACTOR = "distractor"  # their tag
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +100,12 @@ class BoxedImages(FileImages):
 
 
 def load_revisited(
-    root: str | os.PathLike[str], split: str = "test", *, city: City = "roxford5k", verify: Verify = "published"
+    root: str | os.PathLike[str],
+    split: str = "test",
+    *,
+    city: City = "roxford5k",
+    distractors: str | os.PathLike[str] | None = None,
+    verify: Verify = "published",
 ) -> RevisitedDataset:
     """Read ROxford5k or RParis6k from ``gnd_roxford5k.pkl`` or ``gnd_rparis6k.pkl`` and the folder ``jpg``.
 
@@ -94,6 +116,8 @@ def load_revisited(
         split: "test" (queries and gallery, told apart by the data set's ``queries`` and ``gallery``), "query" or
             "gallery". There is no training split.
         city: which one.
+        distractors: the folder ``revisitop1m`` of R1M, or its parent: the images of ``revisitop1m.txt`` follow the
+            gallery's own, so that the ground truth stands. None leaves them out.
         verify: compare the number of images with the "published" one, or only the "structure".
 
     Raises:
@@ -102,7 +126,7 @@ def load_revisited(
         OptionError: an unknown split or city.
 
     Example:
-        ``load_revisited("data/rparis6k", city="rparis6k").ground_truth``
+        ``load_revisited("data/rparis6k", city="rparis6k", distractors="data/revisitop1m").ground_truth``
     """
     if city not in REVISITED:
         raise OptionError(f"city={city!r}", expected="'roxford5k' or 'rparis6k'")
@@ -110,29 +134,41 @@ def load_revisited(
     benchmark.check_options(split, verify)
     home, file = benchmark.files(root, f"gnd_{city}.pkl")
     queries, gallery, boxes, truth = _ground_truth(file)
-    names = [*queries, *gallery] if split == "test" else queries if split == "query" else gallery
+    boxed = queries if split in ("test", "query") else []
+    names = [*boxed, *(gallery if split in ("test", "gallery") else [])]
 
     def where(row: int) -> str:
         return f"{file.name}, image {row}"
 
     checked = benchmark.image_files(home, [f"jpg/{name}.jpg" for name in names], where)
-    of_queries = len(names) if split == "query" else len(queries) if split == "test" else 0
+    benchmark.verify(split, len(names), 0, verify)
     all_boxes = np.full((len(names), 4), np.nan)
-    all_boxes[:of_queries] = boxes[:of_queries]
-    labelled = label_paths([[name.rpartition("_")[0] or name for name in names]], level_names=("tag",), where=where)
-    benchmark.verify(split, len(names), labelled.tree.level_sizes[-1], verify)
+    all_boxes[: len(boxed)] = boxes[: len(boxed)]
+    images: ImageSource = BoxedImages(home, map(checked.name, range(len(checked))), all_boxes)
+    tags = [name.rpartition("_")[0] or name for name in names]
+    if distractors is not None and split != "query":
+        added = _distractors(distractors)
+        images, tags = JoinedImages(images, added), tags + [DISTRACTOR] * len(added)
+    labelled = label_paths([tags], level_names=benchmark.levels, where=where)
     both = split == "test"
     return RevisitedDataset(
         name=city,
         split=split,
         tree=labelled.tree,
         paths=labelled.paths,
-        images=BoxedImages(home, map(checked.name, range(len(checked))), all_boxes),
+        images=images,
         queries=np.arange(len(queries)) if both else None,
-        gallery=np.arange(len(queries), len(names)) if both else None,
+        gallery=np.arange(len(queries), len(tags)) if both else None,
         protocol=benchmark.protocol,
         ground_truth=() if split == "gallery" else truth,
     )
+
+
+def _distractors(folder: str | os.PathLike[str]) -> FileImages:
+    """The images of R1M, in the order of its list, whose lines are files below ``jpg``."""
+    home, file = DISTRACTORS.files(folder, "revisitop1m.txt")
+    listed = read_words(file, ("image",))
+    return DISTRACTORS.image_files(home, [f"jpg/{name}" for name in listed["image"]], listed.where)
 
 
 def _ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:

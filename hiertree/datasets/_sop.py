@@ -1,6 +1,7 @@
 """``sop``: Stanford Online Products, 120,053 photographs of 22,634 products; super-category → product.
 
-Oh Song, Xiang, Jegelka and Savarese, *Deep Metric Learning via Lifted Structured Feature Embedding* (CVPR 2016).
+Oh Song, Xiang, Jegelka and Savarese, *Deep Metric Learning via Lifted Structured Feature Embedding* (CVPR 2016), whose
+sizes SupRank's and open-metric-learning's public code repeat.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``vehicleid``: PKU VehicleID, 221,763 photographs of 26,267 vehicles.
 
 Liu, Tian, Wang, Pang and Huang, *Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles* (CVPR
-2016).
+2016). Its sizes are those of the lists as fast-reid counts them (``fastreid/data/datasets/vehicleid.py``).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmark_files import NAMES, SHAPES, Shape, jpeg, write_benchmark, write_gldv2, write_image
+from benchmark_files import NAMES, SHAPES, Shape, jpeg, write_benchmark, write_distractors, write_gldv2, write_image
 
 from hiertree import datasets
 from hiertree.datasets import (
@@ -219,6 +219,29 @@ def test_revisited_queries_are_cropped_and_judged_by_their_lists(written: dict[s
     assert valid.tolist() == [[False, True, True, True], [True, True, True, False]]
     scores = [[0.1, 0.2, 0.9, 0.3], [0.1, 0.9, 0.2, 0.3]]
     assert evaluate_scores(scores, levels, valid=valid, protocol=test.protocol).summary()["AP"] == 1.0
+
+
+def test_distractors_follow_the_gallery_and_leave_the_ground_truth_as_it_is(
+    written: dict[str, Path], tmp_path: Path
+) -> None:
+    write_distractors(tmp_path / "revisitop1m")
+    plain = load_revisited(written["roxford5k"], verify="structure")
+    test = load_revisited(written["roxford5k"], distractors=tmp_path, verify="structure")
+    assert test.gallery.tolist() == [*plain.gallery.tolist(), 6, 7, 8]
+    assert [test.images.name(row) for row in (5, 6, 8)] == [plain.images.name(5), "jpg/0a/0a1.jpg", "jpg/ff/ff3.jpg"]
+    assert test.images[8].size == (8, 6)
+    assert test.tree.leaves[test.paths[8, -1]] == "distractor"
+    levels, valid = revisitop_levels(test.ground_truth, len(test.gallery), setup="hard")
+    assert levels[:, 4:].any() == 0
+    assert valid[:, 4:].all()
+    query = load_revisited(written["roxford5k"], "query", distractors=tmp_path, verify="structure")
+    assert len(query) == 2
+    assert len(load_revisited(written["roxford5k"], "gallery", distractors=tmp_path, verify="structure")) == 7
+    (tmp_path / "revisitop1m" / "jpg" / "0a" / "0a2.jpg").unlink()
+    with pytest.raises(MissingResourceError, match=r"1 of 3 images looked for.*0a2.*revisitop1m\.1\.tar\.gz"):
+        load_revisited(written["roxford5k"], distractors=tmp_path, verify="structure")
+    with pytest.raises(MissingResourceError, match=r"R1M.*revisitop1m\.txt"):
+        load_revisited(written["roxford5k"], distractors=tmp_path / "nowhere", verify="structure")
 
 
 def test_names_of_categories_may_stand_in_a_file_of_their_own(written: dict[str, Path], tmp_path: Path) -> None:
