@@ -18,6 +18,7 @@ from hiertree.errors import OptionError
 from hiertree.provenance import manifest
 
 if TYPE_CHECKING:
+    from lightning.fabric import Fabric
     from numpy.typing import NDArray
 
     from hiertree.datasets import ImageDataset
@@ -53,6 +54,9 @@ def embed(
 ) -> Embedded:
     """Embed one split, shard by shard; an interrupted call goes on after the last whole shard.
 
+    The projection of a recipe is the one that training starts from: drawn by the seed, or a PCA of the training split.
+    Images are embedded at the recipe's ``evaluation.scales``.
+
     ``out`` then holds ``embeddings.npy`` (n, d) float32 and ``labels.csv``, or ``queries.npy``, ``queries.csv``,
     ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``.
 
@@ -69,15 +73,17 @@ def embed(
         HiertreeError: whatever is wrong with the recipe, the network or the images.
     """
     from hiertree.pipelines.training.data import load_split
+    from hiertree.pipelines.training.learner import build_fabric
 
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
     recipe = _recipe(Path(model), data, overrides)
-    embedder = _network(Path(model), recipe)
+    fabric = build_fabric(recipe.training)
+    embedder = _network(Path(model), recipe, fabric)
     dataset = load_split(recipe, split)
     folder = Path(out)
     shards = _claimed(folder, _identity(embedder, recipe, dataset, shard_size))
-    _embed_shards(embedder, recipe, dataset, shards, shard_size)
+    _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric)
     arrays, tables = _write(dataset, folder, [shards / name for name in _names(len(dataset), shard_size)])
     made = manifest(
         command=f"hiertree embed {model}", parameters={"split": split, **recipe.as_dict()}, outputs=[*arrays, *tables]
@@ -99,18 +105,36 @@ def _recipe(model: Path, data: str | os.PathLike[str], overrides: Sequence[str])
     return load_recipe(source, [*overrides, f"data.root={json.dumps(os.fspath(data))}"])
 
 
-def _network(model: Path, recipe: Recipe) -> Embedder:
-    from hiertree.pipelines.training.model import Embedder, load_embedder
+def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
+    """The network of the run, or the one that the recipe's training would start from, on the CPU."""
+    from hiertree.pipelines.training.data import load_split
+    from hiertree.pipelines.training.model import load_embedder
+    from hiertree.pipelines.training.projection import initialise_projection
+    from hiertree.pipelines.training.scales import require_scalable
 
-    if model.is_dir():
-        return load_embedder(model)
+    embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
+    require_scalable(embedder, recipe.evaluation.scales)
+    if not model.is_dir() and recipe.model.projection_init != "random":
+        train_set = load_split(recipe, "train")
+        initialise_projection(embedder.to(fabric.device), train_set, recipe, fabric)
+    return embedder.cpu().eval()
+
+
+def _untrained(model: Path, recipe: Recipe) -> Embedder:
+    """Pretrained weights below a projection that the seed draws."""
+    import torch
+
+    from hiertree.pipelines.training.model import Embedder
+
     if not recipe.model.pretrained:
         raise OptionError(
             f"{model} with model.pretrained=false",
             expected="the folder of a finished run, or a recipe with pretrained weights",
             remedy="train it first",
         )
-    return Embedder(recipe.model, channels=recipe.images.channels).eval()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return Embedder(recipe.model, channels=recipe.images.channels)
 
 
 def _identity(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> str:
@@ -143,18 +167,17 @@ def _names(count: int, shard_size: int) -> list[str]:
     return [f"rows-{start:09d}.npy" for start in range(0, count, shard_size)]
 
 
-def _embed_shards(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shards: Path, shard_size: int) -> None:
+def _embed_shards(
+    embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shards: Path, shard_size: int, fabric: Fabric
+) -> None:
     """Write the shards that are not there yet, each whole."""
     import torch
 
     from hiertree.pipelines.training.data import BatchKey, Views, loader_of
-    from hiertree.pipelines.training.learner import build_fabric
-    from hiertree.pipelines.training.scales import embed_at_scales, require_scalable
+    from hiertree.pipelines.training.scales import embed_at_scales
     from hiertree.progress import progress
 
     scales = recipe.evaluation.scales
-    require_scalable(embedder, scales)
-    fabric = build_fabric(recipe.training)
     network = fabric.setup_module(embedder)
     views = Views(dataset, recipe.images.model_copy(update={"cache": False}))
     size = recipe.evaluation.batch_size

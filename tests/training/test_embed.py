@@ -7,15 +7,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from benchmark_files import write_benchmark
+from safetensors.torch import save_file
+from sklearn.decomposition import PCA
 
 from hiertree.cli import main
 from hiertree.errors import OptionError
 from hiertree.pipelines.embed import embed
 from hiertree.pipelines.evaluate import evaluate_file
 from hiertree.pipelines.train import train
-from hiertree.pipelines.training.data import Views
+from hiertree.pipelines.training.backbones import TimmBackbone, build_backbone
+from hiertree.pipelines.training.data import Views, load_split
+from hiertree.pipelines.training.model import Embedder
 from hiertree.pipelines.training.reading import load_recipe
+from hiertree.pipelines.training.recipe import Model
 
 
 def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
@@ -86,6 +92,28 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, mon
     embed(run, elsewhere, out, shard_size=5)
     assert (tmp_path / "first.npy").read_bytes() == first
     assert np.array_equal(np.load(out / "embeddings.npy"), np.load(whole / "embeddings.npy"))
+
+
+def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
+    write_benchmark("sop", tmp_path / "data")
+    backbone = build_backbone(Model(backbone="resnet18"), channels=3)
+    assert isinstance(backbone, TimmBackbone)
+    save_file(backbone.network.state_dict(), tmp_path / "weights.safetensors")
+    settings = ["images.size=32", "images.workers=0", "data.verify=structure", "model.backbone=resnet18"]
+    network = [f"model.pretrained={tmp_path / 'weights.safetensors'}", "model.embedding_size=3"]
+    start = ["model.projection_init=pca", "training.device=cpu", "training.precision=32-true"]
+    overrides = [*settings, *network, *start]
+    for out in ("first", "second"):
+        embed("sop-happier", tmp_path / "data", tmp_path / out, split="train", overrides=overrides)
+    first, second = (np.load(tmp_path / out / "embeddings.npy") for out in ("first", "second"))
+    assert np.array_equal(first, second)
+    recipe = load_recipe("sop-happier", [*overrides, f"data.root={tmp_path / 'data'}"])
+    dataset, embedder = load_split(recipe, "train"), Embedder(recipe.model, channels=3).eval()
+    with torch.inference_mode():
+        features = embedder.pooled(Views(dataset, recipe.images)._stack(list(range(len(dataset))))).numpy()
+    components = PCA(3, svd_solver="full").fit_transform(features)
+    expected = components / np.linalg.norm(components, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.abs(first), np.abs(expected), atol=1e-4)
 
 
 def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
