@@ -45,11 +45,12 @@ class BatchSampler(Protocol):
 
 
 class BatchKey(NamedTuple):
-    """Everything that a batch depends on besides the recipe."""
+    """Everything that a batch, or a process's part of it, depends on besides the recipe."""
 
     epoch: int
     number: int
     indices: list[int]
+    first: int = 0  # where they begin in the batch
 
 
 class Batch(NamedTuple):
@@ -102,7 +103,8 @@ class Views(Dataset[Batch]):
     def _seen(self, key: BatchKey) -> Tensor:
         if isinstance(self.augmentation, NoAugmentation):
             return self._stack(key.indices)
-        numbers = batch_numbers(len(key.indices), seed=self.seed, epoch=key.epoch, batch=key.number)
+        until = key.first + len(key.indices)
+        numbers = batch_numbers(until, seed=self.seed, epoch=key.epoch, batch=key.number)[key.first :]
         if isinstance(self.augmentation, GlyphAugmentation):
             return move_glyphs(self._stack(key.indices), numbers, self.augmentation)
         size, photos = self.settings.size, map(self._decode, key.indices)
@@ -129,11 +131,12 @@ class EpochKeys:
     """The keys of one epoch's batches from a given one on; a data loader asks again for every epoch.
 
     Args:
-        sampler: of batches, as :mod:`hiertree.samplers` has them.
+        sampler: of batches, as :mod:`hiertree.samplers` has them, or of one process's part of each.
+        part: which part, from 0; all are of one size.
     """
 
-    def __init__(self, sampler: BatchSampler) -> None:
-        self.sampler = sampler
+    def __init__(self, sampler: BatchSampler, *, part: int = 0) -> None:
+        self.sampler, self.part = sampler, part
         self.epoch = self.first = 0
 
     def start(self, epoch: int, *, first: int = 0) -> None:
@@ -143,7 +146,7 @@ class EpochKeys:
 
     def __iter__(self) -> Iterator[BatchKey]:
         for number, indices in enumerate(self.sampler, start=self.first):
-            yield BatchKey(self.epoch, number, indices)
+            yield BatchKey(self.epoch, number, indices, first=self.part * len(indices))
 
     def __len__(self) -> int:
         return len(self.sampler) - self.first

@@ -17,7 +17,7 @@ def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """The rows of a ``history.jsonl``: epoch, step, lr, loss and its terms, seconds, and metrics where measured."""
+    """The rows of a ``history.jsonl``: epoch, step, loss and its terms, lr, pace, and metrics where measured."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
@@ -25,20 +25,22 @@ class Board:
     """TensorBoard event files; what an earlier, killed process wrote beyond ``step`` is hidden.
 
     Args:
-        folder: where the event files go.
+        folder: where the event files go; None writes nothing.
         step: steps done before.
     """
 
-    def __init__(self, folder: Path, *, step: int) -> None:
+    def __init__(self, folder: Path | None, *, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder), purge_step=step)
+        self._writer = None if folder is None else SummaryWriter(str(folder), purge_step=step)
 
     def add(self, values: Mapping[str, float], *, group: str, step: int) -> None:
         """Log scalars under ``group/name``."""
-        for name, value in values.items():
-            self._writer.add_scalar(f"{group}/{name}", value, step)
+        if self._writer is not None:
+            for name, value in values.items():
+                self._writer.add_scalar(f"{group}/{name}", value, step)
 
     def close(self) -> None:
         """Write everything out."""
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,10 +16,13 @@ from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, Option
 from hiertree.losses import large_batch_backward
 from hiertree.pipelines.training._components import Component, makes, takes, target
 from hiertree.pipelines.training.averaging import moving_average
+from hiertree.pipelines.training.launching import Started, kind_of_device, launched_fabric
 from hiertree.pipelines.training.model import Embedder
 from hiertree.pipelines.training.optimization import build_optimizer, set_learning_rates
+from hiertree.pipelines.training.processes import Processes
 from hiertree.pipelines.training.recipe import Recipe, Training
 from hiertree.pipelines.training.scales import embed_at_scales, require_scalable
+from hiertree.pipelines.training.sharing import loss_of_whole_batch, own_draws, seed_torch, synchronise_batch_norm
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -32,25 +36,17 @@ _SMALLER_STEPS = (
 )
 
 
-def build_fabric(training: Training) -> Fabric:
-    """Lightning Fabric on the device and with the precision asked for.
+def build_fabric(training: Training, group: Started | None = None) -> Fabric:
+    """Lightning Fabric on the device and with the precision asked for, for a process alone or one of a group.
 
     Raises:
-        DeviceError: there is no GPU, or the precision needs one.
+        DeviceError: there is no such device, or the precision needs another.
     """
-    present = torch.cuda.is_available()
-    if training.device == "cuda" and not present:
-        raise DeviceError(
-            "training.device=cuda", expected="a GPU that torch can use", remedy="set training.device=cpu or auto"
-        )
-    device = "cuda" if present and training.device != "cpu" else "cpu"
-    if device == "cpu" and training.precision == "16-mixed":
-        raise DeviceError(
-            "training.precision=16-mixed on a CPU", expected="a GPU", remedy="set training.precision=bf16-mixed"
-        )
     from lightning.fabric import Fabric
 
-    return Fabric(accelerator=device, devices=1, precision=training.precision)
+    if group is not None:
+        return launched_fabric(training, group)
+    return Fabric(accelerator=kind_of_device(training), devices=1, precision=training.precision)
 
 
 def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss:
@@ -100,42 +96,63 @@ def _nested(
 class Learner:
     """What learns. All of its state is in :meth:`tensors` and the number of steps done.
 
-    Everything random in a step (dropout, say) follows from the seed and the step's number.
+    Everything random in a step (dropout, say) follows from the seed and the step's number; what a network draws, also
+    from the process, what a loss draws, not. One of several processes has a part of each batch, and the loss of all of
+    it: with the same weights, it takes the step that a process alone takes on the whole batch.
 
     Args:
         recipe: the experiment.
         fabric: device and precision.
         class_paths: (C, L) the path of each leaf of the training split's tree.
         steps_per_epoch: batches of the sampler.
+        processes: that share every batch; None: this one alone.
 
     Raises:
         RecipeError, MissingResourceError: a network or loss that cannot be built as asked.
     """
 
     def __init__(
-        self, recipe: Recipe, fabric: Fabric, *, class_paths: NDArray[np.integer[Any]], steps_per_epoch: int
+        self,
+        recipe: Recipe,
+        fabric: Fabric,
+        *,
+        class_paths: NDArray[np.integer[Any]],
+        steps_per_epoch: int,
+        processes: Processes | None = None,
     ) -> None:
         self.recipe, self.fabric, self.steps_per_epoch = recipe, fabric, steps_per_epoch
-        with self._own_randomness():
-            torch.manual_seed(recipe.seed)
-            self.embedder = Embedder(recipe.model, channels=recipe.images.channels)
-            self.loss = build_loss(recipe, class_paths=class_paths)
+        self.processes = processes or Processes()
         self._in_chunks = recipe.training.accumulate == "two_pass"
-        if self._in_chunks:
-            _require_no_batch_norm(self.embedder)
-        require_scalable(self.embedder, recipe.evaluation.scales)
+        with self.processes.agreeing():
+            self._build(class_paths)
         if recipe.training.compile:
             self.embedder.compile()  # in place: the names of its tensors stay
         self._network = fabric.setup_module(self.embedder)
+        self._frozen_backbone = False
         decay = recipe.training.ema_decay
         self._average = None if decay is None else moving_average(self.embedder, decay)
         self.loss.to(fabric.device)
+        self._objective = loss_of_whole_batch(self.loss, self.processes)
         self.optimizer = build_optimizer(self.embedder, self.loss, recipe.optimizer)
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
 
+    def _build(self, class_paths: NDArray[np.integer[Any]]) -> None:
+        """Network and loss, as the recipe's seed draws them."""
+        with self._own_randomness():
+            torch.manual_seed(self.recipe.seed)
+            self.embedder = Embedder(self.recipe.model, channels=self.recipe.images.channels)
+            self.loss = build_loss(self.recipe, class_paths=class_paths)
+        synchronise_batch_norm(self.embedder, self.processes, self.fabric.device)
+        if self._in_chunks:
+            _require_no_batch_norm(self.embedder)
+        require_scalable(self.embedder, self.recipe.evaluation.scales)
+
     def start_epoch(self, epoch: int) -> None:
         """Go to training mode as this epoch wants it."""
-        self.embedder.set_training(frozen_backbone=epoch < self.recipe.model.freeze_backbone_epochs)
+        frozen = epoch < self.recipe.model.freeze_backbone_epochs
+        self.embedder.set_training(frozen_backbone=frozen)
+        if self.processes.size > 1 and frozen != self._frozen_backbone:  # gradients are averaged of what learns now
+            self._network, self._frozen_backbone = self.fabric.setup_module(self.embedder), frozen
         self.loss.train()
         self.loss.start_epoch(epoch)
 
@@ -159,7 +176,7 @@ class Learner:
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
             with self._own_randomness():
-                torch.manual_seed(int(np.random.SeedSequence([self.recipe.seed, step]).generate_state(1)[0]))
+                seed_torch(self.recipe.seed, step)
                 values = backward(images, self.fabric.to_device(paths), step)
         except EmbeddingError as error:
             raise _diverged(step, error.given) from error
@@ -196,23 +213,29 @@ class Learner:
         set_learning_rates(self.optimizer, self.recipe.schedule, step=step, total=total, steps_per_epoch=per_epoch)
 
     def _backward(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
-        terms = self.loss.terms(self._network(self.fabric.to_device(images)), paths)
-        loss = self.loss.total(terms)
+        with own_draws(self.processes, self.fabric.device, self.recipe.seed, step):
+            embeddings = self._network(self.fabric.to_device(images))
+        terms = self._objective.terms(embeddings, paths)
+        loss = self._objective.total(terms)
         values = _values(terms, loss, step)
         self.fabric.backward(loss)
+        self.processes.average_gradients(self.loss.parameters())
         return values
 
     def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
         """The same with the activations of one chunk in memory; Fabric's wrapper allows no backward of its outputs."""
+        chunks = torch.split(images, self.recipe.training.chunk_size)
+        numbers = cycle(range(len(chunks)))
 
         def embed(chunk: Tensor) -> Tensor:
-            with self.fabric.autocast():
+            draws = own_draws(self.processes, self.fabric.device, self.recipe.seed, step, next(numbers))
+            with draws, self.fabric.autocast():
                 embeddings: Tensor = self.embedder(self.fabric.to_device(chunk))
             return embeddings
 
-        chunks = torch.split(images, self.recipe.training.chunk_size)
-        terms = large_batch_backward(embed, chunks, paths, self.loss, backward=self.fabric.backward)
-        return _values(terms, self.loss.total(terms), step)
+        terms = large_batch_backward(embed, chunks, paths, self._objective, backward=self.fabric.backward)
+        self.processes.average_gradients([*self.embedder.parameters(), *self.loss.parameters()])
+        return _values(terms, self._objective.total(terms), step)
 
     def _move(self, step: int) -> None:
         """Clip, and move the weights, unless the gradient is not finite."""
@@ -234,6 +257,11 @@ class Learner:
         if self._average is not None:
             found |= {f"average.{name}": tensor for name, tensor in self._average.state_dict().items()}
         return found
+
+    def take_from_first(self) -> None:
+        """Have the weights and statistics of the first process, whose BatchNorm saw other images than this one's."""
+        tensors = self.tensors().items()
+        self.processes.take_from_first(tensor for name, tensor in tensors if not name.startswith("optimizer."))
 
     def _own_randomness(self) -> AbstractContextManager[None]:
         """A block that may seed torch's generators without the caller noticing."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import torch
 
 from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, RecipeError
@@ -15,6 +14,7 @@ from hiertree.metrics import evaluate, evaluate_codes
 from hiertree.pipelines.retrieval_files import Retrieval
 from hiertree.pipelines.training.data import Views, evaluation_keys, loader_of
 from hiertree.pipelines.training.learner import Learner
+from hiertree.pipelines.training.processes import Processes
 from hiertree.pipelines.training.recipe import Recipe
 from hiertree.progress import track
 
@@ -63,6 +63,7 @@ class Examination:
     Args:
         dataset: the split.
         recipe: the experiment. Metrics and rules are those of the data set's protocol unless it names its own.
+        processes: among which the images are divided; None: this one alone.
 
     Attributes:
         names: the metrics that will be computed.
@@ -71,23 +72,28 @@ class Examination:
         RecipeError: a metric that does not exist, or that is not among those computed.
     """
 
-    def __init__(self, dataset: ImageDataset, recipe: Recipe) -> None:
-        self.dataset, self._settings = dataset, recipe.evaluation
+    def __init__(self, dataset: ImageDataset, recipe: Recipe, processes: Processes | None = None) -> None:
+        self.dataset, self._settings, self._processes = dataset, recipe.evaluation, processes or Processes()
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses one that does not exist
         self._refuse_unknown_metrics()
         views = Views(dataset, recipe.images)
-        keys = evaluation_keys(len(views), self._settings.batch_size)
+        keys = self._processes.dealt(evaluation_keys(len(views), self._settings.batch_size))
         self._batches = loader_of(views, keys, workers=recipe.images.workers, pin_memory=False)
 
-    def measure(self, learner: Learner) -> Measured:
+    def measure(self, learner: Learner) -> Measured | None:
         """Embed every image, compute every metric: of the queries in their gallery, or of each image in the others.
 
-        What a hashing loss has taught to be codes is ranked by Hamming distance.
+        The first process computes the metrics; the others wait, and get None. What a hashing loss has taught to be
+        codes is ranked by Hamming distance.
         """
         batches = track(self._batches, description="embedding the test split")
-        embeddings = torch.cat([learner.embed(images) for _, images in batches]).numpy()
-        arrays = retrieval_arrays(self.dataset, embeddings)
-        return Measured(arrays, self._evaluated(Retrieval(**dict[str, Any](arrays)), codes=learner.loss.learns_codes))
+        embeddings = self._processes.joined(learner.embed(images) for _, images in batches).numpy()
+        with self._processes.agreeing():
+            if not self._processes.is_first:
+                return None
+            arrays = retrieval_arrays(self.dataset, embeddings)
+            retrieval = Retrieval(**dict[str, Any](arrays))
+            return Measured(arrays, self._evaluated(retrieval, codes=learner.loss.learns_codes))
 
     def _evaluated(self, retrieval: Retrieval, *, codes: bool) -> Evaluation:
         """Every metric, of embeddings by their cosines or of the codes that they are by Hamming distances."""

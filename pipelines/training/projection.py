@@ -31,7 +31,7 @@ def initialise_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
         embedder: on the device of ``fabric``, its backbone as training starts with it.
         dataset: the training split.
         recipe: the experiment.
-        fabric: device and processes; all of these end with the projection of the first.
+        fabric: the device.
 
     Raises:
         RecipeError: more dimensions than features, too few images, or features without that many directions.
@@ -45,7 +45,7 @@ def initialise_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
     chosen = np.sort(np.random.default_rng(recipe.seed).choice(len(dataset), count, replace=False))
     features = _pooled_features(embedder, dataset, recipe, chosen, fabric)
     whitened = model.projection_init == "pca_whitened"
-    weight, bias = fabric.broadcast(principal_projection(features, model.embedding_size, whitened=whitened))
+    weight, bias = principal_projection(features, model.embedding_size, whitened=whitened)
     with torch.no_grad():
         embedder.projection.weight.copy_(weight)
         if model.projection_bias:

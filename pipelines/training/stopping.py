@@ -8,20 +8,26 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import NoReturn
+
+from hiertree.pipelines.training.processes import Processes
 
 
 class StopRequest:
-    """Whether the process was asked to end.
+    """Whether this process, or another of the run, was asked to end.
+
+    Args:
+        processes: of the run; None: this one alone.
 
     >>> stop = StopRequest()
     >>> with stop.heeded():
     ...     signal.raise_signal(signal.SIGTERM)
-    >>> stop.requested
+    >>> stop.asked()
     True
     """
 
-    def __init__(self) -> None:
-        self.requested = False
+    def __init__(self, processes: Processes | None = None) -> None:
+        self._processes, self._noted = processes or Processes(), False
 
     @contextmanager
     def heeded(self) -> Iterator[None]:
@@ -35,15 +41,19 @@ class StopRequest:
         finally:
             signal.signal(signal.SIGTERM, before)
 
-    def obey(self, step: int) -> None:
-        """End the process with status 0 if that was requested; the state after this step has been kept.
+    def asked(self) -> bool:
+        """Whether any process of the run was; all of them must ask, and have the same answer."""
+        return self._processes.any(self._noted)
+
+    def obey(self, step: int) -> NoReturn:
+        """End the process with status 0; the state after this step has been kept.
 
         Raises:
-            SystemExit: it was.
+            SystemExit: always.
         """
-        if self.requested:
+        if self._processes.is_first:
             print(f"stopped after step {step}, as SIGTERM asked; the same command goes on from there", file=sys.stderr)
-            raise SystemExit(0)
+        raise SystemExit(0)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self.requested = True
+        self._noted = True

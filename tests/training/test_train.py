@@ -44,7 +44,7 @@ def assert_same_weights(one: Path, other: Path) -> None:
 
 def curve(folder: Path) -> list[dict[str, object]]:
     return [
-        {k: v for k, v in row.items() if k not in ("seconds", "waited")}
+        {k: v for k, v in row.items() if k not in ("seconds", "waited", "images_per_second")}
         for row in read_history(folder / "history.jsonl")
     ]
 
