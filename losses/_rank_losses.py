@@ -64,7 +64,8 @@ class SupHAP(_HAP):
 
     .. math:: 1 - \frac{1}{R} \sum_{k \in \Omega^+} \frac{\text{H-rank}^+(k)}{\text{rank}^+(k) + \text{rank}^-_s(k)}
 
-    averaged over the queries that have a positive. Formula and options: :func:`hiertree.losses.functional.sup_hap`.
+    averaged over the queries that have a positive. Formula, options, and the bound under ties:
+    :mod:`hiertree.losses.functional`.
     Source: Ramzi et al., *Optimization of Rank Losses for Image Retrieval* (TPAMI 2025), Eq. 21.
 
     Args:

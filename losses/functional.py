@@ -5,7 +5,8 @@ For B queries and M candidates: ``scores`` (B, M) floats with the graph that lea
 positives are Ω⁺ (level ≥ 1), with H(t) = 1 for t ≥ 0 and else 0:
 
 * H⁻(t) = σ(t/τ) for t < 0; σ(t/τ) + start for 0 ≤ t ≤ δ; ρ·(t − δ) + offset for t > δ. Defaults: δ = τ·ln(99),
-  offset = σ(δ/τ) + start. With start ≥ 0.5 and offset ≥ 1, H⁻ ≥ H: the Sup losses bound 1 − metric from above;
+  offset = σ(δ/τ) + start. With start ≥ 0.5 and offset ≥ 1, H⁻ ≥ H: the Sup losses bound 1 − metric from above, ties
+  counting as ahead (``ties="paper"``); NDCG under every policy for ties, AP and H-AP where no two positives tie;
 * rank⁺(k) = 1 + Σ_{j ≠ k, level_j ≥ level_k} H(s_j − s_k), without gradient;
 * rank⁻(k) = Σ_{level_j < level_k} H⁻(s_j − s_k), which carries the gradient.
 

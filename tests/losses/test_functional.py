@@ -17,6 +17,7 @@ from hiertree import level_counts
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import _numba_kernel, _torch_kernel, functional
 from hiertree.losses._kernels import Backend
+from hiertree.metrics import evaluate_scores
 from hiertree.relevance import gain, hap, linear
 
 H_MINUS, HEAVISIDE, SIGMOID = reference.h_minus(), reference.heaviside, reference.sigmoid()
@@ -177,6 +178,39 @@ def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
     metric = one_value(name, scores[0].tolist(), levels[0].tolist(), table[0].tolist(), HEAVISIDE, HEAVISIDE)
     assert value >= metric - 1e-12
     assert value >= -1e-12
+
+
+@pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), num_levels=st.integers(1, 3))
+def test_whatever_the_policy_sup_losses_bound_one_minus_the_metric_unless_positives_tie(
+    name: str, data: st.DataObject, num_levels: int
+) -> None:
+    items = st.lists(st.tuples(st.integers(0, 6), st.integers(0, num_levels)), min_size=1, max_size=9)
+    drawn = data.draw(items.filter(lambda found: any(level for _, level in found)))
+    if name != "sup_ndcg":
+        taken: set[int] = set()  # by a positive
+        drawn = [item for item in drawn if item[1] == 0 or not (item[0] in taken or taken.add(item[0]))]
+    scores = torch.tensor([[score / 200 for score, _ in drawn]], dtype=torch.float64)
+    levels = torch.tensor([[level for _, level in drawn]])
+    if not (levels == num_levels).any():
+        return  # AP has no positive
+    table = table_for(name, levels, torch.ones_like(levels, dtype=torch.bool), num_levels)
+    value = float(getattr(functional, name)(scores, levels, table))
+    metric = {"sup_hap": "H-AP", "sup_ndcg": "NDCG", "sup_ap": "AP"}[name]
+    for ties in ("worst", "average", "index", "paper"):
+        assert value >= 1 - evaluate_scores(scores, levels, metrics=[metric], ties=ties).summary()[metric] - 1e-12
+
+
+def test_ties_among_positives_lie_outside_the_bound_of_ap() -> None:
+    scores, levels = torch.zeros(1, 4, dtype=torch.float64), torch.tensor([[1, 1, 0, 0]])
+    value = float(functional.sup_ap(scores, levels, torch.ones(1, 2)))
+    of = {
+        ties: 1 - evaluate_scores(scores, levels, metrics=["AP"], ties=ties).summary()["AP"]
+        for ties in ("paper", "worst")
+    }
+    assert value == pytest.approx(of["paper"]) == pytest.approx(1 / 2)
+    assert value < of["worst"]
 
 
 @pytest.mark.parametrize("family", ["sup", "smooth"])
