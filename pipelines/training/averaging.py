@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch import Tensor, nn
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from torch.optim.swa_utils import AveragedModel
 
 Tensors = tuple[Tensor, ...] | list[Tensor]
 
@@ -31,19 +31,19 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
     >>> average.module.weight.item()
     2.5
     """
-    average = AveragedModel(network, multi_avg_fn=_follow(decay), use_buffers=True)
+    device = next(network.parameters()).device
+    average = AveragedModel(network, device, multi_avg_fn=_follow(decay), use_buffers=True)
     return average.requires_grad_(False)
 
 
 def _follow(decay: float) -> Callable[[Tensors, Tensors, Tensor | int], None]:
-    """How averages, of one device and type, follow what they are averages of."""
-    move = get_ema_multi_avg_fn(decay)
+    """How averages follow what they are averages of."""
 
-    def follow(averages: Tensors, values: Tensors, updates: Tensor | int) -> None:
-        if averages[0].is_floating_point():
-            move(averages, values, updates)
-            return
+    def follow(averages: Tensors, values: Tensors, _: Tensor | int) -> None:
         for average, value in zip(averages, values, strict=True):
-            average.copy_(value)
+            if average.is_floating_point():
+                average.lerp_(value, 1 - decay)
+            else:
+                average.copy_(value)
 
     return follow

@@ -16,6 +16,7 @@ from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, Option
 from hiertree.losses import large_batch_backward
 from hiertree.pipelines.training._components import Component, makes, takes, target
 from hiertree.pipelines.training.averaging import moving_average
+from hiertree.pipelines.training.compiling import compile_network, compiler_errors
 from hiertree.pipelines.training.launching import Started, kind_of_device, launched_fabric
 from hiertree.pipelines.training.model import Embedder
 from hiertree.pipelines.training.optimization import build_optimizer, set_learning_rates
@@ -126,7 +127,7 @@ class Learner:
         with self.processes.agreeing():
             self._build(class_paths)
         if recipe.training.compile:
-            self.embedder.compile()  # in place: the names of its tensors stay
+            compile_network(self.embedder)
         self._network = fabric.setup_module(self.embedder)
         self._frozen_backbone = False
         decay = recipe.training.ema_decay
@@ -175,7 +176,7 @@ class Learner:
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
-            with self._own_randomness():
+            with self._own_randomness(), compiler_errors():
                 seed_torch(self.recipe.seed, step)
                 values = backward(images, self.fabric.to_device(paths), step)
         except EmbeddingError as error:

@@ -11,6 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from hiertree.errors import RecipeError
 from hiertree.pipelines.train import train
 from hiertree.pipelines.training.recipe import Recipe
 
@@ -33,3 +34,14 @@ def test_compiled_run_keeps_what_an_uncompiled_one_keeps(
     for file in ("model.safetensors", "checkpoints/step-00000004/tensors.safetensors"):
         plain, compiled = (load_file(tmp_path / name / file) for name in ("plain", "compiled"))
         torch.testing.assert_close(plain, compiled)
+
+
+def test_compiler_that_fails_is_named_with_the_setting(
+    tiny_recipe: Callable[..., Recipe], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def backend(graph: torch.fx.GraphModule, _: list[torch.Tensor]) -> Callable[..., object]:
+        raise OSError("no working C++ compiler found")
+
+    monkeypatch.setattr(nn.Module, "compile", partialmethod(nn.Module.compile, backend=backend))
+    with pytest.raises(RecipeError, match=r"no working C\+\+ compiler found\).*set training\.compile=false"):
+        train(tiny_recipe("training.compile=true"), tmp_path)
