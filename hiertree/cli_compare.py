@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from hiertree.cli_options import OUT_FOLDER, listed
 from hiertree.errors import OptionError
+
+if TYPE_CHECKING:
+    from hiertree.pipelines.comparison.submitting import Jobs
 
 
 @click.command()
@@ -27,6 +31,20 @@ from hiertree.errors import OptionError
     show_default=True,
     help="What papers report for a built-in recipe, below its rows.",
 )
+@click.option(
+    "--launcher",
+    type=click.Choice(["local", "slurm"]),
+    default="local",
+    show_default=True,
+    help="Where runs are trained: here in turn, or each as a job of a cluster.",
+)
+@click.option(
+    "--slurm",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, as submitit names them.",
+)
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Whether to wait for the jobs.")
 def compare(
     recipes: tuple[str, ...],
     seeds: str,
@@ -35,6 +53,9 @@ def compare(
     grid: tuple[str, ...],
     against: str | None,
     published: bool,
+    launcher: str,
+    slurm: tuple[str, ...],
+    wait: bool,
 ) -> None:
     """Train RECIPES with each seed and tabulate mean ± standard deviation; finished runs are not run again.
 
@@ -43,17 +64,37 @@ def compare(
     """
     from hiertree.pipelines.compare import compare as run
     from hiertree.pipelines.comparison.grid import read_grid
+    from hiertree.pipelines.comparison.plan import plan_runs
 
+    numbers, values = _integers("--seeds", seeds), read_grid(grid)
+    jobs = _jobs(launcher, out, slurm, wait=wait)
+    if jobs and not wait:
+        left = jobs.submit(plan_runs(recipes, seeds=numbers, out=out, overrides=overrides, grid=values))
+        if left:
+            click.echo(f"{len(left)} jobs under way; the same command makes the table when they have ended", err=True)
+            return
     run(
         recipes,
-        seeds=_integers("--seeds", seeds),
+        seeds=numbers,
         out=out,
         overrides=overrides,
-        grid=read_grid(grid),
+        grid=values,
         against=against,
         published=published,
+        launch=jobs.finish if jobs else None,
     )
     click.echo((out / "comparison.md").read_text(encoding="utf-8").rstrip())
+
+
+def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) -> Jobs | None:
+    """What submits the runs; None where they are trained here."""
+    if launcher == "local":
+        if parameters or not wait:
+            raise OptionError("--slurm or --no-wait with --launcher local", expected="--launcher slurm")
+        return None
+    from hiertree.pipelines.comparison.submitting import Jobs, read_parameters, slurm_executor
+
+    return Jobs(slurm_executor(out / "jobs", read_parameters(parameters)))
 
 
 def _integers(option: str, text: str) -> list[int]:

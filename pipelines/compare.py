@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from hiertree.pipelines.comparison.formats import markdown
 from hiertree.pipelines.comparison.grid import Grid
@@ -25,6 +25,8 @@ from hiertree.pipelines.train import train
 if TYPE_CHECKING:
     import pandas as pd
 
+Launch: TypeAlias = Callable[[Sequence[PlannedRun]], None]
+
 
 def compare(
     recipes: Sequence[str | os.PathLike[str]],
@@ -35,8 +37,9 @@ def compare(
     grid: Grid | None = None,
     against: str | None = None,
     published: bool = True,
+    launch: Launch | None = None,
 ) -> pd.DataFrame:
-    """Run every recipe with every combination of a grid and every seed, one after the other, and write a table.
+    """Run every recipe with every combination of a grid and every seed, and write a table.
 
     Runs live in ``out/<recipe>/seed-<seed>``, those of a grid in ``out/<recipe>/<settings>/seed-<seed>``; finished
     ones are not run again, interrupted ones go on. ``out`` then holds ``comparison.csv`` (one row a run),
@@ -53,6 +56,8 @@ def compare(
         against: the row that the others are tested against, see
             :func:`hiertree.pipelines.comparison.significance.choose_reference`.
         published: show what papers report for a built-in recipe below its rows.
+        launch: what finishes the runs, such as :meth:`hiertree.pipelines.comparison.submitting.Jobs.finish`; unless
+            given, they are trained here, one after the other.
 
     Returns:
         One row a run, with columns ``recipe``, one a key of the grid, ``seed`` and one a metric, in [0, 1].
@@ -64,9 +69,8 @@ def compare(
     """
     planned = plan_runs(recipes, seeds=seeds, out=Path(out), overrides=overrides, grid=grid or {})
     reference = choose_reference(list(dict.fromkeys(run.row for run in planned)), against)
-    runs = runs_table(
-        [(run.recipe.name, run.settings, run.recipe.seed, train(run.recipe, run.folder).metrics) for run in planned]
-    )
+    (launch or train_in_turn)(planned)
+    runs = runs_table([(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in planned])
     values = values_of_rows(planned)
     tests = compare_with_reference(values, reference)
     table = make_table(
@@ -102,6 +106,12 @@ def comparison_table(runs: pd.DataFrame) -> str:
     | b | 1 | 40.0 |
     """
     return markdown(make_table(runs))
+
+
+def train_in_turn(planned: Sequence[PlannedRun]) -> None:
+    """Train every run here, one after the other."""
+    for run in planned:
+        train(run.recipe, run.folder)
 
 
 def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:

@@ -42,6 +42,20 @@ class PlannedRun:
         """What tables call it and the runs that differ in their seed alone."""
         return row_name(self.recipe.name, self.settings)
 
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        return f"{self.row}, seed {self.recipe.seed}"
+
+    def metrics(self) -> dict[str, float] | None:
+        """What it has found; None while it is not finished.
+
+        Raises:
+            CheckpointError: its ``metrics.json`` is damaged.
+        """
+        content = RunFolder(self.folder).finished()
+        return None if content is None else dict(content["metrics"])
+
 
 def plan_runs(
     recipes: Sequence[str | os.PathLike[str]],

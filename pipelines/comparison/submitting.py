@@ -1,0 +1,165 @@
+"""The runs of a comparison as jobs of a SLURM cluster, through submitit."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from subprocess import CalledProcessError
+from typing import TYPE_CHECKING, Any
+
+from hiertree import files
+from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TrainingError
+from hiertree.pipelines.comparison.plan import PlannedRun
+from hiertree.pipelines.comparison.training_job import TrainingJob
+from hiertree.pipelines.training.reading import parse_yaml
+from hiertree.progress import progress
+
+if TYPE_CHECKING:
+    from submitit import Executor, Job, SlurmExecutor
+
+_MOST_REQUEUES = 100
+_DEFAULTS: Mapping[str, Any] = {"job_name": "hiertree", "time": 60}
+
+
+def read_parameters(options: Iterable[str]) -> dict[str, Any]:
+    """The parameters that ``KEY=VALUE`` texts describe; values are YAML, the time is in minutes.
+
+    Raises:
+        OptionError: no ``=``, a key given twice, or a time that is not a number of minutes.
+
+    >>> read_parameters(["partition=gpu", "time=240", "gpus_per_node=2"])
+    {'partition': 'gpu', 'time': 240, 'gpus_per_node': 2}
+    """
+    found: dict[str, Any] = {}
+    for option in options:
+        key, equals, text = (part.strip() for part in option.partition("="))
+        if not equals or not key or key in found:
+            raise OptionError(f"--slurm {option}", expected="KEY=VALUE, each key once")
+        if key == "time" and not text.isdigit():
+            raise OptionError(f"--slurm {option}", expected="a number of minutes")
+        found[key] = parse_yaml(text, source=f"--slurm {option}")
+    return found
+
+
+def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor:
+    """What submits jobs to SLURM.
+
+    Args:
+        folder: for logs and what submitit keeps; every machine of the cluster must see it.
+        parameters: as submitit's ``SlurmExecutor.update_parameters`` takes them.
+
+    Raises:
+        MissingResourceError: submitit is not installed, or this machine knows no SLURM.
+        OptionError: a parameter that does not exist.
+    """
+    try:
+        from submitit import SlurmExecutor
+    except ImportError as error:
+        raise MissingResourceError("submitit is not installed", remedy="pip install 'hiertree[slurm]'") from error
+    try:
+        executor = SlurmExecutor(folder, max_num_timeout=_MOST_REQUEUES)
+    except RuntimeError as error:
+        raise MissingResourceError(
+            "no srun on this machine", expected="one that can submit to SLURM", remedy="or pass --launcher local"
+        ) from error
+    try:
+        executor.update_parameters(**{**_DEFAULTS, **parameters})
+    except ValueError as error:
+        known = re.findall(r"- (\w+) \(default", str(error))
+        unknown = [key for key in parameters if key not in known]
+        raise OptionError(f"--slurm {', '.join(unknown)}", expected=f"some of {', '.join(known)}") from error
+    return executor
+
+
+class Jobs:
+    """The jobs of a comparison: each run one, until it is finished.
+
+    ``submitted.json`` in the executor's folder remembers them, so that no run is submitted while its job is under way.
+
+    Args:
+        executor: what submits them.
+        seconds: between two looks at those under way.
+    """
+
+    def __init__(self, executor: Executor, *, seconds: float = 5.0) -> None:
+        self._executor, self._seconds = executor, seconds
+        self._record = executor.folder / "submitted.json"
+
+    def submit(self, planned: Sequence[PlannedRun]) -> dict[Path, Job[Any]]:
+        """Submit the runs that are neither finished nor under way; returns the jobs that are, by the runs' folders.
+
+        Raises:
+            TrainingError: the scheduler takes no job.
+            CheckpointError: ``submitted.json`` is damaged.
+        """
+        ids = self._recorded()
+        jobs: dict[Path, Job[Any]] = {}
+        for run in (run for run in planned if run.metrics() is None):
+            key = os.path.relpath(run.folder, self._executor.folder)
+            earlier = self._executor.job_class(self._executor.folder, ids[key]) if key in ids else None
+            if earlier is not None and not earlier.done(force_check=True):
+                jobs[run.folder] = earlier
+                continue
+            jobs[run.folder] = self._submit(run)
+            ids[key] = jobs[run.folder].job_id
+            files.write_json(self._record, ids)
+        return jobs
+
+    def finish(self, planned: Sequence[PlannedRun]) -> None:
+        """Submit what is left, and wait until every job has ended.
+
+        Raises:
+            TrainingError: the scheduler takes no job, or runs are not finished although their jobs have ended.
+        """
+        jobs = self.submit(planned)
+        self._wait(list(jobs.values()))
+        unfinished = [run for run in planned if run.metrics() is None]
+        if unfinished:
+            found = "; ".join(f"{run.label}: {_last_words(jobs[run.folder])}" for run in unfinished)
+            raise TrainingError(
+                f"{len(unfinished)} of {len(planned)} runs are not finished ({found})",
+                expected="all of them",
+                remedy=f"their logs are in {self._executor.folder}; the same command submits them again",
+            )
+
+    def _submit(self, run: PlannedRun) -> Job[Any]:
+        try:
+            return self._executor.submit(TrainingJob(run.recipe.as_dict(), run.folder.absolute())).task(0)
+        except (RuntimeError, CalledProcessError, OSError) as error:
+            raise TrainingError(
+                f"the job of {run.label} was not submitted ({error})",
+                expected="a job that the scheduler takes",
+                remedy="mend --slurm; the same command submits what is left",
+            ) from error
+
+    def _wait(self, jobs: list[Job[Any]]) -> None:
+        with progress(description="jobs", total=len(jobs)) as advance:
+            while jobs:
+                left = [job for job in jobs if not job.done()]
+                states = Counter(job.state.lower() for job in left)
+                advance(len(jobs) - len(left), ", ".join(f"{count} {state}" for state, count in states.items()))
+                jobs = left
+                if jobs:
+                    time.sleep(self._seconds)
+
+    def _recorded(self) -> dict[str, str]:
+        """Ids of the jobs submitted so far, by folder."""
+        if not self._record.is_file():
+            return {}
+        try:
+            return dict(json.loads(self._record.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise CheckpointError(
+                f"{self._record} ({error})", expected="ids of jobs", remedy="remove it once none is under way"
+            ) from error
+
+
+def _last_words(job: Job[Any]) -> str:
+    """The last line of a job's log of errors, or its state."""
+    lines = (job.stderr() or "").strip().splitlines()
+    return lines[-1] if lines else f"job {job.job_id} {job.state.lower()}"
