@@ -70,6 +70,8 @@ class CrossBatchMemory(Loss):
         require(size >= 1, "size", size, "an integer ≥ 1")
         require(enqueue in ENQUEUE, "enqueue", enqueue, f"one of {', '.join(map(repr, ENQUEUE))}")
         require(warm_up >= 0, "warm_up", warm_up, "an integer ≥ 0")
+        with_self = any(getattr(part, "include_self", False) for part in loss._parts())
+        require(not with_self, "include_self", True, "False inside a memory, where no query is its own candidate")
         self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up
         self.weights = loss.weights
         self.register_buffer("embeddings", torch.zeros(size, embedding_size))

@@ -1,4 +1,4 @@
-"""docs/losses.md: its examples print what they say, and its figure is what its script draws."""
+"""docs/losses.md: its examples print what they say, and its figures are what their scripts draw."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import doctest
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 import torch
 from project import ROOT
 
@@ -25,9 +27,10 @@ def test_examples_print_what_they_say() -> None:
     assert failed == 0
 
 
-def test_the_figure_is_drawn_alike_each_time(tmp_path) -> None:
+@pytest.mark.parametrize("name", ["steps", "decomposability"])
+def test_a_figure_is_drawn_alike_each_time(name: str, tmp_path: Path) -> None:
     drawings = [tmp_path / "first.svg", tmp_path / "second.svg"]
     for path in drawings:
-        subprocess.run([sys.executable, ROOT / "scripts" / "steps_figure.py", path], check=True)
+        subprocess.run([sys.executable, ROOT / "scripts" / f"{name}_figure.py", path], check=True)
     assert drawings[0].read_bytes() == drawings[1].read_bytes()
-    assert (ROOT / "docs" / "figures" / "steps.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert (ROOT / "docs" / "figures" / f"{name}.svg").read_text(encoding="utf-8").startswith("<?xml")

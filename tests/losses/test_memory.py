@@ -152,6 +152,8 @@ def test_what_does_not_fit_the_memory_is_refused() -> None:
         memory_of(SupAP(), enqueue="never")
     with pytest.raises(OptionError, match="size=0"):
         memory_of(SupAP(), size=0)
+    with pytest.raises(OptionError, match="include_self=True"):
+        memory_of(HAPPIER(6, SIZE, include_self=True))
 
 
 def network(dropout: float) -> nn.Module:
