@@ -56,9 +56,12 @@ class ImageDataset:
         ids: (n,) names, equal where one photograph is listed twice, as a query and in the gallery; else None.
         protocol: the evaluation protocol the benchmark is published with, or None for the package's defaults.
         left_out: names of the images that did not decode and were skipped because the caller asked for it.
+        beside: further tests of the benchmark, which reports the mean over this one and these: each of one level, and
+            an image that is in several of them is in each under the same name.
 
     Raises:
-        ShapeError: paths and images differ in number, paths and tree in depth, or queries come without a gallery.
+        ShapeError: paths and images differ in number, paths and tree in depth, or queries come without a gallery; or
+            tests of more than one level stand beside each other.
 
     >>> from hiertree.datasets import load_synthetic
     >>> train = load_synthetic("train", families=2, kinds=2, instances=3, images=4)
@@ -76,6 +79,7 @@ class ImageDataset:
     ids: NDArray[np.str_] | None = None
     protocol: str | None = None
     left_out: tuple[str, ...] = ()
+    beside: tuple[ImageDataset, ...] = ()
 
     def __post_init__(self) -> None:
         paths = as_paths(self.paths, name=f"paths of {self.name}", num_items=len(self.images))
@@ -83,6 +87,9 @@ class ImageDataset:
             raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"the tree's {self.tree.num_levels}")
         if (self.queries is None) != (self.gallery is None):
             raise ShapeError("queries without a gallery, or the reverse", expected="both or neither")
+        depths = {part.tree.num_levels for part in (self, *self.beside)} if self.beside else {1}
+        if depths != {1}:
+            raise ShapeError(f"tests of {max(depths)} levels beside each other", expected="one level each")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -113,4 +120,5 @@ class ImageDataset:
             queries=None,
             gallery=None,
             ids=None if self.ids is None else self.ids[chosen],
+            beside=(),
         )

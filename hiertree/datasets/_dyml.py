@@ -11,6 +11,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -18,7 +21,9 @@ import numpy as np
 
 from hiertree.datasets._benchmark import Benchmark, Counts, Verify
 from hiertree.datasets._dataset import ImageDataset
+from hiertree.datasets._image_names import first_names
 from hiertree.datasets._labelling import label_paths
+from hiertree.datasets._sources import FileImages
 from hiertree.datasets._text_lists import TextList, text_lines, text_list
 from hiertree.errors import OptionError, TableError
 
@@ -75,8 +80,9 @@ def load_dyml(
 
     Training has three levels. Vehicle and Animal are tested on three pairs of queries and gallery, one a scale, each
     with one level of labels: splits "test_fine", "test_middle" and "test_coarse", whose ``queries`` lie in their
-    ``gallery`` under the same ``ids``; "test" is "test_fine". Product has one test split of three levels, "test", in
-    which every image is a query.
+    ``gallery`` under the same ``ids``; "test" is "test_fine" with the two others ``beside`` it, and a file that lies in
+    several folders has one name there. Product has one test split of three levels, "test", in which every image is a
+    query.
 
     Args:
         root: the folder ``dyml_vehicle``, ``dyml_animal`` or ``dyml_product``, or its parent.
@@ -96,7 +102,9 @@ def load_dyml(
         raise OptionError(f"collection={collection!r}", expected=f"one of {', '.join(map(repr, DYML))}")
     benchmark = DYML[collection]
     if split == "test" and collection != "product":
-        split = "test_fine"
+        benchmark.check_options(_TESTS[0], verify)
+        home, _ = benchmark.files(root, f"bmk_{SCALES[0]}/query.csv")
+        return _beside_each_other(home, [_pair(benchmark, root, test, verify) for test in _TESTS])
     benchmark.check_options(split, verify)
     if split.startswith("test_"):
         return _pair(benchmark, root, split, verify)
@@ -132,6 +140,17 @@ def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify
         gallery=np.arange(len(query), len(both)),
         ids=np.array(both),
     )
+
+
+def _beside_each_other(home: Path, pairs: Sequence[ImageDataset]) -> ImageDataset:
+    """The first pair with the others beside it; a file that lies in several folders is called by its first name."""
+    names = [[pair.images.name(row) for row in range(len(pair))] for pair in pairs]
+    called = first_names(home, chain.from_iterable(names))
+    first, *others = (
+        replace(pair, images=FileImages(home, map(called.__getitem__, own)))
+        for pair, own in zip(pairs, names, strict=True)
+    )
+    return replace(first, beside=tuple(others))
 
 
 def read_glued(path: Path) -> TextList:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from hiertree.errors import TableError
+from hiertree.provenance import sha256
 
 _LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")
 
@@ -44,6 +45,31 @@ def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -
         if own not in present[parent]:
             missing.append(name)
     return missing
+
+
+def first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """For each name the first of those that lie elsewhere under the same file name with the same bytes, or itself.
+
+    Only files of one name and one size are read.
+    """
+    alike: dict[tuple[str, int], list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)
+    firsts = {}
+    for (_, size), group in alike.items():
+        seen: dict[str, str] = {}
+        for name in group:
+            content = name if size < 0 or len(group) == 1 else sha256(f"{folder}/{name}")
+            firsts[name] = seen.setdefault(content, name)
+    return firsts
+
+
+def _size(file: str) -> int:
+    """In bytes; −1 of a file that is not there."""
+    try:
+        return os.stat(file).st_size  # noqa: PTH116 - faster
+    except OSError:
+        return -1
 
 
 def _files_of(folder: str) -> set[str]:

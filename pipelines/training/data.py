@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from hiertree.datasets import ImageSource
+
 
 class BatchSampler(Protocol):
     """Lists of indices, a batch each, as a function of its own seed and the epoch."""
@@ -60,6 +62,15 @@ class Batch(NamedTuple):
     images: Tensor
 
 
+class Pictured(Protocol):
+    """A data set, or whatever else has images by index."""
+
+    @property
+    def images(self) -> ImageSource:
+        """The images."""
+        ...
+
+
 class Views(Dataset[Batch]):
     """The images of a data set as training or evaluation sees them, a batch at a time.
 
@@ -72,7 +83,7 @@ class Views(Dataset[Batch]):
         ImageError: an image does not decode (at once where they are cached).
     """
 
-    def __init__(self, dataset: ImageDataset, settings: Images, *, augment: int | None = None) -> None:
+    def __init__(self, dataset: Pictured, settings: Images, *, augment: int | None = None) -> None:
         self.images, self.settings = dataset.images, settings
         self.augmentation = NoAugmentation() if augment is None else settings.augmentation
         self.seed = augment or 0
@@ -172,6 +183,7 @@ def without_bad_images(dataset: ImageDataset) -> ImageDataset:
     Raises:
         ImageError: none decodes.
     """
+    dataset = replace(dataset, beside=tuple(map(without_bad_images, dataset.beside)))
     bad = {row for row in track(range(len(dataset)), description="decoding every image") if _is_bad(dataset, row)}
     if not bad:
         return dataset
@@ -184,6 +196,7 @@ def without_bad_images(dataset: ImageDataset) -> ImageDataset:
         queries=None if dataset.queries is None else _places(dataset.queries, kept),
         gallery=None if dataset.gallery is None else _places(dataset.gallery, kept),
         left_out=dataset.left_out + names,
+        beside=dataset.beside,
     )
 
 

@@ -110,7 +110,7 @@ class Run:
             steps_per_epoch=self._steps_per_epoch,
             processes=self._processes,
         )
-        self._left_out = {part.split: list(part.left_out) for part in (train_set, test_set)}
+        self._left_out = {part.split: list(part.left_out) for part in (train_set, test_set, *test_set.beside)}
         self.position = Position()
         self._stop = StopRequest(self._processes)
         self._fingerprint = recipe.fingerprint()

@@ -37,8 +37,9 @@ class RunFolder:
     """Where one experiment keeps what it makes.
 
     ``recipe.yaml`` (every setting, defaults included), ``history.jsonl``, ``checkpoints/``, ``tensorboard/``, and when
-    it is done ``model.safetensors`` with ``model.json``, ``embeddings.npz`` of the test split,
-    ``per_query.parquet``, ``manifest.json``, and last of all ``metrics.json``: a run with that file is finished.
+    it is done ``model.safetensors`` with ``model.json``, ``embeddings.npz`` and ``per_query.parquet`` of the test split
+    (``embeddings-middle.npz`` and ``per_query-middle.parquet`` of a list beside it), ``manifest.json``, and last of all
+    ``metrics.json``: a run with that file is finished.
 
     Args:
         path: the folder; it need not exist.
@@ -80,8 +81,9 @@ class RunFolder:
             return
         for folder in (self.checkpoints, self.tensorboard):
             shutil.rmtree(folder, ignore_errors=True)
-        for name in _RESULTS:
-            (self.path / name).unlink(missing_ok=True)
+        beside = [*self.path.glob("embeddings-*.npz"), *self.path.glob("per_query-*.parquet")]
+        for path in [*beside, *(self.path / name for name in _RESULTS)]:
+            path.unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
         """The content of ``metrics.json``, or None while the run is not finished.
@@ -115,12 +117,16 @@ class RunFolder:
         return content
 
     def _write_results(self, measured: Measured) -> Sequence[Path]:
-        embeddings, per_query = self.path / "embeddings.npz", self.path / "per_query.parquet"
-        with files.replacing(embeddings) as temporary:
-            np.savez(temporary, **dict[str, Any](measured.arrays))
-        with files.replacing(per_query) as temporary:
-            measured.result.per_query().to_parquet(temporary)
-        return [embeddings, per_query]
+        written = []
+        for number, (name, found) in enumerate(measured.lists.items()):
+            beside = f"-{name}" if number else ""
+            embeddings, per_query = self.path / f"embeddings{beside}.npz", self.path / f"per_query{beside}.parquet"
+            with files.replacing(embeddings) as temporary:
+                np.savez(temporary, **dict[str, Any](found.arrays))
+            with files.replacing(per_query) as temporary:
+                found.result.per_query().to_parquet(temporary)
+            written += [embeddings, per_query]
+        return written
 
     def _require_same(self, recipe: Recipe) -> None:
         values = parse_yaml(self.recipe.read_text(encoding="utf-8"), source=str(self.recipe))
@@ -141,9 +147,17 @@ def _files_read(recipe: Recipe) -> list[Path]:
 
 
 def _card(measured: Measured) -> dict[str, Any]:
-    """What must be known to compare these numbers with others."""
-    result = measured.result
-    return {"queries": len(result), "skipped": dict(result.skipped), "convention": result.convention.as_dict()}
+    """What must be known to compare these numbers with others: of the split, and of the lists beside it."""
+    cards = {
+        name: {
+            "queries": len(found.result),
+            "skipped": dict(found.result.skipped),
+            "convention": found.result.convention.as_dict(),
+        }
+        for name, found in measured.lists.items()
+    }
+    first, *others = cards
+    return cards[first] | ({"beside": {name: cards[name] for name in others}} if others else {})
 
 
 def _differences(earlier: Any, now: Any, place: str = "") -> list[str]:

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from benchmark_files import write_benchmark
+from PIL import Image
 
 from hiertree import datasets
 from hiertree.errors import OptionError, RecipeError
@@ -16,14 +18,16 @@ from hiertree.pipelines.evaluate import evaluate_file
 from hiertree.pipelines.report import write_report
 from hiertree.pipelines.train import train
 from hiertree.pipelines.training.data import load_split
+from hiertree.pipelines.training.measuring import Examination
 from hiertree.pipelines.training.reading import check_recipe
 from hiertree.pipelines.training.recipe import Recipe
+from hiertree.pipelines.training.test_lists import pictures_of
 
 BALANCED = {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2}
 TREE = {"name": "TreeSampler", "batch_size": 8, "images_per_class": 2, "reduce_per_class": 3}
 
 
-def recipe(data: dict[str, Any], sampler: dict[str, Any] = BALANCED) -> Recipe:
+def recipe(data: dict[str, Any], sampler: dict[str, Any] = BALANCED, **evaluation: Any) -> Recipe:
     """Two epochs of a network of a few channels."""
     return check_recipe(
         {
@@ -34,14 +38,13 @@ def recipe(data: dict[str, Any], sampler: dict[str, Any] = BALANCED) -> Recipe:
             "model": {"width": 4, "embedding_size": 8},
             "loss": {"name": "HAPPIER"},
             "training": {"epochs": 2, "device": "cpu"},
-            "evaluation": {"metrics": ["H-AP", "R@1"]},
+            "evaluation": {"metrics": ["H-AP", "R@1"], **evaluation},
         }
     )
 
 
 CASES = [
     ("sop", {"name": "sop"}, TREE, 2),
-    ("dyml-vehicle", {"name": "dyml", "collection": "vehicle"}, BALANCED, 4),
     ("inshop", {"name": "inshop"}, BALANCED, 2),
 ]
 
@@ -67,6 +70,60 @@ def test_a_benchmark_trains_and_is_measured_as_published(
     if test.queries is not None:
         with pytest.raises(OptionError, match="a gallery of their own"):
             write_report(tmp_path / "page.html", [tmp_path / "run"])
+
+
+def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> None:
+    root, run = tmp_path / "data", tmp_path / "run"
+    write_benchmark("dyml-vehicle", root)
+    Image.new("RGB", (8, 6), (9, 9, 9)).save(root / "bmk_coarse/gallery/5.jpg")  # another photo of that name
+    experiment = recipe({"name": "dyml", "collection": "vehicle", "root": str(root)}, select="mean AP", metrics=None)
+    test = load_split(experiment, "test")
+    names = [part.images.name(row) for part in (test, *test.beside) for row in range(len(part))]
+    assert set(names) == {
+        *(f"bmk_fine/query/{n}.jpg" for n in range(3)),
+        *(f"bmk_fine/gallery/{n}.jpg" for n in (3, 4, 5)),
+        "bmk_coarse/gallery/5.jpg",
+    }
+    assert len(pictures_of((test, *test.beside)).images) == 7
+
+    metrics = train(experiment, run).metrics
+    files = {"fine": "embeddings.npz", "middle": "embeddings-middle.npz", "coarse": "embeddings-coarse.npz"}
+    again = {name: evaluate_file(run / file, protocol="dyml").summary() for name, file in files.items()}
+    of_lists = {
+        f"{metric.partition('[')[0]}[{name}]": value for name, found in again.items() for metric, value in found.items()
+    }
+    means = {
+        f"mean {metric}": sum(of_lists[f"{metric}[{name}]"] for name in files) / 3
+        for metric in ("AP", "ASI", "R@1", "R@10", "R@20")
+    }
+    assert metrics == pytest.approx(means | of_lists)
+    content = json.loads((run / "metrics.json").read_text())
+    assert content["best"]["value"] == metrics["mean AP"]
+    assert {name: card["queries"] for name, card in content["beside"].items()} == {"middle": 3, "coarse": 3}
+    for name, file in files.items():
+        values = pd.read_parquet(run / file.replace("embeddings", "per_query").replace(".npz", ".parquet"))
+        assert values.mean()[f"AP[{name}]"] == pytest.approx(metrics[f"AP[{name}]"])
+    with np.load(run / files["fine"]) as fine, np.load(run / files["middle"]) as middle:
+        assert np.array_equal(fine["gallery_embeddings"], middle["gallery_embeddings"])
+    with pytest.raises(RecipeError, match=r"select='AP\[1\]'.*AP\[middle\]"):
+        Examination(test, recipe({"name": "dyml", "root": str(root)}, metrics=None, select="AP[1]"))
+    train(experiment, run, fresh=True)
+    assert load_split(experiment, "test_middle").beside == ()
+
+
+def test_dymls_products_are_measured_by_the_mean_over_their_levels(tmp_path: Path) -> None:
+    write_benchmark("dyml-product", tmp_path / "data")
+    data = {"name": "dyml", "collection": "product", "root": str(tmp_path / "data")}
+    metrics = train(
+        recipe(
+            data,
+            select="mean ASI",
+            metrics=["H-AP", *(f"{kind}[{level}]" for kind in ("AP", "ASI") for level in (1, 2, 3))],
+        ),
+        tmp_path / "run",
+    ).metrics
+    assert metrics["mean AP"] == pytest.approx(sum(metrics[f"AP[{level}]"] for level in (1, 2, 3)) / 3)
+    assert [name for name in metrics if name.startswith("mean")] == ["mean AP", "mean ASI"]
 
 
 def test_every_benchmarks_loader_is_a_section_of_recipes(tmp_path: Path) -> None:
