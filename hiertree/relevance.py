@@ -87,7 +87,7 @@ def weighted_ap(counts: Any, *, weights: Sequence[float]) -> Any:
     """
     xp = array_namespace(counts)
     num_levels = counts.shape[-1] - 1
-    if len(weights) != num_levels or min(weights) < 0 or abs(sum(weights) - 1) > 1e-9:
+    if len(weights) != num_levels or not (min(weights) >= 0 and abs(sum(weights) - 1) <= 1e-9):  # NaN is neither
         raise OptionError(f"weights={list(weights)}", expected=f"{num_levels} numbers ≥ 0 that add up to 1")
     table = _level_numbers(counts) * 0.0
     at_least = table[..., 0]

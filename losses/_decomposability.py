@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as nn_functional
 
-from hiertree.errors import PathError
+from hiertree.errors import PathError, ShapeError
 from hiertree.losses._loss import PairLoss
 from hiertree.losses._options import require
 from hiertree.losses._pairs import Pairs, Sides
@@ -62,6 +62,9 @@ def check_classes(classes: Tensor, num_classes: int) -> None:
 
 def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
     """Cross-entropy over cosine similarities to the proxies, an embedding."""
+    if scores.ndim != 2 or classes.shape != scores.shape[:1]:
+        shapes = f"{tuple(scores.shape)}, {tuple(classes.shape)}"
+        raise ShapeError(f"scores, classes of shapes {shapes}", expected="(B, C) and (B,)")
     check_classes(classes, scores.shape[1])
     return nn_functional.cross_entropy(scores / eta, classes, reduction="none")
 

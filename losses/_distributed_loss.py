@@ -11,7 +11,7 @@ from hiertree.errors import OptionError, ShapeError
 from hiertree.losses._distributed import all_gather, first_row, num_processes
 from hiertree.losses._loss import Loss
 from hiertree.losses._options import require
-from hiertree.losses._pairs import valid_pairs
+from hiertree.losses._pairs import refuse_rows, valid_pairs
 from hiertree.losses._query_blocks import QueryLosses
 
 QUERIES = ("own", "all")
@@ -75,6 +75,8 @@ class DistributedLoss(Loss):
         everything, all_paths = all_gather(embeddings, paths)
         if self.queries == "all" or num_processes() == 1:
             return self.loss.terms(everything, all_paths)
+        bad = ~everything.isfinite().all(dim=1)
+        refuse_rows(bad, "embeddings holds NaN or infinite values")  # in all processes: none waits for one that refused
         first = first_row(embeddings)
         own = slice(first, first + len(embeddings))
         candidates = valid_pairs(None, (len(embeddings), len(everything)), everything.device)

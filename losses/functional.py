@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from hiertree.losses import _decomposability
-from hiertree.losses._arguments import binary_pairs, checked_pairs, reduced
+from hiertree.losses._arguments import binary_pairs, check_scores, checked_pairs, reduced
 from hiertree.losses._binned_ap import fast_ap
 from hiertree.losses._blackbox_ap import blackbox_ap
 from hiertree.losses._kernels import Backend
@@ -100,7 +100,7 @@ def sup_hap(
         ShapeError: shapes that do not fit together.
         EmbeddingError: NaN or infinite scores; the message names the row.
         PathError: levels outside 0 … L.
-        OptionError: an option outside its range.
+        OptionError: an option outside its range, or a relevance that is not.
     """
     step = SupStep(tau, rho, delta, start, offset)
     pairs, table = checked_pairs(scores, levels, table, valid, backend)
@@ -272,7 +272,7 @@ def pair_decomposability(
     return reduced(_decomposability.pair_losses(pairs, alpha=alpha, beta=beta), reduction)
 
 
-def proxy_decomposability(scores: Tensor, classes: Tensor, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
+def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
     r"""L*_DG: cross-entropy over similarities to one proxy per class (Ramzi et al., TPAMI 2025, Eq. 8).
 
     .. math:: -\log \frac{\exp(s_y / \eta)}{\sum_c \exp(s_c / \eta)}
@@ -284,6 +284,8 @@ def proxy_decomposability(scores: Tensor, classes: Tensor, *, eta: float = 0.05,
         reduction: "mean" or "none".
 
     Raises:
+        ShapeError: shapes that do not fit together.
+        EmbeddingError: NaN or infinite scores; the message names the row.
         PathError: a class without a proxy; the message names the row.
         OptionError: an option outside its range.
 
@@ -291,5 +293,6 @@ def proxy_decomposability(scores: Tensor, classes: Tensor, *, eta: float = 0.05,
     True
     """
     _decomposability.check_temperature(eta)
-    losses = _decomposability.proxy_losses(scores, classes, eta=eta)
+    losses = _decomposability.proxy_losses(scores, torch.as_tensor(classes), eta=eta)
+    check_scores(scores)
     return reduced(QueryLosses(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)

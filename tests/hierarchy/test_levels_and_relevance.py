@@ -88,7 +88,7 @@ def test_hap_refuses_impossible_alpha(alpha):
         ht.relevance.hap(COUNTS, alpha=alpha)
 
 
-@pytest.mark.parametrize("weights", [[1.0], [0.5, 0.5, 0.5], [2.0, -0.5, -0.5], []])
+@pytest.mark.parametrize("weights", [[1.0], [0.5, 0.5, 0.5], [2.0, -0.5, -0.5], [], [float("nan"), 0.5, 0.5]])
 def test_weighted_ap_refuses_impossible_weights(weights):
     with pytest.raises(OptionError, match="weights"):
         ht.relevance.weighted_ap(COUNTS, weights=weights)

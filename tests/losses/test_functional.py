@@ -348,6 +348,10 @@ def test_bad_arguments_of_the_decomposability_terms_are_refused() -> None:
         functional.proxy_decomposability(scores, torch.tensor([0, 1]), eta=0)
     with pytest.raises(PathError, match="finest id 3 in row 1"):
         functional.proxy_decomposability(scores, torch.tensor([0, 3]))
+    with pytest.raises(ShapeError, match="scores, classes"):
+        functional.proxy_decomposability(scores, torch.tensor([0, 1, 1]))
+    with pytest.raises(EmbeddingError, match="first in row 1"):
+        functional.proxy_decomposability(torch.tensor([[0.5, 0.1], [0.2, math.nan]]), torch.tensor([0, 1]))
 
 
 BAD_CALLS = {
@@ -356,6 +360,9 @@ BAD_CALLS = {
     "a table of another batch": (ShapeError, {"table": torch.zeros(3, 2)}),
     "no candidates": (ShapeError, {"scores": torch.zeros(2, 0), "levels": torch.zeros(2, 0)}),
     "a NaN score": (EmbeddingError, {"scores": torch.tensor([[0.0, 0.0, 0.0], [0.0, float("nan"), 0.0]])}),
+    "a relevance that is no number": (OptionError, {"table": torch.tensor([[0.0, 1.0], [0.0, float("nan")]])}),
+    "a negative relevance": (OptionError, {"table": torch.tensor([[0.0, 1.0], [0.0, -1.0]])}),
+    "an infinite relevance": (OptionError, {"table": torch.tensor([[0.0, math.inf], [0.0, 1.0]])}),
     "a level beyond the table": (PathError, {"levels": torch.full((2, 3), 2)}),
     "a negative level": (PathError, {"levels": torch.full((2, 3), -1)}),
     "levels that are no integers": (PathError, {"levels": torch.zeros(2, 3)}),
