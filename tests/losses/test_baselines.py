@@ -398,6 +398,7 @@ def test_options_outside_their_range_are_refused() -> None:
     for make in (
         lambda: SupRecall(ks=()),
         lambda: SupRecall(ks=(0,)),
+        lambda: SupRecall(ks=(1.5,)),  # type: ignore[arg-type] # on purpose
         lambda: SmoothRecall(tau_star=0.0),
         lambda: BlackboxAP(blackbox_lambda=0.0),
         lambda: BlackboxAP(margin=-1.0),
