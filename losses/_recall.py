@@ -39,7 +39,8 @@ def recall_losses(
 
 def check_recall(ks: Sequence[int], tau_star: float) -> None:
     """Refuse lists that cannot be cut, and a temperature that cannot divide."""
-    require(len(ks) >= 1 and all(k >= 1 and float(k).is_integer() for k in ks), "ks", tuple(ks), "one integer ≥ 1 or more")
+    lengths = all(k >= 1 and float(k).is_integer() for k in ks)
+    require(len(ks) >= 1 and lengths, "ks", tuple(ks), "one integer ≥ 1 or more")
     require(0 < tau_star < math.inf, "tau_star", tau_star, "a finite number > 0")
 
 
