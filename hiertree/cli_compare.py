@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from hiertree.cli_options import OUT_FOLDER, listed
+from hiertree.cli_options import OUT_FOLDER, json_option, listed
 from hiertree.errors import OptionError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     help="Of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, as submitit names them.",
 )
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Whether to wait for the jobs.")
+@json_option
 def compare(
     recipes: tuple[str, ...],
     seeds: str,
@@ -56,6 +57,7 @@ def compare(
     launcher: str,
     slurm: tuple[str, ...],
     wait: bool,
+    as_json: bool,
 ) -> None:
     """Train RECIPES with each seed and tabulate mean ± standard deviation; finished runs are not run again.
 
@@ -83,7 +85,7 @@ def compare(
         published=published,
         launch=jobs.finish if jobs else None,
     )
-    click.echo((out / "comparison.md").read_text(encoding="utf-8").rstrip())
+    click.echo((out / f"comparison.{'json' if as_json else 'md'}").read_text(encoding="utf-8").rstrip())
 
 
 def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) -> Jobs | None:

@@ -77,7 +77,7 @@ def compare(
         runs,
         tests=tests,
         published=published,
-        num_levels=max((row.paths.shape[1] for row in values.values() if row), default=None),
+        num_levels=max((own.paths.shape[1] for row in values.values() if row for own in row.lists), default=None),
         notes=described(tests, values, reference),
     )
     parameters = {
@@ -116,7 +116,9 @@ def train_in_turn(planned: Sequence[PlannedRun]) -> None:
 
 def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:
     """The values of every row's queries, by its name; every run is finished."""
-    folders: dict[str, list[Path]] = {}
+    rows: dict[str, list[PlannedRun]] = {}
     for run in planned:
-        folders.setdefault(run.row, []).append(run.folder)
-    return {row: query_values(own) for row, own in folders.items()}
+        rows.setdefault(run.row, []).append(run)
+    return {
+        name: query_values([run.folder for run in own], data=own[0].recipe.data.options()) for name, own in rows.items()
+    }

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -28,8 +28,8 @@ COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p"
 
 
 @dataclass(frozen=True)
-class QueryValues:
-    """The values of every query.
+class ListValues:
+    """The values of every query of a list: the test split, or one that stands beside it.
 
     Attributes:
         values: one row a query, one column a metric; NaN where a query has none.
@@ -39,9 +39,27 @@ class QueryValues:
     values: pd.DataFrame
     paths: NDArray[np.int64]
 
+    def same_queries(self, other: ListValues) -> bool:
+        """Whether both were measured on as many queries, of the same classes."""
+        return self.values.index.equals(other.values.index) and np.array_equal(self.paths, other.paths)
+
+
+@dataclass(frozen=True)
+class QueryValues:
+    """The values of every query of a row.
+
+    Attributes:
+        lists: the test split, and those beside it.
+        data: the recipe's section, which says what the queries are; classes alone do not.
+    """
+
+    lists: Sequence[ListValues]
+    data: Mapping[str, Any]
+
     def same_queries(self, other: QueryValues) -> bool:
         """Whether both were measured on the same queries."""
-        return self.values.index.equals(other.values.index) and np.array_equal(self.paths, other.paths)
+        alike = len(self.lists) == len(other.lists) and self.data == other.data
+        return alike and all(own.same_queries(its) for own, its in zip(self.lists, other.lists, strict=True))
 
 
 def choose_reference(names: Sequence[str], against: str | None) -> str:
@@ -67,18 +85,20 @@ def choose_reference(names: Sequence[str], against: str | None) -> str:
     return found[0]
 
 
-def query_values(folders: Sequence[Path]) -> QueryValues | None:
+def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryValues | None:
     """The values of a row's runs, their mean over seeds; None where seeds have other queries.
+
+    Args:
+        folders: of the runs.
+        data: the section of their recipe.
 
     Raises:
         CheckpointError: a file of a finished run is missing or damaged.
     """
-    runs = [_read(folder) for folder in folders]
+    runs = [QueryValues(_read(folder), data) for folder in folders]
     if not all(run.same_queries(runs[0]) for run in runs):
         return None
-    shared = [name for name in runs[0].values.columns if all(name in run.values.columns for run in runs)]
-    total = sum((run.values[shared] for run in runs[1:]), start=runs[0].values[shared])
-    return QueryValues(total / len(runs), runs[0].paths)
+    return QueryValues([_mean(own) for own in zip(*(run.lists for run in runs), strict=True)], data)
 
 
 def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: str) -> pd.DataFrame:
@@ -96,12 +116,13 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
 
     base = rows[reference]
     others = {name: row for name, row in rows.items() if name != reference and row and base and row.same_queries(base)}
+    places = [(number, metric) for number, own in enumerate(base.lists if base else ()) for metric in own.values]
     found = []
-    for metric in track(list(base.values.columns) if base and others else [], description="testing"):
+    for number, metric in track(places if others else [], description="testing"):
         tests = [
             (metric, name, reference, *test)
             for name, row in others.items()
-            if metric in row.values.columns and base and (test := _test(row, base, metric))
+            if base and (test := _test(row.lists[number], base.lists[number], str(metric)))
         ]
         corrected = holm([test[-1] for test in tests]).tolist()
         found += [(*test, adjusted) for test, adjusted in zip(tests, corrected, strict=True)]
@@ -121,12 +142,14 @@ def described(tests: pd.DataFrame, rows: Mapping[str, QueryValues | None], refer
         )
     untested = [name for name in rows if name != reference and name not in set(tests["row"])]
     if untested:
-        notes.append(f"Not tested against {reference}, as their queries are others: {'; '.join(untested)}.")
+        notes.append(f"Not tested against {reference}, as they have other data or metrics: {'; '.join(untested)}.")
     return notes
 
 
-def _test(row: QueryValues, base: QueryValues, metric: str) -> tuple[int, int, float, float] | None:
+def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, float, float] | None:
     """Queries, classes, difference and p-value; None where no query has two values."""
+    if metric not in row.values:
+        return None
     first, second = row.values[metric].to_numpy(), base.values[metric].to_numpy()
     both = ~np.isnan(first - second)
     if not both.any():
@@ -136,13 +159,26 @@ def _test(row: QueryValues, base: QueryValues, metric: str) -> tuple[int, int, f
     return int(both.sum()), int(classes.max()) + 1, float((first - second)[both].mean()), p
 
 
-def _read(folder: Path) -> QueryValues:
+def _mean(runs: Sequence[ListValues]) -> ListValues:
+    """Of the metrics that all runs have."""
+    first = runs[0].values
+    shared = [name for name in first if all(name in run.values for run in runs)]
+    total = sum((run.values[shared] for run in runs[1:]), start=first[shared])
+    return ListValues(total / len(runs), runs[0].paths)
+
+
+def _read(folder: Path) -> list[ListValues]:
+    """The lists of a run, in a fixed order."""
     import pandas as pd
 
+    lists = []
     try:
-        values = pd.read_parquet(folder / "per_query.parquet")
-        with np.load(folder / "embeddings.npz", allow_pickle=False) as arrays:
-            paths = arrays["paths"]
+        for table in sorted(folder.glob("per_query*.parquet")):
+            beside = table.stem.removeprefix("per_query")
+            with np.load(folder / f"embeddings{beside}.npz", allow_pickle=False) as arrays:
+                lists.append(ListValues(pd.read_parquet(table), arrays["paths"]))
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise CheckpointError(f"{folder} ({error})", expected="the whole folder of a finished run") from error
-    return QueryValues(values, paths)
+    if not lists:
+        raise CheckpointError(f"{folder} without per_query.parquet", expected="the whole folder of a finished run")
+    return lists

@@ -5,6 +5,8 @@ hierarchy as a whole (H-AP, ASI, NDCG).
 
 >>> [(group.title, group.metrics) for group in groups_of(["H-AP", "NDCG", "ASI", "AP[1]", "AP[2]", "R@1"])]
 [('finest level', ('R@1', 'AP[2]')), ('level 1', ('AP[1]',)), ('hierarchy', ('H-AP', 'ASI', 'NDCG'))]
+>>> [(group.title, group.metrics) for group in groups_of(["mean AP", "AP[fine]", "R@1[fine]", "AP[coarse]"])]
+[('fine list', ('R@1[fine]', 'AP[fine]')), ('coarse list', ('AP[coarse]',)), ('mean over levels', ('mean AP',))]
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from hiertree.pipelines.report import has_a_best
 if TYPE_CHECKING:
     import pandas as pd
 
-_OF_A_LEVEL = re.compile(r"(?P<kind>AP|ASI|R|TR|P|mAP)(@R|@(?P<cutoff>\d+))?(\[(?P<level>\d+)\])?")
+_OF_A_LEVEL = re.compile(r"(?P<kind>AP|ASI|R|TR|P|mAP)(@R|@(?P<cutoff>\d+))?(\[(?P<level>[^\]]+)\])?")
 _OF_THE_TREE = ("H-AP", "ASI", "NDCG")
 _KINDS = ("R", "TR", "P", "mAP", "AP", "ASI")
-_TREE, _MEANS, _OTHERS = "hierarchy", "mean over levels", "others"
+_FINEST, _TREE, _MEANS, _OTHERS = "finest level", "hierarchy", "mean over levels", "others"
 
 
 @dataclass(frozen=True)
@@ -128,13 +130,25 @@ def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[
         num_levels: of the tree; unless given, the largest that a metric names.
     """
     names = list(metrics)
-    levels = [int(found["level"]) for name in names if (found := _OF_A_LEVEL.fullmatch(name)) and found["level"]]
-    finest = num_levels or max(levels, default=1)
-    grouped: dict[str, list[str]] = {"finest level": []}
-    grouped |= {f"level {level}": [] for level in range(finest - 1, 0, -1)} | {_TREE: [], _MEANS: [], _OTHERS: []}
+    levels = [level for name in names if (level := _level(name))]
+    finest = num_levels or max((int(level) for level in levels if level.isdigit()), default=1)
+    coarser = (f"level {level}" for level in range(finest - 1, 0, -1))
+    lists = (_list(level) for level in levels if not level.isdigit())
+    grouped: dict[str, list[str]] = {title: [] for title in (_FINEST, *coarser, *lists, _TREE, _MEANS, _OTHERS)}
     for name in names:
-        grouped[_title(name, finest)].append(name)
+        title = _title(name, finest)
+        grouped[title if title in grouped else _OTHERS].append(name)
     return [Group(title, tuple(sorted(own, key=_place))) for title, own in grouped.items() if own]
+
+
+def _level(metric: str) -> str | None:
+    """What a metric has in brackets: a level, or a list that stands beside others."""
+    found = _OF_A_LEVEL.fullmatch(metric)
+    return found["level"] if found else None
+
+
+def _list(name: str) -> str:
+    return f"{name} list"
 
 
 def _title(metric: str, finest: int) -> str:
@@ -142,9 +156,12 @@ def _title(metric: str, finest: int) -> str:
         return _MEANS
     if metric == "ASI" or metric.startswith(("H-AP", "NDCG")):
         return _TREE
-    found = _OF_A_LEVEL.fullmatch(metric)
-    level = int(found["level"] or finest) if found else 0
-    return "finest level" if level == finest else f"level {level}" if 0 < level < finest else _OTHERS
+    if not _OF_A_LEVEL.fullmatch(metric):
+        return _OTHERS
+    level = _level(metric) or str(finest)
+    if not level.isdigit():
+        return _list(level)
+    return _FINEST if int(level) == finest else f"level {level}"
 
 
 def _place(metric: str) -> tuple[int, int]:

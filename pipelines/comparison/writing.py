@@ -17,6 +17,8 @@ from hiertree.provenance import manifest
 if TYPE_CHECKING:
     import pandas as pd
 
+_TESTS, _LINES = _NOT_ALWAYS = ("comparison-tests.csv", "comparison-lines.png")
+
 
 def write_comparison(
     folder: Path, *, runs: pd.DataFrame, tests: pd.DataFrame, table: Table, parameters: Mapping[str, Any]
@@ -30,7 +32,9 @@ def write_comparison(
         table: the rows of means.
         parameters: what was asked for.
     """
-    frames = {"comparison.csv": runs} | ({"comparison-tests.csv": tests} if len(tests) else {})
+    for name in _NOT_ALWAYS:
+        (folder / name).unlink(missing_ok=True)
+    frames = {"comparison.csv": runs} | ({_TESTS: tests} if len(tests) else {})
     for name, frame in frames.items():
         with files.open_replacing(folder / name) as file:
             frame.to_csv(file, index=False, lineterminator="\n")
@@ -51,7 +55,7 @@ def write_comparison(
 
 def _draw(runs: pd.DataFrame, folder: Path) -> dict[Path, str]:
     """The figures, and what each shows."""
-    points, lines = folder / "comparison.png", folder / "comparison-lines.png"
+    points, lines = folder / "comparison.png", folder / _LINES
     plot_points(runs, points)
     drawn = {points: "Each metric in a panel of its own: every run a point, the mean of a row a line."}
     if (key := varied_number(runs)) is not None:

@@ -82,21 +82,26 @@ def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_t
     }
     for name, seeds in rows.items():
         for seed, values in enumerate(seeds):
-            (tmp_path / name / str(seed)).mkdir(parents=True)
+            folder = tmp_path / name / str(seed)
+            folder.mkdir(parents=True)
             table = pd.DataFrame({"R@1": values, "AP": np.where(np.arange(len(values)) < 2, np.nan, values)})
-            table.to_parquet(tmp_path / name / str(seed) / "per_query.parquet")
-            np.savez(tmp_path / name / str(seed) / "embeddings.npz", paths=paths[: len(values)])
-    values = {name: query_values([tmp_path / name / "0", tmp_path / name / "1"]) for name in rows}
+            table.to_parquet(folder / "per_query.parquet")
+            np.savez(folder / "embeddings.npz", paths=paths[: len(values)])
+            pd.DataFrame({"AP[middle]": values[:10]}).to_parquet(folder / "per_query-middle.parquet")
+            np.savez(folder / "embeddings-middle.npz", paths=paths[:10])
+    values = {name: query_values([tmp_path / name / seed for seed in "01"], data={"seed": 0}) for name in rows}
+    values["of other data"] = query_values([tmp_path / "equal" / "0"], data={"seed": 1})
     tests = compare_with_reference(values, "base")
-    assert tests["row"].tolist() == ["above, k=1", "equal"] * 2
-    assert tests["queries"].tolist() == [40, 40, 38, 38]
-    assert tests["classes"].tolist() == [20, 20, 19, 19]
-    above, equal = tests.to_dict("records")[:2]
+    assert tests["row"].tolist() == ["above, k=1", "equal"] * 3
+    assert tests["metric"].tolist() == [name for name in ("AP[middle]", "R@1", "AP") for _ in range(2)]
+    assert tests["queries"].tolist() == [10, 10, 40, 40, 38, 38]
+    assert tests["classes"].tolist() == [5, 5, 20, 20, 19, 19]
+    above, equal = tests.to_dict("records")[2:4]
     assert (above["difference"], equal["difference"]) == pytest.approx((0.1, 0.0))
     assert (above["p"], above["p_holm"]) == pytest.approx((2 / 2**20, 4 / 2**20))  # all or none of 20 classes
     assert equal["p_holm"] > 0.05
-    assert "Not tested against base, as their queries are others: other." in described(tests, values, "base")
-    assert query_values([tmp_path / "base" / "0", tmp_path / "other" / "0"]) is None
+    assert described(tests, values, "base")[1].endswith("as they have other data or metrics: other; of other data.")
+    assert query_values([tmp_path / "base" / "0", tmp_path / "other" / "0"], data={}) is None
 
 
 def test_reference_is_the_first_row_or_the_one_named() -> None:
