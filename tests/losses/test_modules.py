@@ -191,6 +191,43 @@ def test_lambda_weighs_the_two_terms() -> None:
     assert RODNDCG(3, 2, lambda_=0.25).weights == {"SupNDCG": 0.75, "ProxyDecomposability": 0.25}
 
 
+STEP = {"tau": 0.02, "rho": 30.0, "delta": 0.03, "start": 0.25, "offset": 0.9, "include_self": True}
+PROXY = {"eta": 0.1, "centres": 2, "sampled_classes": 7}
+COMBINED: dict[str, tuple[Loss, Loss]] = {
+    "HAPPIER": (HAPPIER(NUM_CLASSES, SIZE, alpha=3.0, **STEP, **PROXY), SupHAP(alpha=3.0, **STEP)),
+    "RODNDCG": (RODNDCG(NUM_CLASSES, SIZE, **STEP, **PROXY), SupNDCG(**STEP)),
+    "RODRecall": (
+        RODRecall(NUM_CLASSES, SIZE, ks=(3,), tau_star=0.5, level=1, **STEP, **PROXY),
+        SupRecall(ks=(3,), tau_star=0.5, level=1, **STEP),
+    ),
+    "ROADMAP": (
+        ROADMAP(NUM_CLASSES, SIZE, decomposability="proxy", level=1, **STEP, **PROXY),
+        SupAP(level=1, **STEP),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_options_of_a_combined_loss_reach_its_parts(name: str) -> None:
+    embeddings, paths = batch()
+    loss, rank = COMBINED[name]
+    proxies = ProxyDecomposability(NUM_CLASSES, SIZE, **PROXY)
+    proxies.proxies = next(loss.parameters())
+    torch.manual_seed(0)
+    expected = 0.9 * rank(embeddings, paths) + 0.1 * proxies(embeddings, paths)
+    torch.manual_seed(0)
+    torch.testing.assert_close(loss(embeddings, paths), expected)
+
+
+def test_options_of_pairs_reach_l_dg() -> None:
+    embeddings, paths = batch()
+    pairs = {"alpha": 0.7, "beta": 0.1, "level": 1, "include_self": True}
+    expected = 0.8 * SupAP(level=1, include_self=True)(embeddings, paths)
+    expected = expected + 0.2 * PairDecomposability(**pairs, reduction="avg_nonzero")(embeddings, paths)
+    value = ROADMAP(**pairs, reduction="avg_nonzero", lambda_=0.2)(embeddings, paths)
+    torch.testing.assert_close(value, expected)
+
+
 @pytest.mark.parametrize("name", RANK_LOSSES)
 def test_reference_embeddings_are_ranked_instead_of_the_batch(name: str) -> None:
     embeddings, paths = batch()
