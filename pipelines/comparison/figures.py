@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hiertree import files
 from hiertree.pipelines.comparison.grid import setting_text
 from hiertree.pipelines.comparison.runs_table import metric_names, row_names
+from hiertree.pipelines.comparison.table import groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,7 +77,8 @@ def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    metrics = [name for name in metric_names(runs) if runs[name].notna().any()]
+    measured = [name for name in metric_names(runs) if runs[name].notna().any()]
+    metrics = [metric for group in groups_of(measured) for metric in group.metrics]
     columns = min(_PANELS_IN_A_ROW, len(metrics))
     rows = -(-len(metrics) // columns)
     figure = Figure(figsize=(2.2 * columns + max(margin, 0.6), rows * height), layout="constrained")
