@@ -5,7 +5,8 @@ Image Retrieval* (TPAMI 2025) for the hierarchy. Landmark ids of ``train`` and o
 lie in folders, ``train/0/1/2/0123456789abcdef.jpg``, or still in the published archives, ``train/images_000.tar``.
 
 Images are counted by the data set's page, classes of ``train`` and queries by papers on it. With the hierarchy, the
-clean list keeps 970,981 images of 46,593 landmarks by SupRank's public code (``suprank/config/dataset/gldv2_hier.yaml``).
+clean list keeps 970,981 images of 46,593 landmarks by SupRank's public code, its
+``suprank/config/dataset/gldv2_hier.yaml``.
 """
 
 from __future__ import annotations
