@@ -85,7 +85,7 @@ def plan_runs(
 
 
 def _subfolder(recipe: Recipe, settings: Settings) -> Path:
-    if Path(recipe.name).name != recipe.name:
+    if recipe.name == ".." or Path(recipe.name).name != recipe.name:
         raise OptionError(f"recipe name {recipe.name!r}", expected="a name that can be a folder's")
     return Path(recipe.name, settings_folder(settings), f"seed-{recipe.seed}")
 

@@ -55,7 +55,7 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
 
     Raises:
         MissingResourceError: submitit is not installed, or this machine knows no SLURM.
-        OptionError: a parameter that does not exist.
+        OptionError: a parameter that does not exist, or a value that it cannot have.
     """
     try:
         from submitit import SlurmExecutor
@@ -69,8 +69,10 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
         ) from error
     try:
         executor.update_parameters(**{**_DEFAULTS, **parameters})
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         known = re.findall(r"- (\w+) \(default", str(error))
+        if not known:
+            raise OptionError(f"--slurm {dict(parameters)} ({error})", expected="values that submitit takes") from error
         unknown = [key for key in parameters if key not in known]
         raise OptionError(f"--slurm {', '.join(unknown)}", expected=f"some of {', '.join(known)}") from error
     return executor

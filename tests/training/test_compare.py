@@ -197,6 +197,12 @@ def test_grid_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path, over
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("**/seed-0/*")}
 
 
+@pytest.mark.parametrize("name", ["..", "a/b", "/a"])
+def test_recipe_whose_name_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OptionError, match="a name that can be a folder's"):
+        compare(TWO[:1], seeds=[0], out=tmp_path / "out", overrides=[f"name={name}"])
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -124,9 +124,11 @@ def test_impossible_parameters_are_refused(options: list[str]) -> None:
         read_parameters(options)
 
 
-def test_unknown_parameter_is_refused_with_the_known_ones(tmp_path: Path, cluster: Path) -> None:
+def test_parameters_that_submitit_does_not_take_are_refused(tmp_path: Path, cluster: Path) -> None:
     with pytest.raises(OptionError, match=r"--slurm queue: expected some of account, .*partition"):
         slurm_executor(tmp_path, {"queue": "gpu", "time": 10})
+    with pytest.raises(OptionError, match="values that submitit takes"):
+        slurm_executor(tmp_path, {"setup": "module load cuda"})
 
 
 def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
