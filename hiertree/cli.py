@@ -16,6 +16,7 @@ from hiertree.cli_datasets import datasets
 from hiertree.cli_evaluate import audit, evaluate
 from hiertree.cli_labels import labels
 from hiertree.cli_options import ANY_PATH, OUT_FOLDER
+from hiertree.cli_report import report
 from hiertree.errors import HiertreeError
 
 
@@ -104,3 +105,4 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
 commands.add_command(compare)
 commands.add_command(evaluate)
 commands.add_command(audit)
+commands.add_command(report)

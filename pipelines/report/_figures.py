@@ -10,13 +10,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
+    import numpy as np
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
+COLOURS = 6  # of runs, in the page's style
+Lines: TypeAlias = "Mapping[str, Sequence[tuple[float, float]]]"
 _INK = "#010203"
-_MEASURED = {"H-AP": "H-AP on the test split, percent", "R@1": "R@1 on the test split, percent"}
 _STYLE: Any = {  # matplotlib types its keys one by one, and each release has others
     "svg.fonttype": "none",
     "svg.hashsalt": "hiertree",
@@ -51,30 +54,64 @@ class Figure:
     description: str
 
 
-def learning_curves(histories: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Figure]:
-    """The loss of each run, and H-AP and R@1 of all runs, epoch by epoch.
+def learning_curves(
+    histories: Mapping[str, Sequence[Mapping[str, Any]]],
+    *,
+    metrics: Sequence[str] = ("H-AP", "R@1"),
+    learning_rate: bool = False,
+) -> list[Figure]:
+    """The loss of each run, and metrics of all runs, epoch by epoch.
 
     Losses of different kinds have no common scale, so each has its own drawing. A metric is drawn where some run
     measured it more than once.
 
     Args:
         histories: rows of ``history.jsonl``, by the name of the run.
+        metrics: those that are drawn.
+        learning_rate: whether it is drawn too.
     """
     figures = []
     for number, (name, rows) in enumerate(histories.items()):
-        points = [(row["epoch"], row["loss"]) for row in rows]
+        points = [(row["epoch"], row["loss"]) for row in rows if "loss" in row]
         figures.append(_drawing({name: points}, title=f"{name}: training loss", first_colour=number))
-    for metric, title in _MEASURED.items():
+    for metric in metrics:
         measured = {
             name: [(row["epoch"], 100 * row["metrics"][metric]) for row in rows if metric in row.get("metrics", {})]
             for name, rows in histories.items()
         }
         if any(len(points) > 1 for points in measured.values()):
-            figures.append(_drawing(measured, title=title, first_colour=0))
+            figures.append(_drawing(measured, title=f"{metric} on the test split, percent", first_colour=0))
+    if learning_rate and histories:
+        rates = {name: [(row["epoch"], row["lr"]) for row in rows if "lr" in row] for name, rows in histories.items()}
+        figures.append(_drawing(rates, title="learning rate after each epoch", first_colour=0))
     return figures
 
 
-def _drawing(lines: Mapping[str, Sequence[tuple[int, float]]], *, title: str, first_colour: int) -> Figure:
+def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> Figure:
+    """How the values of the queries are spread: a line a run, the share of its queries in each twentieth of 0 … 1.
+
+    Args:
+        values: of each run's queries.
+        metric: what they are.
+    """
+    import numpy as np
+
+    shares = {name: _shares(column) for name, column in values.items()}
+    spread = {name: np.quantile(column, [0.25, 0.5, 0.75]) for name, column in values.items() if len(column)}
+    described = (f"{name}: half of them from {low:.2f} to {high:.2f}." for name, (low, _, high) in spread.items())
+    title = f"{metric} of the queries, percent in each twentieth"
+    return _drawing(shares, title=title, first_colour=0, steps=True, description=" ".join(described))
+
+
+def _shares(values: NDArray[np.float64]) -> list[tuple[float, float]]:
+    import numpy as np
+
+    counts, edges = np.histogram(values.clip(0, 1), bins=20, range=(0, 1))
+    percent = 100 * counts / max(1, len(values))
+    return [(float(edge), float(share)) for edge, share in zip(edges, [*percent, percent[-1]], strict=True)]
+
+
+def _drawing(lines: Lines, *, title: str, first_colour: int, steps: bool = False, description: str = "") -> Figure:
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import MaxNLocator
@@ -83,38 +120,40 @@ def _drawing(lines: Mapping[str, Sequence[tuple[int, float]]], *, title: str, fi
         canvas = Canvas(figsize=(4.8, 2.7), layout="constrained")
         axes = canvas.subplots()
         axes.set_title(title)
-        axes.set_xlabel("epoch")
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+        if not steps:
+            axes.set_xlabel("epoch")
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         axes.grid(axis="y", color=_INK, alpha=0.12, linewidth=0.6)
         for number, (name, points) in enumerate(lines.items(), start=first_colour):
-            _line(axes, name if len(lines) > 1 else "", points, colour=number)
+            if points:
+                _line(axes, name if len(lines) > 1 else "", points, colour=number, steps=steps)
         axes.set_xlim(left=0)
         text = StringIO()
         canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return Figure(_embeddable(text.getvalue(), prefix=_slug(title)), f"{title}. {_described(lines)}")
+    described = description or _described(lines)
+    return Figure(_embeddable(text.getvalue(), prefix=f"{_slug(title)}-{first_colour}"), f"{title}. {described}")
 
 
-def _line(axes: Axes, name: str, points: Sequence[tuple[int, float]], *, colour: int) -> None:
+def _line(axes: Axes, name: str, points: Sequence[tuple[float, float]], *, colour: int, steps: bool) -> None:
     epochs, values = zip(*points, strict=True)
     dashes = ((None, None), (5, 2), (2, 2), (6, 2, 1, 2))[colour % 4]  # told apart without colour too
-    axes.plot(
-        epochs, values, color=_stand_in(colour), linewidth=1.8, marker="o", markersize=3, dashes=dashes, label=name
-    )
+    look: dict[str, Any] = {"drawstyle": "steps-post"} if steps else {"marker": "o", "markersize": 3}
+    axes.plot(epochs, values, color=_stand_in(colour), linewidth=1.8, dashes=dashes, label=name, **look)
     if name:
         axes.legend(frameon=False, loc="best", handlelength=2.6)
 
 
-def _described(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
+def _described(lines: Lines) -> str:
     """First and last value of every line, in words."""
     return " ".join(
-        f"{name}: {points[0][1]:.3g} in epoch {points[0][0]}, {points[-1][1]:.3g} in epoch {points[-1][0]}."
+        f"{name}: {points[0][1]:.3g} in epoch {points[0][0]:g}, {points[-1][1]:.3g} in epoch {points[-1][0]:g}."
         for name, points in lines.items()
         if points
     )
 
 
 def _stand_in(colour: int) -> str:
-    return f"#0000{colour + 16:02x}"
+    return f"#0000{colour % COLOURS + 16:02x}"
 
 
 def _embeddable(svg: str, *, prefix: str) -> str:

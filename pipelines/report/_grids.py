@@ -9,13 +9,13 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from hiertree.errors import ImageError
 from hiertree.pipelines.report._images import data_uri
 from hiertree.pipelines.report._retrievals import Hit, Verdict, hits_of, verdict
-from hiertree.pipelines.report._tree import own_label
 
 if TYPE_CHECKING:
-    from hiertree.datasets import ImageDataset
-    from hiertree.pipelines.report._runs import FinishedRun
+    from hiertree.pipelines.report._runs import Measurement
+    from hiertree.pipelines.report._scene import Scene
 
 STRIP = 100  # ranks that are shown as a strip of bars, after the few that are shown as pictures
 
@@ -37,7 +37,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Find:
-    """A retrieved picture: its data URI, its label, and how it agrees with the query."""
+    """A retrieved picture: its data URI or nothing, its label, and how it agrees with the query."""
 
     image: str
     label: str
@@ -69,7 +69,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Query:
-    """A query's data URI and label, and the answer of each run."""
+    """A query's data URI or nothing, its label, and the answer of each run."""
 
     image: str
     label: str
@@ -77,33 +77,39 @@ class Query:
 
 
 class Grids:
-    """The pictures and words of a data set.
+    """The pictures and words of queries and gallery.
 
     Args:
-        dataset: the images that the runs were measured on.
+        scene: what the runs were measured on.
+
+    Attributes:
+        unreadable: names of pictures that were to be shown and do not decode, as far as they were asked for.
     """
 
-    def __init__(self, dataset: ImageDataset) -> None:
-        self._dataset = dataset
-        self._num_levels = dataset.tree.num_levels
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._num_levels = scene.tree.num_levels
         self._pictures: dict[int, str] = {}
+        self.unreadable: list[str] = []
 
-    def queries(self, runs: Mapping[str, FinishedRun], chosen: Sequence[int], *, hits: int, metric: str) -> list[Query]:
+    def queries(self, runs: Mapping[str, Measurement], chosen: Sequence[int], *, hits: int, metric: str) -> list[Query]:
         """What every run found for the chosen queries.
 
         Args:
             runs: by name.
-            chosen: indices of images.
+            chosen: indices of queries.
             hits: pictures shown for each query and run.
             metric: by which each ranking is judged.
-
-        Raises:
-            ImageError: an image does not decode.
         """
+        scene = self._scene
         answers = {name: self._answers(name, run, chosen, hits, metric) for name, run in runs.items()}
         return [
-            Query(self._picture(index), self._label(index), [answers[name][place] for name in runs])
-            for place, index in enumerate(chosen)
+            Query(
+                self._picture(int(scene.query_rows[query])),
+                scene.label(scene.query_paths[query]),
+                [answers[name][place] for name in runs],
+            )
+            for place, query in enumerate(chosen)
         ]
 
     @cached_property
@@ -111,8 +117,16 @@ class Grids:
         """The mark of every level, from the finest to none."""
         return [self._mark(level) for level in range(self._num_levels, -1, -1)]
 
-    def _answers(self, name: str, run: FinishedRun, chosen: Sequence[int], hits: int, metric: str) -> list[Answer]:
-        found = hits_of(run.embeddings, run.paths, chosen, count=max(hits, STRIP))
+    def _answers(self, name: str, run: Measurement, chosen: Sequence[int], hits: int, metric: str) -> list[Answer]:
+        scene, (embeddings, items) = self._scene, run.vectors
+        found = hits_of(
+            embeddings,
+            scene.query_paths,
+            chosen,
+            count=max(hits, STRIP),
+            gallery=(items, scene.gallery_paths),
+            left_out=[run.left_out(query) for query in chosen],
+        )
         return [
             Answer(
                 name,
@@ -140,20 +154,25 @@ class Grids:
 
     def _find(self, index: int, level: int) -> Find:
         mark = self._mark(level)
-        return Find(self._picture(index), self._label(index), mark.verdict, mark.mark, mark.text)
+        picture = self._picture(int(self._scene.gallery_rows[index]))
+        return Find(picture, self._scene.label(self._scene.gallery_paths[index]), mark.verdict, mark.mark, mark.text)
 
     def _mark(self, level: int) -> Mark:
         kind = verdict(level, self._num_levels)
         if kind == "wrong":
             return Mark(kind, "✗", "nothing shared")
-        name = self._dataset.tree.level_names[level - 1]
+        name = self._scene.tree.level_names[level - 1]
         return Mark(kind, "✓" if kind == "same" else name, f"same {name}")
 
-    def _picture(self, index: int) -> str:
-        if index not in self._pictures:
-            self._pictures[index] = data_uri(self._dataset.images[index])
-        return self._pictures[index]
-
-    def _label(self, index: int) -> str:
-        labels = self._dataset.tree.labels_of(self._dataset.paths[index].tolist())
-        return " › ".join(own_label(labels[: depth + 1]) for depth in range(len(labels)))
+    def _picture(self, row: int) -> str:
+        """The data URI of an image; empty where there is none."""
+        images = self._scene.images
+        if images is None:
+            return ""
+        if row not in self._pictures:
+            try:
+                self._pictures[row] = data_uri(images[row])
+            except ImageError:
+                self._pictures[row] = ""
+                self.unreadable.append(images.name(row))
+        return self._pictures[row]

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from hiertree import files
 from hiertree.errors import OptionError
 from hiertree.pipelines.report._comparison import side_by_side
-from hiertree.pipelines.report._figures import learning_curves
-from hiertree.pipelines.report._grids import Grids
+from hiertree.pipelines.report._figures import Figure, learning_curves
+from hiertree.pipelines.report._grids import Grids, Query
 from hiertree.pipelines.report._retrievals import choose_queries
-from hiertree.pipelines.report._runs import FinishedRun, read_runs
-from hiertree.pipelines.report._tree import branches_of
+from hiertree.pipelines.report._runs import FinishedRun, Measurement, read_runs
+from hiertree.pipelines.report._scene import Scene, scene_of
+from hiertree.pipelines.report._sources import require_measured_on
+from hiertree.pipelines.report._tree import Branch, branches_of
 
 if TYPE_CHECKING:
     from hiertree.datasets import ImageDataset
@@ -65,65 +66,128 @@ def write_report(
         OptionError: no run, one that is not finished, runs on different images or without a metric in common, or fewer
             than one query or hit.
         CheckpointError: the folder of a run is damaged.
-        ImageError: an image that is shown does not decode.
     """
     if queries < 1 or hits < 1:
         raise OptionError(f"queries={queries}, hits={hits}", expected="1 or more of each")
     found = read_runs(runs)
-    first = next(iter(found.values()))
-    images = _images_of(first, dataset)
-    rows = side_by_side([run.metrics for run in found.values()], level_names=images.tree.level_names)
-    if not rows:
+    scene = _scene_of(next(iter(found.values())), dataset)
+    grids, judged_by = Grids(scene), judging_metric(found)
+    chosen = choose_queries(scene.query_paths, count=queries, seed=seed)
+    return write_page(
+        path,
+        found,
+        scene,
+        grids,
+        [QueryGroup("", grids.queries(found, chosen, hits=hits, metric=judged_by))],
+        title=title,
+        lead=lead,
+        rule=_rule(seed),
+        hits=hits,
+        judged_by=judged_by,
+        figures=learning_curves({name: run.history for name, run in found.items()}),
+        tree=None if tree is None else branches_of(tree, leaf_names),
+        tree_lead=tree_lead,
+        commands=commands,
+    )
+
+
+@dataclass(frozen=True)
+class QueryGroup:
+    """Queries that stand together on the page, under a heading unless it is empty."""
+
+    title: str
+    queries: list[Query]
+
+
+def judging_metric(found: Mapping[str, Measurement]) -> str:
+    """The metric by which rankings are judged: H-AP, or else the first that every run has by query.
+
+    Raises:
+        OptionError: there is none.
+    """
+    first, *others = (list(run.per_query.columns) for run in found.values())
+    shared = [name for name in first if all(name in columns for columns in others)]
+    if not shared:
         raise OptionError("runs without a metric in common", expected="runs measured alike (evaluation.metrics)")
-    grids, chosen = Grids(images), choose_queries(images.paths, count=queries, seed=seed)
-    judged_by = min((row.metric for row in rows), key=lambda metric: metric != "H-AP")
+    return "H-AP" if "H-AP" in shared else shared[0]
+
+
+def write_page(
+    path: str | os.PathLike[str],
+    found: Mapping[str, Measurement],
+    scene: Scene,
+    grids: Grids,
+    groups: Sequence[QueryGroup],
+    *,
+    title: str,
+    rule: str,
+    hits: int,
+    judged_by: str,
+    figures: Sequence[Figure],
+    lead: Sequence[str] = (),
+    tree: Branch | None = None,
+    tree_lead: Sequence[str] = (),
+    commands: Sequence[str] = (),
+    analysis: Mapping[str, Any] | None = None,
+) -> Path:
+    """Fill the template.
+
+    Args:
+        path: the HTML file.
+        found: what was measured, by name.
+        scene: on what.
+        grids: that made the groups.
+        groups: of queries.
+        title: of the page.
+        rule: how the queries were chosen.
+        hits: pictures of each ranking.
+        judged_by: the metric beside each ranking.
+        figures: learning curves.
+        lead: paragraphs at the top.
+        tree: labels to show.
+        tree_lead: paragraphs above them.
+        commands: what to type to make it again.
+        analysis: how the values are spread over queries and nodes; None leaves that out.
+    """
+    first = next(iter(found.values()))
+    rows = side_by_side([run.metrics for run in found.values()], level_names=scene.tree.level_names)
     page = {
         "title": title,
         "lead": lead,
-        "facts": _facts(images),
+        "facts": scene.facts,
         "runs": found,
+        "names": list(found),
         "rows": rows,
-        "num_queries": len(images),
+        "num_queries": len(scene.query_paths),
         "convention": _in_words(first.results["convention"]),
         "skipped": {name: number for name, number in first.results["skipped"].items() if number},
-        "rule": _rule(seed),
+        "rule": rule,
         "legend": grids.legend,
-        "num_hits": min(hits, len(images) - 1),
+        "num_hits": min(hits, max(1, len(scene.gallery_paths) - (not scene.separate))),
         "judged_by": judged_by,
-        "queries": grids.queries(found, chosen, hits=hits, metric=judged_by),
-        "figures": learning_curves({name: run.history for name, run in found.items()}),
-        "tree": None if tree is None else branches_of(tree, leaf_names),
+        "groups": groups,
+        "num_shown": sum(len(group.queries) for group in groups),
+        "without": scene.without,
+        "unreadable": grids.unreadable,
+        "figures": figures,
+        "analysis": analysis,
+        "tree": tree,
         "tree_lead": tree_lead,
-        "commands": commands or [f"hiertree train {run.folder / 'recipe.yaml'}" for run in found.values()],
+        "commands": commands or [run.command for run in found.values()],
         "versions": _versions(first.manifest),
     }
     files.write_text(path, _render(page))
     return Path(path)
 
 
-def _images_of(run: FinishedRun, dataset: ImageDataset | None) -> ImageDataset:
+def _scene_of(run: FinishedRun, dataset: ImageDataset | None) -> Scene:
     """The images that a run was measured on."""
     from hiertree.pipelines.training.data import load_split
 
     images = load_split(run.recipe, "test") if dataset is None else dataset
-    if images.queries is not None:
-        raise OptionError(
-            f"{images.name} ({images.split}), whose queries have a gallery of their own",
-            expected="a test split whose images retrieve each other",
-            remedy="read its metrics.json and per_query.parquet",
-        )
-    if not np.array_equal(images.paths, run.paths):
-        raise OptionError(
-            f"the {len(images)} images of {images.name} ({images.split})",
-            expected=f"the {len(run.paths)} images that {run.folder} was measured on, with the same paths",
-        )
-    return images
-
-
-def _facts(images: ImageDataset) -> str:
-    levels = zip(images.tree.level_names, images.tree.level_sizes, strict=True)
-    tree = " › ".join(f"{name} ({size:,})" for name, size in levels)
-    return f"Measured on the {len(images):,} images of {images.name}, {images.split} split. Levels: {tree}."
+    scene = scene_of(images)
+    require_measured_on(scene, run, f"{images.name} ({images.split})")
+    return scene
 
 
 def _rule(seed: int) -> str:

@@ -66,28 +66,71 @@ def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list
     return sorted(chosen.tolist(), key=lambda index: tuple(paths[index].tolist()))
 
 
-def nearest_images(embeddings: NDArray[np.floating], queries: Sequence[int], *, count: int) -> NDArray[np.int64]:
-    """The images most similar to each query by cosine, itself excluded by its index, the smaller index first in a tie.
+def extreme_queries(values: NDArray[np.float64], *, count: int) -> dict[str, list[int]]:
+    """The queries with the least values, those in the middle and those with the greatest.
+
+    Args:
+        values: (Q,), NaN where a query has none and cannot be chosen.
+        count: queries of each kind; fewer where there are fewer than three times as many. No query is of two kinds.
+
+    Returns:
+        Indices under ``worst``, ``median`` and ``best``; the smaller index first in a tie.
+
+    >>> extreme_queries(np.array([0.5, 0.1, np.nan, 0.9, 0.4, 0.6]), count=1)
+    {'worst': [1], 'median': [0], 'best': [3]}
+    """
+    known = np.flatnonzero(~np.isnan(values))
+    order = known[np.argsort(values[known], kind="stable")].tolist()
+    if len(order) < 3:
+        return {"worst": order[:1], "median": [], "best": order[1:]}
+    each = min(count, len(order) // 3)
+    middle = (len(order) - each) // 2
+    best = sorted(order[-each:], key=lambda query: (-values[query], query))
+    return {"worst": order[:each], "median": order[middle : middle + each], "best": best}
+
+
+def nearest_images(
+    embeddings: NDArray[np.floating],
+    queries: Sequence[int],
+    *,
+    count: int,
+    gallery: NDArray[np.floating] | None = None,
+    left_out: Sequence[NDArray[np.int64]] | None = None,
+) -> NDArray[np.int64]:
+    """The images most similar to each query by cosine, the smaller index first in a tie.
 
     Args:
         embeddings: (n, d) real vectors of non-zero norm.
         queries: Q indices.
-        count: images wanted; n − 1 where there are fewer.
+        count: images wanted; fewer where some query has fewer.
+        gallery: (N, d) vectors to look in; the embeddings themselves unless given.
+        left_out: for each query, rows of the gallery that are not found; itself unless given.
 
     Returns:
-        (Q, min(count, n − 1)) int64 indices, best first.
+        (Q, at most count) int64 indices, best first.
 
     >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
     array([[2, 1]])
     """
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    scores = unit[list(queries)] @ unit.T
-    scores[np.arange(len(queries)), list(queries)] = -np.inf
-    return np.argsort(-scores, axis=1, kind="stable")[:, : min(count, len(embeddings) - 1)]
+    items = embeddings if gallery is None else gallery
+    hidden = [np.array([query]) for query in queries] if left_out is None else left_out
+    own = embeddings[list(queries)]
+    lengths = np.sqrt(np.einsum("nd,nd->n", items, items))  # the gallery may be large: no second copy of it
+    scores = (own / np.linalg.norm(own, axis=1, keepdims=True)) @ items.T / lengths
+    for row, rows in zip(scores, hidden, strict=True):
+        row[rows] = -np.inf
+    most = len(items) - max(map(len, hidden), default=0)
+    return np.argsort(-scores, axis=1, kind="stable")[:, : min(count, most)]
 
 
 def hits_of(
-    embeddings: NDArray[np.floating], paths: NDArray[np.integer], queries: Sequence[int], *, count: int
+    embeddings: NDArray[np.floating],
+    paths: NDArray[np.integer],
+    queries: Sequence[int],
+    *,
+    count: int,
+    gallery: tuple[NDArray[np.floating], NDArray[np.integer]] | None = None,
+    left_out: Sequence[NDArray[np.int64]] | None = None,
 ) -> list[list[Hit]]:
     """The nearest images of each query with the level they share with it.
 
@@ -96,9 +139,12 @@ def hits_of(
         paths: (n, L) integers, coarse → fine.
         queries: indices of images.
         count: hits wanted for each.
+        gallery: vectors and paths to look in; these themselves unless given.
+        left_out: as in :func:`nearest_images`.
     """
-    found = nearest_images(embeddings, queries, count=count)
-    shared = [levels(paths[[query]], paths[row])[0] for query, row in zip(queries, found, strict=True)]
+    items, item_paths = (embeddings, paths) if gallery is None else gallery
+    found = nearest_images(embeddings, queries, count=count, gallery=items, left_out=left_out)
+    shared = [levels(paths[[query]], item_paths[row])[0] for query, row in zip(queries, found, strict=True)]
     return [
         [
             Hit(int(index), int(level), verdict(int(level), paths.shape[1]))

@@ -13,9 +13,8 @@ from benchmark_files import write_benchmark
 from PIL import Image
 
 from hiertree import datasets
-from hiertree.errors import OptionError, RecipeError
+from hiertree.errors import RecipeError
 from hiertree.pipelines.evaluate import evaluate_file
-from hiertree.pipelines.report import write_report
 from hiertree.pipelines.train import train
 from hiertree.pipelines.training.data import load_split
 from hiertree.pipelines.training.measuring import Examination
@@ -67,9 +66,6 @@ def test_a_benchmark_trains_and_is_measured_as_published(
             assert np.array_equal(stored["gallery_paths"], test.paths[test.gallery])
     again = evaluate_file(tmp_path / "run" / "embeddings.npz", metrics=["H-AP", "R@1"])
     assert again.summary().to_dict() == trained.metrics
-    if test.queries is not None:
-        with pytest.raises(OptionError, match="a gallery of their own"):
-            write_report(tmp_path / "page.html", [tmp_path / "run"])
 
 
 def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> None:
