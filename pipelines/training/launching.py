@@ -175,6 +175,7 @@ def _take_part(place: dict[str, str], recipe: dict[str, Any], out: str, fresh: b
     from hiertree.pipelines.training.reading import check_recipe
 
     os.environ.update(place)
+    multiprocessing.set_start_method(None, force=True)  # else a data-loading worker would import all anew, as this did
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         train(check_recipe(recipe), out, fresh=fresh)
