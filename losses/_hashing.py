@@ -80,7 +80,7 @@ class TieAwareAP(_TieAware):
     Source: He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Eq. 6, 11, 14, 15.
 
     Args:
-        alpha: α > 0 of the first epochs. For embeddings of unit length, √b is to codes what 1 is to others.
+        alpha: α > 0 of the first epochs; about √b for embeddings of unit length, whose numbers are about 1/√b.
         alpha_factor: what α is multiplied with after every ``alpha_every`` epochs, see :meth:`start_epoch` and
             :class:`hiertree.losses.GrowingAlpha`.
         alpha_every: epochs between two such growths.
