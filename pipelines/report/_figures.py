@@ -97,21 +97,23 @@ def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> Figu
     import numpy as np
 
     shares = {name: _shares(column) for name, column in values.items()}
-    spread = {name: np.quantile(column, [0.25, 0.5, 0.75]) for name, column in values.items() if len(column)}
-    described = (f"{name}: half of them from {low:.2f} to {high:.2f}." for name, (low, _, high) in spread.items())
-    title = f"{metric} of the queries, percent in each twentieth"
-    return _drawing(shares, title=title, first_colour=0, steps=True, description=" ".join(described))
+    spread = {name: np.quantile(100 * column, [0.25, 0.75]) for name, column in values.items() if len(column)}
+    described = (f"{name}: half of them from {low:.1f} to {high:.1f}." for name, (low, high) in spread.items())
+    title = f"Percent of the queries in each twentieth of {metric}"
+    return _drawing(shares, title=title, first_colour=0, steps_of=f"{metric}, percent", description=" ".join(described))
 
 
 def _shares(values: NDArray[np.float64]) -> list[tuple[float, float]]:
+    """Where each twentieth begins and its share, in percent; the last one twice, that its line has an end."""
     import numpy as np
 
     counts, edges = np.histogram(values.clip(0, 1), bins=20, range=(0, 1))
     percent = 100 * counts / max(1, len(values))
-    return [(float(edge), float(share)) for edge, share in zip(edges, [*percent, percent[-1]], strict=True)]
+    return [(100 * float(edge), float(share)) for edge, share in zip(edges, [*percent, percent[-1]], strict=True)]
 
 
-def _drawing(lines: Lines, *, title: str, first_colour: int, steps: bool = False, description: str = "") -> Figure:
+def _drawing(lines: Lines, *, title: str, first_colour: int, steps_of: str = "", description: str = "") -> Figure:
+    """Values by epoch, or steps of something else."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import MaxNLocator
@@ -120,14 +122,16 @@ def _drawing(lines: Lines, *, title: str, first_colour: int, steps: bool = False
         canvas = Canvas(figsize=(4.8, 2.7), layout="constrained")
         axes = canvas.subplots()
         axes.set_title(title)
-        if not steps:
-            axes.set_xlabel("epoch")
+        axes.set_xlabel(steps_of or "epoch")
+        if not steps_of:
             axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         axes.grid(axis="y", color=_INK, alpha=0.12, linewidth=0.6)
         for number, (name, points) in enumerate(lines.items(), start=first_colour):
             if points:
-                _line(axes, name if len(lines) > 1 else "", points, colour=number, steps=steps)
+                _line(axes, name if len(lines) > 1 else "", points, colour=number, steps=bool(steps_of))
         axes.set_xlim(left=0)
+        if steps_of:
+            axes.set(xlim=(0, 100), ylim=(0, None))
         text = StringIO()
         canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     described = description or _described(lines)

@@ -15,7 +15,7 @@ from hiertree.pipelines.report._grids import Grids
 from hiertree.pipelines.report._nodes import answered_nodes, tree_of_means
 from hiertree.pipelines.report._page import QueryGroup, judging_metric, write_page
 from hiertree.pipelines.report._retrievals import extreme_queries
-from hiertree.pipelines.report._sources import Beside, read_sources, values_of
+from hiertree.pipelines.report._sources import Beside, is_comparison, read_sources, values_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 QUANTILES = {"least": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "greatest": 1.0}
 _TITLES = {"worst": "The worst answered", "median": "Those in the middle", "best": "The best answered"}
+_OF_COMPARISONS = (
+    "Of each row of the comparison its first seed; comparison.html beside the runs has the means over seeds."
+)
+MOST_PICTURES = 3_000
 _SHOWN = 4  # metrics whose curves are drawn
 _WORST = 12  # nodes of a level that a table names
 
@@ -57,7 +61,7 @@ def report(
         The path.
 
     Raises:
-        OptionError: sources that cannot be shown together, or fewer than one query or hit.
+        OptionError: sources that cannot be shown together, fewer than one query or hit, or too many for a page.
         CheckpointError: the folder of a run is damaged.
         HiertreeError: whatever is wrong with a file.
     """
@@ -65,6 +69,7 @@ def report(
         given = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(given, expected="1 or more of each")
     found, scene = read_sources(sources, overrides=overrides, beside=beside)
+    _require_few(3 * queries * (1 + len(found) * min(hits, len(scene.gallery_paths))))
     judged_by = judging_metric(found)
     values = values_of(found, judged_by)
     grids = Grids(scene)
@@ -80,6 +85,7 @@ def report(
         grids,
         groups,
         title=title,
+        lead=[_OF_COMPARISONS] if any(is_comparison(Path(source)) for source in sources) else [],
         rule=f"The queries are those of the least, the middle and the greatest {judged_by}"
         + (", the mean over the models." if len(found) > 1 else "."),
         hits=hits,
@@ -91,6 +97,13 @@ def report(
         ),
         analysis=_analysis(found, scene, values, judged_by),
     )
+
+
+def _require_few(pictures: int) -> None:
+    if pictures > MOST_PICTURES:
+        raise OptionError(
+            f"{pictures:,} pictures", expected=f"at most {MOST_PICTURES:,} on a page", remedy="fewer queries or hits"
+        )
 
 
 def _curves(found: Mapping[str, Measurement]) -> list[str]:

@@ -102,12 +102,12 @@ def nearest_images(
     Args:
         embeddings: (n, d) real vectors of non-zero norm.
         queries: Q indices.
-        count: images wanted; fewer where some query has fewer.
+        count: images wanted; fewer where no query has as many.
         gallery: (N, d) vectors to look in; the embeddings themselves unless given.
         left_out: for each query, rows of the gallery that are not found; itself unless given.
 
     Returns:
-        (Q, at most count) int64 indices, best first.
+        (Q, at most count) int64 indices, best first; what a query leaves out stands at the end of its row.
 
     >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
     array([[2, 1]])
@@ -119,7 +119,7 @@ def nearest_images(
     scores = (own / np.linalg.norm(own, axis=1, keepdims=True)) @ items.T / lengths
     for row, rows in zip(scores, hidden, strict=True):
         row[rows] = -np.inf
-    most = len(items) - max(map(len, hidden), default=0)
+    most = len(items) - min(map(len, hidden), default=0)
     return np.argsort(-scores, axis=1, kind="stable")[:, : min(count, most)]
 
 
@@ -143,7 +143,9 @@ def hits_of(
         left_out: as in :func:`nearest_images`.
     """
     items, item_paths = (embeddings, paths) if gallery is None else gallery
-    found = nearest_images(embeddings, queries, count=count, gallery=items, left_out=left_out)
+    hidden = [np.array([query]) for query in queries] if left_out is None else left_out
+    rows = nearest_images(embeddings, queries, count=count, gallery=items, left_out=hidden)
+    found = [row[: len(items) - len(own)] for row, own in zip(rows, hidden, strict=True)]
     shared = [levels(paths[[query]], item_paths[row])[0] for query, row in zip(queries, found, strict=True)]
     return [
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -123,7 +124,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             history=read_history(folder.history),
             manifest=json.loads((folder.path / "manifest.json").read_text(encoding="utf-8")),
             retrieval=retrieval,
-            command=f"hiertree train {folder.recipe}",
+            command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
             per_query=pd.read_parquet(folder.path / "per_query.parquet"),
         )
     except (OSError, KeyError, TypeError, ValueError, BadZipFile) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -77,13 +78,17 @@ def _found_runs(paths: Sequence[Path]) -> dict[str, FinishedRun]:
     """The runs in the folders; of a comparison the first seed of each row, under the row's name."""
     folders: dict[Path, str] = {}
     for path in paths:
-        rows = _rows(path) if (path / "comparison.csv").is_file() else {path: ""}
-        folders |= rows
+        folders |= _rows(path) if is_comparison(path) else {path: ""}
     if len(folders) > MOST_RUNS:
         raise OptionError(
             f"{len(folders)} runs", expected=f"at most {MOST_RUNS} on a page", remedy="name their folders one by one"
         )
     return read_runs(list(folders), names=list(folders.values()) if all(folders.values()) else [])
+
+
+def is_comparison(folder: Path) -> bool:
+    """Whether ``hiertree compare`` made it."""
+    return (folder / "comparison.csv").is_file()
 
 
 def _rows(comparison: Path) -> dict[Path, str]:
@@ -164,10 +169,23 @@ def _evaluated(file: Path, beside: Beside) -> tuple[dict[str, Measurement], Scen
         results={**content, "metrics": content["summary"]},
         retrieval=retrieval,
         per_query=result.per_query().reset_index(drop=True),
-        command=f"hiertree evaluate {file}",
+        command=shlex.join(["hiertree", "evaluate", str(file), *_options(beside)]),
         manifest=manifest(command="hiertree report", parameters={"levels": list(beside.levels)}, inputs=inputs),
     )
     return {file.stem: measurement}, _scene_of_file(retrieval, beside)
+
+
+def _options(beside: Beside) -> list[str]:
+    """What ``hiertree evaluate`` is to be told."""
+    given = {
+        "--labels": beside.labels,
+        "--levels": ",".join(beside.levels),
+        "--gallery": beside.gallery,
+        "--gallery-labels": beside.gallery_labels,
+        "--ids": beside.ids,
+        "--protocol": beside.protocol,
+    }
+    return [word for option, value in given.items() if value for word in (option, str(value))]
 
 
 def _scene_of_file(retrieval: Retrieval, beside: Beside) -> Scene:

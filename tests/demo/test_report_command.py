@@ -155,6 +155,7 @@ def test_a_comparison_shows_the_first_seed_of_each_row(tmp_path: Path) -> None:
         ["synthetic-happier"], seeds=[10, 9], out=tmp_path / "table", overrides=small, grid={"optimizer.lr": (0.1, 0.2)}
     )
     page = parsed(report([tmp_path / "table"], tmp_path / "page.html", queries=1, hits=2))
+    assert "comparison.html" in page.select_one(".lead").text
     names = [heading.text for heading in page.select("#metrics thead th.number")][:2]
     assert names == ["synthetic-happier/optimizer.lr=0.1", "synthetic-happier/optimizer.lr=0.2"]
     assert all("seed: 9\n" in block.text for block in page.select("#reproduce details code"))
@@ -212,6 +213,7 @@ def test_sources_that_make_no_page_are_refused(
         (runs, {"beside": Beside(ids="image")}, "beside embeddings only"),
         ([tmp_path], {}, "finished run"),
         (runs, {"hits": 0}, "1 or more"),
+        (runs, {"queries": 500}, "at most 3,000 on a page"),
         ([], {}, "1 or more"),
         ([file], {"beside": Beside(images=tmp_path)}, "--ids"),
     ]

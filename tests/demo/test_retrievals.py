@@ -37,6 +37,14 @@ def test_each_hit_is_judged_by_the_depth_it_shares_with_the_query():
     ]
 
 
+def test_a_query_whose_junk_fills_the_gallery_does_not_shorten_the_lists_of_others():
+    embeddings = np.array([[1.0, 0.0], [0.9, 0.1]])
+    gallery = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]), PATHS[:3]
+    junk = [np.array([0, 1]), np.array([], dtype=np.int64)]
+    rows = hits_of(embeddings, PATHS[:2], [0, 1], count=3, gallery=gallery, left_out=junk)
+    assert [[hit.index for hit in row] for row in rows] == [[2], [1, 2, 0]]
+
+
 def test_with_one_level_a_hit_is_right_or_wrong():
     (row,) = hits_of(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2]]), np.array([[0], [0], [1]]), [0], count=2)
     assert [hit.verdict for hit in row] == ["same", "wrong"]
