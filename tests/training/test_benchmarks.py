@@ -105,6 +105,11 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
         Examination(test, recipe({"name": "dyml", "root": str(root)}, metrics=None, select="AP[1]"))
     train(experiment, run, fresh=True)
     assert load_split(experiment, "test_middle").beside == ()
+    (root / "bmk_middle/gallery/4.jpg").write_bytes(b"no image")
+    skipping = experiment.model_copy(update={"images": experiment.images.model_copy(update={"on_bad_image": "skip"})})
+    fine, middle, _ = (test := load_split(skipping, "test"), *test.beside)
+    assert (fine.left_out, middle.left_out) == ((), ("bmk_middle/gallery/4.jpg",))
+    assert (len(fine.gallery), len(middle.gallery), len(middle)) == (6, 5, 8)
 
 
 def test_dymls_products_are_measured_by_the_mean_over_their_levels(tmp_path: Path) -> None:
