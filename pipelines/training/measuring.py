@@ -17,7 +17,7 @@ from hiertree.pipelines.training.data import Views, evaluation_keys, loader_of
 from hiertree.pipelines.training.learner import Learner
 from hiertree.pipelines.training.processes import Processes
 from hiertree.pipelines.training.recipe import Recipe
-from hiertree.pipelines.training.test_lists import averaged, list_name, means_of, named, pictures_of
+from hiertree.pipelines.training.tested_lists import averaged, list_name, means_of, named, pictures_of
 from hiertree.progress import track
 
 if TYPE_CHECKING:

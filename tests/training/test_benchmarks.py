@@ -20,7 +20,7 @@ from hiertree.pipelines.training.data import load_split
 from hiertree.pipelines.training.measuring import Examination
 from hiertree.pipelines.training.reading import check_recipe
 from hiertree.pipelines.training.recipe import Recipe
-from hiertree.pipelines.training.test_lists import pictures_of
+from hiertree.pipelines.training.tested_lists import pictures_of
 
 BALANCED = {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2}
 TREE = {"name": "TreeSampler", "batch_size": 8, "images_per_class": 2, "reduce_per_class": 3}
