@@ -63,8 +63,9 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     >>> 0 < trained.metrics["H-AP"] <= 1
     True
     """
-    from hiertree.pipelines.training.launching import number_of_devices, run_processes, started
+    from hiertree.pipelines.training.launching import number_of_devices, started
     from hiertree.pipelines.training.run_folder import RunFolder
+    from hiertree.pipelines.training.supervising import run_processes
 
     folder, group = RunFolder(Path(out)), started()
     devices = number_of_devices(recipe.training) if group is None else 1
