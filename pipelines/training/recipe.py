@@ -264,9 +264,10 @@ class Recipe(Section):
         return self.model_dump(mode="json", by_alias=True)
 
     def experiment(self) -> dict[str, Any]:
-        """Every setting but those of where it runs: ``training.devices``, which may change when a run goes on."""
+        """Every setting but those of where it runs, which change nothing that is learnt, and may when a run goes on."""
         values = self.as_dict()
-        del values["training"]["devices"]
+        for section, name in (("training", "devices"), ("images", "workers"), ("images", "cache_folder")):
+            del values[section][name]
         return values
 
     def fingerprint(self) -> str:
