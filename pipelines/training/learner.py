@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, OptionError, RecipeError, TrainingError
+from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, RecipeError, TrainingError
 from hiertree.losses import large_batch_backward
-from hiertree.pipelines.training._components import Component, makes, takes, target
 from hiertree.pipelines.training.averaging import moving_average
 from hiertree.pipelines.training.compiling import compile_network, compiler_errors
 from hiertree.pipelines.training.launching import Started, kind_of_device, launched_fabric
+from hiertree.pipelines.training.loss_building import build_loss
 from hiertree.pipelines.training.model import Embedder
 from hiertree.pipelines.training.optimization import build_optimizer, set_learning_rates
 from hiertree.pipelines.training.processes import Processes
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
     from numpy.typing import NDArray
 
-    from hiertree.losses import Loss
 
 _SMALLER_STEPS = (
     "lower sampler.batch_size or images.size, set training.precision=bf16-mixed, or keep the batch and set "
@@ -48,50 +47,6 @@ def build_fabric(training: Training, group: Started | None = None) -> Fabric:
     if group is not None:
         return launched_fabric(training, group)
     return Fabric(accelerator=kind_of_device(training), devices=1, precision=training.precision)
-
-
-def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss:
-    """The loss a recipe asks for.
-
-    Args:
-        recipe: the experiment.
-        class_paths: (C, L) the path of each class.
-
-    Raises:
-        RecipeError: an option out of range.
-    """
-    try:
-        return _built(recipe.loss, class_paths, recipe.model.embedding_size)
-    except OptionError as error:
-        raise RecipeError(f"loss: {error.given}", expected=error.expected, remedy=error.remedy) from error
-
-
-def _built(component: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int) -> Loss:
-    """A loss, after the losses that it wraps."""
-    level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
-    derived = {
-        "num_classes": level_sizes[-1],
-        "embedding_size": embedding_size,
-        "level_sizes": level_sizes,
-        "num_levels": class_paths.shape[1],
-        "class_paths": class_paths,
-    }
-    options = component.options()
-    for name, value in options.items():
-        if isinstance(value, Component):
-            options[name] = _nested(component, name, value, class_paths, embedding_size)
-    known = {name: value for name, value in derived.items() if takes("loss", component.name, name)}
-    loss: Loss = target("loss", component.name)(**known, **options)
-    return loss
-
-
-def _nested(
-    outer: Component, name: str, inner: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int
-) -> Any:
-    """The loss that another wraps, or what makes it for flat classes."""
-    if makes("loss", outer.name, name):
-        return lambda num_classes: _built(inner, np.arange(num_classes)[:, None], embedding_size)
-    return _built(inner, class_paths, embedding_size)
 
 
 class Learner:

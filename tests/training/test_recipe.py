@@ -12,7 +12,7 @@ import yaml
 from hiertree import datasets, losses
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training._components import names
-from hiertree.pipelines.training.learner import build_loss
+from hiertree.pipelines.training.loss_building import build_loss
 from hiertree.pipelines.training.reading import built_in_recipes, check_recipe, load_recipe, parse_yaml
 from hiertree.pipelines.training.recipe import GlyphAugmentation
 
