@@ -16,14 +16,21 @@ labels_option = click.option(
 levels_option = click.option(
     "--levels", default="", metavar="A,B,…", help="Columns of labels, coarse → fine; default: all of them."
 )
+gallery_option = click.option("--gallery", type=FILE, help="Embeddings of a separate gallery.")
+gallery_labels_option = click.option("--gallery-labels", type=FILE, help="Their table of labels.")
+protocol_option = click.option(
+    "--protocol",
+    type=click.Choice(["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]),
+    help="A benchmark: its metrics and its rules.",
+)
 
 
 @click.command()
 @click.argument("embeddings", type=FILE)
 @labels_option
 @levels_option
-@click.option("--gallery", type=FILE, help="Embeddings of a separate gallery.")
-@click.option("--gallery-labels", type=FILE, help="Their table of labels.")
+@gallery_option
+@gallery_labels_option
 @click.option(
     "--ids", metavar="COLUMN", help="No query retrieves an item with the same value there: itself, its sequence."
 )
@@ -60,11 +67,7 @@ levels_option = click.option(
     show_default=True,
     help="What equal scores mean.",
 )
-@click.option(
-    "--protocol",
-    type=click.Choice(["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]),
-    help="A benchmark: its metrics and its rules.",
-)
+@protocol_option
 @click.option(
     "--compat", type=click.Choice(["official", "delf", "revisitop"]), help="Compute as the authors' code does."
 )

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from hiertree.cli_evaluate import labels_option, levels_option
+from hiertree.cli_evaluate import (
+    gallery_labels_option,
+    gallery_option,
+    labels_option,
+    levels_option,
+    protocol_option,
+)
 from hiertree.cli_options import ANY_PATH, FILE, listed
+
+if TYPE_CHECKING:
+    from hiertree.metrics import ProtocolName
 
 
 @click.command()
@@ -22,15 +31,11 @@ from hiertree.cli_options import ANY_PATH, FILE, listed
 @click.option("--hits", default=8, show_default=True, help="Images shown of each ranking.")
 @labels_option
 @levels_option
-@click.option("--gallery", type=FILE, help="Embeddings of a separate gallery.")
-@click.option("--gallery-labels", type=FILE, help="Their table of labels.")
+@gallery_option
+@gallery_labels_option
 @click.option("--ids", metavar="COLUMN", help="No query retrieves an item with the same value there.")
 @click.option("--images", type=ANY_PATH, help="Folder in which the ids are names of image files.")
-@click.option(
-    "--protocol",
-    type=click.Choice(["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]),
-    help="A benchmark: its metrics and its rules, for embeddings.",
-)
+@protocol_option
 def report(
     sources: tuple[Path, ...],
     out: Path,
@@ -38,8 +43,13 @@ def report(
     overrides: tuple[str, ...],
     queries: int,
     hits: int,
+    labels: Path | None,
     levels: str,
-    **given: Any,
+    gallery: Path | None,
+    gallery_labels: Path | None,
+    ids: str | None,
+    images: Path | None,
+    protocol: ProtocolName | None,
 ) -> None:
     """Make one self-contained HTML page of SOURCES: metrics, queries, classes, retrievals, learning curves.
 
@@ -49,5 +59,13 @@ def report(
     from hiertree.pipelines.report import Beside
     from hiertree.pipelines.report import report as run
 
-    beside = Beside(levels=tuple(listed(levels)), **given)
+    beside = Beside(
+        labels=labels,
+        levels=tuple(listed(levels)),
+        gallery=gallery,
+        gallery_labels=gallery_labels,
+        ids=ids,
+        images=images,
+        protocol=protocol,
+    )
     click.echo(run(sources, out, title=title, overrides=overrides, beside=beside, queries=queries, hits=hits))

@@ -139,7 +139,7 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
 
 def _identity(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> str:
     """A hash of all that the shards depend on."""
-    settings = [recipe.as_dict()["images"], recipe.evaluation.scales, dataset.split, shard_size]
+    settings = [recipe.experiment()["images"], recipe.evaluation.scales, dataset.split, shard_size]
     digest = hashlib.sha256(json.dumps(settings).encode())
     digest.update(np.ascontiguousarray(dataset.paths).tobytes())
     for row in range(len(dataset)):

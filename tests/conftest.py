@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,17 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder shared/data is not beside this checkout")
     return folder
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Where tensors are small and other work shares the machine, threads spend most of their time waiting."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from importlib.resources import files as resources
 from pathlib import Path
 
 from hiertree.pipelines.comparison.table import Table
+from hiertree.pipelines.pages import fill_page
 
 
 def html(table: Table, *, title: str, lead: str, figures: Mapping[Path, str]) -> str:
@@ -19,12 +19,6 @@ def html(table: Table, *, title: str, lead: str, figures: Mapping[Path, str]) ->
         lead: a paragraph below that.
         figures: PNG files, and what each shows, for those who do not see it.
     """
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    template = resources("hiertree.pipelines.comparison").joinpath("page.html").read_text(encoding="utf-8")
-    css = resources("hiertree.pipelines.report").joinpath("page.css").read_text(encoding="utf-8").rstrip()
     pictures = [(base64.b64encode(path.read_bytes()).decode("ascii"), text) for path, text in figures.items()]
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    page = {"table": table, "title": title, "lead": lead, "pictures": pictures, "css": Markup(css)}  # noqa: S704
-    return environment.from_string(template).render(page) + "\n"
+    page = {"table": table, "title": title, "lead": lead, "pictures": pictures}
+    return fill_page("hiertree.pipelines.comparison", page, style_of="hiertree.pipelines.report")

@@ -1,4 +1,4 @@
-"""What papers report for the built-in recipes: ``training/recipes/published.csv``, read once per comparison.
+"""What papers report for the built-in recipes: ``training/recipes/published.csv``.
 
 >>> [row.source for row in published_rows("sop-smooth-ap")]
 ['S, Tab. V', 'S, Tab. I']

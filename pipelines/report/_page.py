@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hiertree import files
 from hiertree.errors import OptionError
+from hiertree.pipelines.pages import fill_page
 from hiertree.pipelines.report._comparison import side_by_side
 from hiertree.pipelines.report._figures import Figure, learning_curves
 from hiertree.pipelines.report._grids import Grids, Query
@@ -176,7 +176,7 @@ def write_page(
         "commands": commands or [run.command for run in found.values()],
         "versions": _versions(first.manifest),
     }
-    files.write_text(path, _render(page))
+    files.write_text(path, fill_page("hiertree.pipelines.report", page))
     return Path(path)
 
 
@@ -205,15 +205,3 @@ def _in_words(convention: Mapping[str, Any]) -> dict[str, str]:
 def _versions(manifest: Mapping[str, Any]) -> dict[str, str]:
     chosen = {"hiertree": manifest["hiertree"], "revision": manifest["source_revision"], "python": manifest["python"]}
     return {name: str(text) for name, text in (chosen | manifest["packages"]).items() if text}
-
-
-def _render(page: Mapping[str, Any]) -> str:
-    """Fill the template; whatever is not markup made here is escaped."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    folder = resources("hiertree.pipelines.report")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(folder.joinpath("page.html").read_text(encoding="utf-8"))
-    css = Markup(folder.joinpath("page.css").read_text(encoding="utf-8").rstrip())  # noqa: S704  (our own file)
-    return template.render(page, css=css) + "\n"

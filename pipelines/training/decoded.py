@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageSource
 
+Mapped: TypeAlias = "np.memmap[Any, np.dtype[np.uint8]]"
 Decode = Callable[[int], Tensor]  # the number of an image → (C, S, S) uint8
 _PIXELS, _ROWS = "pixels.npy", "rows.json"
 _AT_ONCE = 256  # images between two points from which an interrupted call goes on
@@ -86,7 +87,7 @@ class DecodedFile:
                     remedy="remove that folder, or name another images.cache_folder",
                 )
 
-    def _decode_rows(self, decode: Decode, pixels: NDArray[np.uint8], *, first: int) -> None:
+    def _decode_rows(self, decode: Decode, pixels: Mapped, *, first: int) -> None:
         count = len(pixels)
         with (
             ThreadPoolExecutor() as threads,
@@ -96,7 +97,7 @@ class DecodedFile:
                 rows = range(start, min(start + _AT_ONCE, count))
                 for row, square in zip(rows, threads.map(decode, rows), strict=True):
                     pixels[row] = square.numpy()
-                pixels.flush()  # type: ignore[attr-defined]  # a memmap's
+                pixels.flush()
                 files.write_json(self.path / _ROWS, {"rows": rows.stop})
                 advance(len(rows))
 
@@ -108,10 +109,10 @@ def _identity(images: ImageSource, view: Any) -> str:
     return digest.hexdigest()[:20]
 
 
-def _opened(path: Path, shape: tuple[int, ...], *, fresh: bool) -> NDArray[np.uint8]:
+def _opened(path: Path, shape: tuple[int, ...], *, fresh: bool) -> Mapped:
     """The file to write to; its room on the disk is seen to before, as a full disk kills who writes to mapped pages."""
     if not fresh:
-        again: NDArray[np.uint8] = np.load(path, mmap_mode="r+")
+        again: Mapped = np.load(path, mmap_mode="r+")
         return again
     needed, free = int(np.prod(shape)), shutil.disk_usage(path.parent).free
     if needed > free:

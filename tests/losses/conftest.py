@@ -5,10 +5,7 @@ Their tensors are small, and waiting threads are slow on a busy machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-import torch
 
 from hiertree.losses import _numba_kernel
 
@@ -17,11 +14,8 @@ FREE = {"torch": (), "numba by pairs": ("PAIR",), "numba by a grid": ("ITEM", "N
 
 
 @pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def _on_one_thread(one_thread: None) -> None:
+    """Every test of a loss."""
 
 
 @pytest.fixture(params=FREE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain, islice
 from pathlib import Path
 
@@ -46,16 +46,9 @@ FILES = {
 }
 DYML = {"dyml-vehicle": "dyml-vehicle", "dyml-animal": "dyml-vehicle", "dyml-product": "dyml-product"}  # one format
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 Splits = Callable[[Recipe], tuple[Views, ImageDataset, ImageDataset]]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Where other work shares the machine, threads spend most of their time waiting for each other."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

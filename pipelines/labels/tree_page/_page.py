@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hiertree.errors import ImageError
 from hiertree.files import write_text
 from hiertree.pipelines.labels.tree_page._content import TreeNode, as_json, level_sizes
+from hiertree.pipelines.pages import fill_page
 
 if TYPE_CHECKING:
     from hiertree.pipelines.labels.image_folder import ImageFolder
@@ -32,26 +33,22 @@ def write_tree_page(
     Raises:
         ImageError: an image does not decode.
     """
-    from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    folder = resources("hiertree.pipelines.labels.tree_page")
-    page, css, script = (folder.joinpath(f"page.{end}").read_text(encoding="utf-8") for end in ("html", "css", "js"))
+    package = "hiertree.pipelines.labels.tree_page"
+    script = f"\n{resources(package).joinpath('page.js').read_text(encoding='utf-8').strip()}\n"
     content = {"tree": as_json(root), "pictures": {} if images is None else _pictures(root, images)}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    script = f"\n{script.strip()}\n"
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    text = environment.from_string(page).render(
-        title=title,
-        root=root,
-        levels=level_sizes(root),
-        css=Markup(css.rstrip()),  # noqa: S704  (our own file)
-        script=Markup(script),  # noqa: S704  (our own file)
-        data=Markup(data),  # noqa: S704  (no < is left in it)
-        digest=digest,
-    )
-    write_text(path, text + "\n")
+    page = {
+        "title": title,
+        "root": root,
+        "levels": level_sizes(root),
+        "script": Markup(script),  # noqa: S704  (our own file)
+        "data": Markup(data),  # noqa: S704  (no < is left in it)
+        "digest": digest,
+    }
+    write_text(path, fill_page(package, page))
 
 
 def pictured(root: TreeNode, images: ImageFolder) -> dict[int, Path]:
