@@ -49,7 +49,7 @@ def write_inaturalist(root: Path, images: int) -> None:
 def load(name: str, root: Path) -> None:
     """Load once to make the files that are looked for; a second time, in another process, to measure."""
     from hiertree import datasets
-    from hiertree.datasets import _benchmark
+    from hiertree.datasets import description as _benchmark
 
     def make(folder: Path, wanted: list[str], **_: bool) -> list[str]:
         for image in wanted:

@@ -91,7 +91,7 @@ def draw(series: dict[str, dict[int, Times]], path: Path, clock: str) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    from hiertree.files import replacing
+    from hiertree.io.files import replacing
 
     with rc_context({"svg.hashsalt": "hiertree", "svg.fonttype": "none"}):
         axes = (figure := Figure(figsize=(7, 4.5), layout="constrained")).add_subplot()
@@ -178,7 +178,7 @@ def implementation(
 ) -> Callable[[], None]:
     """One forward and backward pass."""
     from hiertree import losses
-    from hiertree.losses._pairs import sides_of
+    from hiertree.losses.pairs.pairs import sides_of
 
     module, detached = getattr(losses, loss)(), embeddings.detach()
 

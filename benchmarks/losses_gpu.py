@@ -4,7 +4,7 @@ Run ``python benchmarks/losses_gpu.py`` on a CUDA machine; some minutes, most of
 network. Values and gradients are checked first, against the torch backend in float64. Batches: 512-d float32 at random,
 four images a class, two super-categories (L = 2), each split in two (L = 3). Times are medians, by CUDA events, from
 embeddings to their gradient. The floor is that of a kernel that meets every pair of a target and a candidate, forward
-and backward: 4 cycles of a multiprocessor for 32 step evaluations (``losses/_triton_kernel.py`` says why). Memory is
+and backward: 4 cycles of a multiprocessor for 32 step evaluations (``losses/kernels/triton/kernel.py`` says why). Memory is
 the peak beyond the inputs.
 """
 
@@ -21,9 +21,9 @@ from torch import Tensor
 
 from hiertree import level_counts, levels, losses
 from hiertree.losses import functional
-from hiertree.losses._kernels import Backend
-from hiertree.losses._loss import PairLoss
-from hiertree.losses._pairs import sides_of
+from hiertree.losses.base import PairLoss
+from hiertree.losses.kernels.choice import Backend
+from hiertree.losses.pairs.pairs import sides_of
 from hiertree.relevance import hap
 
 DIMENSIONS, ROUNDS, TOLERANCE = 512, 7, 1e-5

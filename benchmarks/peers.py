@@ -21,7 +21,7 @@ import numpy as np
 from evaluation import clustered, inaturalist_like, product, shop_like
 
 from hiertree.metrics import evaluate
-from hiertree.pipelines.other_libraries import Problem, values_of
+from hiertree.pipelines.evaluation.other_libraries import Problem, values_of
 
 SCORE_LIBRARIES = ("torchmetrics", "sklearn", "ir_measures", "ranx")
 

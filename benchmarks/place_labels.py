@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from hiertree.pipelines.labels import TfidfEncoder, spherical_kmeans
-from hiertree.pipelines.labels.agreement import against, agreement, read_reference
-from hiertree.pipelines.labels.clustering import choose_k
-from hiertree.pipelines.labels.proposing import embed
+from hiertree.pipelines.labels.cluster.agreement import against, agreement, read_reference
+from hiertree.pipelines.labels.cluster.clustering import choose_k
+from hiertree.pipelines.labels.cluster.proposing import embed
 
 REFERENCES = {
     "GeoNames: feature class": "geonames_feature_codes.csv:class",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from selenium import webdriver
 
-from hiertree.pipelines.labels.proposing import Cluster, LabelPlace, Proposal
+from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 from hiertree.pipelines.labels.review.examples import Example
 from hiertree.pipelines.labels.review.server import Review
 from hiertree.pipelines.labels.review.serving import served

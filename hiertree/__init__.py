@@ -16,21 +16,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hiertree import datasets, errors, labels, relevance, samplers
-    from hiertree._levels import level_counts, levels
-    from hiertree.tree import LabelTree
+    from . import datasets, errors, relevance, samplers
+    from .tree import LabelTree, level_counts, levels
 
 __version__ = "0.1.0"
-__all__ = ["LabelTree", "datasets", "errors", "labels", "level_counts", "levels", "relevance", "samplers"]
+__all__ = ["LabelTree", "datasets", "errors", "level_counts", "levels", "relevance", "samplers"]
 
-_HOMES = {"LabelTree": "hiertree.tree", "level_counts": "hiertree._levels", "levels": "hiertree._levels"}
+_IN_TREE = ("LabelTree", "level_counts", "levels")
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'hiertree' has no attribute {name!r}")
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _IN_TREE:
+        return getattr(import_module("hiertree.tree"), name)
     return import_module(f"hiertree.{name}")
 
 

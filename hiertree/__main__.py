@@ -1,5 +1,5 @@
 """``python -m hiertree``: the command line."""
 
-from hiertree.cli import main
+from hiertree.pipelines.cli.entry import main
 
 main()

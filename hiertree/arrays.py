@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.errors import EmbeddingError, PathError, ShapeError
+from .errors import EmbeddingError, PathError, ShapeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

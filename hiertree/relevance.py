@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from hiertree.errors import OptionError, ShapeError
+from .errors import OptionError, ShapeError
 
 if TYPE_CHECKING:
     import networkx as nx
     from numpy.typing import NDArray
 
-    from hiertree.tree import LabelTree
+    from .tree.label_tree import LabelTree
 
 
 def hap(counts: Any, *, alpha: float = 1.0) -> Any:
@@ -136,7 +136,7 @@ def from_networkx(
     array([[0.        , 0.33333333, 0.66666667, 1.        ],
            [0.        , 0.33333333, 0.66666667, 1.        ]])
     """
-    from hiertree.tree import LabelTree
+    from .tree.label_tree import LabelTree
 
     label_tree = tree if isinstance(tree, LabelTree) else LabelTree.from_networkx(tree)
     measures = {

@@ -28,29 +28,25 @@ unless ``include_self=True``; a query without a positive is left out of the mean
 if __name__ != "hiertree.losses":
     raise ImportError("import this package as hiertree.losses (pip install the repository first)")
 
-from hiertree.losses import functional
-from hiertree.losses._binned_ap import FastAP, SoftBinAP
-from hiertree.losses._blackbox_ap import BlackboxAP
-from hiertree.losses._codes import GrowingAlpha, binary_codes
-from hiertree.losses._combined import HAPPIER, ROADMAP, RODNDCG, RODRecall
-from hiertree.losses._csl import CSL
-from hiertree.losses._decomposability import PairDecomposability
-from hiertree.losses._decomposability_gap import (
-    decomposability_bound,
-    decomposability_bound_with_margins,
-    decomposability_gap,
-)
-from hiertree.losses._distributed import all_gather
-from hiertree.losses._distributed_loss import DistributedLoss
-from hiertree.losses._hashing import TieAwareAP, TieAwareNDCG
-from hiertree.losses._large_batches import large_batch_backward
-from hiertree.losses._level_sum import LevelSum
-from hiertree.losses._loss import Loss
-from hiertree.losses._memory import CrossBatchMemory
-from hiertree.losses._metric_learning import PytorchMetricLearning, as_pytorch_metric_learning
-from hiertree.losses._proxies import ProxyDecomposability
-from hiertree.losses._rank_losses import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
-from hiertree.losses._recall import SmoothRecall, SupRecall
+from . import functional
+from .base import Loss
+from .baselines.binned_ap import FastAP, SoftBinAP
+from .baselines.blackbox import BlackboxAP
+from .baselines.csl import CSL
+from .baselines.level_sum import LevelSum
+from .baselines.metric_learning import PytorchMetricLearning, as_pytorch_metric_learning
+from .batches.distributed import DistributedLoss
+from .batches.gathering import all_gather
+from .batches.memory import CrossBatchMemory
+from .batches.two_pass import large_batch_backward
+from .combined import HAPPIER, ROADMAP, RODNDCG, RODRecall
+from .decomposability import PairDecomposability
+from .decomposability_bounds import decomposability_bound, decomposability_bound_with_margins, decomposability_gap
+from .hashing.codes import GrowingAlpha, binary_codes
+from .hashing.modules import TieAwareAP, TieAwareNDCG
+from .proxies import ProxyDecomposability
+from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
+from .recall import SmoothRecall, SupRecall
 
 __all__ = [
     "CSL",

@@ -30,16 +30,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hiertree.losses import _decomposability
-from hiertree.losses._arguments import binary_pairs, check_scores, checked_pairs, reduced
-from hiertree.losses._binned_ap import fast_ap
-from hiertree.losses._blackbox_ap import blackbox_ap
-from hiertree.losses._kernels import Backend
-from hiertree.losses._objectives import ap_losses, h_ap_losses, ndcg_losses
-from hiertree.losses._query_blocks import QueryLosses, in_blocks
-from hiertree.losses._recall import smooth_recall, sup_recall
-from hiertree.losses._steps import Sigmoid, SupStep
-from hiertree.losses._tie_aware import tie_aware_ap, tie_aware_ndcg
+from . import decomposability as _decomposability
+from .baselines.binned_ap import fast_ap
+from .baselines.blackbox import blackbox_ap
+from .hashing.tie_aware import tie_aware_ap, tie_aware_ndcg
+from .kernels.choice import Backend
+from .pairs.arguments import binary_pairs, check_scores, checked_pairs, reduced
+from .pairs.blocks import QueryLosses, in_blocks
+from .pairs.objectives import ap_losses, h_ap_losses, ndcg_losses
+from .pairs.steps import Sigmoid, SupStep
+from .recall import smooth_recall, sup_recall
 
 __all__ = [
     "blackbox_ap",

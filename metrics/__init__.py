@@ -30,13 +30,18 @@ if __name__ != "hiertree.metrics":
 
 from typing import TYPE_CHECKING, Any
 
-from hiertree.metrics import statistics
-from hiertree.metrics._approximate import Approximate
-from hiertree.metrics._codes import evaluate_codes
-from hiertree.metrics._combining import overall
-from hiertree.metrics._convention import Convention
-from hiertree.metrics._evaluate import evaluate
-from hiertree.metrics._functions import (
+from . import statistics
+from .conventions.card import Convention
+from .conventions.combining import overall
+from .conventions.protocols import ProtocolName
+from .conventions.revisited import revisitop_levels
+from .conventions.rules import Compat, Rules
+from .evaluation.approximate import Approximate
+from .evaluation.codes import evaluate_codes
+from .evaluation.embeddings import evaluate
+from .evaluation.rankings import evaluate_ranking
+from .evaluation.scores import evaluate_scores
+from .functional import (
     PrecisionRecall,
     asi,
     average_precision,
@@ -49,17 +54,12 @@ from hiertree.metrics._functions import (
     recall_at_k,
     true_recall_at_k,
 )
-from hiertree.metrics._protocols import ProtocolName
-from hiertree.metrics._ranking import evaluate_ranking
-from hiertree.metrics._result import Evaluation
-from hiertree.metrics._revisited import revisitop_levels
-from hiertree.metrics._rules import Compat, Rules
-from hiertree.metrics._scores import evaluate_scores
-from hiertree.metrics._trec_reading import read_trec_qrels, read_trec_run
-from hiertree.metrics._trec_writing import write_trec_qrels, write_trec_run
+from .result import Evaluation
+from .trec_reading import read_trec_qrels, read_trec_run
+from .trec_writing import write_trec_qrels, write_trec_run
 
 if TYPE_CHECKING:
-    from hiertree.metrics._streaming import ASI, HierarchicalAP, HierarchicalNDCG
+    from .evaluation.streaming import ASI, HierarchicalAP, HierarchicalNDCG
 
 __all__ = [
     "ASI",
@@ -99,7 +99,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """The classes that need torch and torchmetrics load when they are asked for."""
     if name in ("ASI", "HierarchicalAP", "HierarchicalNDCG"):
-        from hiertree.metrics import _streaming
+        from .evaluation import streaming as _streaming
 
         return getattr(_streaming, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

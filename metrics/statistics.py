@@ -21,8 +21,9 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError
-from hiertree.metrics._resampling import cluster_numbers
-from hiertree.metrics._result import Evaluation
+
+from .resampling import cluster_numbers
+from .result import Evaluation
 
 if TYPE_CHECKING:
     import pandas as pd

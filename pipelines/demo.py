@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hiertree.pipelines.report import MetricRow, branches_of, side_by_side, write_report
+from .report import MetricRow, branches_of, side_by_side, write_report
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.tree import Tree
 
-    from hiertree.pipelines.report import Branch
-    from hiertree.pipelines.train import Trained
-    from hiertree.pipelines.training.recipe import Recipe
+    from .report import Branch
+    from .training.recipe.schema import Recipe
+    from .training.run.training import Trained
 
 LANDMARKS = Path(__file__).parent / "landmarks.csv"
 _TITLE = "What a label hierarchy buys"
@@ -83,9 +83,9 @@ def run_demo(
     """
     from rich.console import Console
 
-    from hiertree.pipelines.labels import build
-    from hiertree.pipelines.train import train
-    from hiertree.pipelines.training.data import load_split
+    from .labels import build
+    from .training.data.loading import load_split
+    from .training.run.training import train
 
     console, folder, started = Console(), Path(out), time.monotonic()
     recipes = _recipes(data, seed=seed, quick=quick)
@@ -121,7 +121,7 @@ def landmark_names() -> dict[Hashable, str]:
     >>> landmark_names()[1]
     'Mount Everest'
     """
-    from hiertree.tables import read_table
+    from hiertree.io.tables import read_table
 
     table = read_table(LANDMARKS, required=["landmark_id", "name"])
     return dict(zip(map(int, table["landmark_id"]), table["name"].tolist(), strict=True))
@@ -129,7 +129,7 @@ def landmark_names() -> dict[Hashable, str]:
 
 def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> list[Recipe]:
     """Smooth-AP's recipe and HAPPIER's, alike in everything but the loss."""
-    from hiertree.pipelines.training.reading import load_recipe
+    from .training.recipe.reading import load_recipe
 
     source = "synthetic" if data is None else "omniglot"
     overrides = [f"seed={seed}", *(_QUICK if quick else _SHORT)[source]]

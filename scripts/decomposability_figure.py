@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 
-from hiertree.files import replacing
+from hiertree.io.files import replacing
 from hiertree.losses import decomposability_bound_with_margins, decomposability_gap
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "figures" / "decomposability.svg"

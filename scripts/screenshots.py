@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 from selenium import webdriver
 
-from hiertree.files import replacing
+from hiertree.io.files import replacing
 
 ROOT = Path(__file__).resolve().parent.parent
 FIGURES = ROOT / "docs" / "figures"

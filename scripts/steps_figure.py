@@ -8,8 +8,8 @@ from pathlib import Path
 import matplotlib as mpl
 import torch
 
-from hiertree.files import replacing
-from hiertree.losses._steps import Sigmoid, SupStep
+from hiertree.io.files import replacing
+from hiertree.losses.pairs.steps import Sigmoid, SupStep
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "figures" / "steps.svg"
 COLOURS = {"H": "black", "σ(t/τ)": "tab:blue", "H⁻": "tab:red"}

@@ -12,26 +12,26 @@ from __future__ import annotations
 
 import os
 
-from hiertree.datasets._benchmark import Benchmark, Counts, Download, Verify
-from hiertree.datasets._cars import load_cars
-from hiertree.datasets._checking import SplitReport, check
-from hiertree.datasets._cifar import load_cifar
-from hiertree.datasets._cub import load_cub
-from hiertree.datasets._dataset import ImageDataset, ImageSource
-from hiertree.datasets._download import download
-from hiertree.datasets._dyml import load_dyml
-from hiertree.datasets._gldv2 import load_gldv2
-from hiertree.datasets._inaturalist import load_inaturalist
-from hiertree.datasets._inshop import load_inshop
-from hiertree.datasets._omniglot import load_omniglot
-from hiertree.datasets._registry import ENTRIES, entry_of
-from hiertree.datasets._revisited import RevisitedDataset, load_revisited
-from hiertree.datasets._sop import load_sop
-from hiertree.datasets._statistics import statistics
-from hiertree.datasets._synthetic import load_synthetic
-from hiertree.datasets._table import load_table
-from hiertree.datasets._vehicleid import load_vehicleid
-from hiertree.errors import OptionError
+from ..errors import OptionError
+from .benchmarks.cars import load_cars
+from .benchmarks.cifar import load_cifar
+from .benchmarks.cub import load_cub
+from .benchmarks.dyml import load_dyml
+from .benchmarks.gldv2 import load_gldv2
+from .benchmarks.inaturalist import load_inaturalist
+from .benchmarks.inshop import load_inshop
+from .benchmarks.omniglot import load_omniglot
+from .benchmarks.revisited import RevisitedDataset, load_revisited
+from .benchmarks.sop import load_sop
+from .benchmarks.synthetic import load_synthetic
+from .benchmarks.vehicleid import load_vehicleid
+from .checking import SplitReport, check
+from .description import Benchmark, Counts, Download, Verify
+from .downloading import download
+from .image_dataset import ImageDataset, ImageSource
+from .registry import ENTRIES, entry_of
+from .split_statistics import statistics
+from .table import load_table
 
 __all__ = [
     "Benchmark",

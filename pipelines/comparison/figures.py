@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from hiertree import files
-from hiertree.pipelines.comparison.grid import setting_text
-from hiertree.pipelines.comparison.runs_table import metric_names, row_names
-from hiertree.pipelines.comparison.table import groups_of
+from hiertree.io import files
+
+from .grid import setting_text
+from .runs_table import metric_names, row_names
+from .table import groups_of
 
 if TYPE_CHECKING:
     import pandas as pd

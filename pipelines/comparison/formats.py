@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from hiertree.pipelines.comparison.table import Cell, Row, Table
+from .table import Cell, Row, Table
 
 _LATEX: Mapping[str, str] = MappingProxyType(
     {

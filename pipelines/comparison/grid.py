@@ -15,7 +15,8 @@ from itertools import product
 from typing import Any, TypeAlias
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.training.reading import parse_yaml
+
+from ..training.recipe.reading import parse_yaml
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
 Settings: TypeAlias = Mapping[str, Any]

@@ -6,8 +6,8 @@ import base64
 from collections.abc import Mapping
 from pathlib import Path
 
-from hiertree.pipelines.comparison.table import Table
-from hiertree.pipelines.pages import fill_page
+from ..pages import fill_page
+from .table import Table
 
 
 def html(table: Table, *, title: str, lead: str, figures: Mapping[Path, str]) -> str:

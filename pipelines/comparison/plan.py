@@ -9,18 +9,11 @@ from itertools import product
 from pathlib import Path
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.comparison.grid import (
-    Grid,
-    Settings,
-    check_grid,
-    combinations_of,
-    overrides_of,
-    row_name,
-    settings_folder,
-)
-from hiertree.pipelines.training.reading import load_recipe
-from hiertree.pipelines.training.recipe import Recipe
-from hiertree.pipelines.training.run_folder import RunFolder
+
+from ..training.recipe.reading import load_recipe
+from ..training.recipe.schema import Recipe
+from ..training.run.run_folder import RunFolder
+from .grid import Grid, Settings, check_grid, combinations_of, overrides_of, row_name, settings_folder
 
 
 @dataclass(frozen=True)

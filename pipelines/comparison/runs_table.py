@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hiertree.pipelines.comparison.grid import Settings, row_name, setting_text
+from .grid import Settings, row_name, setting_text
 
 if TYPE_CHECKING:
     import pandas as pd

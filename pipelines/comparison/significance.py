@@ -16,8 +16,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
+from hiertree.io.progress import track
 from hiertree.metrics.statistics import holm, paired_randomisation_test
-from hiertree.progress import track
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,12 +12,13 @@ from pathlib import Path
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
-from hiertree import files
 from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TrainingError
-from hiertree.pipelines.comparison.plan import PlannedRun
-from hiertree.pipelines.comparison.training_job import TrainingJob
-from hiertree.pipelines.training.reading import parse_yaml
-from hiertree.progress import progress
+from hiertree.io import files
+from hiertree.io.progress import progress
+
+from ..training.recipe.reading import parse_yaml
+from .plan import PlannedRun
+from .training_job import TrainingJob
 
 if TYPE_CHECKING:
     from submitit import Executor, Job, SlurmExecutor

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hiertree.pipelines.comparison.published import published_rows
-from hiertree.pipelines.comparison.runs_table import metric_names, row_names
-from hiertree.pipelines.comparison.significance import SIGNIFICANT
-from hiertree.pipelines.report import has_a_best
+from ..report import has_a_best
+from .published import published_rows
+from .runs_table import metric_names, row_names
+from .significance import SIGNIFICANT
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from hiertree.pipelines.train import train
-from hiertree.pipelines.training.reading import check_recipe
+from ..training.recipe.reading import check_recipe
+from ..training.run.training import train
 
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission

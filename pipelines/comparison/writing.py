@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hiertree import files
-from hiertree.pipelines.comparison.figures import plot_lines, plot_points
-from hiertree.pipelines.comparison.formats import latex, markdown
-from hiertree.pipelines.comparison.page import html
-from hiertree.pipelines.comparison.runs_table import varied_number
-from hiertree.pipelines.comparison.table import Table
-from hiertree.provenance import manifest
+from hiertree.io import files
+from hiertree.io.provenance import manifest
+
+from .figures import plot_lines, plot_points
+from .formats import latex, markdown
+from .page import html
+from .runs_table import varied_number
+from .table import Table
 
 if TYPE_CHECKING:
     import pandas as pd

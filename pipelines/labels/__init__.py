@@ -6,11 +6,14 @@
 ['lake', 'place of worship']
 """
 
-from hiertree.pipelines.labels.building import BuildResult, build
-from hiertree.pipelines.labels.cleaning import clean, normalise_label
-from hiertree.pipelines.labels.clip_encoder import ClipEncoder
-from hiertree.pipelines.labels.clustering import choose_k, spherical_kmeans
-from hiertree.pipelines.labels.describing import (
+from .building import BuildResult, build
+from .clean.landmark_file import read_kept, write_kept
+from .clean.reading import Columns, read_landmarks
+from .clean.rules import clean, normalise_label
+from .cluster.clustering import choose_k, spherical_kmeans
+from .cluster.proposal_file import check_proposal, read_proposal, write_proposal
+from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
+from .describing import (
     describe,
     describe_cleaning,
     describe_clustered,
@@ -18,13 +21,10 @@ from hiertree.pipelines.labels.describing import (
     describe_filling,
     describe_proposal,
 )
-from hiertree.pipelines.labels.encoders import make_encoder
-from hiertree.pipelines.labels.landmark_file import read_kept, write_kept
-from hiertree.pipelines.labels.proposal_file import check_proposal, read_proposal, write_proposal
-from hiertree.pipelines.labels.proposing import Cluster, LabelPlace, Proposal, propose
-from hiertree.pipelines.labels.reading import Columns, read_landmarks
-from hiertree.pipelines.labels.text_encoders import TextEncoder
-from hiertree.pipelines.labels.tfidf_encoder import TfidfEncoder
+from .encode.clip_encoder import ClipEncoder
+from .encode.encoders import make_encoder
+from .encode.text_encoders import TextEncoder
+from .encode.tfidf_encoder import TfidfEncoder
 
 __all__ = [
     "BuildResult",

@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hiertree.errors import TableError
-from hiertree.files import write_json
-from hiertree.pipelines.labels.cleaning import Cleaned, Multi, clean
-from hiertree.pipelines.labels.counting import cleaning_report, label_counts, proposal_report
-from hiertree.pipelines.labels.folders import Making
-from hiertree.pipelines.labels.landmark_file import DROPPED, write_dropped
-from hiertree.pipelines.labels.proposing import Proposal, propose
-from hiertree.pipelines.labels.reading import Columns, read_landmarks
-from hiertree.pipelines.labels.tables import (
+from hiertree.io.files import write_json
+from hiertree.io.tables import write_table
+from hiertree.tree import LabelTree
+
+from .clean.counting import cleaning_report, label_counts, proposal_report
+from .clean.landmark_file import DROPPED, write_dropped
+from .clean.reading import Columns, read_landmarks
+from .clean.rules import Cleaned, Multi, clean
+from .cluster.proposing import Proposal, propose
+from .encode.text_encoders import TextEncoder
+from .encode.tfidf_encoder import TfidfEncoder
+from .export.tables import (
     CLUSTERS,
     HIERARCHICAL,
     LABELS,
@@ -29,10 +33,7 @@ from hiertree.pipelines.labels.tables import (
     write_clusters,
     write_labels,
 )
-from hiertree.pipelines.labels.text_encoders import TextEncoder
-from hiertree.pipelines.labels.tfidf_encoder import TfidfEncoder
-from hiertree.tables import write_table
-from hiertree.tree import LabelTree
+from .folders import Making
 
 COMMAND = "hiertree labels build"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hiertree.pipelines.labels.building import BuildResult
-from hiertree.pipelines.labels.proposing import Cluster, Proposal
+from .building import BuildResult
+from .cluster.proposing import Cluster, Proposal
 
 if TYPE_CHECKING:
-    from hiertree.pipelines.labels.steps import Clustered, Exported
+    from .steps import Clustered, Exported
 
 _SHOWN_LABELS = 4
 

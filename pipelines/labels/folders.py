@@ -12,8 +12,8 @@ from typing import Any
 
 import hiertree
 from hiertree.errors import OptionError, TableError
-from hiertree.files import replacing_folder, write_json
-from hiertree.provenance import manifest, sha256
+from hiertree.io.files import replacing_folder, write_json
+from hiertree.io.provenance import manifest, sha256
 
 MANIFEST, HISTORY = "manifest.json", "history.json"
 AnyPath = str | os.PathLike[str]

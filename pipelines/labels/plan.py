@@ -23,12 +23,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hiertree.errors import RecipeError
-from hiertree.pipelines.labels.cleaning import Multi
-from hiertree.pipelines.labels.clip_encoder import ClipEncoder
-from hiertree.pipelines.labels.filling import NEIGHBOURS, TEMPERATURE, THRESHOLD
-from hiertree.pipelines.labels.sentence_encoder import SentenceEncoder
-from hiertree.pipelines.labels.tree_page import TITLE
-from hiertree.pipelines.training.reading import complaint, parse_yaml
+
+from ..training.recipe.reading import complaint, parse_yaml
+from .clean.rules import Multi
+from .encode.clip_encoder import ClipEncoder
+from .encode.sentence_encoder import SentenceEncoder
+from .export.tree_page import TITLE
+from .fill.filling import NEIGHBOURS, TEMPERATURE, THRESHOLD
 
 Count = Annotated[int, Field(ge=1)]
 

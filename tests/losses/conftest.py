@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiertree.losses import _numba_kernel
+from hiertree.losses.kernels.numba import kernel as _numba_kernel
 
 FREE = {"torch": (), "numba by pairs": ("PAIR",), "numba by a grid": ("ITEM", "NODE")}
 """What costs nothing, so that it is chosen wherever it can be."""

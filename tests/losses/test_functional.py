@@ -7,16 +7,18 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+import reference_losses as reference
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference import losses as reference
 from torch import Tensor
 
 from hiertree import level_counts
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.losses import _numba_kernel, _torch_kernel, functional
-from hiertree.losses._kernels import Backend
+from hiertree.losses import functional
+from hiertree.losses.kernels import torch_kernel as _torch_kernel
+from hiertree.losses.kernels.choice import Backend
+from hiertree.losses.kernels.numba import kernel as _numba_kernel
 from hiertree.metrics import evaluate_scores
 from hiertree.relevance import gain, hap, linear
 

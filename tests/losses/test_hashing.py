@@ -8,10 +8,10 @@ from itertools import product
 
 import numpy as np
 import pytest
+import reference_hashing as reference
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import hashing as reference
 from torch import Tensor
 
 from hiertree import level_counts
@@ -27,7 +27,7 @@ from hiertree.losses import (
     binary_codes,
     functional,
 )
-from hiertree.losses._tied_means import discount_of_mean, mean_discount, mean_reciprocal, mean_rise
+from hiertree.losses.hashing.tied_means import discount_of_mean, mean_discount, mean_reciprocal, mean_rise
 from hiertree.metrics import average_precision, evaluate_scores, ndcg
 from hiertree.relevance import gain
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import reference_losses as reference
 import torch
 from largest_tensor import LargestTensor
-from reference import losses as reference
 from torch import Tensor
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
@@ -32,10 +32,10 @@ from hiertree.losses import (
     SupHAP,
     SupNDCG,
     SupRecall,
-    _torch_kernel,
 )
-from hiertree.losses._loss import PairLoss
-from hiertree.losses._pairs import compare
+from hiertree.losses.base import PairLoss
+from hiertree.losses.kernels import torch_kernel as _torch_kernel
+from hiertree.losses.pairs.pairs import compare
 
 NUM_CLASSES, SIZE = 12, 8
 LOSSES: dict[str, Callable[[], Loss]] = {

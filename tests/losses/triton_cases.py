@@ -7,18 +7,18 @@ imported. On a machine with a GPU, ``pytest tests/losses/triton_cases.py`` runs 
 from __future__ import annotations
 
 import pytest
+import reference_losses as reference
 import torch
 from beside_torch import assert_equals_torch, value_and_gradient
 from largest_tensor import LargestTensor
-from reference import losses as reference
 from torch import Tensor
 
 from hiertree import level_counts
 from hiertree.losses import HAPPIER, SmoothRecall, SupHAP, functional
-from hiertree.losses import _triton_kernel as triton_kernel
-from hiertree.losses._kernels import kernel_for
-from hiertree.losses._loss import PairLoss
-from hiertree.losses._pairs import Pairs, compare
+from hiertree.losses.base import PairLoss
+from hiertree.losses.kernels.choice import kernel_for
+from hiertree.losses.kernels.triton import kernel as triton_kernel
+from hiertree.losses.pairs.pairs import Pairs, compare
 from hiertree.relevance import hap
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

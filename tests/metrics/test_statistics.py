@@ -10,7 +10,7 @@ from scipy import stats
 
 from hiertree.errors import OptionError, ShapeError
 from hiertree.metrics import evaluate, evaluate_scores
-from hiertree.metrics._resampling import bootstrap_means
+from hiertree.metrics.resampling import bootstrap_means
 from hiertree.metrics.statistics import compare_systems, holm, paired_randomisation_test
 
 

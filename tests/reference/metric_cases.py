@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+import reference_metrics as reference
 from hypothesis import strategies as st
-
-from reference import metrics as reference
 
 NAMES = (
     "H-AP",

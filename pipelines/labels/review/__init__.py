@@ -1,6 +1,6 @@
 """People review the proposed clusters on a page of this machine; every action goes to a log that replays exactly.
 
->>> from hiertree.pipelines.labels.proposing import Cluster, LabelPlace, Proposal
+>>> from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 >>> from hiertree.pipelines.labels.review import History, Rename, initial_state
 >>> place = LabelPlace("pond", 3, 0.9, 0.2, 0.5, "")
 >>> proposal = Proposal((Cluster("lake", "natural", 0.5, (place,), ""),), {})
@@ -9,13 +9,13 @@
 'Renamed lake to lake or pond'
 """
 
-from hiertree.pipelines.labels.review.actions import Approve, Comment, Merge, Rename, SetAbove, SetKind
-from hiertree.pipelines.labels.review.comparing import Agreement, Comparison, cohen_kappa, compare
-from hiertree.pipelines.labels.review.history import Event, History, Redo, Undo, replay
-from hiertree.pipelines.labels.review.label_actions import Mark, Move, Settle, Split
-from hiertree.pipelines.labels.review.reviewing import Reviewed, replayed, reviewed, reviewed_proposal
-from hiertree.pipelines.labels.review.session import Session
-from hiertree.pipelines.labels.review.state import Group, State, initial_state
+from .actions import Approve, Comment, Merge, Rename, SetAbove, SetKind
+from .comparing import Agreement, Comparison, cohen_kappa, compare
+from .history import Event, History, Redo, Undo, replay
+from .label_actions import Mark, Move, Settle, Split
+from .reviewing import Reviewed, replayed, reviewed, reviewed_proposal
+from .session import Session
+from .state import Group, State, initial_state
 
 __all__ = [
     "Agreement",

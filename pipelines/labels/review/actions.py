@@ -14,7 +14,8 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.labels.review.state import Change, Group, State
+
+from .state import Change, Group, State
 
 
 def _printable(text: str) -> str:

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.labels.review.comparing import Comparison, compare
-from hiertree.pipelines.labels.review.history import Adopt, AdoptedGroup, History, Source
-from hiertree.pipelines.labels.review.session import Session
-from hiertree.pipelines.labels.review.state import Group, State
+
+from .comparing import Comparison, compare
+from .history import Adopt, AdoptedGroup, History, Source
+from .session import Session
+from .state import Group, State
 
 
 @dataclass(frozen=True)

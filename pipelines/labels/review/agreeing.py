@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from hiertree.files import write_json
-from hiertree.pipelines.labels.proposal_file import PROPOSAL, read_proposal
-from hiertree.pipelines.labels.review.adjudication import Adjudication
-from hiertree.pipelines.labels.review.reviewing import replayed
-from hiertree.provenance import manifest
+from hiertree.io.files import write_json
+from hiertree.io.provenance import manifest
+
+from ..cluster.proposal_file import PROPOSAL, read_proposal
+from .adjudication import Adjudication
+from .reviewing import replayed
 
 COMMAND = "hiertree labels agreement"
 _TOLD = {

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.labels.agreement import agreement as partition_agreement
-from hiertree.pipelines.labels.review.state import Group, State
+
+from ..cluster.agreement import agreement as partition_agreement
+from .state import Group, State
 
 Homes: TypeAlias = dict[str, Group]  # label → the cluster that keeps it
 

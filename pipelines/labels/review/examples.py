@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hiertree.errors import CategoryError
-from hiertree.pipelines.labels.cleaning import Kept
-from hiertree.pipelines.labels.image_folder import ImageFolder
-from hiertree.pipelines.labels.scrape.titles import PREFIX, category_title
+
+from ..clean.rules import Kept
+from ..fill.image_folder import ImageFolder
+from ..scrape.titles import PREFIX, category_title
 
 SHOWN, LOOKED_AT = 6, 24  # of a label's landmarks; those with an image come first
 
@@ -26,7 +27,7 @@ class Example:
 def examples(kept: Iterable[Kept], images: ImageFolder | None = None) -> dict[str, list[Example]]:
     """Up to six landmarks of each label, in the order given, those with an image first.
 
-    >>> from hiertree.pipelines.labels.cleaning import Kept
+    >>> from hiertree.pipelines.labels.clean.rules import Kept
     >>> examples([Kept(7, "http://commons.wikimedia.org/wiki/Category:Mud_Lake", ("lake",))])["lake"][0].name
     'Mud Lake'
     """

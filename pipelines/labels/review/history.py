@@ -14,21 +14,10 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.labels.review.actions import (
-    Action,
-    Approve,
-    Comment,
-    Kind,
-    Merge,
-    Model,
-    Name,
-    Number,
-    Rename,
-    SetAbove,
-    SetKind,
-)
-from hiertree.pipelines.labels.review.label_actions import Mark, Move, Settle, Split
-from hiertree.pipelines.labels.review.state import Change, Group, State
+
+from .actions import Action, Approve, Comment, Kind, Merge, Model, Name, Number, Rename, SetAbove, SetKind
+from .label_actions import Mark, Move, Settle, Split
+from .state import Change, Group, State
 
 
 class Undo(Model):

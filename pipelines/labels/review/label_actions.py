@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Literal
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.labels.review.actions import Action, Kind, Labels, Name, Number, without
-from hiertree.pipelines.labels.review.state import Change, Group, State
+
+from .actions import Action, Kind, Labels, Name, Number, without
+from .state import Change, Group, State
 
 
 class Move(Action):

@@ -24,8 +24,9 @@ from typing import Literal, TypeVar
 from pydantic import ValidationError
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.labels.review.actions import Model
-from hiertree.pipelines.labels.review.history import Event
+
+from .actions import Model
+from .history import Event
 
 LOCK_SECONDS = 10.0
 Line = TypeVar("Line", bound=Model)

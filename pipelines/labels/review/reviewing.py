@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.labels.proposal_file import check_proposal, read_proposal
-from hiertree.pipelines.labels.proposing import Cluster, LabelPlace, Proposal
-from hiertree.pipelines.labels.review.history import History, replay
-from hiertree.pipelines.labels.review.log_file import read_log
-from hiertree.pipelines.labels.review.state import Group, State, initial_state
+
+from ..cluster.proposal_file import check_proposal, read_proposal
+from ..cluster.proposing import Cluster, LabelPlace, Proposal
+from .history import History, replay
+from .log_file import read_log
+from .state import Group, State, initial_state
 
 Path = str | os.PathLike[str]
 

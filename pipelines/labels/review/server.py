@@ -20,13 +20,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from hiertree.errors import HiertreeError, ReviewConflictError
-from hiertree.pipelines.labels.image_folder import ImageFolder
-from hiertree.pipelines.labels.review.actions import Model, Number
-from hiertree.pipelines.labels.review.adjudication import Adjudication
-from hiertree.pipelines.labels.review.examples import Example
-from hiertree.pipelines.labels.review.guard import Guard
-from hiertree.pipelines.labels.review.session import News, Session
-from hiertree.pipelines.labels.review.splitting import Wish
+
+from ..fill.image_folder import ImageFolder
+from .actions import Model, Number
+from .adjudication import Adjudication
+from .examples import Example
+from .guard import Guard
+from .session import News, Session
+from .splitting import Wish
 
 MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
 THUMBNAIL = 224  # pixels

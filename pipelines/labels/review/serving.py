@@ -15,16 +15,17 @@ from pathlib import Path
 import uvicorn
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.labels.image_folder import ImageFolder
-from hiertree.pipelines.labels.landmark_file import LANDMARKS, read_kept
-from hiertree.pipelines.labels.proposal_file import read_proposal
-from hiertree.pipelines.labels.review.adjudication import Adjudication
-from hiertree.pipelines.labels.review.examples import examples
-from hiertree.pipelines.labels.review.reviewing import replayed
-from hiertree.pipelines.labels.review.server import Review, review_app
-from hiertree.pipelines.labels.review.session import Session
-from hiertree.pipelines.labels.review.splitting import load_two_means
-from hiertree.pipelines.labels.text_encoders import TextEncoder
+
+from ..clean.landmark_file import LANDMARKS, read_kept
+from ..cluster.proposal_file import read_proposal
+from ..encode.text_encoders import TextEncoder
+from ..fill.image_folder import ImageFolder
+from .adjudication import Adjudication
+from .examples import examples
+from .reviewing import replayed
+from .server import Review, review_app
+from .session import Session
+from .splitting import load_two_means
 
 AnyPath = str | os.PathLike[str]
 LOOPBACK = "127.0.0.1"

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from hiertree.errors import ReviewConflictError
-from hiertree.pipelines.labels.proposing import Proposal
-from hiertree.pipelines.labels.review.history import Adopt, Done, Event, History, Redo, Undo, replay
-from hiertree.pipelines.labels.review.log_file import Header, LogFile
-from hiertree.pipelines.labels.review.splitting import Halve, SplitOff, settled
-from hiertree.pipelines.labels.review.state import Group, initial_state
-from hiertree.pipelines.labels.text_encoders import TextEncoder
-from hiertree.pipelines.labels.tfidf_encoder import TfidfEncoder
+
+from ..cluster.proposing import Proposal
+from ..encode.text_encoders import TextEncoder
+from ..encode.tfidf_encoder import TfidfEncoder
+from .history import Adopt, Done, Event, History, Redo, Undo, replay
+from .log_file import Header, LogFile
+from .splitting import Halve, SplitOff, settled
+from .state import Group, initial_state
 
 
 def utc_now() -> str:

@@ -10,23 +10,13 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from hiertree.errors import OptionError, ReviewError
-from hiertree.pipelines.labels.naming import propose_names
-from hiertree.pipelines.labels.review.actions import (
-    Approve,
-    Comment,
-    Labels,
-    Merge,
-    Model,
-    Name,
-    Number,
-    Rename,
-    SetAbove,
-    SetKind,
-)
-from hiertree.pipelines.labels.review.history import Done, Redo, Undo
-from hiertree.pipelines.labels.review.label_actions import Mark, Move, Settle, Split
-from hiertree.pipelines.labels.review.state import Group, State
-from hiertree.pipelines.labels.text_encoders import TextEncoder
+
+from ..cluster.naming import propose_names
+from ..encode.text_encoders import TextEncoder
+from .actions import Approve, Comment, Labels, Merge, Model, Name, Number, Rename, SetAbove, SetKind
+from .history import Done, Redo, Undo
+from .label_actions import Mark, Move, Settle, Split
+from .state import Group, State
 
 
 class Halve(Model):
@@ -81,7 +71,7 @@ def two_means(group: Group, counts: Mapping[str, int], encoder: TextEncoder) -> 
     """
     import numpy as np
 
-    from hiertree.pipelines.labels.clustering import spherical_kmeans
+    from ..cluster.clustering import spherical_kmeans
 
     labels = sorted(group.labels)
     if len(labels) < 2:

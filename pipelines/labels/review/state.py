@@ -16,7 +16,8 @@ from types import MappingProxyType
 from typing import Any
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.labels.proposing import Proposal
+
+from ..cluster.proposing import Proposal
 
 _MODULUS = 1 << 128
 

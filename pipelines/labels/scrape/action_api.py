@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hiertree.errors import CategoryError
-from hiertree.pipelines.labels.scrape.client import Client, Read
-from hiertree.pipelines.labels.scrape.etiquette import Answer, Refused, TryAgain, check_error, check_status
-from hiertree.pipelines.labels.scrape.facts import (
+
+from .client import Client, Read
+from .etiquette import Answer, Refused, TryAgain, check_error, check_status
+from .facts import (
     FOUND,
     INVALID,
     MISSING,
@@ -25,8 +26,8 @@ from hiertree.pipelines.labels.scrape.facts import (
     Label,
     Page,
 )
-from hiertree.pipelines.labels.scrape.titles import PREFIX, normal_title
-from hiertree.pipelines.labels.scrape.wikibase import LANGUAGES, is_item_id, item_fact, label_fact
+from .titles import PREFIX, normal_title
+from .wikibase import LANGUAGES, is_item_id, item_fact, label_fact
 
 MOST_KEYS = 50
 MOST_CONTINUATIONS = 20

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
-from hiertree.pipelines.labels.scrape.etiquette import (
-    POLITE,
-    REAL_TIME,
-    Answer,
-    Clock,
-    Etiquette,
-    Pace,
-    TryAgain,
-    random_share,
-)
+from .etiquette import POLITE, REAL_TIME, Answer, Clock, Etiquette, Pace, TryAgain, random_share
 
 Read = TypeVar("Read")
 

@@ -24,12 +24,13 @@ from pathlib import Path
 from typing import Any
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.labels.scrape.dump_blocks import shown_blocks
-from hiertree.pipelines.labels.scrape.etiquette import REAL_TIME, Clock
-from hiertree.pipelines.labels.scrape.facts import FOUND, Fact, Item, Label, Page
-from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.titles import PREFIX
-from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
+
+from .dump_blocks import shown_blocks
+from .etiquette import REAL_TIME, Clock
+from .facts import FOUND, Fact, Item, Label, Page
+from .store import Store
+from .titles import PREFIX
+from .wikibase import item_fact, label_fact
 
 _SITE, _MAIN_CATEGORY, _SUBCLASS = b'"commonswiki"', b'"P910"', b'"P279"'
 _PAGE = re.compile(rb'"commonswiki":\{"site":"commonswiki","title":("(?:[^"\\]|\\.)*")')

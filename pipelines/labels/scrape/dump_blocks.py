@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hiertree.errors import ScrapeError
-from hiertree.progress import progress
+from hiertree.io.progress import progress
 
 BLOCK = 4 << 20
 LONGEST_LINE = 256 << 20

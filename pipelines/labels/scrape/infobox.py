@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hiertree.errors import CategoryError
-from hiertree.pipelines.labels.scrape.client import Client
-from hiertree.pipelines.labels.scrape.etiquette import Answer, TryAgain, check_status
-from hiertree.pipelines.labels.scrape.facts import (
-    FOUND,
-    MISSING,
-    MOVED,
-    NO_INFOBOX,
-    NO_INSTANCE,
-    UNREADABLE_MOVE,
-    Page,
-)
-from hiertree.pipelines.labels.scrape.titles import linked_title, page_path
-from hiertree.pipelines.labels.scrape.wikibase import is_item_id
+
+from .client import Client
+from .etiquette import Answer, TryAgain, check_status
+from .facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, UNREADABLE_MOVE, Page
+from .titles import linked_title, page_path
+from .wikibase import is_item_id
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.labels.cleaning import is_wikimedia_page
-from hiertree.pipelines.labels.reading import Value
-from hiertree.pipelines.labels.scrape.facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP
-from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+
+from ..clean.reading import Value
+from ..clean.rules import is_wikimedia_page
+from .facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP
+from .store import LandmarkRow, Store
 
 Status: TypeAlias = Literal["labelled", "unlabelled", "failed", "pending"]
 COLUMNS = (

@@ -12,18 +12,19 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from hiertree.errors import CategoryError, OptionError, ScrapeError
-from hiertree.files import open_replacing
-from hiertree.pipelines.labels.reading import Columns, unique_ids
-from hiertree.pipelines.labels.scrape import action_api, infobox
-from hiertree.pipelines.labels.scrape.client import Client, Unanswered
-from hiertree.pipelines.labels.scrape.etiquette import REAL_TIME, Clock, Refused
-from hiertree.pipelines.labels.scrape.facts import Fact, SourceName, Stage
-from hiertree.pipelines.labels.scrape.outcomes import COLUMNS, table_rows
-from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
-from hiertree.pipelines.labels.scrape.titles import category_title
-from hiertree.pipelines.labels.scrape.transport import Endpoints
-from hiertree.progress import progress
-from hiertree.tables import read_table
+from hiertree.io.files import open_replacing
+from hiertree.io.progress import progress
+from hiertree.io.tables import read_table
+
+from ..clean.reading import Columns, unique_ids
+from . import action_api, infobox
+from .client import Client, Unanswered
+from .etiquette import REAL_TIME, Clock, Refused
+from .facts import Fact, SourceName, Stage
+from .outcomes import COLUMNS, table_rows
+from .store import LandmarkRow, Store
+from .titles import category_title
+from .transport import Endpoints
 
 Path = str | os.PathLike[str]
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]

@@ -11,25 +11,17 @@ from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.labels.reading import Columns
-from hiertree.pipelines.labels.scrape.client import Client
-from hiertree.pipelines.labels.scrape.dump import Reading, read_dump
-from hiertree.pipelines.labels.scrape.dump_blocks import dump_file
-from hiertree.pipelines.labels.scrape.etiquette import POLITE, REAL_TIME, Clock, Etiquette
-from hiertree.pipelines.labels.scrape.facts import Stage
-from hiertree.pipelines.labels.scrape.outcomes import tally
-from hiertree.pipelines.labels.scrape.scraping import (
-    GLDV2,
-    Journal,
-    Source,
-    api_source,
-    html_source,
-    read_categories,
-    run,
-    write_table,
-)
-from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.transport import Endpoints, Transport, is_loopback
+
+from ..clean.reading import Columns
+from .client import Client
+from .dump import Reading, read_dump
+from .dump_blocks import dump_file
+from .etiquette import POLITE, REAL_TIME, Clock, Etiquette
+from .facts import Stage
+from .outcomes import tally
+from .scraping import GLDV2, Journal, Source, api_source, html_source, read_categories, run, write_table
+from .store import Store
+from .transport import Endpoints, Transport, is_loopback
 
 WebSource: TypeAlias = Literal["api", "html"]
 Tally: TypeAlias = "Counter[tuple[str, str]]"

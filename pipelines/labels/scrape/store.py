@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import NamedTuple
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.labels.scrape.facts import MOST_MOVES, Fact, Item, Page, SourceName, Stage
+
+from .facts import MOST_MOVES, Fact, Item, Page, SourceName, Stage
 
 APPLICATION, VERSION = 0x68697274, 1  # "hirt"
 

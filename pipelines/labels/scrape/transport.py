@@ -11,7 +11,8 @@ from urllib.parse import urljoin, urlsplit
 
 import hiertree
 from hiertree.errors import OptionError, ScrapeError
-from hiertree.pipelines.labels.scrape.etiquette import REAL_TIME, Answer, Clock, Refused, TryAgain
+
+from .etiquette import REAL_TIME, Answer, Clock, Refused, TryAgain
 
 if TYPE_CHECKING:
     import requests

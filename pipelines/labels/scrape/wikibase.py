@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from hiertree.pipelines.labels.scrape.facts import FOUND, MISSING, Item, Label
+from .facts import FOUND, MISSING, Item, Label
 
 INSTANCE_OF, MAIN_TOPIC = "P31", "P301"
 WIKIMEDIA_CATEGORY = "Q4167836"

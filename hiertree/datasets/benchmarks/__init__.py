@@ -1,0 +1,1 @@
+"""The benchmarks, one file each: how its published files become images with label paths."""

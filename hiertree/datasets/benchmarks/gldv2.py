@@ -1,0 +1,263 @@
+"""``gldv2``: Google Landmarks v2 with H-GLDv2's labels; natural or human-made → hierarchical label → landmark.
+
+Weyand, Araujo, Cao and Sim, *Google Landmarks Dataset v2* (CVPR 2020); Ramzi et al., *Optimization of Rank Losses for
+Image Retrieval* (TPAMI 2025) for the hierarchy. Landmark ids of ``train`` and of ``index`` are different spaces. Images
+lie in folders, ``train/0/1/2/0123456789abcdef.jpg``, or still in the published archives, ``train/images_000.tar``.
+
+Images are counted by the data set's page, classes of ``train`` and queries by papers on it. With the hierarchy, the
+clean list keeps 970,981 images of 46,593 landmarks by SupRank's public code, its
+``suprank/config/dataset/gldv2_hier.yaml``.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...errors import TableError
+from ...io.tables import integer_column, read_table
+from ...tree.text import H_GLDV2_LEVELS
+from ..description import Benchmark, Counts, Verify
+from ..image_dataset import ImageDataset
+from ..labeling import Labelled, label_leaves
+from ..readers.images import JoinedImages
+from ..readers.large_tables import read_columns
+from ..readers.tar_images import TarImages, tar_index
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..image_dataset import ImageSource
+
+_FILES = "https://s3.amazonaws.com/google-landmark"
+_log = logging.getLogger(__name__)
+
+
+def _benchmark(hierarchy: bool) -> Benchmark:
+    return Benchmark(
+        name="h-gldv2" if hierarchy else "gldv2",
+        title="H-GLDv2" if hierarchy else "Google Landmarks v2",
+        levels=H_GLDV2_LEVELS if hierarchy else H_GLDV2_LEVELS[-1:],
+        splits={
+            "train": Counts(images=1_580_470, classes=81_313),
+            "train_all": Counts(images=4_132_914, classes=203_094),
+            "test": Counts(),
+            "query": Counts(images=1_129),
+            "index": Counts(images=761_757),
+        },
+        protocol="gldv2",
+        licence="labels CC BY 4.0; each photograph its own Creative Commons licence",
+        url="https://github.com/cvdfoundation/google-landmark",
+        steps=(
+            (
+                f"get train_clean.csv, index_image_to_landmark.csv, *_label_to_hierarchical.csv of {_FILES}/metadata/, "
+                f"and {_FILES}/ground_truth/retrieval_solution_v2.1.csv, into one folder"
+            ),
+            (
+                f"get {_FILES}/train/images_000.tar to 499 (1 GB each), index/… to 099 and "
+                "test/… to 019 into its folders train, index and test; they need not be unpacked"
+            ),
+        ),
+    )
+
+
+GLDV2 = {hierarchy: _benchmark(hierarchy) for hierarchy in (False, True)}
+
+
+INDEX, SOLUTION = "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
+LISTS = {
+    "train": ("train_clean.csv",),
+    "train_all": ("train.csv",),
+    "index": (INDEX,),
+    "query": (INDEX, SOLUTION),
+    "test": (INDEX, SOLUTION),
+}
+
+
+class Listed(NamedTuple):
+    """Images and their landmarks, as a list has them."""
+
+    ids: NDArray[Any]
+    landmarks: NDArray[np.int64]
+
+    def where(self, row: int) -> str:
+        """How messages call an image."""
+        return f"image {self.ids[row]}"
+
+
+def load_gldv2(
+    root: str | os.PathLike[str], split: str = "train", *, hierarchy: bool = True, verify: Verify = "published"
+) -> ImageDataset:
+    """Read a split of Google Landmarks v2.
+
+    With the hierarchy, images whose landmark has no hierarchical label are left out, as the authors do, and counted in
+    a log line. A query has the landmark of the first index image listed for it; queries marked as ignored are left out.
+
+    Args:
+        root: the folder of the CSV files and of ``train``, ``index`` and ``test`` (or ``images/train`` …).
+        split: "train" (the clean list), "train_all", "index", "query" (the test images that count), or "test": queries
+            and index, told apart by the data set's ``queries`` and ``gallery``.
+        hierarchy: H-GLDv2's three levels, or with False landmarks alone.
+        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+
+    Raises:
+        MissingResourceError: files are missing; the message says where to get them.
+        TableError: a list is not as published.
+        ImageError: an archive is damaged, or images are in none.
+        OptionError: an unknown split.
+
+    Example:
+        ``load_gldv2("data/gldv2", "test")``
+    """
+    benchmark = GLDV2[hierarchy]
+    benchmark.check_options(split, verify)
+    part = "train" if split.startswith("train") else "index"
+    labels = [f"{part}_label_to_hierarchical.csv"] if hierarchy else []
+    home, *files = benchmark.files(root, *LISTS[split], *labels)
+    listed = (_clean if split == "train" else _one_a_row)(files[0])
+    benchmark.verify(split if part == "train" else part, len(listed.ids), len(np.unique(listed.landmarks)), verify)
+    queries = _queries(files[1], listed) if split in ("query", "test") else None
+    if queries is not None:
+        benchmark.verify("query", len(queries.ids), 0, verify)
+    ranks = _ranks(files[-1]) if hierarchy else None
+    if ranks is not None:
+        listed = _with_labels(listed, ranks)
+        queries = None if queries is None else _with_labels(queries, ranks)
+    if queries is None:
+        images = _images(benchmark, home, part, listed)
+        return benchmark.dataset(split, _labelled(listed, ranks, benchmark), images, verify="structure")
+    return _with_queries(benchmark, home, split, queries, listed, ranks)
+
+
+def _with_queries(
+    benchmark: Benchmark, home: Path, split: str, queries: Listed, index: Listed, ranks: _Ranks | None
+) -> ImageDataset:
+    """The queries alone, or followed by the index; one tree for both."""
+    both = Listed(*(np.concatenate(pair) for pair in zip(queries, index, strict=True)))
+    labelled, count = _labelled(both, ranks, benchmark), len(queries.ids)
+    images = _images(benchmark, home, "test", queries)
+    if split == "query":
+        own = Labelled(labelled.tree, labelled.paths[:count])
+        return benchmark.dataset(split, own, images, verify="structure")
+    return benchmark.dataset(
+        split,
+        labelled,
+        JoinedImages(images, _images(benchmark, home, "index", index)),
+        verify="structure",
+        queries=np.arange(count),
+        gallery=np.arange(count, len(both.ids)),
+    )
+
+
+def _clean(path: Path) -> Listed:
+    """One row a landmark, its images separated by spaces."""
+    import pyarrow.compute as pc
+
+    table = read_columns(path, {"landmark_id": "integer", "images": "text"})
+    images = pc.split_pattern(pc.utf8_trim_whitespace(table["images"]), " ").combine_chunks()
+    landmarks = table["landmark_id"].to_numpy()[pc.list_parent_indices(images).to_numpy()]
+    return Listed(_ids(pc.list_flatten(images), path), landmarks)
+
+
+def _one_a_row(path: Path) -> Listed:
+    table = read_columns(path, {"id": "text", "landmark_id": "integer"})
+    return Listed(_ids(table["id"], path), table["landmark_id"].to_numpy())
+
+
+def _queries(path: Path, index: Listed) -> Listed:
+    """Test images that count, with the landmark of the first index image listed for each."""
+    table = read_columns(path, {"id": "text", "images": "text"})
+    texts = table["images"].to_pylist()
+    counted = [row for row, text in enumerate(texts) if text != "None"]
+    if not counted:
+        raise TableError(f"{path}: every query is marked as ignored", expected="queries with images of the index")
+    listed = [texts[row].split() for row in counted]
+    landmarks = _landmarks_of(np.array([image for images in listed for image in images]), index, path)
+    starts = np.cumsum([0, *map(len, listed)])[:-1]
+    several = sum(len(set(found.tolist())) > 1 for found in np.split(landmarks, starts[1:]))
+    if several:
+        _log.info("%d of %d queries list images of several landmarks; the first counts", several, len(counted))
+    return Listed(_ids(table["id"], path)[counted], landmarks[starts])
+
+
+def _landmarks_of(images: NDArray[Any], index: Listed, path: Path) -> NDArray[np.int64]:
+    """The landmarks of images of the index."""
+    order = np.argsort(index.ids)
+    places = np.minimum(np.searchsorted(index.ids, images, sorter=order), len(order) - 1)
+    strange = np.flatnonzero(index.ids[order[places]] != images)
+    if len(strange):
+        raise TableError(f"{path}: image {images[strange[0]]} of a query", expected="an image of the index")
+    found: NDArray[np.int64] = index.landmarks[order[places]]
+    return found
+
+
+def _ids(column: Any, path: Path) -> NDArray[Any]:
+    """Ids of images, all of a length, whose first characters name folders."""
+    ids = np.asarray(column.to_numpy(zero_copy_only=False)).astype(str)
+    if not np.char.isalnum(ids).all() or np.char.str_len(ids).min() < 3:
+        raise TableError(
+            f"{path}: ids such as {ids[~np.char.isalnum(ids)][:1].tolist()}", expected="letters and digits"
+        )
+    return ids
+
+
+class _Ranks(NamedTuple):
+    """Landmarks, sorted, and the labels above each."""
+
+    landmarks: NDArray[np.int64]
+    kinds: NDArray[Any]
+    supers: NDArray[Any]
+
+    def rows(self, landmarks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of each landmark, −1 where there is none."""
+        places = np.minimum(np.searchsorted(self.landmarks, landmarks), len(self.landmarks) - 1)
+        return np.where(self.landmarks[places] == landmarks, places, -1)
+
+
+def _ranks(path: Path) -> _Ranks:
+    """H-GLDv2's labels; landmarks without a hierarchical label are not among them."""
+    table = read_table(path, required=H_GLDV2_LEVELS)
+    kind, hierarchical, leaf = H_GLDV2_LEVELS
+    table = table[(table[kind].str.strip() != "") & (table[hierarchical].str.strip() != "")]
+    if table.empty:
+        raise TableError(f"{path}: no row has a hierarchical label", expected=f"{kind} and {hierarchical}")
+    landmarks = integer_column(table, leaf, path=path)
+    order = np.argsort(landmarks)
+    kinds, supers = (table[name].to_numpy(dtype=object)[order] for name in (kind, hierarchical))
+    return _Ranks(landmarks[order], kinds, supers)
+
+
+def _with_labels(listed: Listed, ranks: _Ranks) -> Listed:
+    kept = ranks.rows(listed.landmarks) >= 0
+    if not kept.all():
+        _log.info("%d of %d images have no hierarchical label and are left out", (~kept).sum(), len(kept))
+    if not kept.any():
+        raise TableError(f"none of {len(kept)} images has a hierarchical label", expected="labels of the same part")
+    return Listed(listed.ids[kept], listed.landmarks[kept])
+
+
+def _labelled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Labelled:
+    def above(landmarks: Sequence[int]) -> Iterable[Sequence[Hashable]]:
+        if ranks is None:
+            return [()] * len(landmarks)
+        rows = ranks.rows(np.array(landmarks, dtype=np.int64))
+        return zip(ranks.kinds[rows].tolist(), ranks.supers[rows].tolist(), strict=True)
+
+    return label_leaves(listed.landmarks, above, level_names=benchmark.levels, where=listed.where)
+
+
+def _images(benchmark: Benchmark, home: Path, part: str, listed: Listed) -> ImageSource:
+    """From archives where there are some, else from folders."""
+    folders = [home / part, home / "images" / part]
+    folder = next((folder for folder in folders if folder.is_dir()), None)
+    if folder is None:
+        raise benchmark.missing(f"no folder {part} in {home}", expected=f"{part} or images/{part}")
+    names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in listed.ids.tolist()]
+    if next(folder.glob("images_*.tar"), None) is not None:
+        return TarImages(folder, tar_index(folder, "images_*.tar"), names)
+    return benchmark.image_files(folder, names, listed.where)

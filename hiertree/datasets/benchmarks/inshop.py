@@ -1,0 +1,96 @@
+"""``inshop``: DeepFashion's In-shop clothes, 52,712 photographs of 7,982 items; gender → category → item.
+
+Liu, Luo, Qiu, Wang and Tang, *DeepFashion: Powering Robust Clothes Recognition and Retrieval with Rich Annotations*
+(CVPR 2016). The totals are those that open-metric-learning checks (``convert_inshop.py``), which the splits add up to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import TableError
+from ..description import Benchmark, Counts, Verify
+from ..image_dataset import ImageDataset
+from ..labeling import label_paths
+from ..readers.text_lists import read_words
+
+INSHOP = Benchmark(
+    name="inshop",
+    title="In-shop clothes",
+    levels=("gender", "category", "item"),
+    splits={
+        "train": Counts(images=25_882, classes=3_997),
+        "test": Counts(images=26_830, classes=3_985),
+        "query": Counts(images=14_218, classes=3_985),
+        "gallery": Counts(images=12_612, classes=3_985),
+    },
+    protocol="inshop",
+    licence="non-commercial research, on agreement",
+    url="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
+    steps=(
+        "ask for In-shop Clothes Retrieval at https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion.html",
+        "put list_eval_partition.txt (or its folder Eval) beside the folder img of img.zip; pass the folder of both",
+    ),
+)
+COLUMNS = ("image_name", "item_id", "evaluation_status")
+LISTS = ("list_eval_partition.txt", "Eval/list_eval_partition.txt")
+
+
+def load_inshop(
+    root: str | os.PathLike[str], split: str = "train", *, hierarchy: bool = True, verify: Verify = "published"
+) -> ImageDataset:
+    """Read a split of In-shop clothes from ``list_eval_partition.txt``.
+
+    Gender and category are the folders of an image, ``img/WOMEN/Dresses/id_00000002/02_1_front.jpg``.
+
+    Args:
+        root: the folder that holds ``img`` and the list, or ``Eval`` with it.
+        split: "train", "test" (queries and gallery, told apart by the data set's ``queries`` and ``gallery``),
+            "query" or "gallery".
+        hierarchy: three levels, or with False the item alone, as the published numbers have it.
+        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+
+    Raises:
+        MissingResourceError: files are missing; the message says where to get them.
+        TableError: the list is not as published; the message names the line.
+        OptionError: an unknown split.
+
+    Example:
+        ``load_inshop("data/inshop", "test")``
+    """
+    INSHOP.check_options(split, verify)
+    home, file = INSHOP.files(root, LISTS[1] if Path(root, LISTS[1]).is_file() else LISTS[0])
+    listed = read_words(file, COLUMNS, header=True, count=True)
+    status = np.array(listed["evaluation_status"])
+    strange = np.flatnonzero(~np.isin(status, ("train", "query", "gallery")))
+    if len(strange):
+        given = f"{listed.where(int(strange[0]))}: {str(status[strange[0]])!r}"
+        raise TableError(given, expected="train, query or gallery")
+    rows = np.flatnonzero((status == "train") == (split == "train"))
+
+    def where(row: int) -> str:
+        return listed.where(int(rows[row]))
+
+    names = [listed["image_name"][row] for row in rows.tolist()]
+    items = [listed["item_id"][row] for row in rows.tolist()]
+    columns = [*_folders(names, where), items] if hierarchy else [items]
+    labelled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=where)
+    images = INSHOP.image_files(home, names, where)
+    if split == "train":
+        return INSHOP.dataset(split, labelled, images, verify=verify)
+    parts = {part: np.flatnonzero(status[rows] == part) for part in ("query", "gallery")}
+    both = INSHOP.dataset("test", labelled, images, verify=verify, queries=parts["query"], gallery=parts["gallery"])
+    return both if split == "test" else INSHOP.part_of(both, split, verify)
+
+
+def _folders(names: list[str], where: Callable[[int], str]) -> list[list[str]]:
+    """Gender and category of every image."""
+    parts = [name.split("/") for name in names]
+    short = next((row for row, found in enumerate(parts) if len(found) < 4), None)
+    if short is not None:
+        raise TableError(f"{where(short)}: {names[short]!r}", expected="img/<gender>/<category>/<item>/<image>")
+    return [[found[1] for found in parts], [found[2] for found in parts]]

@@ -1,0 +1,111 @@
+"""Whether everything of a benchmark is there: lists and labels, published sizes, and every single image."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..errors import HiertreeError, ImageError, OptionError
+from ..io.progress import track
+from .description import Verify
+from .readers.image_names import missing_files
+from .readers.images import FileImages, JoinedImages, SelectedImages
+from .registry import entry_of
+
+if TYPE_CHECKING:
+    from .image_dataset import ImageSource
+
+
+@dataclass(frozen=True)
+class SplitReport:
+    """What was found of a split.
+
+    Attributes:
+        split: its name.
+        images: how many it lists.
+        level_sizes: nodes at each level, coarse → fine.
+        problem: why it cannot be used, or None.
+        remedy: what to do about that, or None.
+        bad_images: names of images that are missing or, where all were decoded, damaged.
+    """
+
+    split: str
+    images: int = 0
+    level_sizes: tuple[int, ...] = ()
+    problem: str | None = None
+    remedy: str | None = None
+    bad_images: tuple[str, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong with it."""
+        return self.problem is None and not self.bad_images
+
+
+def check(
+    name: str,
+    root: str | os.PathLike[str],
+    *,
+    splits: Iterable[str] = (),
+    verify: Verify = "published",
+    decode: bool = False,
+) -> list[SplitReport]:
+    """Load every split and look for every image.
+
+    Args:
+        name: one of :func:`hiertree.datasets.benchmarks`.
+        root: where its files are.
+        splits: those to check; all unless given.
+        verify: as the loaders take it.
+        decode: decode every image too.
+
+    Raises:
+        OptionError: an unknown name or split.
+    """
+    entry = entry_of(name)
+    chosen = tuple(splits) or tuple(entry.benchmark.splits)
+    for split in chosen:
+        entry.benchmark.check_options(split, verify)
+    reports = []
+    for split in chosen:
+        try:
+            dataset = entry.load(root, split, verify=verify)
+        except OptionError:
+            raise
+        except HiertreeError as error:
+            reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
+            continue
+        bad = tuple(_damaged(dataset.images) if decode else _absent(dataset.images))
+        reports.append(SplitReport(split, len(dataset), dataset.tree.level_sizes, bad_images=bad))
+    return reports
+
+
+def _absent(images: ImageSource) -> Iterator[str]:
+    """Names of images that are not there; those in archives and in memory were found when they were loaded."""
+    if isinstance(images, JoinedImages):
+        yield from _absent(images.first)
+        yield from _absent(images.second)
+    elif isinstance(images, SelectedImages):
+        yield from set(map(images.name, range(len(images)))) & set(_absent(images.source))
+    elif isinstance(images, FileImages):
+        names = map(images.name, range(len(images)))
+        yield from missing_files(images.root, track(names, description="looking for images", total=len(images)))
+
+
+def _damaged(images: ImageSource) -> Iterator[str]:
+    with ThreadPoolExecutor() as pool:
+        outcomes = pool.map(lambda index: _decodes(images, index), range(len(images)))
+        for index, sound in enumerate(track(outcomes, description="decoding images", total=len(images))):
+            if not sound:
+                yield images.name(index)
+
+
+def _decodes(images: ImageSource, index: int) -> bool:
+    try:
+        images[index]
+    except ImageError:
+        return False
+    return True

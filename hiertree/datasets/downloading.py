@@ -1,0 +1,218 @@
+"""Fetching published files: what is interrupted goes on where it stopped, what is damaged never gets its name.
+
+A file grows as ``NAME.part`` beside its place. When a connection breaks, the rest is asked for from that byte on,
+after a pause that doubles; a later call does the same with a part left by an earlier one. Only a whole file with the
+published MD5 takes the name. What its archive holds is unpacked aside and moved into the folder when all of it is
+there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from ..errors import MissingResourceError, OptionError
+from ..io.files import write_text
+from ..io.progress import progress
+from .description import Benchmark, Download
+
+if TYPE_CHECKING:
+    import requests
+
+PIECE = 1 << 20
+ATTEMPTS = 6  # in a row without a single byte
+SECONDS_FOR_A_BYTE = 30.0
+MEGABYTE = 1_000_000
+
+
+class Fetched(NamedTuple):
+    """A file, and how it was found: "fetched", "there" already, or "unpacked" earlier, when it may be gone since."""
+
+    path: Path
+    state: Literal["fetched", "there", "unpacked"]
+
+
+def download(
+    benchmark: Benchmark,
+    root: Path,
+    *,
+    mirror: str | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> list[Fetched]:
+    """Fetch and unpack the files of a benchmark that may be fetched; those already there and whole are left.
+
+    An archive that was unpacked may be removed: a file ``.NAME.unpacked`` remembers it.
+
+    Args:
+        benchmark: its card.
+        root: the folder to put them in, which is made.
+        mirror: another address with files of the same names; the checksums stay the published ones.
+        sleep: how to wait, injected in tests.
+
+    Returns:
+        The files.
+
+    Raises:
+        OptionError: an address that is not http or https.
+        MissingResourceError: a file cannot be had, is not the published one, or does not fit on the disk.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    return [_provide(wanted, root, mirror, sleep) for wanted in benchmark.downloads]
+
+
+def _provide(wanted: Download, root: Path, mirror: str | None, sleep: Callable[[float], None]) -> Fetched:
+    url = wanted.url if mirror is None else f"{mirror.rstrip('/')}/{wanted.name}"
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise OptionError(f"address {url!r}", expected="http:// or https://")
+    target, marker = root / wanted.name, root / f".{wanted.name}.unpacked"
+    if marker.is_file() and marker.read_text(encoding="utf-8") == wanted.md5:
+        return Fetched(target, "unpacked")
+    there = target.is_file() and md5(target) == wanted.md5
+    if not there:
+        _fetch(url, target, wanted.md5, sleep)
+    if wanted.unpack:
+        unpack(target, root)
+        write_text(marker, wanted.md5)
+    return Fetched(target, "there" if there else "fetched")
+
+
+def md5(path: Path) -> str:
+    """The MD5 of a file, in hexadecimal: what the benchmarks publish, enough against damage, not against malice."""
+    digest = hashlib.md5(usedforsecurity=False)
+    with path.open("rb") as file:
+        while piece := file.read(PIECE):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def unpack(archive: Path, root: Path) -> None:
+    """Move what an archive holds into a folder, once all of it is unpacked; nothing leaves the folder or has links out.
+
+    Raises:
+        MissingResourceError: the archive cannot be read, a member of it leads out of the folder, or it does not fit on
+            the disk.
+    """
+    _require_room(archive, archive.stat().st_size)
+    aside = Path(tempfile.mkdtemp(dir=root, prefix=f".{archive.name}-"))
+    try:
+        if zipfile.is_zipfile(archive):
+            with zipfile.ZipFile(archive) as opened:
+                opened.extractall(aside)  # noqa: S202 - zipfile keeps members inside
+        else:
+            with tarfile.open(archive) as opened_tar:
+                opened_tar.extractall(aside, filter="data")
+        for entry in sorted(aside.iterdir()):
+            _merge(entry, root / entry.name)
+    except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
+        raise MissingResourceError(f"{archive} does not unpack ({error})", expected="a whole archive") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _merge(source: Path, target: Path) -> None:
+    """Move a file, or a folder whose files join those already there."""
+    if source.is_dir() and target.is_dir():
+        for entry in source.iterdir():
+            _merge(entry, target / entry.name)
+    else:
+        source.replace(target)
+
+
+def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]) -> None:
+    part = target.with_name(f"{target.name}.part")
+    idle = 0
+    while True:
+        before = _size(part)
+        try:
+            if _ask(url, part):
+                break
+            problem = "the connection ended early"
+        except _BrokenError as error:
+            problem = str(error)
+        idle = 0 if _size(part) > before else idle + 1
+        if idle >= ATTEMPTS:
+            raise MissingResourceError(
+                f"{url} ({problem})",
+                expected="the file",
+                remedy="try later; what was fetched is kept, or pass another address with --mirror",
+            )
+        sleep(2.0 ** max(idle - 1, 0))
+    found = md5(part)
+    if found != checksum:
+        part.unlink()
+        raise MissingResourceError(
+            f"{url} has MD5 {found}", expected=f"the published {checksum}", remedy="fetch it from another place"
+        )
+    with part.open("rb") as file:
+        os.fsync(file.fileno())
+    part.replace(target)
+
+
+class _BrokenError(Exception):
+    """An answer that may be better the next time."""
+
+
+def _ask(url: str, part: Path) -> bool:
+    """Ask once for what is missing of the part, and append it; whether the file is now whole."""
+    import requests
+    from urllib3.exceptions import HTTPError
+
+    start = _size(part)
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
+    try:
+        with requests.get(url, headers=headers, stream=True, timeout=SECONDS_FOR_A_BYTE) as answer:
+            if answer.status_code == 416:  # nothing after the part: it is whole, or of another file
+                if answer.headers.get("Content-Range") == f"bytes */{start}":
+                    return True
+                part.unlink()
+                raise _BrokenError("a part that does not fit")
+            if answer.status_code >= 500 or answer.status_code == 429:
+                raise _BrokenError(f"status {answer.status_code}")
+            if answer.status_code not in (200, 206):
+                raise MissingResourceError(f"{url} (status {answer.status_code})", expected="the file")
+            resumed = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(
+                f"bytes {start}-"
+            )
+            return _append(answer, part, start if resumed else 0)
+    except (requests.RequestException, HTTPError, ConnectionError) as error:
+        raise _BrokenError(type(error).__name__) from error
+
+
+def _append(answer: requests.Response, part: Path, start: int) -> bool:
+    """Write the body behind the first bytes of the part; whether all of it came."""
+    length = answer.headers.get("Content-Length", "")
+    left = int(length) if length.isdecimal() else None
+    _require_room(part, left)
+    written = 0
+    megabytes = None if left is None else (start + left) // MEGABYTE
+    with (
+        part.open("r+b" if part.exists() else "wb") as file,
+        progress(description=f"{part.stem}, MB", total=megabytes) as advance,
+    ):
+        file.seek(start)
+        file.truncate()
+        advance(start // MEGABYTE)
+        while piece := answer.raw.read1(PIECE):  # what has come, so that nothing of a broken answer is lost
+            file.write(piece)
+            advance((start + written + len(piece)) // MEGABYTE - (start + written) // MEGABYTE)
+            written += len(piece)
+    return left is None or written == left
+
+
+def _require_room(part: Path, wanted: int | None) -> None:
+    free = shutil.disk_usage(part.parent).free
+    if wanted is not None and wanted > free:
+        raise MissingResourceError(f"{free:,} bytes free in {part.parent}", expected=f"{wanted:,} more for {part.name}")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,0 +1,1 @@
+"""Synthetic images, drawn as functions of the plane."""

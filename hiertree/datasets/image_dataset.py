@@ -1,0 +1,124 @@
+"""What a loader hands over: images by index, their paths in a label tree, and the split they belong to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ..arrays import as_paths
+from ..errors import OptionError, ShapeError
+from .readers.images import SelectedImages
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    from ..tree.label_tree import LabelTree
+
+
+class ImageSource(Protocol):
+    """Images by index. It is picklable and cheap to send to the worker processes of a data loader."""
+
+    def __len__(self) -> int:
+        """Number of images."""
+        ...
+
+    def __getitem__(self, index: int) -> Image:
+        """Decode one image.
+
+        Raises:
+            ImageError: it does not decode; the message names it.
+        """
+        ...
+
+    def name(self, index: int) -> str:
+        """What error messages and retrieval grids call an image: its file name, for instance."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageDataset:
+    """The images of one split and the label tree of that split.
+
+    Every split has its own tree, so that the ids of each level run from 0 without gaps, as class proxies need them.
+    Queries and their gallery are one split and share its tree, so that an id means the same in both.
+
+    Attributes:
+        name: the benchmark.
+        split: which of its parts, "train" or "test" for instance.
+        tree: the classes of this split.
+        paths: (n, L) int32, coarse → fine; ``paths[i, l]`` indexes the tree's level l + 1.
+        images: n images by index.
+        queries: the rows that are looked up, or None where every image is a query to all others.
+        gallery: the rows that they are looked up in; None as above.
+        ids: (n,) names, equal where one photograph is listed twice, as a query and in the gallery; else None.
+        protocol: the evaluation protocol the benchmark is published with, or None for the package's defaults.
+        left_out: names of the images that did not decode and were skipped because the caller asked for it.
+        beside: further tests of the benchmark, which reports the mean over this one and these: each of one level, and
+            an image that is in several of them is in each under the same name.
+
+    Raises:
+        ShapeError: paths and images differ in number, paths and tree in depth, or queries come without a gallery; or
+            tests of more than one level stand beside each other.
+
+    >>> from hiertree.datasets import load_synthetic
+    >>> train = load_synthetic("train", families=2, kinds=2, instances=3, images=4)
+    >>> len(train), train.paths.shape, train.images[0].size
+    (24, (24, 3), (32, 32))
+    """
+
+    name: str
+    split: str
+    tree: LabelTree
+    paths: NDArray[np.int32]
+    images: ImageSource
+    queries: NDArray[np.int64] | None = None
+    gallery: NDArray[np.int64] | None = None
+    ids: NDArray[np.str_] | None = None
+    protocol: str | None = None
+    left_out: tuple[str, ...] = ()
+    beside: tuple[ImageDataset, ...] = ()
+
+    def __post_init__(self) -> None:
+        paths = as_paths(self.paths, name=f"paths of {self.name}", num_items=len(self.images))
+        if paths.shape[1] != self.tree.num_levels:
+            raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"the tree's {self.tree.num_levels}")
+        if (self.queries is None) != (self.gallery is None):
+            raise ShapeError("queries without a gallery, or the reverse", expected="both or neither")
+        depths = {part.tree.num_levels for part in (self, *self.beside)} if self.beside else {1}
+        if depths != {1}:
+            raise ShapeError(f"tests of {max(depths)} levels beside each other", expected="one level each")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def select(self, rows: Any, *, split: str) -> ImageDataset:
+        """Some of the images, with the same tree.
+
+        Args:
+            rows: (k,) indices.
+            split: what to call them.
+
+        Raises:
+            OptionError: an index outside the data set.
+
+        >>> from hiertree.datasets import load_synthetic
+        >>> train = load_synthetic("train", families=2, kinds=2, instances=3, images=4)
+        >>> len(train.select([0, 5], split="two images"))
+        2
+        """
+        chosen = np.asarray(rows, dtype=np.int64)
+        if chosen.size and not 0 <= chosen.min() <= chosen.max() < len(self):
+            raise OptionError(f"rows from {chosen.min()} to {chosen.max()}", expected=f"0 to {len(self) - 1}")
+        return replace(
+            self,
+            split=split,
+            paths=self.paths[chosen],
+            images=SelectedImages(self.images, chosen),
+            queries=None,
+            gallery=None,
+            ids=None if self.ids is None else self.ids[chosen],
+            beside=(),
+        )

@@ -1,0 +1,94 @@
+"""From one column of labels a level to a label tree and the path of every image, with no Python object per image."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..tree.label_tree import LabelTree
+from ..tree.paths import LeafKey, Where
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Labelled(NamedTuple):
+    """A tree and the (n, L) int32 paths of the images."""
+
+    tree: LabelTree
+    paths: NDArray[np.int32]
+
+
+def label_paths(
+    columns: Sequence[Any], *, level_names: Sequence[str], where: Where, leaf: LeafKey = "label"
+) -> Labelled:
+    """The tree of the different rows of labels, in order of first appearance.
+
+    Args:
+        columns: L sequences of n labels, coarse → fine.
+        level_names: L names.
+        where: names image i in error messages.
+        leaf: as in :meth:`LabelTree.from_paths`.
+
+    Raises:
+        HierarchyError: the labels do not form a tree; the message names the first image that shows it.
+
+    >>> tree, paths = label_paths(
+    ...     [["cat", "dog", "cat"], [7, 4, 7]], level_names=["kind", "pet"], where=lambda row: f"line {row + 2}")
+    >>> tree.leaves, paths.tolist()
+    ((7, 4), [[0, 0], [1, 1], [0, 0]])
+    """
+    group, firsts = _different_rows(columns)
+    rows = [tuple(_plain(column[first]) for column in columns) for first in firsts.tolist()]
+    tree = LabelTree.from_paths(rows, level_names=level_names, leaf=leaf, where=lambda row: where(int(firsts[row])))
+    return Labelled(tree, tree.paths(tree.leaves)[group])
+
+
+def label_leaves(
+    leaves: Any,
+    above: Callable[[Sequence[Any]], Iterable[Sequence[Hashable]]],
+    *,
+    level_names: Sequence[str],
+    where: Where,
+) -> Labelled:
+    """The tree of the different leaves, where each one's labels above it are looked up.
+
+    Args:
+        leaves: n leaf ids, one an image.
+        above: from the different ids to the labels above each, coarse → fine.
+        level_names: L names.
+        where: names image i in error messages.
+
+    Raises:
+        HierarchyError: the labels do not form a tree.
+
+    >>> kinds = {7: ["cat"], 4: ["dog"]}
+    >>> tree, paths = label_leaves(
+    ...     [7, 4, 7], lambda ids: map(kinds.get, ids), level_names=["kind", "pet"], where=lambda row: f"line {row}")
+    >>> tree.labels_of(paths[1].tolist())
+    ('dog', 4)
+    """
+    group, firsts = _different_rows([leaves])
+    different = [_plain(leaves[first]) for first in firsts.tolist()]
+    rows = [(*labels, leaf) for labels, leaf in zip(above(different), different, strict=True)]
+    tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(firsts[row])))
+    return Labelled(tree, tree.paths(tree.leaves)[group])
+
+
+def _different_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each image the number of its row of labels, in order of first appearance; and where each row first stands."""
+    import pandas as pd
+
+    group = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        texts = isinstance(column, list) and bool(column) and isinstance(column[0], str)
+        labels, different = pd.factorize(np.array(column, dtype=object) if texts else np.asarray(column))
+        group = pd.factorize(group * (len(different) + 1) + labels)[0].astype(np.int64)
+    newest = np.maximum.accumulate(group)
+    return group, np.flatnonzero(np.diff(newest, prepend=-1))
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label

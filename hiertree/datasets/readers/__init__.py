@@ -1,0 +1,1 @@
+"""Readers of what benchmarks publish: lists, tables, archives, pickles and images."""

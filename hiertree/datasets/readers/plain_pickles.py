@@ -1,0 +1,152 @@
+"""Published pickles of numbers and text, read without running anything that a pickle asks for.
+
+CIFAR's batches and the ground truths of the revisited Oxford and Paris are pickles. Their opcodes are followed by
+Python's own unpickler, but whatever they call by name is one of the few below, which are not numpy's: arrays are
+rebuilt here from a checked shape, a plain number type and exactly as many bytes. Everything else is refused by name.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ...errors import TableError
+
+_PLAIN = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f[248])")
+_STRUCTURE = (None, None, None, -1, -1, 0)  # of a plain type: no parts, no fields, no size of its own, no flags
+
+
+def read_plain_pickle(path: Path) -> Any:
+    """The dictionaries, lists, text, numbers and numeric arrays of a pickle; bytes of Python 2 become text by Latin-1.
+
+    Raises:
+        TableError: it is no pickle, is cut off, or asks for anything else; the message names what.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "numbers.pkl"
+    ...     _ = file.write_bytes(pickle.dumps({"easy": np.array([3, 1])}))
+    ...     read_plain_pickle(file)
+    {'easy': array([3, 1])}
+    """
+    try:
+        with path.open("rb") as file:
+            return _arrays(_PlainUnpickler(file, encoding="latin1").load())
+    except (
+        pickle.UnpicklingError,
+        EOFError,
+        AttributeError,
+        ValueError,
+        TypeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        MemoryError,
+        RecursionError,
+        ImportError,
+    ) as error:
+        raise TableError(f"{path} ({error})", expected="a whole pickle of numbers, text and numeric arrays") from error
+
+
+class _PlainType:
+    """Stands for ``numpy.dtype``."""
+
+    def __init__(self, code: Any, _align: Any = False, _copy: Any = False) -> None:
+        if not isinstance(code, str) or not _PLAIN.fullmatch(code):
+            raise pickle.UnpicklingError(f"an array of type {code!r}")
+        self.dtype = np.dtype(code)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        if state[1] not in ("<", ">", "|", "=") or tuple(state[2:8]) != _STRUCTURE:
+            raise pickle.UnpicklingError(f"a structured type {state!r}")
+        self.dtype = self.dtype.newbyteorder(state[1])
+
+
+class _PlainArray:
+    """Stands for an array that numpy would rebuild."""
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, by_columns, content = state
+        raw = content.encode("latin1") if isinstance(content, str) else content
+        if not (isinstance(kind, _PlainType) and isinstance(raw, bytes) and isinstance(shape, tuple)):
+            raise pickle.UnpicklingError("an array of objects")
+        if any(not isinstance(side, int) or side < 0 for side in shape):
+            raise pickle.UnpicklingError(f"an array of shape {shape!r}")
+        if math.prod(shape) * kind.dtype.itemsize != len(raw):
+            raise pickle.UnpicklingError(f"{len(raw)} bytes for shape {shape}")
+        flat = np.frombuffer(raw, dtype=kind.dtype)
+        self.array = flat.reshape(shape, order="F" if by_columns else "C").astype(kind.dtype.newbyteorder("="))
+
+
+def _new_array(_kind: Any, _shape: Any, _code: Any) -> _PlainArray:
+    return _PlainArray()
+
+
+def _scalar(kind: Any, content: Any) -> Any:
+    one = _PlainArray()
+    one.__setstate__((1, (1,), kind, False, content))
+    return one.array[0].item()
+
+
+def _bytes(text: str, encoding: str) -> bytes:
+    if encoding not in ("latin1", "latin-1"):
+        raise pickle.UnpicklingError(f"bytes by {encoding!r}")
+    return text.encode("latin1")
+
+
+class _Marker:
+    """Stands for ``numpy.ndarray``, which is named but never made."""
+
+
+def _no_bytes() -> bytes:
+    return b""
+
+
+def _from_buffer(content: Any, kind: Any, shape: Any, order: Any) -> _PlainArray:
+    made = _PlainArray()
+    made.__setstate__((1, shape, kind, order == "F", bytes(content)))
+    return made
+
+
+_ALLOWED: Mapping[str, Any] = MappingProxyType(
+    {
+        "numpy.dtype": _PlainType,
+        "numpy.ndarray": _Marker,
+        "numpy.multiarray._reconstruct": _new_array,
+        "numpy.multiarray.scalar": _scalar,
+        "numpy.numeric._frombuffer": _from_buffer,
+        "_codecs.encode": _bytes,
+        "__builtin__.bytes": _no_bytes,  # how protocol 2 writes empty ones
+    }
+)
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        plain = re.sub(r"^numpy\._?core\.", "numpy.", module)  # its home before and since numpy 2
+        if f"{plain}.{name}" not in _ALLOWED:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return _ALLOWED[f"{plain}.{name}"]
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError(f"it asks for an outside object {pid!r}")
+
+
+def _arrays(value: Any) -> Any:
+    """The stand-ins replaced by arrays, in dictionaries, lists and tuples."""
+    if isinstance(value, _PlainArray):
+        return value.array
+    if isinstance(value, dict):
+        return {_arrays(key): _arrays(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_arrays, value))
+    if value is None or isinstance(value, (str, bytes, int, float)):
+        return value
+    raise pickle.UnpicklingError(f"a {type(value).__name__}")

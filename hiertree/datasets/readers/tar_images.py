@@ -1,0 +1,151 @@
+"""Images straight from tar archives: an index of where each one lies, and reading at that place. Nothing is unpacked.
+
+The index is made once, by going through the headers of every archive, and kept beside them in ``.hiertree-index.npz``;
+it is made anew when an archive's name, size or time has changed. Where that folder cannot be written to, it is made
+each time.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import tarfile
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from ...errors import ImageError
+from ...io.files import replacing
+from ...io.progress import track
+from .images import PackedNames, decode
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+INDEX = ".hiertree-index.npz"
+_log = logging.getLogger(__name__)
+
+
+class TarIndex(NamedTuple):
+    """Where every file of a folder of archives lies.
+
+    Attributes:
+        stamps: (s,) name, size and time of every archive.
+        names: (n,) bytes, file names without a leading "./", sorted.
+        archives: (n,) which archive.
+        offsets: (n,) the first byte in it.
+        sizes: (n,) bytes.
+    """
+
+    stamps: NDArray[np.str_]
+    names: NDArray[np.bytes_]
+    archives: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    def rows(self, names: Sequence[str]) -> NDArray[np.int64]:
+        """The row of each name, −1 where there is none."""
+        wanted = np.array([name.encode("utf-8", "surrogateescape") for name in names] or [b""], dtype=np.bytes_)
+        if not len(self.names):
+            return np.full(len(names), -1)
+        places = np.minimum(np.searchsorted(self.names, wanted), len(self.names) - 1)
+        return np.where(self.names[places] == wanted, places, -1)[: len(names)]
+
+
+class TarImages:
+    """Images inside the archives of a folder.
+
+    Args:
+        folder: of the archives.
+        index: of their content.
+        names: the images, as the archives call them.
+
+    Raises:
+        ImageError: one of them is in no archive; the message names it.
+    """
+
+    def __init__(self, folder: Path, index: TarIndex, names: Sequence[str]) -> None:
+        rows = index.rows(names)
+        absent = np.flatnonzero(rows < 0)
+        if len(absent):
+            shown = ", ".join(names[row] for row in absent[:3].tolist())
+            raise ImageError(
+                f"{len(absent)} of {len(names)} images are in no archive of {folder} ({shown})",
+                expected="all archives of this part",
+                remedy="get those that are missing; their numbers run without gaps",
+            )
+        self.folder = folder
+        self._archives = [stamp.split("/")[0] for stamp in index.stamps.tolist()]
+        self._archive_of, self._offsets, self._sizes = index.archives[rows], index.offsets[rows], index.sizes[rows]
+        self._names = PackedNames(names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        archive = self.folder / self._archives[self._archive_of[index]]
+        try:
+            with archive.open("rb") as file:
+                file.seek(int(self._offsets[index]))
+                content = file.read(int(self._sizes[index]))
+        except OSError as error:
+            raise ImageError(f"image {self.name(index)!r} in {archive} ({error})", expected="the archive") from error
+        return decode(io.BytesIO(content), name=self.name(index))
+
+    def name(self, index: int) -> str:
+        """What the archive calls it."""
+        return self._names[index]
+
+
+def tar_index(folder: Path, pattern: str = "*.tar") -> TarIndex:
+    """The index of the archives in a folder, as kept beside them or made now.
+
+    Raises:
+        ImageError: an archive is damaged or cut off; the message names it.
+    """
+    archives = sorted(folder.glob(pattern))
+    stamps = np.array([f"{path.name}/{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in archives])
+    kept = _kept(folder / INDEX)
+    if kept is not None and np.array_equal(kept.stamps, stamps):
+        return kept
+    made = _made(archives, stamps)
+    try:
+        with replacing(folder / INDEX) as temporary:
+            np.savez(temporary, **made._asdict())
+    except OSError as error:
+        _log.warning("the index of %s cannot be kept (%s)", folder, error)
+    return made
+
+
+def _kept(path: Path) -> TarIndex | None:
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return TarIndex(*(file[name] for name in TarIndex._fields))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+
+
+def _made(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
+    names: list[bytes] = []
+    parts: list[NDArray[np.int64]] = []
+    for number, path in enumerate(track(archives, description="indexing archives")):
+        found = _members(path)
+        names += [name.removeprefix("./").encode("utf-8", "surrogateescape") for name, _, _ in found]
+        parts.append(np.array([(number, offset, size) for _, offset, size in found], np.int64).reshape(-1, 3))
+    places = np.concatenate(parts)
+    packed: Any = np.array(names or [b""], dtype=np.bytes_)[: len(names)]
+    order = np.argsort(packed, kind="stable")
+    return TarIndex(stamps, packed[order], places[order, 0].astype(np.int32), places[order, 1], places[order, 2])
+
+
+def _members(path: Path) -> list[tuple[str, int, int]]:
+    """Name, place and size of every regular file."""
+    try:
+        with tarfile.open(path, "r:") as archive:
+            return [(member.name, member.offset_data, member.size) for member in archive if member.isreg()]
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise ImageError(f"{path} cannot be read ({error})", expected="a whole tar archive") from error

@@ -1,0 +1,113 @@
+"""Published lists: lines of a fixed number of words, with or without a header; a bad line is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import TableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class TextList:
+    """The words of every line, column by column.
+
+    Attributes:
+        path: the file.
+        columns: n words under each name.
+        first_line: the line of row 0.
+    """
+
+    path: Path
+    columns: Mapping[str, list[str]]
+    first_line: int
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def __getitem__(self, column: str) -> list[str]:
+        return self.columns[column]
+
+    def where(self, row: int) -> str:
+        """How messages call a row."""
+        return f"{self.path.name}, line {row + self.first_line}"
+
+    def integers(self, column: str) -> NDArray[np.int64]:
+        """A column as int64.
+
+        Raises:
+            TableError: a word is no integer; the message names its line.
+        """
+        words = self.columns[column]
+        try:
+            return np.fromiter(map(int, words), dtype=np.int64, count=len(words))
+        except (ValueError, OverflowError):
+            row = next(row for row, word in enumerate(words) if not _is_integer(word))
+            raise TableError(f"{self.where(row)}: {column} {words[row]!r}", expected="an integer") from None
+
+
+def text_list(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]], first_line: int) -> TextList:
+    """Rows of words, column by column.
+
+    Raises:
+        TableError: no rows, or one with more or fewer words; the message names its line.
+    """
+    if not rows:
+        raise TableError(f"{path} has no rows", expected=f"lines of {', '.join(columns)}")
+    for line, row in enumerate(rows, start=first_line):
+        if len(row) != len(columns):
+            given = f"{path.name}, line {line}: {len(row)} words, {' '.join(row)[:80]!r}"
+            raise TableError(given, expected=f"{len(columns)}: {', '.join(columns)}")
+    return TextList(path, {name: [row[place] for row in rows] for place, name in enumerate(columns)}, first_line)
+
+
+def read_words(path: Path, columns: Sequence[str], *, header: bool = False, count: bool = False) -> TextList:
+    """Read a list whose lines hold one word a column, separated by white space; trailing empty lines are passed over.
+
+    Args:
+        path: a UTF-8 file.
+        columns: names of the words, in order.
+        header: whether these names stand above the rows.
+        count: whether the number of rows stands in the first line of all.
+
+    Raises:
+        TableError: not UTF-8, another header or count, a line with more or fewer words; the message names the line.
+    """
+    lines = text_lines(path)
+    above = count + header
+    if header and lines[count:above] and lines[count].split() != list(columns):
+        raise TableError(f"{path.name}, line {above}: header {lines[count]!r}", expected=repr(" ".join(columns)))
+    listed = text_list(path, columns, [line.split() for line in lines[above:]], above + 1)
+    if count and lines[0].strip() != str(len(listed)):
+        raise TableError(f"{path.name}, line 1: {lines[0][:80]!r} before {len(listed)} rows", expected="their number")
+    return listed
+
+
+def text_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file without trailing empty ones.
+
+    Raises:
+        TableError: other bytes; the message names the line.
+    """
+    try:
+        lines = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise TableError(f"{path}, line {line}: bytes that are not UTF-8", remedy="save the file as UTF-8") from None
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return lines
+
+
+def _is_integer(word: str) -> bool:
+    try:
+        return -(2**63) <= int(word) < 2**63
+    except ValueError:
+        return False

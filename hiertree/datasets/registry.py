@@ -1,0 +1,76 @@
+"""Every benchmark by its name, with its card and its loader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..errors import OptionError
+from .benchmarks.cars import CARS, load_cars
+from .benchmarks.cifar import CIFAR, load_cifar
+from .benchmarks.cub import CUB, load_cub
+from .benchmarks.dyml import DYML, load_dyml
+from .benchmarks.gldv2 import GLDV2, load_gldv2
+from .benchmarks.inaturalist import INATURALIST, load_inaturalist
+from .benchmarks.inshop import INSHOP, load_inshop
+from .benchmarks.omniglot import OMNIGLOT, load_omniglot
+from .benchmarks.revisited import REVISITED, load_revisited
+from .benchmarks.sop import SOP, load_sop
+from .benchmarks.vehicleid import VEHICLEID, load_vehicleid
+from .description import Benchmark, Verify
+from .image_dataset import ImageDataset
+
+
+class Entry(NamedTuple):
+    """A benchmark, what reads it, and with which options."""
+
+    benchmark: Benchmark
+    loader: Callable[..., ImageDataset]
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def load(self, root: str | os.PathLike[str], split: str, *, verify: Verify) -> ImageDataset:
+        """Read one split."""
+        checked = {"verify": verify} if self.benchmark.verifiable else {}
+        return self.loader(root, split, **self.options, **checked)
+
+
+def _variants(cards: Mapping[Any, Benchmark], loader: Callable[..., ImageDataset], option: str) -> list[Entry]:
+    return [Entry(card, loader, MappingProxyType({option: value})) for value, card in cards.items()]
+
+
+def _by_name(*entries: Entry) -> Mapping[str, Entry]:
+    return MappingProxyType({entry.benchmark.name: entry for entry in entries})
+
+
+ENTRIES = _by_name(
+    Entry(SOP, load_sop),
+    *_variants(INATURALIST, load_inaturalist, "hierarchy"),
+    *_variants(DYML, load_dyml, "collection"),
+    *_variants(GLDV2, load_gldv2, "hierarchy"),
+    *_variants(REVISITED, load_revisited, "city"),
+    Entry(CUB, load_cub),
+    Entry(CARS, load_cars),
+    Entry(INSHOP, load_inshop),
+    *_variants(VEHICLEID, load_vehicleid, "test_classes"),
+    *_variants(CIFAR, load_cifar, "classes"),
+    Entry(OMNIGLOT, load_omniglot),
+)
+
+
+def entry_of(name: str) -> Entry:
+    """The benchmark of that name.
+
+    Raises:
+        OptionError: an unknown name.
+    """
+    if name not in ENTRIES:
+        close = get_close_matches(name, ENTRIES, n=1)
+        raise OptionError(
+            f"name={name!r}",
+            expected=f"one of {', '.join(map(repr, ENTRIES))}, 'synthetic', or load_table for your own table",
+            remedy=f"did you mean {close[0]!r}?" if close else None,
+        )
+    return ENTRIES[name]

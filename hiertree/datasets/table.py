@@ -1,0 +1,151 @@
+"""``table``: any CSV or Parquet file with one row an image: its file and its labels, coarse → fine."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from ..errors import ImageError, OptionError, TableError
+from ..io.progress import track
+from ..tree.paths import LeafKey
+from .image_dataset import ImageDataset
+from .labeling import label_paths
+from .readers.image_names import inside, missing_files
+from .readers.images import FileImages, decode
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OnBadImage = Literal["error", "skip"]
+_log = logging.getLogger(__name__)
+
+
+def load_table(
+    path: str | os.PathLike[str],
+    split: str | None = None,
+    *,
+    root: str | os.PathLike[str],
+    image: str,
+    levels: Sequence[str],
+    split_column: str | None = None,
+    leaf: LeafKey = "label",
+    on_bad_image: OnBadImage = "error",
+) -> ImageDataset:
+    """Read the images that a table lists, with their labels.
+
+    Args:
+        path: a CSV or Parquet file with one row an image.
+        split: which rows; those whose cell in ``split_column`` is this text. None takes all rows.
+        root: the folder that the images' files are relative to, and that they cannot leave.
+        image: the column of files.
+        levels: the columns of labels, coarse → fine.
+        split_column: the column of splits; needed with ``split``.
+        leaf: a class is named by its finest ``"label"``, or by its whole ``"path"`` where one label stands under
+            several parents (character01 of every alphabet).
+        on_bad_image: with ``"error"`` a file that is missing stops here, and one that does not decode when it is asked
+            for. With ``"skip"`` every image is decoded once now; those that fail are left out, counted in a log line
+            and named in ``left_out``.
+
+    Raises:
+        TableError: the table cannot be read, lacks a column, has no row of the split, or names an image outside
+            ``root``; the message names the line.
+        ImageError: images are missing, or all of them fail; the message names them.
+        HierarchyError: the labels do not form a tree; the message names the line.
+        OptionError: an unknown policy, no levels, or a split without ``split_column``.
+
+    Example:
+        ``load_table("images.csv", "test", root="photos", image="file", levels=["kind", "landmark"],
+        split_column="split")``
+    """
+    from ..io.tables import read_table
+
+    _check(split, split_column, levels, on_bad_image)
+    file, folder = Path(path), Path(root)
+    columns = [image, *levels, *([] if split_column is None else [split_column])]
+    table = read_table(file, required=columns)[list(dict.fromkeys(columns))]
+    if split is not None and split_column is not None:
+        table = _rows_of(table, split, split_column, file)
+    lines = table.index.to_numpy()
+    list(inside(table[image].tolist(), lambda row: f"{file}, line {lines[row]}"))
+    bad = _missing(table[image], folder) if on_bad_image == "error" else _undecodable(table[image], folder)
+    table = _without(table, image, bad, folder, on_bad_image)
+    kept = table.index.to_numpy()
+    labelled = label_paths(
+        [table[level].to_numpy(dtype=object) for level in levels],
+        level_names=levels,
+        leaf=leaf,
+        where=lambda row: f"{file.name}, line {kept[row]}",
+    )
+    return ImageDataset(
+        name=file.stem,
+        split="all" if split is None else split,
+        tree=labelled.tree,
+        paths=labelled.paths,
+        images=FileImages(folder, table[image].tolist()),
+        left_out=tuple(bad),
+    )
+
+
+def _check(split: str | None, split_column: str | None, levels: Sequence[str], on_bad_image: str) -> None:
+    if on_bad_image not in get_args(OnBadImage):
+        raise OptionError(f"on_bad_image={on_bad_image!r}", expected="'error' or 'skip'")
+    if isinstance(levels, str) or not levels or len(set(levels)) != len(levels):
+        raise OptionError(f"levels={levels!r}", expected="a list of one or more different columns, coarse → fine")
+    if split is not None and split_column is None:
+        raise OptionError(
+            f"split={split!r} without split_column",
+            expected="the column that says which split a row is of",
+            remedy="pass split_column=…, or split=None for all rows",
+        )
+
+
+def _rows_of(table: pd.DataFrame, split: str, column: str, file: Path) -> pd.DataFrame:
+    chosen: pd.DataFrame = table[table[column] == split]
+    if chosen.empty:
+        present = table[column].value_counts()
+        shown = ", ".join(f"{name!r} ({count} rows)" for name, count in present.head(10).items())
+        raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {shown or 'no rows'}")
+    return chosen
+
+
+def _missing(names: pd.Series[str], folder: Path) -> list[str]:
+    return missing_files(folder, dict.fromkeys(names.tolist()))
+
+
+def _undecodable(names: pd.Series[str], folder: Path) -> list[str]:
+    """Decode every image once, several at a time."""
+    listed = names.unique().tolist()
+    with ThreadPoolExecutor() as pool:
+        fails = pool.map(partial(_fails, folder), listed)
+        shown = track(fails, description="checking images", total=len(listed))
+        return [name for name, failed in zip(listed, shown, strict=True) if failed]
+
+
+def _fails(folder: Path, name: str) -> bool:
+    try:
+        decode(folder / name, name=name)
+    except ImageError:
+        return True
+    return False
+
+
+def _without(table: pd.DataFrame, image: str, bad: list[str], folder: Path, on_bad_image: OnBadImage) -> pd.DataFrame:
+    if not bad:
+        return table
+    kept: pd.DataFrame = table[~table[image].isin(bad)]
+    named = ", ".join(map(repr, bad[:5])) + (", …" if len(bad) > 5 else "")
+    if on_bad_image == "error":
+        raise ImageError(
+            f"{len(bad)} of {table[image].nunique()} images are not in {folder}: {named}",
+            expected="a file for every row",
+            remedy="mend root or the table, or pass on_bad_image='skip'",
+        )
+    if kept.empty:
+        raise ImageError(f"none of {len(bad)} images in {folder} decodes: {named}", expected="image files")
+    _log.warning("%d of %d images do not decode and are left out: %s", len(bad), table[image].nunique(), named)
+    return kept

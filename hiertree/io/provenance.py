@@ -1,0 +1,85 @@
+"""Where an artefact came from: a ``manifest.json`` beside it, enough to make it again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import hiertree
+
+_RECORDED_PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "faiss-cpu", "open_clip_torch", "timm", "lightning")
+
+
+def sha256(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def manifest(
+    *,
+    command: str,
+    parameters: Mapping[str, Any],
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    outputs: Iterable[str | os.PathLike[str]] = (),
+    seed: int | None = None,
+) -> dict[str, Any]:
+    """What made an artefact: command, parameters, seed, hashes of the files read and written, versions, time.
+
+    Args:
+        command: the command or function, as a user would type it.
+        parameters: JSON-able settings.
+        inputs: files read, recorded by name, size and SHA-256.
+        outputs: files written, recorded likewise.
+        seed: the one seed of the run.
+
+    >>> manifest(command="example", parameters={"k": 3}, seed=0)["parameters"]
+    {'k': 3}
+    """
+    return {
+        "command": command,
+        "parameters": dict(parameters),
+        "seed": seed,
+        "inputs": [_file(path) for path in inputs],
+        "outputs": [_file(path) for path in outputs],
+        "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "hiertree": hiertree.__version__,
+        "source_revision": _source_revision(),
+        "python": platform.python_version(),
+        "packages": {name: found for name in _RECORDED_PACKAGES if (found := _version(name))},
+    }
+
+
+def _file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    return {"name": Path(path).name, "bytes": Path(path).stat().st_size, "sha256": sha256(path)}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _source_revision() -> str | None:
+    """The git commit of a development checkout, or None for an installed package."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return answer.stdout.strip()

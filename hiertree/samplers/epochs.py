@@ -1,0 +1,170 @@
+"""How an epoch of batches is planned at once: classes in turn, then the items of each class as a circle."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from ..errors import OptionError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SmallClasses = Literal["replace", "drop"]
+
+
+class PlannedBatches(ABC):
+    """Items by class, an epoch's plan, and the place where iteration begins.
+
+    Args:
+        labels: (n,) the class of each item.
+        batch_size: items a batch.
+        images_per_class: items a class and batch.
+        seed: together with the epoch it decides everything.
+        small_classes: what becomes of a class of fewer than ``images_per_class`` items.
+        reduce_per_class: items of a class that an epoch shows at most; None shows all.
+    """
+
+    def __init__(
+        self,
+        labels: NDArray[np.int64],
+        *,
+        batch_size: int,
+        images_per_class: int,
+        seed: int,
+        small_classes: SmallClasses,
+        reduce_per_class: int | None = None,
+    ) -> None:
+        if batch_size < 1 or images_per_class < 1 or batch_size % images_per_class:
+            raise OptionError(
+                f"batch_size={batch_size} with images_per_class={images_per_class}",
+                expected="a batch size that is a multiple of images_per_class",
+                remedy=f"pass batch_size={max(1, batch_size // max(1, images_per_class)) * max(1, images_per_class)}",
+            )
+        if small_classes not in get_args(SmallClasses):
+            raise OptionError(f"small_classes={small_classes!r}", expected="'replace' or 'drop'")
+        if seed < 0:
+            raise OptionError(f"seed={seed}", expected="an integer ≥ 0")
+        if reduce_per_class is not None and reduce_per_class < images_per_class:
+            raise OptionError(
+                f"reduce_per_class={reduce_per_class}",
+                expected=f"at least images_per_class={images_per_class}, or None for all items",
+            )
+        self.batch_size, self.images_per_class, self.seed = batch_size, images_per_class, seed
+        self.classes_per_batch = batch_size // images_per_class
+        self._items, self._class_of_item, self._class_sizes = _by_class(
+            labels, at_least=images_per_class if small_classes == "drop" else 1
+        )
+        if not len(self._class_sizes):
+            raise OptionError(
+                f"no class of {images_per_class} items or more among {len(labels)} items",
+                expected="at least one",
+                remedy="pass a smaller images_per_class or small_classes='replace'" if len(labels) else None,
+            )
+        self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
+        self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
+        self._epoch = self._start = self._position = 0
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of batches in a whole epoch."""
+
+    @abstractmethod
+    def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        """The classes of every batch, (len(self), classes_per_batch)."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        start = self._start
+        for position, batch in enumerate(self._plan()[start:], start=start + 1):
+            self._position = position
+            yield batch.tolist()
+
+    @property
+    def start(self) -> int:
+        """The batch at which iteration begins."""
+        return self._start
+
+    def set_epoch(self, epoch: int) -> None:
+        """Iterate from the first batch of this epoch (from 0)."""
+        self.load_state_dict({"epoch": epoch, "batch": 0})
+
+    def state_dict(self) -> dict[str, int]:
+        """The epoch and the number of its batches already yielded.
+
+        A data loader with workers asks for batches ahead of their use; who resumes from there sets ``"batch"`` to the
+        number of batches that were used.
+        """
+        return {"epoch": self._epoch, "batch": self._position}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Iterate from where :meth:`state_dict` was taken; ``"batch"`` counts the batches to pass over.
+
+        Raises:
+            OptionError: a negative epoch, or more batches than an epoch has.
+        """
+        if state["epoch"] < 0 or not 0 <= state["batch"] <= len(self):
+            raise OptionError(f"state {dict(state)}", expected=f"an epoch ≥ 0 and a batch from 0 to {len(self)}")
+        self._epoch, self._start = state["epoch"], state["batch"]
+        self._position = self._start
+
+    def _items_per_epoch(self) -> int:
+        """How many items an epoch may show."""
+        return int(self._shown_of_class.sum())
+
+    def _plan(self) -> NDArray[np.int64]:
+        """Items of every batch of the epoch, (len(self), batch_size).
+
+        The v-th visit to a class takes the v-th run of images_per_class items of those that this epoch shows of it,
+        the first of its shuffled items, seen as a circle.
+        """
+        generator = np.random.default_rng([self.seed, self._epoch])
+        classes = self._plan_classes(generator).ravel()
+        shuffled = generator.permutation(len(self._items))
+        shuffled = shuffled[np.argsort(self._class_of_item[shuffled], kind="stable")]
+        along = _earlier_equals(classes)[:, None] * self.images_per_class + np.arange(self.images_per_class)
+        places = self._first_of_class[classes, None] + along % self._shown_of_class[classes, None]
+        planned: NDArray[np.int64] = self._items[shuffled[places]].reshape(-1, self.batch_size)
+        return planned
+
+
+def _by_class(
+    labels: NDArray[np.int64], *, at_least: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Items of the classes that are large enough, the class of each (numbered from 0), and the classes' sizes."""
+    _, class_of_item, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    kept = sizes >= at_least
+    items = np.flatnonzero(kept[class_of_item])
+    return items, (np.cumsum(kept) - 1)[class_of_item[items]], sizes[kept]
+
+
+def in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Numbers below ``count`` for every batch: all are drawn before one comes again, and no batch has one twice.
+
+    Each round is a new permutation. Where a batch spans two rounds, the second begins with numbers the batch lacks.
+
+    Returns:
+        (batches, per_batch), with per_batch ≤ count.
+    """
+    drawn = np.empty(batches * per_batch + count, dtype=np.int64)
+    for start in range(0, batches * per_batch, count):
+        order = generator.permutation(count)
+        behind = start % per_batch
+        if behind:
+            lacking = np.flatnonzero(~np.isin(order, drawn[start - behind : start]))[: per_batch - behind]
+            order = np.concatenate([order[lacking], np.delete(order, lacking)])
+        drawn[start : start + count] = order
+    return drawn[: batches * per_batch].reshape(batches, per_batch)
+
+
+def _earlier_equals(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many equal values stand before each one."""
+    order = np.argsort(values, kind="stable")
+    places = np.arange(len(values))
+    fresh = np.concatenate([[True], np.diff(values[order]) != 0])
+    first = np.maximum.accumulate(np.where(fresh, places, 0))
+    earlier = np.empty(len(values), dtype=np.int64)
+    earlier[order] = places - first
+    return earlier

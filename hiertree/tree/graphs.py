@@ -1,0 +1,86 @@
+"""Label trees and networkx graphs: what makes a directed graph a tree, said leaf by leaf.
+
+The graph's edges run from parent to child. The root is the one node without a parent; it belongs to no level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..errors import CycleError, HierarchyError, SeveralParentsError, SeveralRootsError
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from .label_tree import LabelTree
+    from .paths import Row
+
+
+def check_arborescence(graph: nx.DiGraph[Any], *, source: str) -> Hashable:
+    """The root of a directed tree; anything else is refused with the offending nodes named."""
+    import networkx as nx
+
+    if graph.number_of_edges() == 0:
+        raise HierarchyError(f"{source} has no edge", expected="at least a root and a leaf")
+    if not graph.is_directed():
+        raise HierarchyError(f"{source} is undirected", expected="a networkx.DiGraph with edges from parent to child")
+    roots = [node for node, degree in graph.in_degree() if degree == 0]
+    try:
+        cycle = [edge[0] for edge in nx.find_cycle(graph)]
+    except nx.NetworkXNoCycle:
+        cycle = []
+    if cycle:
+        raise CycleError(f"{source}: {' → '.join(map(repr, [*cycle, cycle[0]]))}", expected="no label above itself")
+    for node, degree in graph.in_degree():
+        if degree > 1:
+            parents = ", ".join(map(repr, sorted(graph.predecessors(node), key=str)))
+            raise SeveralParentsError(f"{source}: {node!r} has the parents {parents}", expected="one parent a node")
+    if len(roots) > 1:
+        shown = ", ".join(map(repr, roots[:5])) + (", …" if len(roots) > 5 else "")
+        raise SeveralRootsError(
+            f"{source} has {len(roots)} roots: {shown}",
+            expected="one node without a parent",
+            remedy="add an edge from one common root to each of them",
+        )
+    root: Hashable = roots[0]
+    return root
+
+
+def rows_of_graph(
+    graph: nx.DiGraph[Any], root: Hashable, labels: Mapping[Hashable, Hashable]
+) -> tuple[list[Row], list[Hashable]]:
+    """For every leaf below the root, its labels coarse → fine, and its id; in the order of the graph's edges."""
+    rows: list[Row] = []
+    leaf_ids: list[Hashable] = []
+    stack: list[tuple[Hashable, Row]] = [(root, ())]
+    while stack:
+        node, row = stack.pop()
+        children = list(graph.successors(node))
+        if not children:
+            for leaf_id in graph.nodes[node].get("leaf_ids", (node,)):
+                rows.append(row)
+                leaf_ids.append(leaf_id)
+        stack.extend(
+            (child, (*row, labels.get(child, graph.nodes[child].get("label", child)))) for child in reversed(children)
+        )
+    return rows, leaf_ids
+
+
+def graph_of_tree(tree: LabelTree) -> nx.DiGraph[Any]:
+    """The arborescence of a label tree; nodes are tuples of labels, the root is ``()``."""
+    import networkx as nx
+
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    graph.graph["level_names"] = tree.level_names
+    graph.add_node((), label="", level=0)
+    leaves_below: dict[Row, list[Hashable]] = {}
+    for leaf_id, path in zip(tree.leaves, tree.paths(tree.leaves).tolist(), strict=True):
+        row = tree.labels_of(path)
+        leaves_below.setdefault(row, []).append(leaf_id)
+        for level, node_id in enumerate(path, start=1):
+            graph.add_node(row[:level], label=row[level - 1], level=level, id=node_id)
+            graph.add_edge(row[: level - 1], row[:level])
+    for row, leaf_ids in leaves_below.items():
+        graph.nodes[row]["leaf_ids"] = tuple(leaf_ids)
+    return graph

@@ -1,0 +1,73 @@
+"""Levels: how deep two items agree.
+
+For a query q and an item j, ``level(q, j)`` ∈ {0 … L} is the depth of their lowest common ancestor, which is the number
+of *leading* columns in which their paths agree. A later column that agrees below one that does not counts for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from array_api_compat import array_namespace, device
+
+from ..arrays import MAX_LEVELS
+from ..errors import ShapeError
+
+
+def levels(query_paths: Any, gallery_paths: Any) -> Any:
+    """Depth of the lowest common ancestor of every query and gallery item.
+
+    Args:
+        query_paths: (Q, L) integers, coarse → fine, numpy or torch; (Q,) means L = 1.
+        gallery_paths: (N, L) or (N,), of the same library and device.
+
+    Returns:
+        (Q, N) uint8 array of the same library, on the same device.
+
+    Raises:
+        ShapeError: the two have different numbers of levels.
+
+    >>> import numpy as np
+    >>> levels(np.array([[0, 1, 2]]), np.array([[0, 1, 2], [0, 1, 3], [0, 5, 2], [4, 1, 2]]))
+    array([[3, 2, 1, 0]], dtype=uint8)
+    """
+    xp = array_namespace(query_paths, gallery_paths)
+    query = query_paths[:, None] if query_paths.ndim == 1 else query_paths
+    gallery = gallery_paths[:, None] if gallery_paths.ndim == 1 else gallery_paths
+    if query.ndim != 2 or gallery.ndim != 2 or query.shape[1] != gallery.shape[1]:
+        raise ShapeError(
+            f"paths of shapes {tuple(query_paths.shape)} and {tuple(gallery_paths.shape)}",
+            expected="(Q, L) and (N, L) with one L",
+        )
+    if not 1 <= query.shape[1] <= MAX_LEVELS:
+        raise ShapeError(f"{query.shape[1]} levels", expected=f"1 to {MAX_LEVELS}")
+    shape = (query.shape[0], gallery.shape[0])
+    agree = xp.ones(shape, dtype=xp.bool, device=device(query))
+    depth = xp.zeros(shape, dtype=xp.uint8, device=device(query))
+    for column in range(query.shape[1]):
+        agree &= query[:, None, column] == gallery[None, :, column]
+        depth += xp.astype(agree, xp.uint8)
+    return depth
+
+
+def level_counts(levels: Any, num_levels: int, *, valid: Any = None) -> Any:
+    """Number of candidates at each level, |Ω^(l)|, for every query.
+
+    Args:
+        levels: (Q, N) integers in 0 … L.
+        num_levels: L.
+        valid: (Q, N) booleans; False leaves a candidate out (the query itself, say).
+
+    Returns:
+        (Q, L+1) int64 array; column 0 counts the irrelevant ones.
+
+    >>> import numpy as np
+    >>> level_counts(np.array([[2, 0, 1, 0]]), 2)
+    array([[2, 1, 1]])
+    """
+    xp = array_namespace(levels)
+    columns = []
+    for level in range(num_levels + 1):
+        here = levels == level
+        columns.append(xp.sum(xp.astype(here if valid is None else here & valid, xp.int64), axis=1))
+    return xp.stack(columns, axis=1)

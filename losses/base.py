@@ -1,0 +1,126 @@
+"""What every loss module is: named terms and their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .pairs.blocks import Objective, QueryLosses, in_blocks
+from .pairs.chunks import in_chunks
+from .pairs.pairs import Pairs, Sides, sides_of
+
+
+class Loss(nn.Module):
+    """A weighted sum of named terms.
+
+    ``loss(embeddings, paths)`` is Σ weights[name]·terms[name]. To log the parts without computing them twice, call
+    ``terms = loss.terms(embeddings, paths)``, then ``loss.total(terms)``.
+    """
+
+    weights: Mapping[str, float]
+    """The weight of each term, by name."""
+    average: Callable[[QueryLosses], Tensor] = staticmethod(QueryLosses.mean)
+    """From the loss of each query to one number."""
+    _num_skipped: Tensor | int = 0  # a tensor after a batch: reading it is what waits for the device
+    _epoch: int = 0
+    _compares_codes: bool = False
+
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Whether each term is a mean over queries, to which no query adds more than its own comparisons."""
+        return True
+
+    @property
+    def last_num_skipped(self) -> int:
+        """Queries of the last batch without a positive; they were left out of the mean over queries."""
+        return int(self._num_skipped)
+
+    @property
+    def learns_codes(self) -> bool:
+        """Whether embeddings become codes of bits, the signs of their numbers, ranked by Hamming distance."""
+        return any(part._compares_codes for part in self._parts())
+
+    def start_epoch(self, epoch: int) -> None:
+        """Say which epoch begins, counted from 0, to a loss or losses inside it whose options change with epochs."""
+        for part in self._parts():
+            part._epoch = epoch
+
+    def _parts(self) -> list[Loss]:
+        """This loss and all losses inside it."""
+        return [part for part in self.modules() if isinstance(part, Loss)]
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The terms, not yet weighted: scalars with their graph."""
+        raise NotImplementedError
+
+    def total(self, terms: Mapping[str, Tensor]) -> Tensor:
+        """The weighted sum of the terms."""
+        return torch.stack([self.weights[name] * value for name, value in terms.items()]).sum()
+
+    def forward(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> Tensor:
+        """The loss of a batch.
+
+        Args:
+            embeddings: (B, d) float tensor. Rank losses and proxies normalise it inside, in float32 or better; the
+                hashing losses take tanh of it instead, and a loss of another library does what it does.
+            paths: (B, L) integers, coarse → fine; (B,) labels mean L = 1.
+            ref_embeddings: (M, d) candidates to rank instead of the batch itself.
+            ref_paths: (M, L) or (M,), with ``ref_embeddings``.
+            valid: booleans that broadcast to (B, M); False where an item is no candidate of a query. (B, 1) says which
+                items of the batch are queries.
+
+        Returns:
+            Scalar, differentiable.
+
+        Raises:
+            ShapeError, EmbeddingError, PathError: input that cannot be used; the message names the rows.
+        """
+        return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
+
+    def _mean(self, losses: QueryLosses) -> Tensor:
+        """The mean over the queries that have a loss; the others are counted."""
+        self._num_skipped = (~losses.counted).sum()
+        return self.average(losses)
+
+
+class PairLoss(Loss):
+    """A loss with one term: a mean over queries of a function of their pairs."""
+
+    def __init__(self, *, include_self: bool) -> None:
+        super().__init__()
+        self.include_self = include_self
+        self.weights = {type(self).__name__: 1.0}
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The one term, under the name of the class."""
+        sides = self.sides_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        return {type(self).__name__: self.of_sides(sides)}
+
+    def sides_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Sides:
+        """What the loss compares."""
+        return sides_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self)
+
+    def of_sides(self, sides: Sides) -> Tensor:
+        """As :meth:`of_pairs`, without a matrix of all scores."""
+        return self._mean(in_chunks(lambda block, _: self.query_losses(block), sides))
+
+    def of_pairs(self, pairs: Pairs) -> Tensor:
+        """The mean over the queries that have a positive; the others are counted."""
+        return self.mean_of(lambda block, _: self.query_losses(block), pairs)
+
+    def mean_of(self, objective: Objective, pairs: Pairs) -> Tensor:
+        """The mean of an objective over the queries that have a positive; the others are counted."""
+        return self._mean(in_blocks(objective, pairs))
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        """One loss a query."""
+        raise NotImplementedError

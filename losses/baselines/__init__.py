@@ -1,0 +1,1 @@
+"""The losses that the papers compare with, and pytorch-metric-learning both ways."""

@@ -1,0 +1,130 @@
+"""Composite similarity learning: one softmax loss a level over proxies of the finest classes, coarser margins wider."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as nn_functional
+
+from hiertree.arrays import as_paths
+from hiertree.errors import PathError, ShapeError
+
+from ..base import Loss
+from ..pairs.blocks import QueryLosses
+from ..pairs.checks import require
+from ..pairs.pairs import cosine, path_tensor, querying, unit_vectors
+
+FINEST_MARGIN, MARGIN_PER_LEVEL = 0.25, 0.1  # 0.45, 0.35, 0.25 for three levels, as in the authors' code
+
+
+class CSL(Loss):
+    r"""Composite similarity learning: an item should be nearer to its own proxy than to those of other branches.
+
+    .. math:: \sum_{l=1}^{L} \log\left(1 + \sum_{c:\, level(c, y) < l}
+              \exp\left(\gamma\,(\cos(e, p_c) - \cos(e, p_y) + m_l)\right)\right)
+
+    averaged over the batch, with one proxy p_c for every finest class c and y the item's own. Reference embeddings are
+    not used. Source: Sun et al., *Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple
+    Semantic Scales* (CVPR 2021), in the form of Ramzi et al.'s public code.
+
+    Args:
+        class_paths: (C, L) path of each finest class, in any order; every item of a batch must have one of them.
+        embedding_size: d.
+        margins: m_l of each level, coarse → fine; None: 0.25 at the finest and 0.1 more for each level above.
+        scale: γ.
+
+    Raises:
+        PathError: two classes with one finest id, or an item whose class has no proxy; the message names the row.
+        OptionError: an option outside its range.
+
+    >>> import torch
+    >>> loss = CSL(torch.tensor([[0, 0], [0, 1], [1, 2]]), 4)
+    >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape, loss.margins
+    (torch.Size([]), (0.35, 0.25))
+    """
+
+    class_paths: Tensor
+    """(C, L) paths, by their finest ids; row c belongs to proxy c."""
+
+    def __init__(
+        self,
+        class_paths: Any,
+        embedding_size: int,
+        *,
+        margins: tuple[float, ...] | None = None,
+        scale: float = 32.0,
+    ) -> None:
+        super().__init__()
+        require(embedding_size >= 1, "embedding_size", embedding_size, "an integer ≥ 1")
+        require(0 < scale < math.inf, "scale", scale, "a finite number > 0")
+        paths = _by_finest_id(torch.from_numpy(as_paths(class_paths, name="class_paths")))
+        self.margins, self.scale = _margins(margins, paths.shape[1]), scale
+        self.register_buffer("class_paths", paths, persistent=False)
+        self.proxies = nn.Parameter(torch.randn(len(paths), embedding_size))
+        self.weights = {type(self).__name__: 1.0}
+
+    def terms(
+        self,
+        embeddings: Any,
+        paths: Any,
+        ref_embeddings: Any = None,
+        ref_paths: Any = None,  # noqa: ARG002
+        *,
+        valid: Any = None,
+    ) -> dict[str, Tensor]:
+        """The one term, under the name of the class; an item without any valid candidate is no query."""
+        vectors = unit_vectors(embeddings)
+        own = self._proxies_of(path_tensor(paths, vectors))
+        values = self._values(vectors, own)
+        counted = querying(valid, vectors, ref_embeddings)
+        return {type(self).__name__: self._mean(QueryLosses(torch.where(counted, values, 0), counted))}
+
+    def _values(self, vectors: Tensor, own: Tensor) -> Tensor:
+        logits = self.scale * cosine(vectors, unit_vectors(self.proxies, name="proxies"))
+        ahead = logits - logits.gather(1, own[:, None])
+        total = torch.zeros_like(ahead[:, 0])
+        same = torch.ones_like(ahead, dtype=torch.bool)
+        for level, margin in enumerate(self.margins, start=1):
+            column = self.class_paths[:, level - 1]
+            same = same & (column[own, None] == column)
+            others = ahead.masked_fill(same, torch.finfo(ahead.dtype).min / 4)  # finite: so is the gradient of none
+            total = total + nn_functional.softplus(others.logsumexp(dim=1) + self.scale * margin)
+        return total
+
+    def _proxies_of(self, paths: Tensor) -> Tensor:
+        """The row of the proxy of each item."""
+        if paths.shape[1] != len(self.margins):
+            raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"{len(self.margins)}, as class_paths have")
+        rows = torch.searchsorted(self.class_paths[:, -1].contiguous(), paths[:, -1].contiguous())
+        rows = rows.clamp(max=len(self.class_paths) - 1)
+        strangers = (self.class_paths[rows] != paths).any(dim=1).nonzero()
+        if len(strangers):
+            row = int(strangers[0])
+            raise PathError(f"path {tuple(paths[row].tolist())} in row {row}", expected="one of class_paths")
+        return rows
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        num_classes, embedding_size = self.proxies.shape
+        return f"num_classes={num_classes}, embedding_size={embedding_size}, margins={self.margins}, scale={self.scale}"
+
+
+def _by_finest_id(paths: Tensor) -> Tensor:
+    """The paths in order of their finest ids, of which no two are the same."""
+    ordered = paths[paths[:, -1].argsort()]
+    twice = (ordered[1:, -1] == ordered[:-1, -1]).nonzero()
+    if len(twice):
+        raise PathError(f"class_paths with finest id {int(ordered[int(twice[0]), -1])} twice", expected="each id once")
+    return ordered
+
+
+def _margins(margins: Sequence[float] | None, num_levels: int) -> tuple[float, ...]:
+    if margins is None:
+        return tuple(round(FINEST_MARGIN + MARGIN_PER_LEVEL * above, 10) for above in reversed(range(num_levels)))
+    finite = len(margins) == num_levels and all(math.isfinite(margin) for margin in margins)
+    require(finite, "margins", tuple(margins), f"{num_levels} finite numbers, coarse → fine")
+    return tuple(margins)

@@ -1,0 +1,220 @@
+"""pytorch-metric-learning, both ways: its losses as ours, and ours as its."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from hiertree.errors import MissingResourceError, OptionError
+
+from ..base import Loss
+from ..decomposability import check_classes
+from ..pairs.checks import require
+from ..pairs.pairs import float_vectors, path_tensor, querying, refuse_rows, valid_pairs
+
+if TYPE_CHECKING:
+    from .as_metric_learning import MetricLearningLoss
+
+LIBRARY = "pytorch_metric_learning"
+Indices: TypeAlias = "tuple[Tensor, ...]"  # as the library has them: anchors and positives, anchors and negatives
+
+
+class PytorchMetricLearning(Loss):
+    """A loss of pytorch-metric-learning at one level of the hierarchy.
+
+    The column of that level gives the library's flat labels; embeddings are computed with in float32 or better, also
+    under autocast. Reference embeddings and miners work for the losses that take them in the library.
+
+    Args:
+        loss: the name of a class in ``pytorch_metric_learning.losses``, or an object of one.
+        level_sizes: classes at each level, coarse → fine; for a named loss that learns one proxy or more a class.
+        embedding_size: d, for such a loss too.
+        level: labels are the nodes of this level; None: the finest.
+        loss_options: of the named loss.
+        miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one; None: all pairs.
+        miner_options: of the named miner.
+
+    Raises:
+        MissingResourceError: the library is not installed.
+        OptionError: a name or an option that it does not have.
+        PathError: a label without a proxy; the message names the row.
+
+    >>> loss = PytorchMetricLearning("MultiSimilarityLoss", loss_options={"alpha": 2.0}, miner="MultiSimilarityMiner")
+    >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape
+    torch.Size([])
+    >>> proxies = PytorchMetricLearning("ProxyNCALoss", (2, 3), 4, loss_options={"softmax_scale": 3})
+    >>> [tuple(parameter.shape) for parameter in proxies.parameters()]
+    [(3, 4)]
+    """
+
+    def __init__(
+        self,
+        loss: Any,
+        level_sizes: Sequence[int] | None = None,
+        embedding_size: int | None = None,
+        *,
+        level: int | None = None,
+        loss_options: dict[str, Any] | None = None,
+        miner: Any = None,
+        miner_options: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        self.level, self.num_classes = level, _num_classes(level_sizes, level)
+        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **(loss_options or {})})
+        self.miner = None if miner is None else _built("miners", miner, miner_options or {})
+        self.weights = {type(self.loss).__name__: 1.0}
+
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Miners, reducers and regularisers see the whole batch."""
+        return False
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The one term, under the name of the library's class; one that learns proxies ranks nothing beside them."""
+        vectors, labels = self._labelled(embeddings, paths, "embeddings", "paths")
+        refs: tuple[Tensor | None, Tensor | None] = (None, None)
+        if _learns_proxies(type(self.loss)):
+            queries = querying(valid, vectors, ref_embeddings)
+            vectors, labels, valid = vectors[queries], labels[queries], None
+            if len(vectors) == 0:
+                return {type(self.loss).__name__: vectors.sum()}
+        elif ref_embeddings is not None and ref_embeddings is not embeddings:
+            refs = self._labelled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
+        with torch.autocast(vectors.device.type, enabled=False):
+            value: Tensor = self.loss(vectors, labels, self._indices(vectors, labels, *refs, valid), *refs)
+        return {type(self.loss).__name__: value}
+
+    def _indices(
+        self, vectors: Tensor, labels: Tensor, refs: Tensor | None, ref_labels: Tensor | None, valid: Any
+    ) -> Indices | None:
+        """The pairs or triplets that the miner chose and the mask allows; None lets the loss take all."""
+        if self.miner is None and valid is None:
+            return None
+        chosen: Indices = (
+            _all_pairs(labels, ref_labels) if self.miner is None else self.miner(vectors, labels, refs, ref_labels)
+        )
+        if valid is None:
+            return chosen
+        shape = len(vectors), len(vectors if refs is None else refs)
+        return _within(chosen, valid_pairs(valid, shape, vectors.device))
+
+    def _labelled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
+        vectors = float_vectors(embeddings, name=name)
+        refuse_rows(~vectors.isfinite().all(dim=1), f"{name} holds NaN or infinite values")
+        columns = path_tensor(paths, vectors, name=paths_name)
+        level = columns.shape[1] if self.level is None else self.level
+        require(level <= columns.shape[1], "level", level, f"a level of these labels, 1 to {columns.shape[1]}")
+        labels = columns[:, level - 1]
+        if self.num_classes is not None and _learns_proxies(type(self.loss)):
+            check_classes(labels, self.num_classes)
+        return vectors, labels
+
+    def _sizes(self, loss: Any, embedding_size: int | None) -> dict[str, int]:
+        if not isinstance(loss, str) or not _learns_proxies(_library_class("losses", loss)):
+            return {}
+        if self.num_classes is None or embedding_size is None:
+            raise OptionError(f"{loss} alone", expected="level_sizes and embedding_size too, for its proxies")
+        return {"num_classes": self.num_classes, "embedding_size": embedding_size}
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        return f"level={self.level or 'finest'}"
+
+
+def as_pytorch_metric_learning(loss: Loss) -> MetricLearningLoss:
+    """A loss of this package as one of pytorch-metric-learning: in its trainers and its wrappers.
+
+    It is called as ``loss(embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None)``. Labels may be
+    (B, L) paths; mined pairs or triplets say which candidates each query has. Reducers do not act: a rank loss is
+    the mean over queries.
+
+    Args:
+        loss: any loss of :mod:`hiertree.losses`.
+
+    Raises:
+        MissingResourceError: the library is not installed.
+
+    >>> from hiertree.losses import SupAP
+    >>> loss = as_pytorch_metric_learning(SupAP())
+    >>> loss(torch.eye(3), torch.tensor([0, 0, 1]), ref_emb=torch.eye(3), ref_labels=torch.tensor([0, 0, 1])).shape
+    torch.Size([])
+    """
+    _library("losses")
+    from .as_metric_learning import MetricLearningLoss
+
+    return MetricLearningLoss(loss)
+
+
+def _library(part: str) -> ModuleType:
+    try:
+        return import_module(f"{LIBRARY}.{part}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != LIBRARY:
+            raise
+        raise MissingResourceError(
+            "pytorch-metric-learning is not installed", remedy="pip install 'hiertree[interop]'"
+        ) from error
+
+
+def _library_class(part: str, name: str) -> type:
+    module = _library(part)
+    known = [other for other, value in vars(module).items() if inspect.isclass(value)]
+    if name in known:
+        found: type = getattr(module, name)
+        return found
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    remedy = f"did you mean {close[0]!r}?" if close else None
+    raise OptionError(repr(name), expected=f"a class of {LIBRARY}.{part}", remedy=remedy)
+
+
+def _built(part: str, given: Any, options: dict[str, Any]) -> nn.Module:
+    if isinstance(given, nn.Module):
+        require(not options, "options", options, f"none beside a {type(given).__name__} that is already made")
+        return given
+    require(isinstance(given, str), part, given, f"the name of a class of {LIBRARY}.{part}, or an object of one")
+    found = _library_class(part, given)
+    try:
+        built: nn.Module = found(**options)
+    except TypeError as error:
+        raise OptionError(f"options {sorted(options)} of {given}", expected=f"its own ({error})") from error
+    return built
+
+
+def _learns_proxies(library_class: type) -> bool:
+    makers = [make for base in library_class.__mro__ if inspect.isfunction(make := vars(base).get("__init__"))]
+    return {"num_classes", "embedding_size"} <= {name for make in makers for name in inspect.signature(make).parameters}
+
+
+def _num_classes(level_sizes: Sequence[int] | None, level: int | None) -> int | None:
+    if level_sizes is None:
+        return None
+    require(level is None or level <= len(level_sizes), "level", level, f"1 to {len(level_sizes)}")
+    return level_sizes[-1 if level is None else level - 1]
+
+
+def _all_pairs(labels: Tensor, ref_labels: Tensor | None) -> Indices:
+    same = labels[:, None] == (labels if ref_labels is None else ref_labels)[None, :]
+    different = ~same
+    if ref_labels is None:
+        same = same.fill_diagonal_(False)
+    return (*same.nonzero(as_tuple=True), *different.nonzero(as_tuple=True))
+
+
+def _within(indices: Indices, mask: Tensor) -> Indices:
+    """The pairs, or triplets, of valid candidates."""
+    if len(indices) == 3:
+        anchors, positives, negatives = indices
+        kept = mask[anchors, positives] & mask[anchors, negatives]
+        return anchors[kept], positives[kept], negatives[kept]
+    pairs = [(a[mask[a, b]], b[mask[a, b]]) for a, b in (indices[:2], indices[2:])]
+    return (*pairs[0], *pairs[1])

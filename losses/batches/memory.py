@@ -1,0 +1,168 @@
+"""Cross-batch memory: rank the batch among the embeddings of earlier ones."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from hiertree.errors import ShapeError
+
+from ..base import Loss
+from ..pairs.checks import require
+from ..pairs.pairs import float_vectors, path_tensor, refuse_rows, valid_pairs
+
+ENQUEUE = ("before", "after")
+
+
+class CrossBatchMemory(Loss):
+    """Any loss, its candidates being a first-in-first-out memory of embeddings.
+
+    While training, each batch enters the memory without its graph. ``enqueue="after"``: the candidates are the batch
+    itself, whose gradient flows, and the memory of the batches before; then the batch enters. ``enqueue="before"``: the
+    batch enters first and the memory alone is ranked, so that gradients flow to queries only. A query's own copy is
+    never its candidate. Everything but the loss's and the memory's options is in ``state_dict()``: a resumed run goes
+    on with the same memory. In evaluation mode nothing enters.
+
+    Source: Wang et al., *Cross-Batch Memory for Embedding Learning* (CVPR 2020).
+
+    Args:
+        loss: gets ``(embeddings, paths, ref_embeddings, ref_paths, valid=…)``.
+        embedding_size: d.
+        num_levels: L.
+        size: embeddings remembered; the oldest leave.
+        enqueue: "after" or "before", as above.
+        warm_up: training batches that neither see nor fill the memory: embeddings drift too fast at first.
+
+    Raises:
+        OptionError: an option outside its range.
+        ShapeError: embeddings or paths that do not fit the memory, or a batch larger than it.
+
+    >>> from hiertree.losses import SupAP
+    >>> loss = CrossBatchMemory(SupAP(), embedding_size=3, num_levels=1, size=8)
+    >>> first = loss(torch.eye(3), torch.tensor([0, 1, 2]))  # no positives yet
+    >>> first.item(), loss.num_remembered, loss(torch.eye(3)[:1], torch.tensor([0])).item()
+    (0.0, 3, 0.0)
+    """
+
+    embeddings: Tensor
+    """(size, d) float32; rows from ``num_remembered`` on are empty."""
+    paths: Tensor
+    """(size, L) int64."""
+    num_enqueued: Tensor
+    """How many embeddings ever entered."""
+    num_batches: Tensor
+    """How many batches were trained on."""
+
+    def __init__(
+        self,
+        loss: Loss,
+        embedding_size: int,
+        num_levels: int,
+        *,
+        size: int = 8192,
+        enqueue: Literal["before", "after"] = "after",
+        warm_up: int = 0,
+    ) -> None:
+        super().__init__()
+        require(embedding_size >= 1, "embedding_size", embedding_size, "an integer ≥ 1")
+        require(num_levels >= 1, "num_levels", num_levels, "an integer ≥ 1")
+        require(size >= 1, "size", size, "an integer ≥ 1")
+        require(enqueue in ENQUEUE, "enqueue", enqueue, f"one of {', '.join(map(repr, ENQUEUE))}")
+        require(warm_up >= 0, "warm_up", warm_up, "an integer ≥ 0")
+        with_self = any(getattr(part, "include_self", False) for part in loss._parts())
+        require(not with_self, "include_self", True, "False inside a memory, where no query is its own candidate")
+        self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up
+        self.weights = loss.weights
+        self.register_buffer("embeddings", torch.zeros(size, embedding_size))
+        self.register_buffer("paths", torch.zeros(size, num_levels, dtype=torch.int64))
+        self.register_buffer("num_enqueued", torch.zeros((), dtype=torch.int64))
+        self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
+
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Every query enters the memory that others are compared with."""
+        return False
+
+    @property
+    def num_remembered(self) -> int:
+        """Embeddings in the memory."""
+        return min(int(self.num_enqueued), self.size)
+
+    @property
+    def last_num_skipped(self) -> int:
+        """Queries of the last batch without a positive among their candidates."""
+        return self.loss.last_num_skipped
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The terms of the loss.
+
+        Args:
+            embeddings: (B, d).
+            paths: (B, L) or (B,).
+            ref_embeddings: must be None: the memory is what is ranked.
+            ref_paths: must be None.
+            valid: booleans that broadcast to (B, B); False where an item of the batch is no candidate. A query
+                without any ((B, 1) says which are queries) does not see the memory either.
+        """
+        if ref_embeddings is not None or ref_paths is not None:
+            raise ShapeError("reference embeddings beside a memory", expected="none", remedy="call the loss itself")
+        vectors = float_vectors(embeddings, name="embeddings")
+        refuse_rows(~vectors.isfinite().all(dim=1), "embeddings holds NaN or infinite values")
+        own = path_tensor(paths, vectors)
+        self._check(vectors, own)
+        warming_up = self.training and int(self.num_batches) < self.warm_up
+        enters_first = self.training and self.enqueue == "before"
+        if warming_up or (self.num_remembered == 0 and not enters_first):
+            terms = self.loss.terms(vectors, own, valid=valid)
+        else:
+            terms = self._with_memory(vectors, own, valid)
+        if self.training:
+            self.num_batches += 1
+            if self.enqueue == "after" and not warming_up:
+                self._enqueue(vectors, own)
+        return terms
+
+    def _with_memory(self, vectors: Tensor, own: Tensor, valid: Any) -> dict[str, Tensor]:
+        within = valid_pairs(valid, (len(vectors), len(vectors)), vectors.device).fill_diagonal_(False)
+        queries = torch.ones_like(within[:, 0]) if valid is None else torch.as_tensor(valid).any(dim=1)
+        beside = queries.to(within.device).expand(len(vectors)).clone()
+        if self.enqueue == "after":
+            memory, memory_paths = self._remembered()
+            mask = torch.cat([within, beside[:, None].expand(-1, len(memory))], dim=1)
+            return self.loss.terms(
+                vectors, own, torch.cat([vectors, memory]), torch.cat([own, memory_paths]), valid=mask
+            )
+        rows = self._enqueue(vectors, own) if self.training else None
+        memory, memory_paths = self._remembered()
+        mask = beside[:, None].repeat(1, len(memory))
+        if rows is not None:
+            mask[:, rows] = within
+        return self.loss.terms(vectors, own, memory, memory_paths, valid=mask)
+
+    def _remembered(self) -> tuple[Tensor, Tensor]:
+        num = self.num_remembered
+        return self.embeddings[:num].clone(), self.paths[:num].clone()
+
+    @torch.no_grad()
+    def _enqueue(self, vectors: Tensor, own: Tensor) -> Tensor:
+        """Let the batch in; returns the rows it has now."""
+        rows = (self.num_enqueued + torch.arange(len(vectors), device=self.embeddings.device)) % self.size
+        self.embeddings[rows] = vectors.detach().to(self.embeddings)
+        self.paths[rows] = own.to(self.paths.device)
+        self.num_enqueued += len(vectors)
+        return rows
+
+    def _check(self, vectors: Tensor, own: Tensor) -> None:
+        given = f"a batch of {len(vectors)} embeddings of {vectors.shape[1]} dimensions, {own.shape[1]} levels"
+        size, dimensions, num_levels = len(self.embeddings), self.embeddings.shape[1], self.paths.shape[1]
+        if len(vectors) > size or vectors.shape[1] != dimensions or own.shape[1] != num_levels:
+            expected = f"at most {size} of {dimensions} dimensions, {num_levels} levels: the memory's"
+            raise ShapeError(given, expected=expected)
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        return f"size={self.size}, enqueue={self.enqueue!r}, warm_up={self.warm_up}"

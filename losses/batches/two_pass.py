@@ -1,0 +1,89 @@
+"""Batches larger than the memory for their graph: embed twice, a chunk at a time, with one loss between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hiertree.errors import OptionError
+
+from ..base import Loss
+
+
+def large_batch_backward(
+    embed: Callable[[Any], Tensor],
+    chunks: Sequence[Any],
+    paths: Any,
+    loss: Loss,
+    *,
+    backward: Callable[[Tensor], Any] = torch.Tensor.backward,
+) -> dict[str, Tensor]:
+    """Backpropagate the loss of a large batch with the activations of one chunk in memory at a time.
+
+    First pass: every chunk is embedded without a graph. The loss of all embeddings gives its gradient with respect to
+    each of them (and to its own parameters). Second pass: every chunk is embedded again, with a graph, and
+    backpropagates its part. Gradients are those of one big batch as long as an image's embedding depends on no other
+    image: batch normalisation must be frozen (or sees chunks, and updates its statistics twice). Dropout is drawn
+    alike in both passes: torch's generators are wound back for each chunk.
+
+    Args:
+        embed: makes the (b, d) embeddings of a chunk.
+        chunks: what ``embed`` takes; together they are the batch.
+        paths: (B, L) of all chunks, in their order.
+        loss: the loss of the batch.
+        backward: called instead of ``loss.backward()``, with the loss: to scale it for mixed precision, say.
+
+    Returns:
+        The terms of the loss, without a graph.
+
+    Raises:
+        OptionError: no chunks.
+
+    >>> layer = torch.nn.Linear(2, 3)
+    >>> images, labels = torch.randn(6, 2), torch.tensor([0, 0, 1, 1, 2, 2])
+    >>> from hiertree.losses import SupAP
+    >>> sorted(large_batch_backward(layer, images.split(2), labels, SupAP()))
+    ['SupAP']
+    >>> layer.weight.grad.shape
+    torch.Size([3, 2])
+    """
+    if len(chunks) == 0:
+        raise OptionError("chunks=()", expected="at least one chunk of the batch")
+    states, embedded = [], []
+    with torch.no_grad():
+        for chunk in chunks:
+            states.append(_generator_states())
+            embedded.append(embed(chunk).detach())
+    embeddings = torch.cat(embedded).requires_grad_()
+    terms = loss.terms(embeddings, paths)
+    backward(loss.total(terms))
+    gradient = torch.zeros_like(embeddings) if embeddings.grad is None else embeddings.grad
+    sizes = [len(part) for part in embedded]
+    with _generators_restored():
+        for chunk, state, part in zip(chunks, states, torch.split(gradient, sizes), strict=True):
+            _set_generators(state)
+            torch.autograd.backward([embed(chunk)], [part])
+    return {name: value.detach() for name, value in terms.items()}
+
+
+def _generator_states() -> tuple[Tensor, list[Tensor]]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+
+
+def _set_generators(states: tuple[Tensor, list[Tensor]]) -> None:
+    torch.set_rng_state(states[0])
+    if states[1]:
+        torch.cuda.set_rng_state_all(states[1])
+
+
+@contextmanager
+def _generators_restored() -> Iterator[None]:
+    states = _generator_states()
+    try:
+        yield
+    finally:
+        _set_generators(states)

@@ -1,0 +1,250 @@
+"""Rank losses made decomposable: (1 − λ)·rank term + λ·decomposability term."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from hiertree.errors import OptionError
+
+from .base import Loss, PairLoss
+from .decomposability import PairDecomposability
+from .pairs.checks import require
+from .proxies import ProxyDecomposability
+from .ranking import SupAP, SupHAP, SupNDCG
+from .recall import KS, SupRecall
+
+DECOMPOSABILITY_TERMS = ("pair", "proxy")
+
+
+class _Decomposable(Loss):
+    def __init__(self, rank: PairLoss, decomposability: Loss, *, lambda_: float) -> None:
+        super().__init__()
+        require(0 <= lambda_ <= 1, "lambda_", lambda_, "a number from 0 to 1")
+        self.rank, self.decomposability, self.lambda_ = rank, decomposability, lambda_
+        self.weights = {type(rank).__name__: 1 - lambda_, type(decomposability).__name__: lambda_}
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        rank = self.rank.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        return {**rank, **self.decomposability.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid)}
+
+    @property
+    def last_num_skipped(self) -> int:
+        return self.rank.last_num_skipped
+
+    def extra_repr(self) -> str:
+        return f"lambda_={self.lambda_}"
+
+
+class HAPPIER(_Decomposable):
+    r"""(1 − λ)·Sup-H-AP + λ·L*_DG, for hierarchical retrieval.
+
+    Source: Ramzi et al. (TPAMI 2025), Eq. 22; *Hierarchical Average Precision Training for Pertinent Image Retrieval*
+    (ECCV 2022). HAPPIER_F is ``alpha=5`` (SOP) or ``alpha=3`` (iNaturalist).
+
+    Args:
+        num_classes: finest classes, one proxy each.
+        embedding_size: d.
+        alpha: relevance (l/L)^α / |Ω^(l)|.
+        level_weights: instead of alpha, see :class:`SupHAP`.
+        lambda_: λ, the weight of the proxies.
+        eta, centres, sampled_classes: of the proxies, see :class:`ProxyDecomposability`.
+        tau, rho, delta, start, offset: the step H⁻, see :class:`SupHAP`.
+        include_self: a query is its own candidate, as in the authors' code.
+
+    >>> import torch
+    >>> loss = HAPPIER(num_classes=3, embedding_size=4)
+    >>> terms = loss.terms(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]]))
+    >>> sorted(terms), loss.last_num_skipped
+    (['ProxyDecomposability', 'SupHAP'], 1)
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_size: int,
+        *,
+        alpha: float = 1.0,
+        level_weights: tuple[float, ...] | None = None,
+        lambda_: float = 0.1,
+        eta: float = 0.05,
+        centres: int = 1,
+        sampled_classes: int | None = None,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        rank = SupHAP(
+            alpha=alpha,
+            level_weights=level_weights,
+            tau=tau,
+            rho=rho,
+            delta=delta,
+            start=start,
+            offset=offset,
+            include_self=include_self,
+        )
+        proxy = ProxyDecomposability(
+            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        )
+        super().__init__(rank, proxy, lambda_=lambda_)
+
+
+class RODNDCG(_Decomposable):
+    r"""(1 − λ)·Sup-NDCG + λ·L*_DG.
+
+    Source: Ramzi et al. (TPAMI 2025), Eq. 25. Arguments as in :class:`HAPPIER`, without ``alpha``.
+
+    >>> import torch
+    >>> loss = RODNDCG(num_classes=3, embedding_size=4)
+    >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape
+    torch.Size([])
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_size: int,
+        *,
+        lambda_: float = 0.1,
+        eta: float = 0.05,
+        centres: int = 1,
+        sampled_classes: int | None = None,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        rank = SupNDCG(tau=tau, rho=rho, delta=delta, start=start, offset=offset, include_self=include_self)
+        proxy = ProxyDecomposability(
+            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        )
+        super().__init__(rank, proxy, lambda_=lambda_)
+
+
+class RODRecall(_Decomposable):
+    r"""(1 − λ)·Sup-R@K + λ·L*_DG: robust and decomposable recall.
+
+    Source: Ramzi et al. (TPAMI 2025), Eq. 16 and 8. Arguments as in :class:`HAPPIER`, without ``alpha``, and ``ks``,
+    ``tau_star``, ``level`` as in :class:`SupRecall`.
+
+    >>> import torch
+    >>> loss = RODRecall(num_classes=3, embedding_size=4)
+    >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape
+    torch.Size([])
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        embedding_size: int,
+        *,
+        ks: tuple[int, ...] = KS,
+        tau_star: float = 1.0,
+        level: int | None = None,
+        lambda_: float = 0.1,
+        eta: float = 0.05,
+        centres: int = 1,
+        sampled_classes: int | None = None,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        rank = SupRecall(
+            ks=ks,
+            tau_star=tau_star,
+            level=level,
+            tau=tau,
+            rho=rho,
+            delta=delta,
+            start=start,
+            offset=offset,
+            include_self=include_self,
+        )
+        proxy = ProxyDecomposability(
+            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        )
+        super().__init__(rank, proxy, lambda_=lambda_)
+
+
+class ROADMAP(_Decomposable):
+    r"""(1 − λ)·Sup-AP + λ·L_DG, or with L*_DG: robust and decomposable average precision.
+
+    Source: Ramzi et al., *Robust and Decomposable Average Precision for Image Retrieval* (NeurIPS 2021), with pairs and
+    λ = 0.5; TPAMI 2025, with proxies and λ = 0.1.
+
+    Args:
+        num_classes: finest classes; with ``decomposability="proxy"`` only.
+        embedding_size: d; with ``decomposability="proxy"`` only.
+        decomposability: "pair" (L_DG, Eq. 7) or "proxy" (L*_DG, Eq. 8).
+        lambda_: λ; None: 0.5 with pairs, 0.1 with proxies.
+        level: positives of Sup-AP and of the pairs agree down to this level; None: the finest. Proxies stand for
+            the finest classes.
+        alpha: L_DG's margin of positives.
+        beta: L_DG's margin of negatives.
+        reduction: L_DG's "mean" or "avg_nonzero".
+        eta, centres, sampled_classes: of the proxies, see :class:`ProxyDecomposability`.
+        tau, rho, delta, start, offset: the step H⁻, see :class:`SupHAP`.
+        include_self: a query is its own candidate, as in the authors' code.
+
+    Raises:
+        OptionError: an unknown ``decomposability``, or proxies without their number and size.
+
+    >>> import torch
+    >>> ROADMAP().weights
+    {'SupAP': 0.5, 'PairDecomposability': 0.5}
+    >>> ROADMAP(3, 4, decomposability="proxy")(torch.eye(4), torch.tensor([0, 0, 1, 2])).shape
+    torch.Size([])
+    """
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        embedding_size: int | None = None,
+        *,
+        decomposability: str = "pair",
+        lambda_: float | None = None,
+        level: int | None = None,
+        alpha: float = 0.9,
+        beta: float = 0.6,
+        reduction: str = "mean",
+        eta: float = 0.05,
+        centres: int = 1,
+        sampled_classes: int | None = None,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        expected = f"one of {', '.join(DECOMPOSABILITY_TERMS)}"
+        require(decomposability in DECOMPOSABILITY_TERMS, "decomposability", decomposability, expected)
+        rank = SupAP(level=level, tau=tau, rho=rho, delta=delta, start=start, offset=offset, include_self=include_self)
+        if decomposability == "pair":
+            pair = PairDecomposability(
+                alpha=alpha, beta=beta, level=level, reduction=reduction, include_self=include_self
+            )
+            super().__init__(rank, pair, lambda_=0.5 if lambda_ is None else lambda_)
+            return
+        if num_classes is None or embedding_size is None:
+            raise OptionError(
+                "decomposability='proxy' alone",
+                expected="num_classes and embedding_size too",
+                remedy="pass both, or decomposability='pair'",
+            )
+        proxy = ProxyDecomposability(
+            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        )
+        super().__init__(rank, proxy, lambda_=0.1 if lambda_ is None else lambda_)

@@ -1,0 +1,131 @@
+"""Decomposability: what makes the mean over batches of a rank loss close to the loss over the whole data set."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional as nn_functional
+
+from hiertree.errors import PathError, ShapeError
+
+from .base import PairLoss
+from .pairs.blocks import QueryLosses
+from .pairs.checks import require
+from .pairs.pairs import Pairs, Sides
+
+PAIR_REDUCTIONS = ("mean", "avg_nonzero")
+
+
+def check_margins(alpha: float, beta: float) -> None:
+    """Refuse margins of scores that are not finite."""
+    require(math.isfinite(alpha), "alpha", alpha, "a finite number")
+    require(math.isfinite(beta), "beta", beta, "a finite number")
+
+
+def check_temperature(eta: float) -> None:
+    """Refuse a temperature that cannot divide."""
+    require(0 < eta < math.inf, "eta", eta, "a finite number > 0")
+
+
+def pair_losses(pairs: Pairs, *, alpha: float, beta: float) -> QueryLosses:
+    """Mean over positives of [α − s]₊ + mean over negatives of [s − β]₊, a query."""
+    positives, negatives = _pair_terms(pairs, alpha, beta)
+    num_positives, num_negatives = pairs.counts()[:, 1], pairs.counts()[:, 0]
+    values = positives.sum(dim=1) / num_positives.clamp(min=1) + negatives.sum(dim=1) / num_negatives.clamp(min=1)
+    counted = num_positives > 0
+    return QueryLosses(values * counted, counted)
+
+
+def pair_loss_avg_nonzero(pairs: Pairs, *, alpha: float, beta: float) -> Tensor:
+    """The same two sums over the whole batch, each divided by the number of its non-zero terms."""
+    terms = _pair_terms(pairs, alpha, beta)
+    return torch.stack([term.sum() / (term > 0).sum().clamp(min=1) for term in terms]).sum()
+
+
+def _pair_terms(pairs: Pairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
+    positive, negative = pairs.valid & (pairs.levels > 0), pairs.valid & (pairs.levels == 0)
+    return (alpha - pairs.scores).relu() * positive, (pairs.scores - beta).relu() * negative
+
+
+def check_classes(classes: Tensor, num_classes: int) -> None:
+    """Refuse, by row, classes that have no proxy."""
+    bad = ((classes < 0) | (classes >= num_classes)).nonzero()
+    if len(bad):
+        row = int(bad[0])
+        raise PathError(
+            f"finest id {int(classes[row])} in row {row}",
+            expected=f"ids 0 to {num_classes - 1}, one a proxy",
+            remedy="take num_classes from the tree that made the paths",
+        )
+
+
+def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
+    """Cross-entropy over cosine similarities to the proxies, an embedding."""
+    if scores.ndim != 2 or classes.shape != scores.shape[:1]:
+        shapes = f"{tuple(scores.shape)}, {tuple(classes.shape)}"
+        raise ShapeError(f"scores, classes of shapes {shapes}", expected="(B, C) and (B,)")
+    check_classes(classes, scores.shape[1])
+    return nn_functional.cross_entropy(scores / eta, classes, reduction="none")
+
+
+class PairDecomposability(PairLoss):
+    r"""L_DG: positives pulled above one score, negatives pushed below another, the same for all queries.
+
+    .. math:: \frac{1}{|\Omega^+|} \sum_{j \in \Omega^+} [\alpha - s_j]_+
+              + \frac{1}{|\Omega^-|} \sum_{j \in \Omega^-} [s_j - \beta]_+
+
+    averaged over the queries that have a positive. Source: Ramzi et al. (TPAMI 2025), Eq. 7.
+
+    Args:
+        alpha: scores of positives should exceed it.
+        beta: scores of negatives should stay below it.
+        level: positives agree with the query down to this level; None: the finest.
+        reduction: "mean" as above; "avg_nonzero" divides each sum, over the whole batch, by the number of its
+            non-zero terms, as the authors' code does.
+        include_self: a query is its own candidate.
+
+    >>> import torch
+    >>> float(PairDecomposability()(torch.eye(3), torch.tensor([0, 0, 1]))) # 0.9 for two queries, the third skipped
+    0.8999999761581421
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 0.9,
+        beta: float = 0.6,
+        level: int | None = None,
+        reduction: str = "mean",
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(include_self=include_self)
+        require(reduction in PAIR_REDUCTIONS, "reduction", reduction, f"one of {', '.join(PAIR_REDUCTIONS)}")
+        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        check_margins(alpha, beta)
+        self.alpha, self.beta, self.level, self.reduction = alpha, beta, level, reduction
+
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Not where the non-zero terms of the whole batch are counted."""
+        return self.reduction == "mean"
+
+    def of_sides(self, sides: Sides) -> Tensor:
+        """The loss by the reduction asked for, of all scores at once where it counts all non-zero terms."""
+        return super().of_sides(sides) if self.reduction == "mean" else self.of_pairs(sides.pairs())
+
+    def of_pairs(self, pairs: Pairs) -> Tensor:
+        """The loss by the reduction asked for."""
+        if self.reduction == "avg_nonzero":
+            return pair_loss_avg_nonzero(pairs.binary(self.level), alpha=self.alpha, beta=self.beta)
+        return super().of_pairs(pairs)
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        """Eq. 7, a query."""
+        return pair_losses(pairs.binary(self.level), alpha=self.alpha, beta=self.beta)
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        level = self.level or "finest"
+        return f"alpha={self.alpha}, beta={self.beta}, level={level}, reduction={self.reduction!r}"

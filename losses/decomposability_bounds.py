@@ -1,0 +1,192 @@
+r"""The decomposability gap: how much better batches look than the whole they are drawn from.
+
+For one query, whose candidates are split into batches: DG = (mean over batches of AP_b) − AP (Ramzi et al.,
+TPAMI 2025, Eq. 6), over the batches that hold a positive. These functions measure; they are not trained.
+
+**The bounds** hold for a query whose every batch is ranked perfectly, all its positives ahead of all its negatives; so
+DG = 1 − AP. The m-th positive of the whole ranking has precision m / (m + negatives ahead), and a batch can have
+negatives ahead of it only if its positives are *all* ahead of it. So at most as many negatives are ahead as the
+batches hold whose positives number m − 1 or fewer together: a knapsack. With margins α > β, moreover,
+
+* a positive with s ≥ α stands behind positives with s ≥ α and negatives with s > β alone;
+* so a batch can have negatives ahead of it, those with s > β, only if all its own positives have s ≥ α.
+
+Where L_DG (Eq. 7) is 0 there is no positive below α and no negative above β, and the second bound is 0. Eq. 26 and 27
+are such sums over the batches in a given order; the knapsack is the worst order for each positive, which makes the
+bounds valid for batches of any sizes. For batches alike, it is attained by ranking one batch after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree.arrays import to_numpy
+from hiertree.errors import EmbeddingError, OptionError, ShapeError
+from hiertree.metrics import average_precision
+
+from .pairs.checks import require
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class _Batched(NamedTuple):
+    """Candidates (Q, M), each in one of K batches."""
+
+    scores: NDArray[np.float64]
+    positive: NDArray[np.bool_]
+    valid: NDArray[np.bool_]
+    batch: NDArray[np.int64]
+    num_batches: int
+
+
+def decomposability_gap(
+    scores: Any, levels: Any, batches: Any, *, level: int = 1, valid: Any = None
+) -> NDArray[np.float64]:
+    """Mean AP of the batches − AP of the whole, for each query (Ramzi et al., TPAMI 2025, Eq. 6).
+
+    Args:
+        scores: (Q, M) similarities, numpy or torch.
+        levels: (Q, M) integers.
+        batches: (M,) integers, the batch of each candidate.
+        level: positives are at this level and finer.
+        valid: (Q, M) booleans; False leaves a candidate out (the query itself, say).
+
+    Returns:
+        (Q,) float64, at most 1; NaN for a query without positives. Ties are averaged over.
+
+    Raises:
+        ShapeError: shapes that do not fit together.
+        EmbeddingError: NaN scores.
+        OptionError: ``level`` below 1.
+
+    Two batches, each ranked perfectly, whose scores do not compare:
+
+    >>> scores, levels, batches = [[0.9, 0.8, 0.7, 0.5, 0.4, 0.3]], [[1, 0, 0, 1, 0, 0]], [0, 0, 0, 1, 1, 1]
+    >>> decomposability_gap(scores, levels, batches)  # 1 − (1/1 + 2/4)/2
+    array([0.25])
+    """
+    given = _checked(scores, levels, batches, level, valid)
+    positive = given.positive.astype(np.uint8)
+    by_batch = [
+        average_precision(given.scores, positive, valid=given.valid & (given.batch == batch))
+        for batch in range(given.num_batches)
+    ]
+    found = ~np.isnan(by_batch)
+    mean = np.where(found, by_batch, 0).sum(axis=0) / np.maximum(found.sum(axis=0), 1)
+    gap: NDArray[np.float64] = mean - average_precision(given.scores, positive, valid=given.valid)
+    return gap
+
+
+def decomposability_bound(levels: Any, batches: Any, *, level: int = 1, valid: Any = None) -> NDArray[np.float64]:
+    """The largest gap of a query whose every batch is ranked perfectly (Ramzi et al., TPAMI 2025, Eq. 26).
+
+    It depends on how many positives and negatives each batch holds. Arguments as in :func:`decomposability_gap`.
+
+    Returns:
+        (Q,) float64 from 0 to 1; NaN for a query without positives.
+
+    >>> decomposability_bound([[1, 0, 0, 1, 0, 0]], [0, 0, 0, 1, 1, 1])
+    array([0.25])
+    """
+    given = _checked(np.zeros(np.shape(to_numpy(levels))), levels, batches, level, valid)
+    positives, negatives = _per_batch(given, given.positive), _per_batch(given, ~given.positive)
+    return np.array(
+        [_loss(_most_ahead(own, others, own.sum())) for own, others in zip(positives, negatives, strict=True)]
+    )
+
+
+def decomposability_bound_with_margins(
+    scores: Any,
+    levels: Any,
+    batches: Any,
+    *,
+    alpha: float = 0.9,
+    beta: float = 0.6,
+    level: int = 1,
+    valid: Any = None,
+) -> NDArray[np.float64]:
+    """The same bound, knowing which positives lie below α and which negatives above β (Eq. 27).
+
+    Never above :func:`decomposability_bound`, and 0 where L_DG (:class:`hiertree.losses.PairDecomposability`) is 0.
+
+    Args:
+        scores: (Q, M) similarities.
+        levels: (Q, M) integers.
+        batches: (M,) integers, the batch of each candidate.
+        alpha: margin of positives, above ``beta``.
+        beta: margin of negatives.
+        level: positives are at this level and finer.
+        valid: (Q, M) booleans; False leaves a candidate out.
+
+    Raises:
+        OptionError: ``alpha`` is not above ``beta``.
+
+    >>> scores, levels, batches = [[0.95, 0.5, 0.4, 0.92, 0.5, 0.4]], [[1, 0, 0, 1, 0, 0]], [0, 0, 0, 1, 1, 1]
+    >>> decomposability_bound_with_margins(scores, levels, batches)
+    array([0.])
+    """
+    if not -np.inf < beta < alpha < np.inf:
+        raise OptionError(f"alpha={alpha!r}, beta={beta!r}", expected="finite numbers, alpha above beta")
+    given = _checked(scores, levels, batches, level, valid)
+    easy, hard = given.scores >= alpha, given.scores > beta
+    counts = zip(
+        _per_batch(given, given.positive & easy),
+        _per_batch(given, given.positive & ~easy),
+        _per_batch(given, ~given.positive & hard),
+        _per_batch(given, ~given.positive),
+        strict=True,
+    )
+    return np.array([_loss(np.concatenate(list(_most_ahead_with_margins(*own)))) for own in counts])
+
+
+def _most_ahead_with_margins(
+    good: NDArray[np.int64], bad: NDArray[np.int64], hard: NDArray[np.int64], negatives: NDArray[np.int64]
+) -> Iterator[NDArray[np.int64]]:
+    """For the positives with s ≥ α, then for the others, which have all of the former ahead."""
+    whole = bad == 0
+    yield _most_ahead(good[whole], hard[whole], good.sum())
+    yield _most_ahead(bad, negatives, bad.sum())
+
+
+def _most_ahead(weights: NDArray[np.int64], values: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """Largest total value of batches that weigh m − 1 or less together, for m = 1 … number."""
+    best = np.zeros(number, np.int64)
+    for weight, value in zip(weights, values, strict=True):
+        if weight < number:
+            best[weight:] = np.maximum(best[weight:], best[: number - weight] + value)
+    return best
+
+
+def _loss(negatives_ahead: NDArray[np.int64]) -> float:
+    """1 − the mean of m / (m + negatives ahead)."""
+    if not len(negatives_ahead):
+        return float("nan")
+    ranks = np.arange(1, len(negatives_ahead) + 1)
+    return float(np.mean(negatives_ahead / (ranks + negatives_ahead)))
+
+
+def _per_batch(given: _Batched, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(Q, K) how many valid candidates are chosen."""
+    members = (given.batch[:, None] == np.arange(given.num_batches)).astype(np.int64)
+    counts: NDArray[np.int64] = (chosen & given.valid).astype(np.int64) @ members
+    return counts
+
+
+def _checked(scores: Any, levels: Any, batches: Any, level: int, valid: Any) -> _Batched:
+    require(level >= 1, "level", level, "an integer ≥ 1")
+    scores, levels, batches = to_numpy(scores).astype(np.float64), to_numpy(levels), to_numpy(batches)
+    valid = np.ones(scores.shape, np.bool_) if valid is None else to_numpy(valid).astype(np.bool_)
+    if scores.ndim != 2 or not scores.shape == levels.shape == valid.shape:
+        shapes = ", ".join(str(array.shape) for array in (scores, levels, valid))
+        raise ShapeError(f"scores, levels, valid of shapes {shapes}", expected="one shape (Q, M)")
+    if batches.shape != scores.shape[1:]:
+        raise ShapeError(f"batches of shape {batches.shape}", expected=f"({scores.shape[1]},), one a candidate")
+    if np.isnan(scores).any():
+        row = int(np.isnan(scores).any(axis=1).argmax())
+        raise EmbeddingError(f"scores hold NaN, first in row {row}", expected="numbers")
+    names, batch = np.unique(batches, return_inverse=True)
+    return _Batched(scores, levels >= level, valid, batch, len(names))

@@ -1,0 +1,1 @@
+"""Tie-aware losses that learn binary codes."""

@@ -1,0 +1,85 @@
+"""Binary codes: relaxed while they are learnt, packed into bytes when they are used."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..pairs.checks import require
+from ..pairs.pairs import float_vectors, refuse_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def relaxed_codes(embeddings: Any, *, alpha: float, name: str = "embeddings") -> Tensor:
+    """tanh(α·f), in float32 or better: between −1 and 1, and nearer to them the larger α is.
+
+    Raises:
+        EmbeddingError: NaN or infinite embeddings; the message names the rows.
+    """
+    vectors = float_vectors(embeddings, name=name)
+    refuse_rows(~vectors.isfinite().all(dim=1), f"{name} holds NaN or infinite values")
+    return torch.tanh(alpha * vectors)
+
+
+def binary_codes(embeddings: Any) -> NDArray[np.uint8]:
+    """The codes of learnt embeddings: bit i of an item is 1 where its i-th number is positive.
+
+    Args:
+        embeddings: (n, b) floats, what the hashing losses were given.
+
+    Returns:
+        (n, ⌈b/8⌉) bytes, the first bit being the highest of the first byte, as in ``numpy.packbits`` and faiss; what
+        :func:`hiertree.metrics.evaluate_codes` takes. Bits beyond b are 0.
+
+    Raises:
+        ShapeError: not (n, b) with n, b ≥ 1.
+        EmbeddingError: NaN or infinite embeddings; the message names the rows.
+
+    >>> binary_codes(torch.tensor([[0.3, -1.0, 2.0, 0.0, -0.1, 0.2, 0.1, 0.4, 5.0]]))
+    array([[167, 128]], dtype=uint8)
+    """
+    positive = relaxed_codes(embeddings, alpha=1.0) > 0
+    return np.packbits(positive.cpu().numpy(), axis=1)
+
+
+@dataclass(frozen=True)
+class GrowingAlpha:
+    """α by epoch, initial·factor^⌊epoch/every⌋: codes become more binary as training goes on.
+
+    Args:
+        initial: α of the first epochs.
+        factor: what α is multiplied with.
+        every: after so many epochs.
+
+    Raises:
+        OptionError: an option outside its range.
+
+    >>> growth = GrowingAlpha(initial=1.0, factor=2.0, every=10)
+    >>> [growth(epoch) for epoch in (0, 9, 10, 35)]
+    [1.0, 1.0, 2.0, 8.0]
+    """
+
+    initial: float = 1.0
+    factor: float = 2.0
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        check_alpha(self.initial)
+        require(1 <= self.factor < math.inf, "factor", self.factor, "a finite number ≥ 1")
+        require(self.every >= 1, "every", self.every, "an integer ≥ 1")
+
+    def __call__(self, epoch: int) -> float:
+        """α of an epoch, counted from 0."""
+        return self.initial * self.factor ** (epoch // self.every)
+
+
+def check_alpha(alpha: float) -> None:
+    """Refuse a steepness that makes no code."""
+    require(0 < alpha < math.inf, "alpha", alpha, "a finite number > 0")

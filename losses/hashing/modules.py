@@ -1,0 +1,162 @@
+"""Hashing losses as modules: embeddings in, binary codes learnt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from hiertree.relevance import gain
+
+from ..base import Loss
+from ..pairs.blocks import QueryLosses, in_blocks
+from ..pairs.checks import require
+from ..pairs.pairs import Pairs, compare
+from .codes import GrowingAlpha, check_alpha, relaxed_codes
+from .histogram import Bins, bins_over, hamming
+from .tie_aware import tie_aware_ap_losses, tie_aware_ndcg_losses
+
+
+class _TieAware(Loss):
+    """A mean over queries of a function of relaxed Hamming distances."""
+
+    _compares_codes = True
+
+    def __init__(self, growth: GrowingAlpha, *, num_bins: int | None, simplified: bool, include_self: bool) -> None:
+        super().__init__()
+        require(num_bins is None or num_bins >= 1, "num_bins", num_bins, "None or an integer ≥ 1")
+        self._growth, self.num_bins, self.simplified, self.include_self = growth, num_bins, simplified, include_self
+        self.weights = {type(self).__name__: 1.0}
+
+    @property
+    def alpha(self) -> float:
+        """α of tanh(α·f), of this epoch; set it to make the codes more binary by a plan of your own."""
+        return self._growth(self._epoch)
+
+    @alpha.setter
+    def alpha(self, alpha: float) -> None:
+        check_alpha(alpha)
+        self._growth, self._epoch = replace(self._growth, initial=alpha), 0
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The one term, under the name of the class."""
+        represent = partial(relaxed_codes, alpha=self.alpha)
+        pairs = compare(
+            embeddings,
+            paths,
+            ref_embeddings,
+            ref_paths,
+            valid=valid,
+            include_self=self.include_self,
+            represent=represent,
+        )
+        num_bits = embeddings.shape[1]
+        bins = bins_over(num_bits, self.num_bins)
+        losses = in_blocks(lambda block, _: self.query_losses(block, bins), hamming(pairs, num_bits))
+        return {type(self).__name__: self._mean(losses)}
+
+    def query_losses(self, pairs: Pairs, bins: Bins) -> QueryLosses:
+        """One loss a query; scores are −distance."""
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}, num_bins={self.num_bins or 'bits'}, simplified={self.simplified}"
+
+
+class TieAwareAP(_TieAware):
+    r"""1 − tie-aware AP of Hamming distances between relaxed codes: learns binary codes.
+
+    .. math:: 1 - \frac{1}{|\Omega^+|} \sum_d c^+_d \left[(C^+_{d-1} + 1) \lambda_d + (c^+_d - 1) \kappa_d\right]
+
+    with soft counts c, cumulated C, of the distances (b − φ·φ′)/2, φ = tanh(α·f). λ and κ are means over a tie's ranks:
+    on binary codes this *is* 1 − AP_T, the expectation over all orders of tied items. Embeddings are not normalised:
+    each of their b dimensions becomes a bit, :func:`hiertree.losses.binary_codes`. A query is not its own candidate.
+    Beside the inner products, time and memory are O(B·M) for the pairs and O(B·V·b) for the counts of V levels.
+
+    Formula and functional form: :func:`hiertree.losses.functional.tie_aware_ap`.
+    Source: He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Eq. 6, 11, 14, 15.
+
+    Args:
+        alpha: α > 0 of the first epochs; about √b for embeddings of unit length, whose numbers are about 1/√b.
+        alpha_factor: what α is multiplied with after every ``alpha_every`` epochs, see :meth:`start_epoch` and
+            :class:`hiertree.losses.GrowingAlpha`.
+        alpha_every: epochs between two such growths.
+        level: positives agree with the query down to this level; None: the finest.
+        num_bins: the soft histogram has num_bins + 1 bins, at most b + 1; None: b + 1. Fewer are less sparse.
+        simplified: AP_s (Eq. 62), which takes the precision at a tie's mean rank.
+        include_self: a query is its own candidate.
+
+    Raises:
+        OptionError: an option outside its range.
+
+    >>> import torch
+    >>> embeddings = torch.tensor([[9.0, 9.0], [9.0, -9.0], [-9.0, 9.0]], requires_grad=True)
+    >>> loss = TieAwareAP()(embeddings, torch.tensor([0, 0, 1]))
+    >>> loss.backward()
+    >>> round(loss.item(), 4)  # 1 − (1/1 + 1/2)/2 for the first query, 0 for the second, the third is skipped
+    0.125
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        alpha_factor: float = 1.0,
+        alpha_every: int = 1,
+        level: int | None = None,
+        num_bins: int | None = None,
+        simplified: bool = False,
+        include_self: bool = False,
+    ) -> None:
+        growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
+        super().__init__(growth, num_bins=num_bins, simplified=simplified, include_self=include_self)
+        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        self.level = level
+
+    def query_losses(self, pairs: Pairs, bins: Bins) -> QueryLosses:
+        """1 − AP_r or 1 − AP_s, a query."""
+        return tie_aware_ap_losses(pairs, self.level, bins, simplified=self.simplified)
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        return f"level={self.level or 'finest'}, {super().extra_repr()}"
+
+
+class TieAwareNDCG(_TieAware):
+    r"""1 − tie-aware NDCG of Hamming distances between relaxed codes, with gains 2^l − 1: learns binary codes.
+
+    .. math:: 1 - \frac{1}{IDCG} \sum_d \frac{\sum_l (2^l - 1)\, c_{d,l}}{c_d}
+              \int_{C_{d-1} + 1/2}^{C_d + 1/2} \frac{dt}{\log_2(1 + t)}
+
+    the integral being ln 2·(li(C_d + 3/2) − li(C_{d−1} + 3/2)). Options as in :class:`TieAwareAP`; ``simplified`` is
+    DCG_s (Eq. 66), whose loss bounds 1 − NDCG_T from above on binary codes.
+    Functional form: :func:`hiertree.losses.functional.tie_aware_ndcg`, for other gains and affinities.
+    Source: He et al. (CVPR 2018), Eq. 7, 12, 14, 15.
+
+    >>> import torch
+    >>> embeddings = torch.tensor([[9.0, 9.0, 9.0], [9.0, 9.0, 9.0], [9.0, 9.0, -9.0], [-9.0, -9.0, -9.0]])
+    >>> paths = torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])
+    >>> round(float(TieAwareNDCG()(embeddings, paths)), 4)
+    0.0
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        alpha_factor: float = 1.0,
+        alpha_every: int = 1,
+        num_bins: int | None = None,
+        simplified: bool = False,
+        include_self: bool = False,
+    ) -> None:
+        growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
+        super().__init__(growth, num_bins=num_bins, simplified=simplified, include_self=include_self)
+
+    def query_losses(self, pairs: Pairs, bins: Bins) -> QueryLosses:
+        """1 − NDCG_r or 1 − NDCG_s, a query."""
+        return tie_aware_ndcg_losses(pairs, gain(pairs.counts()), bins, simplified=self.simplified)

@@ -1,0 +1,1 @@
+"""Sums over pairs: plain torch, numba on CPU, Triton on CUDA, and the choice between them."""

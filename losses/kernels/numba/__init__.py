@@ -1,0 +1,1 @@
+"""Pairs on a CPU, compiled by numba."""

@@ -1,0 +1,181 @@
+"""Pairs on a CPU, compiled: one order of each row serves every count and every sum."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..choice import Blocks
+from . import grid_rows as _grid_rows
+from . import line_rows as _line_rows
+from . import pair_rows as _pair_rows
+from .sorted_rows import (
+    Decays,
+    Graded,
+    SortedRows,
+    exponentiate,
+    grade_rows,
+    sort_rows,
+    sum_not_below,
+    sum_shared_relevance,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ...pairs.pairs import Pairs
+    from ...pairs.steps import Pieces, Step
+
+PAIR, ITEM, NODE = 1.3, 45.0, 0.32
+"""Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node and a value of its table."""
+MOST_TERMS = 40
+LARGEST_POWER = 600.0  # of e, twice, that still is a number when thousands are added up
+
+
+class Accuracy(NamedTuple):
+    """What a floating-point type asks for.
+
+    Attributes:
+        per_tau: nodes of the grid in τ.
+        reach: where the sigmoid counts as 0 or 1, in τ.
+        exponents: e^−exponents is small enough to end a series.
+    """
+
+    per_tau: int
+    reach: float
+    exponents: float
+
+
+SCORES_AT_ONCE = 1 << 17  # a few megabytes of temporaries, each thread
+ACCURACY = {torch.float32: Accuracy(4, 25.0, 18.0), torch.float64: Accuracy(20, 37.0, 36.5)}
+
+
+class Saved(NamedTuple):
+    """What the backward pass of a step sum reads again."""
+
+    candidates: Graded
+    targets: Graded
+    step: Pieces
+    decays: Decays
+    slopes: Tensor
+    by_pairs: NDArray[np.bool_]
+    by_grid: NDArray[np.bool_]
+
+
+class NumbaKernel:
+    """See :class:`hiertree.losses.kernels.choice.PairKernel`; each row by pairs or by a grid, whichever costs less."""
+
+    @staticmethod
+    def plan(scores: Tensor) -> Blocks:
+        """Small blocks, one to a thread: a kernel holds no lock."""
+        threads = torch.get_num_threads()
+        rows = min(SCORES_AT_ONCE // scores.shape[1], math.ceil(len(scores) / threads))
+        return Blocks(max(1, rows), threads)
+
+    def __init__(self, pairs: Pairs) -> None:
+        scores = pairs.scores.detach()
+        self._dtype, self._num_levels = scores.dtype, pairs.num_levels
+        self._rows = np.arange(len(scores))
+        values = scores.contiguous().numpy()
+        shape = values.shape
+        self._ranking = SortedRows(np.empty_like(values), np.empty(shape, np.int32), np.empty(shape[0], np.int64))
+        sort_rows(self._rows, values, pairs.valid.contiguous().numpy(), self._ranking)
+        self._levels = self._grade(pairs.levels, self._num_levels)
+
+    def not_below(self) -> Tensor:
+        """rank⁺."""
+        return self._count(self._levels, self._levels, same=1.0, lower=0.0)
+
+    def shared_relevance(self, table: Tensor) -> Tensor:
+        """H-rank⁺."""
+        sums = self._ones()
+        sum_shared_relevance(self._rows, self._ranking, self._levels.grades, table.contiguous().numpy(), sums.numpy())
+        return sums
+
+    def rank(self, step: Step) -> tuple[Tensor, Saved]:
+        """rank⁺ plus the step sums over lower levels, all levels at once, and what the backward pass needs."""
+        rank = self._count(self._levels, self._levels, same=1.0, lower=step.pieces.start)
+        return rank, self._add_sums(rank, self._levels, self._levels, step.pieces)
+
+    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Saved]:
+        """Step sums, and what the backward pass needs."""
+        lower, higher = self._grade(~candidates, 1), self._grade(targets, 1)
+        start, sums = step.pieces.start, torch.zeros(targets.shape, dtype=self._dtype)
+        if start:
+            sums = self._count(lower, higher, same=0.0, lower=start).mul_(targets)
+        saved = self._add_sums(sums, lower, higher, step.pieces)
+        themselves = candidates & targets
+        return sums.sub_(themselves.to(sums.dtype), alpha=0.5 + start), saved
+
+    def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
+        """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
+        gradient = (upstream * saved.slopes).neg_()
+        ends = (upstream.contiguous().numpy(), gradient.numpy())
+        self._each_route("backward", saved, *ends)
+        return gradient
+
+    def _ones(self) -> Tensor:
+        return torch.ones(self._ranking.values.shape, dtype=self._dtype)
+
+    def _grade(self, grades: Tensor, highest: int) -> Graded:
+        shape = grades.shape
+        start = np.empty((len(grades), highest + 2), np.int32)
+        graded = Graded(np.empty(shape, np.uint8), np.empty(shape, np.int32), start)
+        grade_rows(self._rows, self._ranking, grades.contiguous().view(torch.uint8).numpy(), graded)
+        return graded
+
+    def _count(self, candidates: Graded, targets: Graded, *, same: float, lower: float) -> Tensor:
+        """For each item, those as high: of its grade and higher ones ``same`` counts, of lower ones ``lower``."""
+        num_grades = candidates.start.shape[1] - 1
+        weights = np.where(np.tri(num_grades, dtype=np.bool_), same, lower)
+        sums = self._ones()
+        sum_not_below(self._rows, self._ranking, candidates.grades, targets.grades, weights, sums.numpy())
+        return sums
+
+    def _add_sums(self, sums: Tensor, candidates: Graded, targets: Graded, step: Pieces) -> Saved:
+        """Add the step sums, without the jump at 0, which is counted."""
+        by_grid = self._grades_by_grid(candidates, targets, step)
+        decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
+        exponentiate(self._rows, self._ranking, step.tau, decays)
+        slopes = torch.zeros_like(sums)
+        by_pairs = ~by_grid & (np.diff(targets.start) > 0) & (candidates.start[:, :-1] > 0)
+        saved = Saved(candidates, targets, step, decays, slopes, by_pairs, by_grid)
+        self._each_route("forward", saved, sums.numpy(), slopes.numpy())
+        return saved
+
+    def _each_route(self, direction: str, saved: Saved, *ends: NDArray[Any]) -> None:
+        """Forward or backward, by pairs and by the grid."""
+        accuracy, step, rows = ACCURACY[self._dtype], saved.step, self._rows
+        graded = (saved.candidates, saved.targets, step)
+        reach = accuracy.reach * step.tau
+        if saved.by_pairs.any():
+            getattr(_pair_rows, direction)(rows, saved.by_pairs, self._ranking, saved.decays, *graded, reach, *ends)
+        if saved.by_grid.any():
+            grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.reach), _num_terms(step, accuracy)
+            getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
+            getattr(_line_rows, direction)(rows, saved.by_grid, self._ranking, saved.decays, *graded, terms, *ends)
+
+    def _grades_by_grid(self, candidates: Graded, targets: Graded, step: Pieces) -> NDArray[np.bool_]:
+        """(r, G + 1) which targets go by the grid, by what either way would cost."""
+        accuracy, number, values = ACCURACY[self._dtype], self._ranking.number, self._ranking.values
+        last = np.maximum(number - 1, 0)
+        span = (values[:, 0].astype(np.float64) - values[self._rows, last]) / step.tau
+        on_grid = ITEM * number + NODE * 2 * accuracy.reach * accuracy.per_tau * (span * accuracy.per_tau)
+        by_pairs = PAIR * np.diff(targets.start) * number[:, None]
+        by_grid: NDArray[np.bool_] = (on_grid[:, None] < by_pairs) & (candidates.start[:, :-1] > 0)
+        terms = _num_terms(step, accuracy)
+        by_grid &= (terms <= MOST_TERMS) & (span * terms <= 2 * LARGEST_POWER)[:, None]
+        by_grid[:, 0] = False
+        return by_grid
+
+
+def _num_terms(step: Pieces, accuracy: Accuracy) -> int:
+    """Terms that the series of σ beyond δ needs; none where nothing lies beyond, many where δ is near 0."""
+    if step.margin == math.inf:
+        return 0
+    first_left_out = min(accuracy.exponents * step.tau / max(step.margin, 1e-300), MOST_TERMS + 2)
+    return math.ceil(first_left_out / _line_rows.SIDE_BY_SIDE) * _line_rows.SIDE_BY_SIDE

@@ -1,0 +1,228 @@
+"""Rows of scores in falling order, and what an order alone tells: exact counts, and the items of each grade.
+
+Compiled kernels; each takes the numbers of the rows it is to work on. A *place* is a position in a sorted row.
+``number[r]`` items of row r take part, the places behind them mean nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree.jit import jit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LONGEST_INSERTION = 128
+_WIDEST = 1200.0  # in τ: e to the power of half of it is finite
+_LOG2_E = 1 / math.log(2)
+_LOG_2_HIGH, _LOG_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10  # log 2, its first half free of rounding
+_TAYLOR = tuple(1 / math.factorial(degree) for degree in range(14))
+
+
+class SortedRows(NamedTuple):
+    """The valid items of r rows by falling score.
+
+    Attributes:
+        values: (r, M) float32 or float64, the scores.
+        items: (r, M) int32, where they come from.
+        number: (r,) int64.
+    """
+
+    values: NDArray[Any]
+    items: NDArray[np.int32]
+    number: NDArray[np.int64]
+
+
+class Graded(NamedTuple):
+    """A grade of each item of sorted rows: which targets are higher than which candidates.
+
+    Attributes:
+        grades: (r, M) uint8, by place in the row.
+        places: (r, M) int32, the places grade by grade, rising in each.
+        start: (r, G + 2) int32, where in ``places`` each of the grades 0 … G begins, and the end of the last.
+    """
+
+    grades: NDArray[np.uint8]
+    places: NDArray[np.int32]
+    start: NDArray[np.int32]
+
+
+class Decays(NamedTuple):
+    """e^{−(x − middle)/τ} of each item of sorted rows: what makes a sigmoid of a pair, without an exponential a pair.
+
+    Attributes:
+        values: (r, M) float64, by place; unset in a row that is not narrow.
+        middle: (r,) float64, half way between the highest and the lowest score.
+        narrow: (r,) booleans, whether the exponentials of the row are finite.
+    """
+
+    values: NDArray[np.float64]
+    middle: NDArray[np.float64]
+    narrow: NDArray[np.bool_]
+
+
+@jit
+def sort_rows(rows: NDArray[np.int64], scores: NDArray[Any], valid: NDArray[np.bool_], result: SortedRows) -> None:
+    """Sort by buckets: as many equal intervals of the score as there are items, then insertion.
+
+    A few passes for scores that spread, where comparisons would need log2 M; rows that crowd into few intervals are
+    sorted by comparison.
+    """
+    num_items = scores.shape[1]
+    start, bucket = np.empty(num_items + 1, np.int32), np.empty(num_items, np.int32)
+    for row in rows:
+        own, values, items = scores[row], result.values[row], result.items[row]
+        top, scale = _intervals(own, valid[row])
+        start[:] = 0
+        values[0] = 0.0  # in a row without a valid item too, that what reads its ends finds numbers
+        for item in range(num_items):
+            if valid[row, item]:
+                bucket[item] = np.int32((top - own[item]) * scale)
+                start[bucket[item] + 1] += 1
+        fullest = start.max()
+        for place in range(num_items):
+            start[place + 1] += start[place]
+        number = start[num_items]
+        for item in range(num_items):
+            if valid[row, item]:
+                place = start[bucket[item]]
+                start[bucket[item]] += 1
+                values[place], items[place] = own[item], item
+        result.number[row] = number
+        if fullest <= _LONGEST_INSERTION:
+            _insert(values[:number], items[:number])
+        else:
+            order = np.argsort(-values[:number])
+            values[:number], items[:number] = values[:number][order], items[:number][order]
+
+
+@jit
+def _intervals(scores: NDArray[Any], valid: NDArray[np.bool_]) -> tuple[float, float]:
+    """The highest score, and how many intervals make up a unit of score; 0 where all are one."""
+    low, top = np.inf, -np.inf
+    for item in range(len(scores)):
+        if valid[item]:
+            low, top = min(low, np.float64(scores[item])), max(top, np.float64(scores[item]))
+    scale = (len(scores) - 1) / (top - low) if top > low else 0.0
+    return top, scale if np.isfinite(scale) else 0.0
+
+
+@jit
+def _insert(values: NDArray[Any], items: NDArray[np.int32]) -> None:
+    """Sort what is nearly sorted, falling."""
+    for end in range(1, len(values)):
+        value = values[end]
+        if value > values[end - 1]:
+            item, place = items[end], end
+            while place > 0 and values[place - 1] < value:
+                values[place], items[place] = values[place - 1], items[place - 1]
+                place -= 1
+            values[place], items[place] = value, item
+
+
+@jit
+def exponentiate(rows: NDArray[np.int64], ranking: SortedRows, tau: float, result: Decays) -> None:
+    """Exponentials by Taylor's series around the multiples of log 2, many at once, which ``math.exp`` is not."""
+    exponents = np.empty(ranking.values.shape[1], np.int64)
+    powers = exponents.view(np.float64)
+    for row in rows:
+        number, values, decay = ranking.number[row], ranking.values[row], result.values[row]
+        span = np.float64(values[0]) - np.float64(values[number - 1]) if number else 0.0
+        result.middle[row] = middle = values[0] - span / 2 if number else 0.0
+        result.narrow[row] = span <= _WIDEST * tau
+        if not result.narrow[row]:
+            continue
+        for place in range(number):
+            power = (middle - np.float64(values[place])) / tau
+            doublings = math.floor(power * _LOG2_E + 0.5)
+            exponents[place] = (np.int64(doublings) + 1023) << np.int64(52)  # the bits of 2^doublings
+            decay[place] = _near_0((power - doublings * _LOG_2_HIGH) - doublings * _LOG_2_LOW)
+        for place in range(number):
+            decay[place] *= powers[place]
+
+
+@jit
+def _near_0(power: float) -> float:
+    total = _TAYLOR[13]
+    for degree in range(12, -1, -1):
+        total = total * power + _TAYLOR[degree]
+    return total
+
+
+@jit
+def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.uint8], result: Graded) -> None:
+    """Sort the places of each row by the grade of their items."""
+    for row in rows:
+        start, number = result.start[row], ranking.number[row]
+        start[:] = 0
+        for place in range(number):
+            grade = grades[row, ranking.items[row, place]]
+            result.grades[row, place] = grade
+            start[grade + 1] += 1
+        for grade in range(1, len(start)):
+            start[grade] += start[grade - 1]
+        following = start.copy()
+        for place in range(number):
+            grade = result.grades[row, place]
+            result.places[row, following[grade]] = place
+            following[grade] += 1
+
+
+@jit
+def sum_not_below(
+    rows: NDArray[np.int64],
+    ranking: SortedRows,
+    candidates: NDArray[np.uint8],
+    targets: NDArray[np.uint8],
+    weights: NDArray[np.float64],
+    sums: NDArray[Any],
+) -> None:
+    """For each item as a target, Σ weights[grade of j, its own] over the items j whose score is as high, itself too.
+
+    ``candidates`` and ``targets`` hold the grades of the items by place.
+    """
+    for row in rows:
+        _sum_row(ranking, row, candidates[row], targets[row], weights, sums[row])
+
+
+@jit
+def sum_shared_relevance(
+    rows: NDArray[np.int64], ranking: SortedRows, levels: NDArray[np.uint8], table: NDArray[Any], sums: NDArray[Any]
+) -> None:
+    """For each item, Σ min(its relevance, theirs) over the items whose score is as high, itself too."""
+    num_levels = table.shape[1]
+    shared = np.empty((num_levels, num_levels))
+    for row in rows:
+        for level in range(num_levels):
+            for other in range(num_levels):
+                shared[level, other] = min(table[row, level], table[row, other])
+        _sum_row(ranking, row, levels[row], levels[row], shared, sums[row])
+
+
+@jit
+def _sum_row(
+    ranking: SortedRows,
+    row: int,
+    candidates: NDArray[np.uint8],
+    targets: NDArray[np.uint8],
+    weights: NDArray[np.float64],
+    sums: NDArray[Any],
+) -> None:
+    """One state a grade, to which every item adds: no branch on grades, which nothing foretells."""
+    number, values, items = ranking.number[row], ranking.values[row], ranking.items[row]
+    state = np.zeros(weights.shape[1])
+    first = 0
+    while first < number:
+        end = first
+        while end < number and values[end] == values[first]:
+            added = weights[candidates[end]]
+            for grade in range(len(state)):
+                state[grade] += added[grade]
+            end += 1
+        for place in range(first, end):
+            sums[items[place]] = state[targets[place]]
+        first = end

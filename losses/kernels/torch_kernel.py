@@ -1,0 +1,93 @@
+"""Pairs in plain torch, on any device, each one evaluated: the oracle of the other kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .choice import Blocks
+
+if TYPE_CHECKING:
+    from ..pairs.pairs import Pairs
+    from ..pairs.steps import Step
+
+PAIRS_AT_ONCE = 1 << 18  # a few megabytes of temporaries: they stay in the cache of a CPU, and B³ is never seen
+
+SCORES_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # of a batch; what a CPU's cache holds, what keeps a GPU busy
+
+
+class Saved(NamedTuple):
+    """What the backward pass of a step sum reads again."""
+
+    candidates: Tensor
+    targets: Tensor
+    step: Step
+
+
+class TorchKernel:
+    """See :class:`hiertree.losses.kernels.choice.PairKernel`; rows of (query, target), a bounded number of pairs at a time.
+
+    The gradient is the same bit for bit each time; on CUDA under ``torch.use_deterministic_algorithms(True)``.
+    """
+
+    @staticmethod
+    def plan(scores: Tensor) -> Blocks:
+        """Large blocks in turn: torch's own operations use all threads, or a GPU."""
+        at_once = SCORES_AT_ONCE.get(scores.device.type, SCORES_AT_ONCE["cuda"])
+        return Blocks(max(1, at_once // scores.shape[1]), threads=1)
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._scores, self._levels, self._num_levels = pairs.scores.detach(), pairs.levels, pairs.num_levels
+        scores = self._scores.masked_fill(~pairs.valid, -torch.inf).contiguous()
+        ascending, order = scores.sort(dim=1)
+        self._first_not_below = torch.searchsorted(ascending, scores)
+        self._sorted_levels = pairs.levels.masked_fill(~pairs.valid, 0).gather(1, order)
+
+    def not_below(self) -> Tensor:
+        """rank⁺."""
+        return self._weighted(lambda level: self._levels <= level).clamp(min=1)
+
+    def shared_relevance(self, table: Tensor) -> Tensor:
+        """H-rank⁺."""
+        own = table.gather(1, self._levels.long())
+        return self._weighted(lambda level: torch.minimum(own, table[:, level, None]))
+
+    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Saved]:
+        """Step sums, and what the backward pass needs."""
+        saved = Saved(candidates, targets, step)
+        sums = torch.zeros_like(self._scores)
+        for query, target, differences in self._differences(saved):
+            sums[query, target] = step.value(differences).sum(dim=1)
+        return sums, saved
+
+    def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
+        """Gradient with respect to the scores."""
+        gradient = torch.zeros_like(self._scores)
+        for query, target, differences in self._differences(saved):
+            slopes = saved.step.slope(differences).mul_(upstream[query, target][:, None])
+            gradient.index_add_(0, query, slopes)
+            gradient[query, target] -= slopes.sum(dim=1)  # no (query, target) comes twice
+        return gradient
+
+    def _weighted(self, weight: Callable[[int], Tensor]) -> Tensor:
+        """Σ_{l ≥ 1} weight(l)·(candidates of level l with s_j ≥ s_k); one sort a query, then O(L) a candidate."""
+        total = torch.zeros_like(self._scores)
+        for level in range(1, self._num_levels + 1):
+            members = self._sorted_levels == level
+            up_to = members.cumsum(dim=1, dtype=torch.int32)
+            before = up_to - members.int()
+            total += weight(level) * (up_to[:, -1:] - before.gather(1, self._first_not_below))
+        return total
+
+    def _differences(self, saved: Saved) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Some (query, target) pairs and their (rows, M) differences s_j − s_k; −∞ where j is no candidate or is k."""
+        candidate_scores = self._scores.masked_fill(~saved.candidates, -torch.inf)
+        queries, all_targets = saved.targets.nonzero(as_tuple=True)
+        rows = max(1, PAIRS_AT_ONCE // self._scores.shape[1])
+        for query, target in zip(torch.split(queries, rows), torch.split(all_targets, rows), strict=True):
+            differences = candidate_scores.index_select(0, query).sub_(self._scores[query, target][:, None])
+            differences.scatter_(1, target[:, None], -torch.inf)
+            yield query, target, differences

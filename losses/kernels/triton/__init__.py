@@ -1,0 +1,1 @@
+"""Pairs on a GPU, compiled by Triton."""

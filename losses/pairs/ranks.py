@@ -1,0 +1,110 @@
+"""Ranks of the positives, differentiable in the scores: the Sup and the Smooth family.
+
+For a positive k of a query, with step functions H, H⁻ and σ:
+
+* rank⁺(k) = 1 + Σ_{j ≠ k, level_j ≥ level_k} H(s_j − s_k), without gradient;
+* rank⁻(k) = Σ_{level_j < level_k} H⁻(s_j − s_k), which carries the gradient; rank = rank⁺ + rank⁻;
+* H-rank⁺(k) = rel(k) + Σ_{j ≠ k, j ∈ Ω⁺} min(rel(k), rel(j))·H(s_j − s_k), without gradient.
+
+The Smooth family has σ in every place, and its gradient flows through all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ..kernels.choice import PairKernel, kernel_for
+from ..kernels.sums import step_sums
+from .pairs import Pairs
+from .steps import Sigmoid, SupStep
+
+
+class SoftRanks(Protocol):
+    """Ranks of one batch; meaningless, but finite and ≥ 1, for candidates that are no positives."""
+
+    def rank(self) -> Tensor:
+        """(B, M) rank of each positive."""
+
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:
+        """(B, M) H-rank⁺ of each positive, for the relevance (B, M) of items and (B, L+1) of levels."""
+
+
+@runtime_checkable
+class RankKernel(PairKernel, Protocol):
+    """A kernel that takes all levels at once."""
+
+    def rank(self, step: SupStep) -> tuple[Tensor, Any]:
+        """(B, M) rank⁺ + rank⁻, ≥ 1 everywhere, and what to save for ``backward``."""
+
+
+def soft_ranks(pairs: Pairs, step: SupStep | Sigmoid) -> SoftRanks:
+    """The ranks that belong to a step function."""
+    return SupRanks(pairs, step) if isinstance(step, SupStep) else SmoothRanks(pairs, step)
+
+
+class SupRanks:
+    """Exact among equals and betters; an upper bound, with a gradient, over what should stand behind."""
+
+    def __init__(self, pairs: Pairs, step: SupStep) -> None:
+        self._pairs, self._step, self._kernel = pairs, step, kernel_for(pairs)(pairs)
+
+    def rank(self) -> Tensor:
+        """rank⁺ + rank⁻."""
+        if isinstance(self._kernel, RankKernel):
+            ranks: Tensor = _Ranks.apply(self._pairs.scores, self._step, self._kernel)
+            return ranks
+        pairs, rank = self._pairs, self._kernel.not_below()
+        for level in range(1, pairs.num_levels + 1):
+            targets = pairs.valid & (pairs.levels == level)
+            if targets.any():
+                lower = pairs.valid & (pairs.levels < level)
+                rank = rank + step_sums(pairs.scores, lower, targets, self._step, self._kernel)
+        return rank
+
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:  # noqa: ARG002 — items know their level
+        """H-rank⁺; the term of k itself is the one that stands in front of the sum."""
+        return self._kernel.shared_relevance(table)
+
+
+class SmoothRanks:
+    """The sigmoid everywhere."""
+
+    def __init__(self, pairs: Pairs, step: Sigmoid) -> None:
+        self._pairs, self._step, self._kernel = pairs, step, kernel_for(pairs)(pairs)
+        self._positives = pairs.valid & (pairs.levels > 0)
+
+    def rank(self) -> Tensor:
+        """1 + Σ_{j ≠ k} σ((s_j − s_k)/τ)."""
+        return 1 + step_sums(self._pairs.scores, self._pairs.valid, self._positives, self._step, self._kernel)
+
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:
+        """rel(k) + Σ_{j ≠ k} min(rel(k), rel(j))·σ((s_j − s_k)/τ).
+
+        Relevance has one value a level, so min(a, b) is a sum of layers: of each rise of the sorted table, where both
+        a and b reach its top.
+        """
+        rank, heights = relevance, table.sort(dim=1).values
+        for layer in range(1, heights.shape[1]):
+            top = heights[:, layer, None]
+            rise = top - heights[:, layer - 1, None]
+            members = self._positives & (relevance >= top) & (rise > 0)
+            if members.any():
+                rank = rank + rise * step_sums(self._pairs.scores, members, members, self._step, self._kernel)
+        return rank
+
+
+class _Ranks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, _scores: Tensor, step: SupStep, kernel: RankKernel) -> Tensor:
+        ranks, ctx.saved = kernel.rank(step)
+        ctx.kernel = kernel
+        return ranks
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.kernel.backward(upstream, ctx.saved), None, None

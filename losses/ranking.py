@@ -1,0 +1,209 @@
+"""The rank losses as modules: a step function, a relevance table, an objective."""
+
+from __future__ import annotations
+
+import math
+
+from hiertree.relevance import gain, hap, weighted_ap
+
+from .base import PairLoss
+from .pairs.blocks import QueryLosses
+from .pairs.checks import require
+from .pairs.objectives import ap_losses, h_ap_losses, ndcg_losses
+from .pairs.pairs import Pairs
+from .pairs.steps import Sigmoid, SupStep
+
+
+class _HAP(PairLoss):
+    def __init__(
+        self, step: SupStep | Sigmoid, *, alpha: float, level_weights: tuple[float, ...] | None, include_self: bool
+    ) -> None:
+        super().__init__(include_self=include_self)
+        require(0 <= alpha < math.inf, "alpha", alpha, "a finite number ≥ 0")
+        require(level_weights is None or alpha == 1, "alpha", alpha, "its default beside level_weights")
+        self.step, self.alpha, self.level_weights = step, alpha, level_weights
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        counts = pairs.counts()
+        if self.level_weights is None:
+            return h_ap_losses(pairs, hap(counts, alpha=self.alpha), self.step)
+        return h_ap_losses(pairs, weighted_ap(counts, weights=self.level_weights), self.step)
+
+    def extra_repr(self) -> str:
+        relevance = f"alpha={self.alpha}" if self.level_weights is None else f"level_weights={self.level_weights}"
+        return f"{relevance}, step={self.step}, include_self={self.include_self}"
+
+
+class _NDCG(PairLoss):
+    def __init__(self, step: SupStep | Sigmoid, *, include_self: bool) -> None:
+        super().__init__(include_self=include_self)
+        self.step = step
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        any_counts = pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1))  # a gain does not depend on them
+        return ndcg_losses(pairs, gain(any_counts), self.step)
+
+    def extra_repr(self) -> str:
+        return f"step={self.step}, include_self={self.include_self}"
+
+
+class _AP(PairLoss):
+    def __init__(self, step: SupStep | Sigmoid, *, level: int | None, include_self: bool) -> None:
+        super().__init__(include_self=include_self)
+        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        self.step, self.level = step, level
+
+    def query_losses(self, pairs: Pairs) -> QueryLosses:
+        return ap_losses(pairs, self.level, self.step)
+
+    def extra_repr(self) -> str:
+        return f"level={self.level or 'finest'}, step={self.step}, include_self={self.include_self}"
+
+
+class SupHAP(_HAP):
+    r"""Sup-H-AP: an upper bound of 1 − H-AP that can be minimised.
+
+    .. math:: 1 - \frac{1}{R} \sum_{k \in \Omega^+} \frac{\text{H-rank}^+(k)}{\text{rank}^+(k) + \text{rank}^-_s(k)}
+
+    averaged over the queries that have a positive. Formula, options, and the bound under ties:
+    :mod:`hiertree.losses.functional`.
+    Source: Ramzi et al., *Optimization of Rank Losses for Image Retrieval* (TPAMI 2025), Eq. 21.
+
+    Args:
+        alpha: relevance (l/L)^α / |Ω^(l)|; > 1 stresses the finest level.
+        level_weights: w_l of each level, coarse → fine, adding up to 1, instead of alpha: the relevance is
+            Σ_{p ≤ l} w_p / |Ω^{+,p}|, which makes the loss a bound of Σ_l w_l·(1 − AP at level l) (Property 1).
+        tau: temperature τ of H⁻ below δ.
+        rho: slope ρ of H⁻ beyond δ.
+        delta: where the slope begins; None: τ·ln(99) ≈ 0.046.
+        start: added to the sigmoid for 0 ≤ t ≤ δ; the bound needs ≥ 0.5.
+        offset: value just past δ; None: continuous. The authors' (start, offset): (0.5, 1.44) SOP, (0.0, 1.0) iNat.
+        include_self: a query is its own candidate, as in the authors' code.
+
+    >>> import torch
+    >>> embeddings = torch.eye(4, requires_grad=True)
+    >>> loss = SupHAP()(embeddings, torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]]))
+    >>> loss.backward()
+    >>> loss.item() > 0, embeddings.grad.shape
+    (True, torch.Size([4, 4]))
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        level_weights: tuple[float, ...] | None = None,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        step = SupStep(tau, rho, delta, start, offset)
+        super().__init__(step, alpha=alpha, level_weights=level_weights, include_self=include_self)
+
+
+class SupNDCG(_NDCG):
+    r"""Sup-NDCG: an upper bound of 1 − NDCG that can be minimised, with gains 2^l − 1.
+
+    .. math:: 1 - \frac{1}{IDCG} \sum_{k \in \Omega^+} \frac{2^{l_k} - 1}{\log_2(1 + rank^+(k) + rank^-_s(k))}
+
+    Source: Ramzi et al. (TPAMI 2025), Eq. 24. Options as in :class:`SupHAP`.
+
+    >>> import torch
+    >>> round(float(SupNDCG()(torch.eye(3), torch.tensor([[0, 0], [0, 0], [0, 1]]))), 4) > 0
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(SupStep(tau, rho, delta, start, offset), include_self=include_self)
+
+
+class SupAP(_AP):
+    r"""Sup-AP: an upper bound of 1 − AP that can be minimised.
+
+    .. math:: 1 - \frac{1}{|\Omega^+|} \sum_{k \in \Omega^+} \frac{rank^+(k)}{rank^+(k) + rank^-_s(k)}
+
+    Source: Ramzi et al. (TPAMI 2025), Eq. 11. Options as in :class:`SupHAP`, and
+
+    Args:
+        level: positives agree with the query down to this level; None: the finest.
+
+    >>> import torch
+    >>> perfect = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> float(SupAP()(perfect, torch.tensor([0, 0, 1, 1])))
+    0.0
+    """
+
+    def __init__(
+        self,
+        *,
+        level: int | None = None,
+        tau: float = 0.01,
+        rho: float = 100.0,
+        delta: float | None = None,
+        start: float = 0.5,
+        offset: float | None = None,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(SupStep(tau, rho, delta, start, offset), level=level, include_self=include_self)
+
+
+class SmoothHAP(_HAP):
+    """Smooth-H-AP: the objective of :class:`SupHAP` with σ(t/τ) for every step (an ablation, no bound).
+
+    >>> import torch
+    >>> 0 < float(SmoothHAP()(torch.eye(3), torch.tensor([[0, 0], [0, 0], [0, 1]]))) < 1
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        level_weights: tuple[float, ...] | None = None,
+        tau: float = 0.01,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(Sigmoid(tau), alpha=alpha, level_weights=level_weights, include_self=include_self)
+
+
+class SmoothNDCG(_NDCG):
+    """Smooth-NDCG: the objective of :class:`SupNDCG` with σ(t/τ) for every step (an ablation, no bound).
+
+    >>> import torch
+    >>> 0 < float(SmoothNDCG()(torch.eye(3), torch.tensor([[0, 0], [0, 0], [0, 1]]))) < 1
+    True
+    """
+
+    def __init__(self, *, tau: float = 0.01, include_self: bool = False) -> None:
+        super().__init__(Sigmoid(tau), include_self=include_self)
+
+
+class SmoothAP(_AP):
+    """Smooth-AP: the objective of :class:`SupAP` with σ(t/τ) for every step.
+
+    Source: Brown et al., *Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval* (ECCV 2020), Eq. 8.
+
+    Args:
+        level: positives agree with the query down to this level; None: the finest.
+        tau: temperature τ.
+        include_self: a query is its own candidate.
+
+    >>> import torch
+    >>> 0 < float(SmoothAP()(torch.eye(3), torch.tensor([0, 0, 1]))) < 1
+    True
+    """
+
+    def __init__(self, *, level: int | None = None, tau: float = 0.01, include_self: bool = False) -> None:
+        super().__init__(Sigmoid(tau), level=level, include_self=include_self)

@@ -1,0 +1,96 @@
+"""One evaluation shared out over the processes of a group of ``torch.distributed``, as Fabric and torchrun start them.
+
+Each process computes some of the blocks, and their values are summed, those of others being 0: the sum is exact.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree.errors import OptionError, ShapeError
+
+if TYPE_CHECKING:
+    import torch
+    from numpy.typing import NDArray
+
+    from ..evaluation.retrieval import Job
+
+_ROWS_COMPARED = 64
+
+
+class Share(NamedTuple):
+    """The part of one process: every ``number``-th block from ``rank`` on."""
+
+    rank: int = 0
+    number: int = 1
+
+    @property
+    def blocks(self) -> slice:
+        """Which blocks it computes."""
+        return slice(self.rank, None, self.number)
+
+    def gathered(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The values of all processes."""
+        if self.number == 1:
+            return values
+        import torch
+        from torch import distributed
+
+        whole = torch.from_numpy(values).to(_meeting_place())
+        distributed.all_reduce(whole)
+        found: NDArray[np.float64] = whole.cpu().numpy()
+        return found
+
+
+ALONE = Share()
+
+
+def share_of_group() -> Share:
+    """The part of this process.
+
+    Raises:
+        OptionError: there is no process group.
+    """
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        raise OptionError(
+            "distributed=True",
+            expected="an initialised process group",
+            remedy="call Fabric.launch or torch.distributed.init_process_group first, or leave distributed out",
+        )
+    return Share(distributed.get_rank(), distributed.get_world_size())
+
+
+def check_alike(job: Job, *embeddings: NDArray[Any]) -> None:
+    """Refuse processes that do not all evaluate the same: labels, names and some of the embeddings are compared.
+
+    Raises:
+        ShapeError: they differ.
+    """
+    import torch
+    from torch import distributed
+
+    digest = zlib.crc32(f"{job.plan.names} {job.plan.ties}".encode())
+    for values in (job.tree.order, job.tree.low, job.tree.high, *embeddings):
+        rows = values if values.dtype == np.int64 else values[:: max(len(values) // _ROWS_COMPARED, 1)]
+        digest = zlib.crc32(np.ascontiguousarray(rows).data, zlib.crc32(str(values.shape).encode(), digest))
+    bounds = torch.tensor([digest, -digest], device=_meeting_place())
+    distributed.all_reduce(bounds, op=distributed.ReduceOp.MAX)
+    if int(bounds.sum()) != 0:
+        raise ShapeError(
+            "processes with different embeddings, labels or options",
+            expected="all of them in every process, which takes its share of the queries itself",
+            remedy="gather the embeddings first, for instance with Fabric.all_gather",
+        )
+
+
+def _meeting_place() -> torch.device:
+    """Where the group adds numbers."""
+    import torch
+    from torch import distributed
+
+    return torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")

@@ -1,0 +1,1 @@
+"""Entrances: one file for each thing that people hold, from embeddings to ranked lists."""

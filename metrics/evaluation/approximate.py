@@ -1,0 +1,186 @@
+"""Approximate search through faiss, for metrics of a top k alone; every result says how much of it was found.
+
+An index answers *which items are nearest*, and may miss some. So a metric that needs no more than the best k can be
+had from it, with an error; one that needs the rank of every positive cannot. The recall of the search is measured each
+time, against the exact product, on some of the queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from hiertree.errors import OptionError
+from hiertree.io.progress import progress as show_progress
+
+from .lists import lists_of_indices
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..conventions.request import Plan
+    from ..engine.vectors import Vectors
+    from ..ranking.masks import Mask
+
+IndexName: TypeAlias = Literal["hnsw", "ivf"]
+_ROWS = 1 << 14  # of vectors normalised, or of queries searched, at once
+_TRAINED_ON = 256  # vectors a list of an inverted file, as faiss takes them
+_ROUNDING = 1e-6  # of a cosine in float32
+_SINGLE = np.dtype(np.float32)
+
+
+@dataclass(frozen=True)
+class Approximate:
+    """How to search approximately.
+
+    Attributes:
+        index: ``"hnsw"``, a graph of neighbours (Malkov and Yashunin, 2016): no training, built slowly, and by several
+            threads never twice the same; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003): the gallery in
+            lists by k-means, of which the nearest are searched, the same each time.
+        links: of the graph, for each item.
+        breadth: candidates kept while the graph is searched, or more where k is.
+        lists: of the inverted file; 4·√N unless given, and no more than N / 40.
+        probes: lists searched; as many as there are make the search exact.
+        sample: queries on which recall is measured.
+        seed: of their draw, and of k-means.
+
+    Raises:
+        OptionError: an index that does not exist, or a number below 1.
+    """
+
+    index: IndexName = "hnsw"
+    links: int = 32
+    breadth: int = 128
+    lists: int | None = None
+    probes: int = 32
+    sample: int = 200
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.index not in ("hnsw", "ivf"):
+            raise OptionError(f"approximate index {self.index!r}", expected="'hnsw' or 'ivf'")
+        for name in ("links", "breadth", "lists", "probes", "sample"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise OptionError(f"{name}={value} of an approximate search", expected="at least 1")
+
+    def num_lists(self, num_items: int) -> int:
+        """How many lists an inverted file of so many items has."""
+        return self.lists or max(min(round(4 * num_items**0.5), num_items // 40), 1)
+
+
+def as_approximate(given: IndexName | Approximate) -> Approximate:
+    """The options of an index by its name.
+
+    >>> as_approximate("ivf").num_lists(1_000_000)
+    4000
+    """
+    return given if isinstance(given, Approximate) else Approximate(given)
+
+
+def check_approximate(plan: Plan, mask: Mask) -> None:
+    """Refuse what a top k cannot give.
+
+    Raises:
+        OptionError: a metric without a cut-off, or rules that look beyond it.
+    """
+    whole = [metric.name for metric in plan.metrics if metric.cutoff is None]
+    if whole:
+        raise OptionError(
+            f"approximate= with {', '.join(whole)}",
+            expected="metrics of a top k: R@k, TR@k, P@k, mAP@k, NDCG@k",
+            remedy="name some in metrics=, or leave approximate out: these need the rank of every positive",
+        )
+    if mask.place == "last" or plan.rules.precision == "last positive":
+        raise OptionError(
+            "approximate= with rules that look beyond the top k", expected="worst='kept' and precision 'k' or 'list'"
+        )
+
+
+def approximate_values(
+    query: Vectors,
+    gallery: Vectors,
+    paths: tuple[NDArray[np.int64], NDArray[np.int64]],
+    mask: Mask,
+    plan: Plan,
+    how: Approximate,
+    *,
+    progress: bool,
+) -> tuple[NDArray[np.float64], str]:
+    """(Q, M) values of the metrics, and what the convention card says of the search.
+
+    ``paths`` are the queries' and the gallery's.
+    """
+    wanted = max(metric.cutoff or 1 for metric in plan.metrics)
+    masked = int(np.diff(mask.start).max(initial=0)) + (mask.place == "first")
+    k = min(wanted + masked, len(gallery))
+    index = _built(gallery, how, k)
+    values = np.empty((len(query), len(plan.metrics)))
+    with show_progress(description="queries", total=len(query), enabled=progress) as advance:
+        for start in range(0, len(query), _ROWS):
+            rows = slice(start, min(start + _ROWS, len(query)))
+            scores, indices = index.search(query.unit(rows, _SINGLE), k)
+            lists = lists_of_indices(
+                indices, paths[0][rows], paths[1], mask.rows(rows), plan.rules, scores=scores, source="faiss"
+            )
+            values[rows] = lists.values(plan)
+            advance(rows.stop - rows.start, "")
+    drawn = np.sort(np.random.default_rng(how.seed).permutation(len(query))[: how.sample])
+    said = "no query to measure its recall on"
+    if len(drawn):
+        share = _recall(index, query, gallery, mask, drawn, k, wanted)
+        said = f"{100 * share:.2f} % of the exact top {wanted} found, measured on {len(drawn)} queries"
+    return values, f"faiss {_described(index, how)}: {said}"
+
+
+def _built(gallery: Vectors, how: Approximate, k: int) -> Any:
+    """A faiss index of the normalised gallery, whose inner products are cosines."""
+    import faiss
+
+    dimensions, num_items = gallery.dimensions, len(gallery)
+    index: Any
+    if how.index == "hnsw":
+        index = faiss.IndexHNSWFlat(dimensions, how.links, faiss.METRIC_INNER_PRODUCT)
+        index.hnsw.efSearch = max(how.breadth, k)
+    else:
+        lists = how.num_lists(num_items)
+        if lists > num_items:
+            raise OptionError(f"an inverted file of {lists} lists", expected=f"at most {num_items}, one an item")
+        index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimensions), dimensions, lists, faiss.METRIC_INNER_PRODUCT)
+        index.nprobe, index.cp.seed, index.cp.min_points_per_centroid = min(how.probes, lists), how.seed + 1, 1
+        drawn = np.random.default_rng(how.seed).permutation(num_items)[: _TRAINED_ON * lists]
+        index.train(gallery.unit(np.sort(drawn), _SINGLE))
+    for start in range(0, num_items, _ROWS):
+        index.add(gallery.unit(slice(start, start + _ROWS), _SINGLE))
+    return index
+
+
+def _described(index: Any, how: Approximate) -> str:
+    """The kind of an index and its parameters."""
+    if how.index == "hnsw":
+        graph = index.hnsw
+        return f"IndexHNSWFlat (M={how.links}, efConstruction={graph.efConstruction}, efSearch={graph.efSearch})"
+    return f"IndexIVFFlat ({index.nlist} lists, {index.nprobe} of them searched)"
+
+
+def _recall(
+    index: Any, query: Vectors, gallery: Vectors, mask: Mask, rows: NDArray[np.int64], k: int, wanted: int
+) -> float:
+    """The share of the best items that an index finds, masked ones left out; of equal scores any item will do."""
+    queries, first = query.unit(rows, _SINGLE), mask.place == "first"
+    pairs, items = mask.pairs(rows)
+    best = np.empty((len(rows), 0), np.float32)
+    for start in range(0, len(gallery), _ROWS):
+        scores = queries @ gallery.unit(slice(start, start + _ROWS), _SINGLE).T
+        inside = (items >= start) & (items < start + _ROWS)
+        scores[pairs[inside], items[inside] - start] = -np.inf
+        best = np.sort(np.hstack([best, scores]), axis=1)[:, -wanted - first :]
+    found, indices = index.search(queries, k)
+    places = np.arange(len(rows))[:, None] * len(gallery)
+    good = (found >= best[:, :1] - _ROUNDING) & (indices >= 0)
+    good &= ~np.isin(places + indices, pairs * len(gallery) + items)
+    number = np.isfinite(best).sum(axis=1) - first
+    share = np.minimum((good.sum(axis=1) - first) / np.maximum(number, 1), 1.0)
+    return float(np.where(number > 0, share, 1.0).mean())

@@ -1,0 +1,138 @@
+"""Evaluation of ranked lists made elsewhere: indices from a search library, or a run and its judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from hiertree.errors import OptionError
+
+from ..conventions.card import Convention
+from ..conventions.protocols import ProtocolName, metrics_of, settled
+from ..conventions.request import Relevance, plan
+from ..conventions.rules import Compat, Rules
+from ..ranking.masks import mask_of
+from ..result import Evaluation
+from .lists import RankedLists, as_indices, lists_of_indices, lists_of_names, paths_of_lists
+
+if TYPE_CHECKING:
+    from ..conventions.protocols import Protocol
+    from ..ranking.ranked import Ties
+
+
+def evaluate_ranking(
+    run: Any,
+    qrels: Any = None,
+    *,
+    query_paths: Any = None,
+    gallery_paths: Any = None,
+    num_levels: int | None = None,
+    unjudged: Literal["irrelevant", "error"] = "irrelevant",
+    metrics: Iterable[str] | None = None,
+    alpha: float = 1.0,
+    relevance: Relevance | None = None,
+    ties: Ties = "average",
+    protocol: ProtocolName | None = None,
+    compat: Compat | Rules | None = None,
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    junk: Iterable[Iterable[int]] | None = None,
+    distractors: Any = None,
+) -> Evaluation:
+    """Every metric of ranked lists, which may be cut short: positives that are not listed count as never found.
+
+    Either *indices*: ``run`` is (Q, K) gallery indices, best first, −1 where a list ends early (as faiss returns them),
+    with ``query_paths`` and, unless the queries retrieve each other, ``gallery_paths``. In self-retrieval query i is
+    gallery item i; it is dropped from its own list, wherever it stands, and from the counts.
+
+    Or *names*: ``run`` lists the items of each query and ``qrels`` judges them, graded judgements being levels. Each is
+    the path of a TREC file, or a pandas frame (columns query, doc and score or rank; query, doc and level; also under
+    the names of TREC tools), or a ranx Run and Qrels, or a mapping: query → items (best first), query → item → score,
+    query → item → level. Scores rank, also where there are ranks beside them; they are compared as float64 (trec_eval,
+    pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty list; a query of the
+    run that has no judgements has no positives and is skipped.
+
+    Args:
+        run: the lists.
+        qrels: levels 0 … L by query and item, for named lists.
+        query_paths: (Q, L) label ids, for lists of indices.
+        gallery_paths: (N, L) label ids.
+        unjudged: what a listed item without judgement is, for named lists: ``"irrelevant"``, of level 0, or an
+            ``"error"``; the convention card says which, and how many there were.
+        num_levels: L, for named lists; the largest level of ``qrels`` unless given.
+        metrics: names; the default ones unless given.
+        alpha: of the relevance of ``H-AP``.
+        relevance: another one: counts (Q, L+1) → table (Q, L+1). Level 0 counts only what is judged.
+        ties: the policy for equal scores, or ranks; lists have no ties. ``"index"`` keeps the order of the run.
+        protocol: a benchmark that names the metrics and sets its rules; of indices also what retrieval it asks for. See
+            :func:`hiertree.metrics.evaluate`, as for the rest:
+        compat: the rules of others. No list loses its worst item, which one cut short does not hold; a list of names is
+            taken as it is, its query in no count.
+        query_ids: for lists of indices; items of the query's id are left out of its list and of the counts.
+        gallery_ids: N ids, for a separate gallery.
+        junk: for lists of indices, the gallery indices to leave out of each.
+        distractors: for lists of indices, (N,) booleans that mark gallery items without a label, at level 0 to every
+            query.
+
+    Raises:
+        OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, no shared query,
+            masks beside ``qrels``, or a retrieval that the protocol does not make.
+        ShapeError: indices that are not (Q, K), or of another number of queries.
+        PathError: an index outside the gallery, an item listed or judged twice, a level that is no integer from 0 to
+            255, or an item without judgement under ``unjudged="error"``.
+        EmbeddingError: a score is NaN.
+        TableError: a broken line of a TREC file; the message names file and line.
+
+    >>> import numpy as np
+    >>> paths = np.array([[0, 0], [0, 0], [0, 1], [1, 2]])
+    >>> run = [[0, 1, 2], [3, 0, -1]]
+    >>> result = evaluate_ranking(run, query_paths=paths[:2], gallery_paths=paths, metrics=["AP[1]"])
+    >>> result.per_query()["AP[1]"].round(4).tolist()
+    [1.0, 0.1667]
+    >>> run = {"q": {"a": 0.9, "b": 0.4}}
+    >>> evaluate_ranking(run, {"q": {"b": 2, "c": 1}}, metrics=["AP[1]", "R@1", "H-AP"]).summary().round(4).to_dict()
+    {'AP[1]': 0.25, 'R@1': 0.0, 'H-AP': 0.3333}
+    """
+    if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
+        raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
+    if unjudged not in ("irrelevant", "error"):
+        raise OptionError(f"unjudged={unjudged!r}", expected="'irrelevant' or 'error'")
+    named, rules = settled(protocol, compat)
+    rules = replace(rules, worst="kept")
+    masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk, "distractors": distractors}
+    if qrels is None:
+        if num_levels is not None or unjudged == "error":
+            raise OptionError("num_levels= or unjudged='error' beside paths", expected="them only beside qrels")
+        lists = _from_indices(run, query_paths, gallery_paths, masks, rules, named)
+    else:
+        if any(value is not None for value in masks.values()):
+            raise OptionError(f"one of {', '.join(masks)} beside qrels", expected="it only beside paths")
+        rules = replace(rules, counts="strict", itself="masked")
+        lists = lists_of_names(run, qrels, num_levels, unjudged)
+    depth = lists.totals.shape[1] - 1
+    metrics = metrics_of(named, metrics, depth)
+    chosen = plan(metrics, num_levels=depth, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
+    convention = Convention(
+        self_rule=lists.self_rule,
+        scores=f"{lists.source}; unlisted positives count as never found",
+        num_levels=depth,
+        relevance=chosen.relevance_name,
+        counts=lists.counted,
+        ties=ties,
+        rules=rules,
+        protocol=protocol,
+    )
+    return Evaluation(chosen.names, lists.values(chosen), lists.query_ids, convention, lists.query_paths)
+
+
+def _from_indices(
+    run: Any, query_paths: Any, gallery_paths: Any, masks: dict[str, Any], rules: Rules, named: Protocol | None
+) -> RankedLists:
+    alone = gallery_paths is None
+    if named is not None:
+        named.check(self_retrieval=alone, with_ids=masks["query_ids"] is not None)
+    indices = as_indices(run)
+    queries, items = paths_of_lists(indices, query_paths, gallery_paths, masks.pop("distractors"))
+    mask = mask_of(len(queries), None if alone else len(items), **masks, rules=rules)
+    return lists_of_indices(indices, queries, items, mask, rules)

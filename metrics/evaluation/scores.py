@@ -1,0 +1,157 @@
+"""Evaluation of a score matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree import level_counts
+from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+
+from ..conventions.card import Convention
+from ..conventions.protocols import ProtocolName, metrics_of, settled
+from ..conventions.request import Relevance, plan
+from ..conventions.rules import Compat, Rules
+from ..engine.blocks import for_row_ranges
+from ..formulas.values import measure
+from ..result import Evaluation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..ranking.ranked import Ties
+
+
+def evaluate_scores(
+    scores: Any,
+    levels: Any,
+    *,
+    valid: Any = None,
+    num_levels: int | None = None,
+    metrics: Iterable[str] | None = None,
+    alpha: float = 1.0,
+    relevance: Relevance | None = None,
+    ties: Ties = "average",
+    protocol: ProtocolName | None = None,
+    compat: Compat | Rules | None = None,
+) -> Evaluation:
+    """Every metric of a matrix of scores, larger meaning nearer.
+
+    Args:
+        scores: (Q, N) real numbers, numpy or torch; ±inf are scores like others. float64 is compared as such,
+            every other type as float32.
+        levels: (Q, N) integers 0 … L, as :func:`hiertree.levels` gives them.
+        valid: (Q, N) booleans; False leaves an item out of the gallery of that query (the query itself, junk).
+        num_levels: L; the largest of ``levels`` unless given.
+        metrics: names (see :mod:`hiertree.metrics`); the default ones unless given.
+        alpha: of the relevance of ``H-AP``, (l/L)^α / |Ω^(l)|.
+        relevance: another one: counts (Q, L+1) → table (Q, L+1), such as ``hiertree.relevance.linear``.
+        ties: ``"average"``, ``"worst"``, ``"best"``, ``"paper"`` or ``"index"``.
+        protocol: a benchmark that names the metrics and sets its rules; see :func:`evaluate`.
+        compat: the rules of others; see :func:`evaluate`. Which items are in a list and counted, ``valid`` alone says.
+
+    Raises:
+        ShapeError: arrays that are not (Q, N), or of different shapes, or empty.
+        EmbeddingError: a score is NaN.
+        PathError: levels that are not integers in 0 … L.
+        OptionError: an unknown metric or option.
+
+    >>> import numpy as np
+    >>> scores, levels = np.array([[0.9, 0.8, 0.7]]), np.array([[2, 0, 1]])
+    >>> evaluate_scores(scores, levels, metrics=["AP[1]", "AP[2]", "ASI"]).summary().round(4).to_dict()
+    {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
+    """
+    matrix = as_score_matrix(scores, levels, valid, num_levels)
+    named, rules = settled(protocol, compat)
+    rules = replace(rules, counts="strict", itself="masked", worst="kept")
+    metrics = metrics_of(named, metrics, matrix.num_levels)
+    chosen = plan(metrics, num_levels=matrix.num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
+    values = np.empty((len(matrix.scores), len(chosen.metrics)))
+
+    def work(rows: slice) -> None:
+        from ..ranking.ranked import placed_matrix
+
+        excluded = matrix.excluded[rows]
+        placed = placed_matrix(matrix.scores[rows], matrix.levels[rows], excluded, ties=ties)
+        totals = level_counts(matrix.levels[rows], matrix.num_levels, valid=~excluded)
+        values[rows] = measure(placed, totals, chosen)
+
+    for_row_ranges(work, len(values), row_bytes=32 * matrix.scores.shape[1])
+    left_out = int(matrix.excluded.sum())
+    convention = Convention(
+        self_rule="score matrix, " + (f"{left_out} entries masked" if left_out else "nothing masked"),
+        scores=f"as given, {matrix.scores.dtype}",
+        num_levels=matrix.num_levels,
+        relevance=chosen.relevance_name,
+        counts="strict: the valid items of each query",
+        ties=ties,
+        rules=rules,
+        protocol=protocol,
+    )
+    return Evaluation(chosen.names, values, range(len(values)), convention)
+
+
+class ScoreMatrix(NamedTuple):
+    """Checked scores, float32 or float64, levels and mask, all (Q, N), and L."""
+
+    scores: NDArray[Any]
+    levels: NDArray[np.uint8]
+    excluded: NDArray[np.bool_]
+    num_levels: int
+
+
+def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None) -> ScoreMatrix:
+    """Check what describes a score matrix."""
+    checked_scores, checked_levels = _as_scores(scores), _as_levels(levels)
+    if checked_levels.shape != checked_scores.shape:
+        raise ShapeError(f"levels of shape {checked_levels.shape}", expected=f"the scores' {checked_scores.shape}")
+    excluded = ~_as_mask(valid, checked_scores.shape)
+    depth = checked_num_levels(num_levels, deepest=int(checked_levels.max(initial=0)))
+    return ScoreMatrix(checked_scores, checked_levels, excluded, depth)
+
+
+def _as_scores(scores: Any) -> NDArray[Any]:
+    """Check a score matrix and return it C-contiguous as float32, or as float64 if it was."""
+    array = to_numpy(scores)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise ShapeError(f"scores of shape {array.shape}", expected="shape (Q, N) with N ≥ 1")
+    if array.dtype.kind not in "fiub":
+        raise EmbeddingError(f"scores of type {array.dtype}", expected="real numbers")
+    wide = array.dtype == np.float64 or (array.dtype.kind in "iu" and array.dtype.itemsize > 2)
+    array = np.ascontiguousarray(array, dtype=np.float64 if wide else np.float32)
+    bad = np.flatnonzero(np.isnan(array).any(axis=1))
+    if len(bad):
+        raise EmbeddingError(f"scores hold NaN in {len(bad)} rows, first in row {bad[0]}", expected="numbers or ±inf")
+    return array
+
+
+def _as_levels(levels: Any) -> NDArray[np.uint8]:
+    """Check a level matrix and return it C-contiguous as uint8."""
+    array = to_numpy(levels)
+    if array.ndim != 2:
+        raise ShapeError(f"levels of shape {array.shape}", expected="shape (Q, N)")
+    if array.dtype.kind not in "iub" or array.min(initial=0) < 0 or array.max(initial=0) > MAX_LEVELS:
+        raise PathError(f"levels of type {array.dtype}", expected=f"integers from 0 to {MAX_LEVELS}")
+    return np.ascontiguousarray(array, dtype=np.uint8)
+
+
+def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Check a mask of the items that count; None means all."""
+    if valid is None:
+        return np.ones(shape, np.bool_)
+    mask = to_numpy(valid)
+    if mask.shape != shape or mask.dtype != np.bool_:
+        raise ShapeError(f"valid of shape {mask.shape} and type {mask.dtype}", expected=f"booleans of shape {shape}")
+    return np.ascontiguousarray(mask)
+
+
+def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:
+    """L as given, or else the deepest level found, which L cannot be below."""
+    deepest = max(deepest, 1)
+    if num_levels is not None and not deepest <= num_levels <= MAX_LEVELS:
+        raise OptionError(f"num_levels={num_levels}", expected=f"from the deepest level, {deepest}, to {MAX_LEVELS}")
+    return deepest if num_levels is None else num_levels

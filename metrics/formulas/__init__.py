@@ -1,0 +1,1 @@
+"""Metrics from ranked positives, one file each."""

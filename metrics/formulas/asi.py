@@ -1,0 +1,121 @@
+r"""ASI, the average set intersection, exact under ties.
+
+I_l(p) = clamp(p − s_l, 0, \|Ω^(l)\|) is the number of level-l items among the p best possible, s_l = \|Ω^{+,l+1}\|;
+C_l(p) is the number among the first p of the ranking. ASI is the mean over p ≤ \|Ω⁺\| of Σ_l min(C_l(p), I_l(p)) / p.
+
+min(C_l(p), I_l(p)) reaches m where the m-th item of level l has been met and p ≥ s_l + m, and stays there. So the sum
+is one of harmonic numbers' differences, a term for each positive. With ties this counts a group at its last place, to
+which is added what its earlier places may hold.
+
+In a tie group of n items with N ahead, c of them of level l, C_l at its place u is C + X with X hypergeometric. While
+the ideal list is busy with level l, I_l = N + u − s_l, so that min(C_l, I_l) = I_l − (Y − d)₊ with Y = u − X the other
+members drawn and d = s_l + C − N. E(Y − d)₊, P(Y ≥ d) and P(Y = d − 1) have recurrences in u, one step a place.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hiertree.jit import jit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..ranking.ranked import Ranked
+
+_TINY = (
+    2.0**-600
+)  # P(Y = d − 1) may pass through values below the smallest float; it is kept as mantissa · _TINY**shift
+
+
+@jit
+def _tied_excess(ahead: int, size: int, stop: int, counted: int, members: int, above: int, total: int) -> float:
+    """Σ of (E[min(C_l(p), I_l(p))] − what the group's last place alone would give) / p over p = ahead + 1 … stop."""
+    spare, others = above + counted - ahead, size - members  # d, and the members of other levels
+    excess, reached = float(max(-spare, 0)), 1.0 if spare <= 0 else 0.0  # E(Y − d)₊ and P(Y ≥ d)
+    mantissa, shift = 1.0, 0  # P(Y = d − 1)
+    overlap = 0.0
+    for drawn in range(stop - ahead):
+        left = size - drawn
+        excess += ((others - spare) * reached - excess) / left
+        if spare > 0:
+            if drawn >= spare - 1:
+                level_drawn = drawn - (spare - 1)
+                reached += (mantissa if shift == 0 else 0.0) * (others - spare + 1) / left
+                mantissa *= (members - level_drawn) / (level_drawn + 1) * (drawn + 1) / left
+            else:
+                mantissa *= max(others - drawn, 0) / left
+            if 0.0 < mantissa < _TINY:
+                mantissa, shift = mantissa / _TINY, shift + 1
+            elif mantissa > 1.0 and shift > 0:
+                mantissa, shift = mantissa * _TINY, shift - 1
+        place = ahead + drawn + 1
+        ideal = place - above
+        certain = counted + (members if drawn + 1 == size else 0)
+        if ideal >= total:
+            overlap += (counted + (drawn + 1) * members / size - certain) / place
+        elif ideal > 0:
+            overlap += (ideal - excess - min(certain, ideal)) / place
+    return overlap
+
+
+@lru_cache(maxsize=1)
+def harmonic_numbers(num_items: int) -> NDArray[np.float64]:
+    """Σ_{p ≤ n} 1/p for n = 0 … num_items, read-only."""
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, num_items + 1))])
+    harmonic.flags.writeable = False
+    return harmonic
+
+
+@jit
+def overlap_sums(
+    ranked: Ranked,
+    ties: NDArray[np.int32],
+    totals: NDArray[np.int64],
+    harmonic: NDArray[np.float64],
+    paper: bool,
+    sums: NDArray[np.float64],
+) -> None:
+    """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row.
+
+    ``totals`` counts its items by level, ``harmonic`` holds the harmonic numbers up to |Ω⁺|, and ``ties`` is as from
+    :func:`~hiertree.metrics.ranking.ties.tie_groups`.
+    """
+    num_levels = totals.shape[1] - 1
+    above = np.zeros(num_levels + 1, np.int64)  # s_l
+    met = np.empty(num_levels + 1, np.int32)  # s_l and the items of the level so far
+    members = np.empty(num_levels + 1, np.int64)
+    for row in range(len(sums)):
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        for depth in range(num_levels - 1, -1, -1):
+            above[depth] = above[depth + 1] + totals[row, depth + 1]
+        limit = np.int32(above[0])
+        met[:] = above
+        number = np.searchsorted(before[: ranked.number[row]], limit)
+        summed, item, groups = 0.0, 0, 0
+        while True:
+            alone = min(ties[row, groups], number)
+            for member in range(item, alone):
+                depth = level[member]
+                summed += harmonic[limit] - harmonic[min(max(before[member], met[depth]), limit)]
+                met[depth] += 1
+            if alone == number:
+                break
+            item, start, n = alone, before[alone], size[alone]
+            members[:] = 0
+            while item < number and before[item] == start:
+                members[level[item]] += 1
+                item += 1
+            stop = min(start + n, limit)
+            for depth in range(1, num_levels + 1):
+                if not paper:
+                    counted, total = met[depth] - above[depth], totals[row, depth]
+                    summed += _tied_excess(start, n, stop, counted, members[depth], above[depth], total)
+                for _ in range(members[depth]):
+                    summed += harmonic[limit] - harmonic[min(max(start + n - 1, met[depth]), limit)]
+                    met[depth] += 1
+            groups += 1
+        sums[row] = summed

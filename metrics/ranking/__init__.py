@@ -1,0 +1,1 @@
+"""From scores to ranked positives: tree order, masks, sorting, ties."""

@@ -1,0 +1,107 @@
+"""How the other items are counted among the sorted positives, as few or many as these are.
+
+Among few, every item is compared with every positive, which the processor does many at a time. Where positives are so
+many that their scores outgrow its cache, looking an item up waits for memory, unless items come in about the order of
+the positives; so they are put in rough order first. All ways give the same counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree.jit import jit, jit_without_nan
+
+from .sorted_positives import count_others
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .sorted_positives import Placed
+
+_FEW, _MANY = 32, 2**15
+_AT_ONCE = 2048
+_BUCKETS = 256
+
+
+def count_among(scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], placed: Placed) -> None:
+    """Count the items outside columns low … high of each row."""
+    num_positives = placed.score.shape[1]
+    if num_positives <= _FEW:
+        _count_among_few(scores, low, high, placed.score, placed.number, placed.others)
+    elif num_positives < _MANY:
+        count_others(scores, low, high, np.full(len(scores), scores.shape[1]), placed)
+    else:
+        ordered, none = np.empty_like(scores), np.zeros(len(scores), np.int64)
+        _order_roughly(scores, low, high, placed.score, placed.number, ordered)
+        count_others(ordered, none, none, low + scores.shape[1] - high, placed)
+
+
+@jit
+def _count_among_few(
+    scores: NDArray[Any],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    positives: NDArray[Any],
+    number: NDArray[np.int64],
+    others: NDArray[np.int32],
+) -> None:
+    for row in range(len(scores)):
+        for piece in range(2):
+            start, stop = (0, low[row]) if piece == 0 else (high[row], scores.shape[1])
+            for begin in range(start, stop, _AT_ONCE):
+                part, ahead = scores[row, begin : min(begin + _AT_ONCE, stop)], 0
+                for item in range(number[row]):
+                    if item == 0 or positives[row, item] < positives[row, item - 1]:
+                        above, equal = _compare(part, positives[row, item])
+                        others[row, item, 0] += above - ahead
+                        others[row, item, 1] += equal
+                        ahead = above + equal
+
+
+@jit
+def _compare(scores: NDArray[Any], positive: Any) -> tuple[int, int]:
+    """How many scores are above one, and how many equal it."""
+    above, equal = np.int32(0), np.int32(0)
+    for item in range(len(scores)):
+        above += np.int32(scores[item] > positive)
+        equal += np.int32(scores[item] == positive)
+    return above, equal
+
+
+@jit
+def _order_roughly(
+    scores: NDArray[Any],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    positives: NDArray[Any],
+    number: NDArray[np.int64],
+    ordered: NDArray[Any],
+) -> None:
+    """Write the items outside columns low … high of each row, larger scores roughly first."""
+    width = scores.shape[1]
+    bucket, place = np.empty(width, np.uint8), np.empty(_BUCKETS + 1, np.int64)
+    for row in range(len(scores)):
+        top, bottom = positives[row, 0], positives[row, max(number[row] - 1, 0)]
+        if number[row] == 0:
+            top, bottom = scores.dtype.type(1), scores.dtype.type(-1)
+        _fill_buckets(scores[row], top, scores.dtype.type(_BUCKETS / max(float(top - bottom), 1e-30)), bucket)
+        place[:] = 0
+        for piece in range(2):
+            for column in range(0 if piece == 0 else high[row], low[row] if piece == 0 else width):
+                place[bucket[column] + 1] += 1
+        for follower in range(_BUCKETS):
+            place[follower + 1] += place[follower]
+        for piece in range(2):
+            for column in range(0 if piece == 0 else high[row], low[row] if piece == 0 else width):
+                ordered[row, place[bucket[column]]] = scores[row, column]
+                place[bucket[column]] += 1
+
+
+@jit_without_nan
+def _fill_buckets(scores: NDArray[Any], top: Any, scale: Any, bucket: NDArray[np.uint8]) -> None:
+    """Equal intervals of the score; what lies above or below them all goes into the first or last."""
+    for item in range(len(scores)):
+        place = (top - scores[item]) * scale
+        bucket[item] = np.uint8(min(max(place, np.float32(0)), np.float32(_BUCKETS - 1)))

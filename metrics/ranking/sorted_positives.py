@@ -1,0 +1,298 @@
+"""The positives of each query in the order of their scores, and every other item counted among them.
+
+Only the positives are sorted. Another item matters through the positives it stands ahead of or ties with, so it is
+looked up and counted: at the first positive that does not exceed it. Counts of parts of a gallery add up, so that the
+scores of a whole gallery need never be held at once.
+
+Sorting and looking up share one table: equal intervals of the score, a few times as many as positives. The same
+rounded arithmetic takes equal scores to one interval and larger scores to no later one; within an interval scores are
+compared, so that the result is exact however the intervals fall.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree.jit import jit, jit_without_nan
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_INTERVALS = 3  # of the table, for each positive
+_AT_ONCE = 512
+_FEW = 24
+_LEVEL_BITS = np.uint64(8)
+_LEVEL_MASK = np.uint64(255)
+_SIGN = np.uint64(2**31)
+_BELOW_SIGN = np.uint64(2**31 - 1)
+
+
+class Placed(NamedTuple):
+    """The positives of r queries, best first; row i holds ``number[i]`` of them.
+
+    Attributes:
+        score: (r, P) float32 or float64.
+        level: (r, P) uint8, from 1.
+        item: (r, P) int64 gallery indices if these break ties, else (r, 0).
+        number: (r,) int64.
+        others: (r, P+1, 2) int32, items of level 0: those between positive i − 1 and i, and those of the score of i,
+            counted where i is the first of that score.
+        first: (r, T) int32, for each interval of the score the first positive that is not in an earlier one.
+        top: (r,) the score at which the intervals begin, in the type of ``score``.
+        scale: (r,) intervals for each unit of score.
+        num_ranks: no list is longer.
+    """
+
+    score: NDArray[Any]
+    level: NDArray[np.uint8]
+    item: NDArray[np.int64]
+    number: NDArray[np.int64]
+    others: NDArray[np.int32]
+    first: NDArray[np.int32]
+    top: NDArray[Any]
+    scale: NDArray[Any]
+    num_ranks: int
+
+    def rows(self, part: slice) -> Placed:
+        """Some of the queries, as views."""
+        return Placed._make([*(field[part] for field in self[:-1]), self.num_ranks])
+
+
+def row_bytes(num_positives: int) -> int:
+    """Memory of one row of :class:`Placed`."""
+    return num_positives * (8 + 1 + 8 + 4 * _INTERVALS)
+
+
+def room_for(num_rows: int, num_positives: int, num_ranks: int, dtype: np.dtype[Any], *, by_index: bool) -> Placed:
+    """A :class:`Placed` without positives, with room for so many in each row."""
+    return Placed(
+        np.empty((num_rows, num_positives), dtype),
+        np.empty((num_rows, num_positives), np.uint8),
+        np.empty((num_rows, num_positives if by_index else 0), np.int64),
+        np.zeros(num_rows, np.int64),
+        np.zeros((num_rows, num_positives + 1, 2), np.int32),
+        np.empty((num_rows, _INTERVALS * num_positives + 4), np.int32),
+        np.zeros(num_rows, dtype),
+        np.zeros(num_rows, dtype),
+        num_ranks,
+    )
+
+
+@jit
+def gather(
+    scores: NDArray[Any],
+    offset: int,
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    order: NDArray[np.int64],
+    placed: Placed,
+) -> None:
+    """Append the positives of a part of the gallery, in tree order, ``offset`` being the place of its first item.
+
+    ``low`` and ``high`` are the ranges of :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`. A score of −inf marks an
+    item that is left out.
+    """
+    num_levels, width = low.shape[1], scores.shape[1]
+    for row in range(len(scores)):
+        score, level, index = placed.score[row], placed.level[row], placed.item[row]
+        found = placed.number[row]
+        for step in range(2 * num_levels - 1):  # down to the deepest range and up again, level by level
+            depth = min(step, 2 * num_levels - 2 - step)
+            begin = low[row, step] if step < num_levels else high[row, depth + 1]
+            end = low[row, step + 1] if step < num_levels - 1 else high[row, depth]
+            for column in range(max(begin - offset, 0), min(end - offset, width)):
+                if scores[row, column] > -np.inf:
+                    score[found] = scores[row, column]
+                    level[found] = depth + 1
+                    if len(index) > 0:
+                        index[found] = order[offset + column]
+                    found += 1
+        placed.number[row] = found
+
+
+@jit
+def split(
+    scores: NDArray[Any],
+    levels: NDArray[np.uint8],
+    excluded: NDArray[np.bool_],
+    placed: Placed,
+    others: NDArray[Any],
+    other_index: NDArray[np.int64],
+    number: NDArray[np.int64],
+) -> None:
+    """Part the items of a score matrix into positives and others, ``number`` of these a row."""
+    for row in range(len(scores)):
+        found, left = 0, 0
+        for column in range(scores.shape[1]):
+            if excluded[row, column]:
+                continue
+            if levels[row, column] > 0:
+                placed.score[row, found] = scores[row, column]
+                placed.level[row, found] = levels[row, column]
+                if placed.item.shape[1] > 0:
+                    placed.item[row, found] = column
+                found += 1
+            else:
+                others[row, left] = scores[row, column]
+                if other_index.shape[1] > 0:
+                    other_index[row, left] = column
+                left += 1
+        placed.number[row] = found
+        number[row] = left
+
+
+def sort(placed: Placed) -> None:
+    """Put the positives in order and make the tables: by score, then by index if it is there, else by level."""
+    if placed.score.dtype == np.float32 and not placed.item.size:
+        _bucket_sort(placed)
+        return
+    for row, number in enumerate(placed.number):
+        score, level, index = placed.score[row, :number], placed.level[row, :number], placed.item[row, :number]
+        order = np.lexsort((index if len(index) else level, -score))
+        score[:], level[:] = score[order], level[order]
+        if len(index):
+            index[:] = index[order]
+    _fill_tables(placed)
+
+
+@jit_without_nan
+def _intervals(scores: NDArray[Any], top: Any, scale: Any, last: int, interval: NDArray[np.int32]) -> None:
+    """The interval of each score, 0 … last; its own kernel, so that it is the same arithmetic for all."""
+    for item in range(len(scores)):
+        place = (top - scores[item]) * scale
+        interval[item] = np.int32(min(max(place, -np.float32(1)), np.float32(last - 1)) + np.float32(1))
+
+
+@jit
+def _bounds(score: NDArray[Any], number: int) -> tuple[float, float]:
+    """Where intervals begin, and how many there are to a unit, from the finite scores."""
+    top, low = -np.inf, np.inf
+    for item in range(number):
+        if -np.inf < score[item] < np.inf:
+            top, low = max(top, score[item]), min(low, score[item])
+    if top < low:
+        return 0.0, 1e-37
+    scale = (_INTERVALS * number - 1) / (top - low)
+    return top, scale if 1e-37 < scale < 1e37 else 1e-37  # not 0, which times an infinite score is no number
+
+
+@jit
+def _descending(score: np.float32) -> np.uint64:
+    """The score's bit pattern, made to fall as the score rises; −0 becomes 0."""
+    pattern = np.uint64(np.float32(score + np.float32(0.0)).view(np.uint32))
+    falling: np.uint64 = pattern if pattern & _SIGN else pattern ^ _BELOW_SIGN
+    return falling
+
+
+@jit
+def _bucket_sort(placed: Placed) -> None:
+    """Positives go into the intervals, which are then sorted; keys are the score's pattern and, below it, the level."""
+    most = placed.score.shape[1]
+    keys, interval = np.empty(most, np.uint64), np.empty(most, np.int32)
+    for row in range(len(placed.number)):
+        number, score, level, first = placed.number[row], placed.score[row], placed.level[row], placed.first[row]
+        bounds = _bounds(score, number)
+        placed.top[row], placed.scale[row] = bounds
+        last = _INTERVALS * number + 1
+        _intervals(score[:number], placed.top[row], placed.scale[row], last, interval)
+        first[: last + 3] = 0
+        for item in range(number):
+            first[interval[item] + 2] += 1
+        most_in_one = 0
+        for place in range(last + 1):
+            most_in_one = max(most_in_one, first[place + 2])
+            first[place + 2] += first[place + 1]
+        for item in range(number):
+            place = first[interval[item] + 1]
+            keys[place] = (_descending(score[item]) << _LEVEL_BITS) | np.uint64(level[item])
+            first[interval[item] + 1] += 1
+        for place in range(last + 1 if most_in_one > _FEW else 0):
+            if first[place + 1] - first[place] > _FEW:
+                keys[first[place] : first[place + 1]].sort()
+        for item in range(1, number):  # nothing has far to go
+            key, place = keys[item], item
+            while place > 0 and keys[place - 1] > key:
+                keys[place] = keys[place - 1]
+                place -= 1
+            keys[place] = key
+        for item in range(number):
+            level[item] = keys[item] & _LEVEL_MASK
+            falling = keys[item] >> _LEVEL_BITS
+            pattern = falling if falling & _SIGN else falling ^ _BELOW_SIGN
+            score[item] = np.uint32(pattern).view(np.float32)
+
+
+@jit
+def _fill_tables(placed: Placed) -> None:
+    interval = np.empty(placed.score.shape[1], np.int32)
+    for row in range(len(placed.number)):
+        number, score, first = placed.number[row], placed.score[row], placed.first[row]
+        bounds = _bounds(score, number)
+        placed.top[row], placed.scale[row] = bounds
+        last = _INTERVALS * number + 1
+        _intervals(score[:number], placed.top[row], placed.scale[row], last, interval)
+        first[: last + 2] = 0
+        for item in range(number):
+            first[interval[item] + 1] += 1
+        for place in range(last + 1):
+            first[place + 1] += first[place]
+
+
+@jit
+def count_others(
+    scores: NDArray[Any],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    stop: NDArray[np.int64],
+    placed: Placed,
+) -> None:
+    """Count the items of level 0 of a part of the gallery: columns 0 … low and high … stop of each row."""
+    interval = np.empty(_AT_ONCE, np.int32)
+    for row in range(len(scores)):
+        score, first, others = placed.score[row], placed.first[row], placed.others[row]
+        last = _INTERVALS * placed.number[row] + 1
+        for piece in range(2):
+            start, end = (0, low[row]) if piece == 0 else (high[row], stop[row])
+            for begin in range(start, end, _AT_ONCE):
+                part = scores[row, begin : min(begin + _AT_ONCE, end)]
+                _intervals(part, placed.top[row], placed.scale[row], last, interval)
+                for item in range(len(part)):
+                    own, place, limit = part[item], first[interval[item]], first[interval[item] + 1]
+                    beyond = limit
+                    while beyond - place > 4:
+                        middle = (place + beyond) // 2
+                        if score[middle] > own:
+                            place = middle + 1
+                        else:
+                            beyond = middle
+                    while place < beyond and score[place] > own:
+                        place += 1
+                    others[place, np.int64(place < limit and score[place] == own)] += 1
+
+
+@jit
+def count_others_by_index(
+    scores: NDArray[Any],
+    index: NDArray[np.int64],
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    stop: NDArray[np.int64],
+    placed: Placed,
+) -> None:
+    """The same where of equal scores the smaller index is ahead; ``index`` is (r, N), or (1, N) for all rows."""
+    for row in range(len(scores)):
+        number, own_index = placed.number[row], index[min(row, len(index) - 1)]
+        for column in range(stop[row]):
+            if low[row] <= column < high[row]:
+                continue
+            own, place, beyond = scores[row, column], 0, number
+            while place < beyond:
+                middle = (place + beyond) // 2
+                other = placed.score[row, middle]
+                if other > own or (other == own and placed.item[row, middle] < own_index[column]):
+                    place = middle + 1
+                else:
+                    beyond = middle
+            placed.others[row, place, 0] += 1

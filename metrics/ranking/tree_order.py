@@ -1,0 +1,73 @@
+"""A gallery in tree order: every Ω^{+,l} of every query is then one contiguous range of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from hiertree.jit import jit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class TreeOrder(NamedTuple):
+    """Where the items of a gallery stand, and what range of them agrees with each query.
+
+    Attributes:
+        order: (N,) gallery indices in tree order.
+        place: (N,) its inverse: where each gallery item stands.
+        low: (Q, L) first place of the range Ω^{+,l}, l = 1 … L.
+        high: (Q, L) one past its last place.
+        queries: (Q,) query indices in tree order: neighbours share ranges.
+    """
+
+    order: NDArray[np.int64]
+    place: NDArray[np.int64]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    queries: NDArray[np.int64]
+
+    def totals(self) -> NDArray[np.int64]:
+        """(Q, L+1) items at each level."""
+        at_least = np.column_stack([np.full(len(self.low), len(self.order)), self.high - self.low])
+        at_least[:, :-1] -= at_least[:, 1:]
+        return at_least
+
+
+def tree_order(query_paths: NDArray[np.int64], gallery_paths: NDArray[np.int64]) -> TreeOrder:
+    """Put the gallery in tree order.
+
+    >>> import numpy as np
+    >>> found = tree_order(np.array([[0, 1]]), np.array([[1, 0], [0, 1], [1, 0], [0, 2]]))
+    >>> found.order, found.low, found.high
+    (array([1, 3, 0, 2]), array([[0, 0]]), array([[2, 1]]))
+    """
+    num_items = len(gallery_paths)
+    columns = [np.concatenate(pair) for pair in zip(gallery_paths.T, query_paths.T, strict=True)]
+    everything = np.lexsort(columns[::-1])
+    of_gallery = everything < num_items
+    order, queries = everything[of_gallery], everything[~of_gallery] - num_items
+    low = np.empty(query_paths.shape, np.int64)
+    high = np.empty(query_paths.shape, np.int64)
+    differs = np.zeros(len(everything), np.bool_)  # from the row ahead, down to a level
+    for level, column in enumerate(columns):
+        ordered = column[everything]
+        differs[1:] |= ordered[1:] != ordered[:-1]
+        prefixes = np.cumsum(differs)  # one id for all rows that agree down to the level, rising in tree order
+        found, wanted = prefixes[of_gallery], prefixes[~of_gallery]
+        low[queries, level] = np.searchsorted(found, wanted, side="left")
+        high[queries, level] = np.searchsorted(found, wanted, side="right")
+    place = np.empty(num_items, np.int64)
+    place[order] = np.arange(num_items)
+    return TreeOrder(order, place, low, high, queries)
+
+
+@jit
+def fill_levels(low: NDArray[np.int64], high: NDArray[np.int64], levels: NDArray[np.uint8]) -> None:
+    """Write the level of every item, in tree order, for r queries."""
+    levels[:] = 0
+    for row in range(low.shape[0]):
+        for level in range(low.shape[1]):
+            levels[row, low[row, level] : high[row, level]] = level + 1

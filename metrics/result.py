@@ -1,0 +1,167 @@
+"""What an evaluation returns: a value per query and metric, their means, and how they were computed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import hiertree
+from hiertree.errors import OptionError
+
+from .conventions.card import Convention
+from .resampling import bootstrap_means, cluster_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The values of every metric for every query.
+
+    A metric that a query has no value for (it has no positive) is NaN in ``values`` and ``per_query()``, is left out of
+    every mean and is counted in ``skipped``. A metric that *no* query has a value for is absent from ``summary()``.
+
+    Attributes:
+        names: M metric names.
+        values: (Q, M) float64.
+        query_ids: Q ids, the row names of ``per_query()``.
+        convention: how the numbers were computed.
+        query_paths: (Q, L) label ids of the queries, where the evaluation knows them.
+
+    >>> from hiertree.metrics import evaluate
+    >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 0, 1], metrics=["AP", "R@1"])
+    >>> result.summary().to_dict(), result.skipped
+    ({'AP': 1.0, 'R@1': 1.0}, {'AP': 1, 'R@1': 1})
+    """
+
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    query_ids: Sequence[Any]
+    convention: Convention
+    query_paths: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """How many queries have no value, for each metric."""
+        return dict(zip(self.names, map(int, np.isnan(self.values).sum(axis=0)), strict=True))
+
+    def summary(self) -> pd.Series[float]:
+        """Mean of each metric over the queries that have a value; a metric that none has is absent."""
+        import pandas as pd
+
+        return pd.Series({name: float(column.mean()) for name, column in self._columns().items()}, dtype=float)
+
+    def per_query(self) -> pd.DataFrame:
+        """One row a query, one column a metric; NaN where a query has no positive."""
+        import pandas as pd
+
+        table: pd.DataFrame = pd.DataFrame(
+            self.values, columns=list(self.names), index=pd.Index(self.query_ids, name="query")
+        )
+        return table
+
+    def confidence_interval(
+        self, *, clusters: Any = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
+    ) -> pd.DataFrame:
+        """Percentile bootstrap over clusters of queries: a row a metric, columns ``low``, ``high`` and ``clusters``.
+
+        Queries of one class share their positives, so that their values vary together: whole classes are drawn, with
+        replacement, as many as there are; each metric draws among those where some query has a value. The column
+        ``clusters`` says how many that were; from few, an interval is too narrow.
+
+        Args:
+            clusters: a label for each query, (Q,) or (Q, anything). Unless given, the finest class where the evaluation
+                knows it (:func:`hiertree.metrics.evaluate` does) and there are several, else each query by itself; ask
+                for the latter with ``clusters=range(len(result))``.
+            confidence: between 0 and 1.
+            resamples: how often the clusters are drawn anew.
+            seed: of the draws.
+
+        Raises:
+            OptionError: ``confidence`` outside (0, 1) or no resample.
+            ShapeError: ``clusters`` of another length.
+
+        >>> from hiertree.metrics import evaluate_scores
+        >>> result = evaluate_scores([[3, 2, 1], [2, 3, 1]], [[1, 0, 0], [1, 0, 0]], metrics=["AP"])
+        >>> result.confidence_interval().loc["AP"].to_dict()
+        {'low': 0.5, 'high': 1.0, 'clusters': 2.0}
+        """
+        import pandas as pd
+
+        if not 0 < confidence < 1 or resamples < 1:
+            raise OptionError(
+                f"confidence={confidence}, resamples={resamples}", expected="0 < confidence < 1, resamples ≥ 1"
+            )
+        numbers, tails = self._clusters(clusters), [(1 - confidence) / 2, (1 + confidence) / 2]
+        known = ~np.isnan(self.values)
+        rows: dict[str, tuple[float, float, int]] = {}
+        patterns = {column.tobytes(): column for column in known.T if column.any()}
+        for pattern in patterns.values():  # metrics that the same queries have share their draws
+            columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
+            own = numbers[pattern]
+            means = bootstrap_means(self.values[np.ix_(pattern, columns)], own, resamples=resamples, seed=seed)
+            for column, (low, high) in zip(columns, np.quantile(means, tails, axis=0).T, strict=True):
+                rows[self.names[column]] = (float(low), float(high), len(np.unique(own)))
+        index = [name for name in self.names if name in rows]
+        table: pd.DataFrame = pd.DataFrame([rows[name] for name in index], index, columns=["low", "high", "clusters"])
+        return table
+
+    def as_dict(self) -> dict[str, Any]:
+        """Means, skipped counts, number of queries, convention and version: what ``to_json`` writes."""
+        return {
+            "summary": {name: float(column.mean()) for name, column in self._columns().items()},
+            "skipped": self.skipped,
+            "num_queries": len(self),
+            "convention": self.convention.as_dict(),
+            "hiertree": hiertree.__version__,
+        }
+
+    def to_json(self) -> str:
+        """The result without its per-query values, as JSON text."""
+        return json.dumps(self.as_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+
+    def plot(self) -> Figure:
+        """A bar a metric with its 95 % confidence interval, as a matplotlib figure."""
+        from matplotlib.figure import Figure
+
+        means, bounds = self.summary(), self.confidence_interval()
+        figure = Figure(figsize=(6, 0.8 + 0.3 * len(means)), layout="constrained")
+        axes = figure.add_subplot()
+        errors = [(means - bounds["low"]).clip(lower=0), (bounds["high"] - means).clip(lower=0)]
+        axes.barh(list(means.index), means.to_numpy(), xerr=np.array(errors), color="tab:blue", capsize=3)
+        axes.invert_yaxis()
+        axes.set_xlim(0, 1)
+        axes.set_xlabel(f"mean over queries (of {len(self)})")
+        return figure
+
+    def __str__(self) -> str:
+        means, width = self._columns(), max(map(len, self.names))
+        rows = [
+            f"{name:<{width}}  {f'{means[name].mean():.4f}' if name in means else '—':>6}"
+            + (f"  ({skipped} of {len(self)} queries without positives)" if skipped else "")
+            for name, skipped in self.skipped.items()
+        ]
+        return "\n".join([*rows, "", str(self.convention)])
+
+    def _clusters(self, clusters: Any) -> NDArray[np.int64]:
+        """The cluster of each query, as asked for or by default."""
+        if clusters is not None:
+            return cluster_numbers(clusters, len(self))
+        if self.query_paths is not None and (self.query_paths != self.query_paths[:1]).any():
+            return cluster_numbers(self.query_paths, len(self))
+        return np.arange(len(self))
+
+    def _columns(self) -> dict[str, NDArray[np.float64]]:
+        """For each metric with a value, the values of the queries that have one."""
+        columns = {name: column[~np.isnan(column)] for name, column in zip(self.names, self.values.T, strict=True)}
+        return {name: column for name, column in columns.items() if len(column)}

@@ -1,0 +1,5 @@
+"""The command line: ``hiertree`` and its commands."""
+
+from .entry import main
+
+__all__ = ["main"]

@@ -1,0 +1,178 @@
+"""The commands of ``hiertree datasets``: which there are, whether one is whole, how large it is, how to get it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .options import ANY_PATH, OUT_FOLDER, json_option
+
+if TYPE_CHECKING:
+    from hiertree.datasets import Benchmark
+
+split_option = click.option("--split", "splits", multiple=True, help="One split; may be repeated. Default: all.")
+structure_option = click.option(
+    "--structure", is_flag=True, help="Do not compare sizes with the published ones: for a part of a benchmark."
+)
+
+
+@click.group()
+def datasets() -> None:
+    """Benchmarks in the formats they are published in."""
+
+
+@datasets.command("list")
+@json_option
+def list_all(as_json: bool) -> None:
+    """What benchmarks there are: levels, published sizes, licence, address."""
+    from hiertree.datasets import benchmark, benchmarks
+
+    cards = [benchmark(name) for name in benchmarks()]
+    if as_json:
+        _print_json([_card(card) for card in cards])
+        return
+    click.echo("\n\n".join(map(_card_text, cards)))
+
+
+@datasets.command()
+@click.argument("name")
+@click.argument("root", type=ANY_PATH)
+@split_option
+@structure_option
+@click.option("--decode", is_flag=True, help="Decode every image, not only look for it.")
+@json_option
+def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decode: bool, as_json: bool) -> None:
+    """Look for every list and every image of benchmark NAME in ROOT, and compare sizes with the published ones.
+
+    Ends with status 1 if anything is missing.
+    """
+    from dataclasses import asdict
+
+    from hiertree.datasets import check as run
+
+    reports = run(name, root, splits=splits, verify="structure" if structure else "published", decode=decode)
+    if as_json:
+        _print_json([{**asdict(report), "sound": report.sound} for report in reports])
+    else:
+        rows = [("split", "images", "nodes by level", "found")]
+        for report in reports:
+            sizes = " → ".join(f"{size:,}" for size in report.level_sizes)
+            lacking = f"{len(report.bad_images):,} images bad: {', '.join(report.bad_images[:3])}"
+            found = report.problem or (lacking if report.bad_images else "all")
+            rows.append((report.split, f"{report.images:,}", sizes, found))
+        click.echo(_aligned(rows, right=(1,)))
+        for remedy in dict.fromkeys(report.remedy for report in reports if report.remedy):
+            click.echo(f"to mend it: {remedy}")
+    if not all(report.sound for report in reports):
+        click.get_current_context().exit(1)
+
+
+@datasets.command()
+@click.argument("name")
+@click.argument("root", type=ANY_PATH)
+@split_option
+@structure_option
+@json_option
+def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_json: bool) -> None:
+    """How many nodes each level of NAME in ROOT has, and how images and children are spread over them."""
+    from hiertree.datasets import benchmark, load, statistics
+
+    chosen = splits or tuple(benchmark(name).splits)
+    verify: Any = "structure" if structure else "published"
+    found = [statistics(load(name, root, split, verify=verify)) for split in chosen]
+    if as_json:
+        _print_json(found)
+        return
+    click.echo("\n\n".join(_statistics_text(entry) for entry in found))
+
+
+@datasets.command()
+@click.argument("name")
+@click.argument("root", type=OUT_FOLDER)
+@click.option("--mirror", help="Another address with files of the same names; the checksums stay the published ones.")
+def download(name: str, root: Path, mirror: str | None) -> None:
+    """Fetch NAME into ROOT where its licence and a stable address allow it; else say how to get it.
+
+    An interrupted download goes on where it stopped. Nothing else in this package fetches data sets.
+    """
+    from hiertree.datasets import benchmark
+    from hiertree.datasets import download as run
+
+    card = benchmark(name)
+    click.echo(f"{card.title}: {card.url}\nlicence: {card.licence}")
+    if not card.downloads:
+        click.echo(_numbered(card.steps))
+        return
+    for path, state in run(card, root, mirror=mirror):
+        again = f", unpacked earlier; to fetch it again, remove {root / f'.{path.name}.unpacked'}"
+        click.echo(f"{path}{again if state == 'unpacked' else f': {state}, its MD5 as published'}")
+    if card.by_hand:
+        click.echo("left to do by hand:\n" + _numbered(card.by_hand))
+    click.echo(f"to look for every image: hiertree datasets check {name} {root}")
+
+
+def _card(card: Benchmark) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "name": card.name, "title": card.title, "levels": card.levels, "protocol": card.protocol,
+        "splits": {split: asdict(counts) for split, counts in card.splits.items()},
+        "licence": card.licence, "url": card.url, "steps": card.steps,
+        "downloads": [asdict(file) for file in card.downloads],
+    }  # fmt: skip
+
+
+def _card_text(card: Benchmark) -> str:
+    """A few lines about a benchmark; ≈ stands before what was published in thousands."""
+    sizes = []
+    for split, counts in card.splits.items():
+        images = "" if counts.images is None else f"{'≈ ' * bool(counts.within)}{counts.images:,} images"
+        classes = "" if counts.classes is None else f"{counts.classes:,} classes"
+        sizes.append(f"{split} {' of '.join(filter(None, (images, classes)))}".rstrip())
+    fetched = "hiertree datasets download" if card.downloads else "by hand"
+    lines = (
+        f"{card.name}: {card.title}, {' → '.join(card.levels)}",
+        f"  splits   {'; '.join(sizes)}",
+        f"  licence  {card.licence}",
+        f"  from     {card.url} ({fetched})",
+    )
+    return "\n".join(lines)
+
+
+def _statistics_text(found: dict[str, Any]) -> str:
+    head = f"{found['name']}, {found['split']}: {found['images']:,} images"
+    if found["queries"] != found["images"]:
+        head += f", {found['queries']:,} queries in a gallery of {found['gallery']:,}"
+    spread = ("least", "lower_quartile", "median", "upper_quartile", "most", "mean")
+    rows = [("level", "nodes", "of a node", *(name.replace("_", " ") for name in spread))]
+    for level in found["levels"]:
+        for kind in ("images", "children"):
+            if kind in level:
+                own = (level["name"], f"{level['nodes']:,}") if kind == "images" else ("", "")
+                rows.append((*own, kind, *(f"{level[kind][name]:g}" for name in spread)))
+    return f"{head}\n{_aligned(rows, right=(1, *range(3, 9)))}"
+
+
+def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int]) -> str:
+    """Rows as columns of equal width, those named set to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [
+            f"{cell:>{width}}" if number in right else f"{cell:<{width}}"
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _numbered(steps: Sequence[str]) -> str:
+    return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -1,0 +1,64 @@
+"""The commands ``hiertree labels review`` and ``agreement``: people's part in the hierarchy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from .options import ANY_PATH, FILE, OUT_FOLDER, EncoderOptions, encoder_options, json_option
+
+
+@click.command()
+@click.argument("clustered", type=ANY_PATH)
+@click.option("--annotator", required=True, help="Who reviews; everybody has a log of their own.")
+@click.option("--log", type=FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
+@click.option("--images", type=OUT_FOLDER, help="Images of landmarks: <landmark id>.jpg, or a folder each.")
+@click.option("--image-table", type=FILE, help="Table of image ids and landmark_id, where files bear the images' ids.")
+@click.option("--adjudicate", type=FILE, nargs=2, metavar="LOG LOG", help="Decide where two annotators' logs differ.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; default: one that is free.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@encoder_options
+def review(
+    clustered: Path,
+    annotator: str,
+    log: Path | None,
+    images: Path | None,
+    image_table: Path | None,
+    adjudicate: tuple[Path, Path] | None,
+    port: int,
+    no_browser: bool,
+    embedding: EncoderOptions,
+) -> None:
+    """Rename, merge, split and approve the clusters in CLUSTERED on a page of this machine, until Ctrl-C.
+
+    CLUSTERED is a folder that 'labels cluster' made. Every action is on the disk before the page shows it; the same
+    command goes on where the log ends. The encoder serves to split a cluster in two by 2-means.
+    """
+    from ..labels.review.serving import open_review, serve
+
+    opened = open_review(
+        clustered,
+        annotator=annotator,
+        log=log,
+        images=images,
+        image_table=image_table,
+        adjudicate=adjudicate,
+        encoder=embedding.build(),
+    )
+    serve(opened, port=port, open_browser=not no_browser, say=click.echo)
+
+
+@click.command()
+@click.argument("clustered", type=ANY_PATH)
+@click.argument("log_a", type=FILE)
+@click.argument("log_b", type=FILE)
+@json_option
+@click.option("--out", type=FILE, help="JSON file for the numbers, the differences and their provenance.")
+def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Path | None) -> None:
+    """Say how far the reviews in LOG_A and LOG_B agree: Cohen's κ, adjusted Rand index, mutual information."""
+    from ..labels.review.agreeing import agreement_report, describe_agreement
+
+    report = agreement_report(clustered, log_a, log_b, out=out)
+    click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else describe_agreement(report))

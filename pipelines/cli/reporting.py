@@ -1,0 +1,65 @@
+"""The command that makes a page of what was measured: ``hiertree report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .measuring import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
+from .options import ANY_PATH, FILE, listed
+
+if TYPE_CHECKING:
+    from hiertree.metrics import ProtocolName
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--out", type=FILE, default=Path("report.html"), show_default=True, help="The HTML file.")
+@click.option("--title", default="Retrieval report", show_default=True, help="Of the page.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="data.root=PATH where a run's images have moved."
+)
+@click.option("--queries", default=3, show_default=True, help="Of the best, the middling and the worst, each.")
+@click.option("--hits", default=8, show_default=True, help="Images shown of each ranking.")
+@labels_option
+@levels_option
+@gallery_option
+@gallery_labels_option
+@click.option("--ids", metavar="COLUMN", help="No query retrieves an item with the same value there.")
+@click.option("--images", type=ANY_PATH, help="Folder in which the ids are names of image files.")
+@protocol_option
+def report(
+    sources: tuple[Path, ...],
+    out: Path,
+    title: str,
+    overrides: tuple[str, ...],
+    queries: int,
+    hits: int,
+    labels: Path | None,
+    levels: str,
+    gallery: Path | None,
+    gallery_labels: Path | None,
+    ids: str | None,
+    images: Path | None,
+    protocol: ProtocolName | None,
+) -> None:
+    """Make one self-contained HTML page of SOURCES: metrics, queries, classes, retrievals, learning curves.
+
+    SOURCES are folders of finished runs or of comparisons, on the same images, or one file of embeddings, with labels
+    as for evaluate. Where the images are not there, the page says so and shows the rest.
+    """
+    from ..report import Beside
+    from ..report import report as run
+
+    beside = Beside(
+        labels=labels,
+        levels=tuple(listed(levels)),
+        gallery=gallery,
+        gallery_labels=gallery_labels,
+        ids=ids,
+        images=images,
+        protocol=protocol,
+    )
+    click.echo(run(sources, out, title=title, overrides=overrides, beside=beside, queries=queries, hits=hits))

@@ -1,0 +1,118 @@
+"""Several recipes, several seeds, one table: mean ± standard deviation of each metric, and whether rows differ."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..training.run.training import train
+from .formats import markdown
+from .grid import Grid
+from .plan import PlannedRun, plan_runs
+from .runs_table import runs_table
+from .significance import QueryValues, choose_reference, compare_with_reference, described, query_values
+from .table import make_table
+from .writing import write_comparison
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Launch: TypeAlias = Callable[[Sequence[PlannedRun]], None]
+
+
+def compare(
+    recipes: Sequence[str | os.PathLike[str]],
+    *,
+    seeds: Sequence[int],
+    out: str | os.PathLike[str],
+    overrides: Sequence[str] = (),
+    grid: Grid | None = None,
+    against: str | None = None,
+    published: bool = True,
+    launch: Launch | None = None,
+) -> pd.DataFrame:
+    """Run every recipe with every combination of a grid and every seed, and write a table.
+
+    Runs live in ``out/<recipe>/seed-<seed>``, those of a grid in ``out/<recipe>/<settings>/seed-<seed>``; finished
+    ones are not run again, interrupted ones go on. ``out`` then holds ``comparison.csv`` (one row a run),
+    ``comparison-tests.csv`` (one row a test), the table as ``comparison.md``, ``.tex``, ``.html`` and ``.json``,
+    ``comparison.png``, where one setting takes three or more numbers ``comparison-lines.png`` with the metrics over it,
+    and ``manifest.json``.
+
+    Args:
+        recipes: files or names of built-in recipes.
+        seeds: the seeds; each takes the place of the recipes' own.
+        out: the folder.
+        overrides: ``"section.key=value"``, applied to every recipe.
+        grid: values to try, ``{"loss.lambda_": [0.1, 0.5]}``: each combination is a row. Applied after the overrides.
+        against: the row that the others are tested against, see
+            :func:`hiertree.pipelines.comparison.significance.choose_reference`.
+        published: show what papers report for a built-in recipe below its rows.
+        launch: what finishes the runs, such as :meth:`hiertree.pipelines.comparison.submitting.Jobs.finish`; unless
+            given, they are trained here, one after the other.
+
+    Returns:
+        One row a run, with columns ``recipe``, one a key of the grid, ``seed`` and one a metric, in [0, 1].
+
+    Raises:
+        OptionError: no recipe or no seed, or one given twice; a grid without values or with one twice; a reference that
+            is no row.
+        HiertreeError: as :func:`hiertree.pipelines.training.run.training.train`; every recipe is checked before the first is run.
+    """
+    planned = plan_runs(recipes, seeds=seeds, out=Path(out), overrides=overrides, grid=grid or {})
+    reference = choose_reference(list(dict.fromkeys(run.row for run in planned)), against)
+    (launch or train_in_turn)(planned)
+    runs = runs_table([(run.recipe.name, run.settings, run.recipe.seed, run.metrics() or {}) for run in planned])
+    values = values_of_rows(planned)
+    tests = compare_with_reference(values, reference)
+    table = make_table(
+        runs,
+        tests=tests,
+        published=published,
+        num_levels=max((own.paths.shape[1] for row in values.values() if row for own in row.lists), default=None),
+        notes=described(tests, values, reference),
+    )
+    parameters = {
+        "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
+        "seeds": sorted(seeds),
+        "overrides": list(overrides),
+        "grid": {key: list(tried) for key, tried in (grid or {}).items()},
+        "against": reference,
+    }
+    write_comparison(Path(out), runs=runs, tests=tests, table=table, parameters=parameters)
+    return runs
+
+
+def comparison_table(runs: pd.DataFrame) -> str:
+    """Markdown of mean ± standard deviation over seeds, in percent, the best mean of each metric in bold.
+
+    Args:
+        runs: one row a run, as :func:`compare` returns.
+
+    >>> import pandas as pd
+    >>> runs = pd.DataFrame({"recipe": ["a", "a", "b"], "seed": [0, 1, 0], "H-AP": [0.5, 0.6, 0.4]})
+    >>> print(comparison_table(runs))
+    | recipe | runs | H-AP |
+    |---|---|---|
+    | a | 2 | **55.0 ± 7.1** |
+    | b | 1 | 40.0 |
+    """
+    return markdown(make_table(runs))
+
+
+def train_in_turn(planned: Sequence[PlannedRun]) -> None:
+    """Train every run here, one after the other."""
+    for run in planned:
+        train(run.recipe, run.folder)
+
+
+def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:
+    """The values of every row's queries, by its name; every run is finished."""
+    rows: dict[str, list[PlannedRun]] = {}
+    for run in planned:
+        rows.setdefault(run.row, []).append(run)
+    return {
+        name: query_values([run.folder for run in own], data=own[0].recipe.data.options()) for name, own in rows.items()
+    }

@@ -1,0 +1,1 @@
+"""Embeddings on disk: made by a trained network, measured, and compared with other libraries."""

@@ -1,0 +1,235 @@
+"""Embed the images of a data set with a trained network: arrays and tables that ``hiertree evaluate`` reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hiertree.errors import OptionError
+from hiertree.io import files
+from hiertree.io.provenance import manifest
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+    from numpy.typing import NDArray
+
+    from hiertree.datasets import ImageDataset
+
+    from ..training.network.embedder import Embedder
+    from ..training.recipe.schema import Recipe
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What was written.
+
+    Attributes:
+        folder: where.
+        images: how many have an embedding.
+        embeddings: the arrays: of all images, or of the queries and of their gallery.
+        labels: a table beside each: the ids of every level, coarse → fine, and the image's id.
+    """
+
+    folder: Path
+    images: int
+    embeddings: tuple[Path, ...]
+    labels: tuple[Path, ...]
+
+
+def embed(
+    model: str | os.PathLike[str],
+    data: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    split: str = "test",
+    shard_size: int = 16_384,
+    overrides: Sequence[str] = (),
+) -> Embedded:
+    """Embed one split, shard by shard; an interrupted call goes on after the last whole shard.
+
+    The projection of a recipe is the one that training starts from: drawn by the seed, or a PCA of the training split.
+    Images are embedded at the recipe's ``evaluation.scales``.
+
+    ``out`` then holds ``embeddings.npy`` (n, d) float32 and ``labels.csv``, or ``queries.npy``, ``queries.csv``,
+    ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``.
+
+    Args:
+        model: the folder of a finished run, or a recipe with pretrained weights.
+        data: the root of the images, in the format of the recipe's ``data`` section.
+        out: the folder; new, empty, or that of the same call interrupted.
+        split: "test", "train" or another of the data set's splits.
+        shard_size: images between two points from which an interrupted call goes on.
+        overrides: ``"section.key=value"``, applied to the recipe.
+
+    Raises:
+        OptionError: untrained weights, data that are drawn, or a folder of something else.
+        HiertreeError: whatever is wrong with the recipe, the network or the images.
+    """
+    from ..training.data.loading import load_split
+    from ..training.run.learner import build_fabric
+
+    if shard_size < 1:
+        raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
+    recipe = _recipe(Path(model), data, overrides)
+    fabric = build_fabric(recipe.training)
+    embedder = _network(Path(model), recipe, fabric)
+    dataset = load_split(recipe, split)
+    folder = Path(out)
+    shards = _claimed(folder, _identity(embedder, recipe, dataset, shard_size))
+    _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric)
+    arrays, tables = _write(dataset, folder, [shards / name for name in _names(len(dataset), shard_size)])
+    made = manifest(
+        command=f"hiertree embed {model}", parameters={"split": split, **recipe.as_dict()}, outputs=[*arrays, *tables]
+    )
+    files.write_json(folder / "manifest.json", made)
+    shutil.rmtree(shards)
+    return Embedded(folder, len(dataset), arrays, tables)
+
+
+def _recipe(model: Path, data: str | os.PathLike[str], overrides: Sequence[str]) -> Recipe:
+    """The recipe of the run or of that name, its data where they are now."""
+    from ..training.recipe.components import takes
+    from ..training.recipe.reading import load_recipe
+
+    source = model / "recipe.yaml" if model.is_dir() else model
+    recipe = load_recipe(source, overrides)
+    if not takes("data", recipe.data.name, "root"):
+        raise OptionError(f"{data} for data that are drawn ({recipe.data.name})", expected="a recipe that reads files")
+    return load_recipe(source, [*overrides, f"data.root={json.dumps(os.fspath(data))}"])
+
+
+def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
+    """The network of the run, or the one that the recipe's training would start from, on the CPU."""
+    from ..training.data.loading import load_split
+    from ..training.network.embedder import load_embedder
+    from ..training.network.projection import initialise_projection
+    from ..training.network.scales import require_scalable
+
+    embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
+    require_scalable(embedder, recipe.evaluation.scales)
+    if not model.is_dir() and recipe.model.projection_init != "random":
+        train_set = load_split(recipe, "train")
+        initialise_projection(embedder.to(fabric.device), train_set, recipe, fabric)
+    return embedder.cpu().eval()
+
+
+def _untrained(model: Path, recipe: Recipe) -> Embedder:
+    """Pretrained weights below a projection that the seed draws."""
+    import torch
+
+    from ..training.network.embedder import Embedder
+
+    if not recipe.model.pretrained:
+        raise OptionError(
+            f"{model} with model.pretrained=false",
+            expected="the folder of a finished run, or a recipe with pretrained weights",
+            remedy="train it first",
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return Embedder(recipe.model, channels=recipe.images.channels)
+
+
+def _identity(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> str:
+    """A hash of all that the shards depend on."""
+    settings = [recipe.experiment()["images"], recipe.evaluation.scales, dataset.split, shard_size]
+    digest = hashlib.sha256(json.dumps(settings).encode())
+    digest.update(np.ascontiguousarray(dataset.paths).tobytes())
+    for row in range(len(dataset)):
+        digest.update(dataset.images.name(row).encode("utf-8", "surrogateescape"))
+    for tensor in embedder.state_dict().values():
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _claimed(folder: Path, identity: str) -> Path:
+    """The folder of shards, new or that of the same call interrupted."""
+    shards = folder / "shards"
+    noted = shards / "identity.json"
+    if noted.is_file():
+        if json.loads(noted.read_text(encoding="utf-8")) != identity:
+            raise OptionError(f"out={folder} with shards of other weights or images", expected="a new or empty folder")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OptionError(f"out={folder}", expected="a new or empty folder")
+    else:
+        files.write_json(noted, identity)
+    return shards
+
+
+def _names(count: int, shard_size: int) -> list[str]:
+    return [f"rows-{start:09d}.npy" for start in range(0, count, shard_size)]
+
+
+def _embed_shards(
+    embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shards: Path, shard_size: int, fabric: Fabric
+) -> None:
+    """Write the shards that are not there yet, each whole."""
+    import torch
+
+    from hiertree.io.progress import progress
+
+    from ..training.data.loading import BatchKey, Views, loader_of
+    from ..training.network.scales import embed_at_scales
+
+    scales = recipe.evaluation.scales
+    network = fabric.setup_module(embedder)
+    views = Views(dataset, recipe.images.model_copy(update={"cache": False}))
+    size = recipe.evaluation.batch_size
+    with progress(description=f"embedding {dataset.name}", total=len(dataset)) as advance, torch.inference_mode():
+        for number, name in enumerate(_names(len(dataset), shard_size)):
+            rows = range(number * shard_size, min((number + 1) * shard_size, len(dataset)))
+            if not (shards / name).is_file():
+                keys = [BatchKey(0, start, list(rows[start : start + size])) for start in range(0, len(rows), size)]
+                loader = loader_of(views, keys, workers=recipe.images.workers, pin_memory=False)
+                batches = (embed_at_scales(network, fabric.to_device(images), scales) for _, images in loader)
+                parts = [embeddings.float().cpu().numpy() for embeddings in batches]
+                with files.replacing(shards / name) as temporary:
+                    np.save(temporary, np.concatenate(parts))
+            advance(len(rows), "")
+
+
+def _write(dataset: ImageDataset, folder: Path, shards: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Join the shards, rows in the order of the tables; only one shard at a time is in memory."""
+    everything = np.arange(len(dataset))
+    if dataset.queries is None or dataset.gallery is None:
+        parts = {("embeddings", "labels"): everything}
+    else:
+        parts = {("queries", "queries"): dataset.queries, ("gallery", "gallery"): dataset.gallery}
+    arrays, tables = [], []
+    for (array, table), rows in parts.items():
+        arrays.append(folder / f"{array}.npy")
+        tables.append(folder / f"{table}.csv")
+        _write_array(arrays[-1], rows, shards)
+        _write_table(tables[-1], rows, dataset)
+    return tuple(arrays), tuple(tables)
+
+
+def _write_array(path: Path, rows: NDArray[np.int64], shards: Sequence[Path]) -> None:
+    from numpy.lib.format import open_memmap
+
+    first = np.load(shards[0], mmap_mode="r")
+    with files.replacing(path) as temporary:
+        joined = open_memmap(temporary, mode="w+", dtype=np.float32, shape=(len(rows), first.shape[1]))
+        for number, shard in enumerate(shards):
+            here = np.flatnonzero(rows // len(first) == number)
+            joined[here] = np.load(shard)[rows[here] - number * len(first)]
+        joined.flush()
+        del joined
+
+
+def _write_table(path: Path, rows: NDArray[np.int64], dataset: ImageDataset) -> None:
+    import pandas as pd
+
+    table = pd.DataFrame(dataset.paths[rows], columns=list(dataset.tree.level_names))
+    ids = [dataset.images.name(int(row)) for row in rows] if dataset.ids is None else dataset.ids[rows].tolist()
+    table.insert(0, "image", ids)
+    with files.open_replacing(path) as file:
+        table.to_csv(file, index=False, lineterminator="\n")

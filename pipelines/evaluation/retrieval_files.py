@@ -1,0 +1,221 @@
+"""Embeddings and labels on disk: ``.npz``, ``.npy``, ``.pt``, ``.parquet``, with labels inside or in a table beside.
+
+=============  =================================================================================================
+``.npz``       arrays ``embeddings`` and ``paths``; perhaps ``gallery_embeddings`` and ``gallery_paths``, ``ids``
+               and ``gallery_ids``, ``junk``, and ``distractors``
+``.pt``        a dictionary of tensors of these names, or one tensor (n, d) beside a table of labels
+``.npy``       an array (n, d) beside a table of labels; more than half a GiB stays on disk as a memory map
+``.parquet``   a column of lists, the embeddings, and columns of labels, coarse → fine, or a table beside
+=============  =================================================================================================
+
+``ids`` name images: a query never retrieves an item of its own id. ``junk`` is (M, 2) pairs, a row of the queries and a
+row of the gallery that its list leaves out. ``distractors`` are booleans that mark gallery rows without a label.
+Nothing is unpickled: numpy reads without pickle, torch with ``weights_only=True``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from hiertree.arrays import to_numpy
+from hiertree.errors import InputError, OptionError
+
+from .retrieval_tables import (
+    Columns,
+    Items,
+    PathLike,
+    items_beside,
+    items_in_parquet,
+    junk_in_table,
+    junk_lists,
+    shared_paths,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
+_NEEDED = ("embeddings", "paths")
+_ARRAYS = (*_NEEDED, "gallery_embeddings", "gallery_paths", "ids", "gallery_ids", "junk", "distractors")
+_SUFFIXES = (".npz", ".npy", ".pt", ".parquet")
+
+
+class Retrieval(NamedTuple):
+    """What files say: queries and, unless they retrieve each other, a gallery; what each list leaves out."""
+
+    embeddings: NDArray[Any]
+    paths: NDArray[Any]
+    gallery_embeddings: NDArray[Any] | None = None
+    gallery_paths: NDArray[Any] | None = None
+    ids: Sequence[Any] | None = None
+    gallery_ids: Sequence[Any] | None = None
+    junk: Sequence[NDArray[Any]] | None = None
+    distractors: NDArray[Any] | None = None
+
+    @property
+    def masked(self) -> bool:
+        """Whether lists leave out more than the query itself, or hold distractors."""
+        return any(value is not None for value in self[4:])
+
+    def as_codes(self) -> Retrieval:
+        """The same of binary codes: booleans, True where a number of an embedding is positive.
+
+        Raises:
+            EmbeddingError: NaN or infinite embeddings; the message names the rows.
+        """
+        gallery = None if self.gallery_embeddings is None else _codes(self.gallery_embeddings)
+        return self._replace(embeddings=_codes(self.embeddings), gallery_embeddings=gallery)
+
+
+def read_retrieval(
+    source: PathLike,
+    *,
+    labels: PathLike | None = None,
+    levels: Sequence[str] = (),
+    gallery: PathLike | None = None,
+    gallery_labels: PathLike | None = None,
+    ids: str | None = None,
+    junk: PathLike | None = None,
+    distractors: bool = False,
+) -> Retrieval:
+    """Read queries and perhaps a gallery.
+
+    Args:
+        source: a file of one of the four kinds.
+        labels: CSV or Parquet table with one row an embedding, in their order, for a file without labels.
+        levels: columns of labels, coarse → fine; all but ``ids`` unless given.
+        gallery: another file, for a separate gallery: with ``paths`` of the same ids where the queries have paths, else
+            with the same columns of labels.
+        gallery_labels: its table of labels.
+        ids: the column of the images' ids in tables of labels; files of arrays have an array of them.
+        junk: CSV or Parquet table of columns ``query`` and ``item``, rows of the queries and the gallery from 0.
+        distractors: whether rows of the gallery's table whose labels are all empty are distractors.
+
+    Raises:
+        InputError: a file that cannot be read, or does not hold what it should.
+        OptionError: labels beside a file that has its own, none for a file without, an unknown suffix, or columns named
+            for a file of arrays.
+        TableError: a table that cannot be read as asked.
+    """
+    if gallery is None and (gallery_labels is not None or distractors):
+        raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
+    columns = Columns(tuple(levels), ids, distractors)
+    queries = _read(Path(source), labels, columns)
+    items = None if gallery is None else _read(Path(gallery), gallery_labels, columns)
+    if isinstance(queries, Items) and not isinstance(items, Retrieval):
+        found = _from_items(queries, items, distractors=distractors)
+    elif isinstance(queries, Retrieval) and not isinstance(items, Items):
+        found = queries if items is None else _from_arrays(queries, items, Path(source).name)
+    else:
+        raise OptionError(
+            "label ids in one file and columns of labels for the other", expected="the same kind for both"
+        )
+    if junk is None:
+        return found
+    if found.junk is not None:
+        raise OptionError(f"a table of junk beside the junk in {Path(source).name}", expected="one of the two")
+    return found._replace(junk=junk_in_table(junk, len(found.embeddings)))
+
+
+def _codes(embeddings: NDArray[Any]) -> NDArray[np.bool_]:
+    from hiertree.losses import binary_codes
+
+    return np.unpackbits(binary_codes(embeddings), axis=1, count=embeddings.shape[1]).astype(np.bool_)
+
+
+def _from_items(queries: Items, gallery: Items | None, *, distractors: bool) -> Retrieval:
+    paths = shared_paths(queries, gallery, distractors=distractors)
+    if gallery is None:
+        return Retrieval(queries.embeddings, paths.queries, ids=queries.ids)
+    return Retrieval(
+        queries.embeddings,
+        paths.queries,
+        gallery.embeddings,
+        paths.gallery,
+        queries.ids,
+        gallery.ids,
+        distractors=paths.distractors,
+    )
+
+
+def _from_arrays(queries: Retrieval, gallery: Retrieval, name: str) -> Retrieval:
+    if queries.gallery_paths is not None or gallery.gallery_paths is not None:
+        raise OptionError(f"a gallery beside one inside {name}", expected="one of the two")
+    return queries._replace(
+        gallery_embeddings=gallery.embeddings,
+        gallery_paths=gallery.paths,
+        gallery_ids=gallery.ids,
+        distractors=gallery.distractors,
+    )
+
+
+def _read(file: Path, labels: PathLike | None, columns: Columns) -> Retrieval | Items:
+    if file.suffix not in _SUFFIXES:
+        raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(_SUFFIXES)}")
+    if not file.is_file():
+        raise InputError(f"{file}", expected=f"an existing {file.suffix} file")
+    if file.suffix == ".parquet":
+        items = items_in_parquet(file, columns, with_labels=labels is None)
+        return items if labels is None else items_beside(items.embeddings, Path(labels), columns)
+    content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
+    if not isinstance(content, Mapping):
+        if labels is None:
+            remedy = "name a CSV or Parquet file"
+            raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
+        return items_beside(content, Path(labels), columns)
+    if labels is not None or columns != Columns():
+        remedy = "leave labels, columns and distractors out"
+        raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
+    return _named(file, content)
+
+
+def _load_numpy(file: Path) -> Any:
+    """The array of an ``.npy``, the arrays of an ``.npz``."""
+    large = file.suffix == ".npy" and file.stat().st_size > MAPPED_BYTES
+    try:
+        content = np.load(file, allow_pickle=False, mmap_mode="r" if large else None)
+        if file.suffix == ".npy":
+            return content
+        with content:
+            return {name: content[name] for name in content.files}
+    except (ValueError, EOFError, BadZipFile) as error:
+        raise InputError(f"{file.name}: {error}", expected="plain numbers saved by numpy") from error
+
+
+def _load_torch(file: Path) -> Any:
+    """The tensor of a ``.pt``, or its dictionary of tensors, as numpy arrays."""
+    import torch
+
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+        if isinstance(content, torch.Tensor):
+            return to_numpy(content)
+        if isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values()):
+            return {str(name): to_numpy(value) for name, value in content.items()}
+    except (RuntimeError, EOFError, TypeError, ValueError, UnpicklingError) as error:
+        first = str(error).partition("\n")[0]
+        raise InputError(f"{file.name}: {first}", expected="dense tensors saved by torch, nothing else") from error
+    raise InputError(f"{file.name} with a {type(content).__name__}", expected="a tensor or a dictionary of tensors")
+
+
+def _named(file: Path, content: Mapping[str, Any]) -> Retrieval:
+    if not set(_NEEDED) <= set(content) <= set(_ARRAYS):
+        raise InputError(
+            f"{file.name} with arrays {', '.join(content) or 'none'}",
+            expected=f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_ARRAYS[2:])}",
+        )
+    found = Retrieval(**content)
+    if found.junk is None:
+        return found
+    pairs, number = np.asarray(found.junk), len(found.embeddings)
+    of_queries = pairs[:, 0] if pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu" else np.array([-1])
+    if of_queries.min(initial=0) < 0 or of_queries.max(initial=-1) >= number:
+        given = f"{file.name} with junk of shape {pairs.shape} and type {pairs.dtype}"
+        raise InputError(given, expected=f"pairs of a query, 0 to {number - 1}, and a gallery item")
+    return found._replace(junk=junk_lists(pairs[:, 0], pairs[:, 1], number))

@@ -1,0 +1,203 @@
+"""Embeddings with columns beside them: labels, ids of the images, and the pairs of a table of junk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree.errors import InputError, OptionError, TableError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from hiertree.tree.paths import Where
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table mean.
+
+    Attributes:
+        levels: labels, coarse → fine; all columns but that of ids unless given.
+        ids: the column of ids, if one is asked for.
+        distractors: whether a gallery row without any label is a distractor.
+    """
+
+    levels: tuple[str, ...] = ()
+    ids: str | None = None
+    distractors: bool = False
+
+    def chosen(self, present: Sequence[str]) -> list[str]:
+        """The columns of labels among those of a table.
+
+        Raises:
+            OptionError: a column named twice, or none left.
+        """
+        levels = list(self.levels) or [name for name in present if name != self.ids]
+        if not levels or len(set(levels)) < len(levels):
+            raise OptionError(f"levels {', '.join(levels) or 'none'}", expected="different columns, coarse → fine")
+        return levels
+
+
+class Items(NamedTuple):
+    """One file: embeddings with rows of labels, perhaps ids, and a function that names row i in messages."""
+
+    embeddings: NDArray[Any]
+    rows: list[tuple[str, ...]]
+    where: Where
+    ids: list[str] | None = None
+
+
+class Paths(NamedTuple):
+    """The paths of queries and perhaps of a gallery, and which gallery rows have none."""
+
+    queries: NDArray[Any]
+    gallery: NDArray[Any] | None = None
+    distractors: NDArray[np.bool_] | None = None
+
+
+def items_in_parquet(file: Path, columns: Columns, *, with_labels: bool) -> Items:
+    """One column of lists, and columns of labels unless these stand elsewhere.
+
+    Raises:
+        InputError: not Parquet, not one column of lists, or lists of several lengths.
+        TableError: a column that is not there, or a row without id.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import pyarrow.types as kinds
+
+    try:
+        table = pq.read_table(file)
+    except pa.ArrowException as error:
+        raise InputError(f"{file.name}: {error}", expected="a Parquet file") from error
+    lists = [
+        field.name
+        for field in table.schema
+        if kinds.is_list(field.type) or kinds.is_large_list(field.type) or kinds.is_fixed_size_list(field.type)
+    ]
+    others = [name for name in table.column_names if name not in lists]
+    if len(lists) != 1:
+        raise InputError(f"{file.name} with columns {', '.join(table.column_names)}", expected="one column of lists")
+    embeddings = _stacked(file, table.column(lists[0]).combine_chunks())
+
+    def where(row: int) -> str:
+        return f"{file.name}, row {row + 1}"
+
+    if not with_labels:
+        return Items(embeddings, [], where)
+    missing = [name for name in (*columns.levels, *filter(None, [columns.ids])) if name not in others]
+    if missing or not others:
+        raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="labels beside")
+    levels = columns.chosen(others)
+    cells = [_texts(table.column(name).to_pylist()) for name in levels]
+    ids = None if columns.ids is None else _checked_ids(_texts(table[columns.ids].to_pylist()), columns.ids, where)
+    return Items(embeddings, list(zip(*cells, strict=True)), where, ids)
+
+
+def items_beside(embeddings: NDArray[Any], file: Path, columns: Columns) -> Items:
+    """Embeddings with the rows of a table of labels.
+
+    Raises:
+        InputError: another number of rows than embeddings.
+        TableError: a table that cannot be read, a column that is not there, or a row without id.
+    """
+    from hiertree.io.tables import read_table
+
+    table = read_table(file, required=[*columns.levels, *filter(None, [columns.ids])])
+    if len(table) != len(embeddings):
+        raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one an embedding")
+    lines = table.index.tolist()
+
+    def where(row: int) -> str:
+        return f"{file.name}, line {lines[row]}"
+
+    cells = [table[name].tolist() for name in columns.chosen(list(table.columns))]
+    ids = None if columns.ids is None else _checked_ids(table[columns.ids].tolist(), columns.ids, where)
+    return Items(embeddings, list(zip(*cells, strict=True)), where, ids)
+
+
+def shared_paths(queries: Items, gallery: Items | None, *, distractors: bool) -> Paths:
+    """One tree numbers the labels of both; the same text under two parents is two labels.
+
+    Raises:
+        HierarchyError: labels that do not form a tree of one depth; the message names file and line.
+    """
+    from hiertree import LabelTree
+    from hiertree.tree.paths import is_empty
+
+    split = len(queries.rows)
+    rows = [*queries.rows, *(gallery.rows if gallery is not None else [])]
+    labelled = [row < split or not (distractors and all(map(is_empty, rows[row]))) for row in range(len(rows))]
+    kept = np.flatnonzero(labelled)
+
+    def where(position: int) -> str:
+        row = int(kept[position])
+        return queries.where(row) if gallery is None or row < split else gallery.where(row - split)
+
+    listed = [rows[row] for row in kept]
+    paths = LabelTree.from_paths(listed, leaf="path", repeats="merge", where=where).paths(listed)
+    if gallery is None:
+        return Paths(paths)
+    whole = np.full((len(rows), paths.shape[1]), -1, np.int64)
+    whole[kept] = paths
+    return Paths(whole[:split], whole[split:], ~np.array(labelled[split:], np.bool_) if distractors else None)
+
+
+def junk_in_table(file: PathLike, num_queries: int) -> list[NDArray[np.int64]]:
+    """For each query the gallery rows that a table of columns ``query`` and ``item`` lists; rows count from 0.
+
+    Raises:
+        TableError: a table that cannot be read, or a cell that is no row of the queries.
+    """
+    from hiertree.io.tables import integer_column, read_table
+
+    table = read_table(file, required=["query", "item"])
+    query, item = (integer_column(table, name, path=file) for name in ("query", "item"))
+    outside = np.flatnonzero((query < 0) | (query >= num_queries))
+    if len(outside):
+        line = f"{file}, line {table.index[outside[0]]}: query {query[outside[0]]}"
+        raise TableError(line, expected=f"a row of the queries, from 0 to {num_queries - 1}")
+    return junk_lists(query, item, num_queries)
+
+
+def junk_lists(query: NDArray[Any], item: NDArray[Any], num_queries: int) -> list[NDArray[np.int64]]:
+    """The items of each query.
+
+    >>> [own.tolist() for own in junk_lists(np.array([1, 0, 1]), np.array([5, 6, 7]), 3)]
+    [[6], [5, 7], []]
+    """
+    order = np.argsort(query, kind="stable")
+    stops = np.cumsum(np.bincount(query, minlength=num_queries))
+    return np.split(item[order].astype(np.int64), stops[:-1]) if num_queries else []
+
+
+def _stacked(file: Path, column: pa.Array) -> NDArray[Any]:
+    """A column of lists of numbers as (n, d), without a detour over Python's objects."""
+    lengths = {len(cell) if cell is not None else -1 for cell in column[:1].to_pylist()}
+    width = next(iter(lengths), 0)
+    numbers = column.flatten().to_numpy(zero_copy_only=False)
+    if width < 1 or column.null_count or (column.value_lengths().to_numpy(zero_copy_only=False) != width).any():
+        raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
+    stacked: NDArray[Any] = numbers.reshape(len(column), width)
+    return stacked
+
+
+def _texts(cells: Sequence[Any]) -> list[str]:
+    """Cells as a CSV would hold them, so that 7 in one file is 7 in the other."""
+    return ["" if cell is None else str(cell) for cell in cells]
+
+
+def _checked_ids(ids: list[str], column: str, where: Where) -> list[str]:
+    """Refuse a row without id, which would pass for the same image as the next one."""
+    if "" in ids:
+        raise TableError(f"{where(ids.index(''))}: no {column}", expected="an id for every row")
+    return ids

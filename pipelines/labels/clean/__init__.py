@@ -1,0 +1,1 @@
+"""Landmarks and their scraped values → the landmarks that have a label."""

@@ -1,0 +1,134 @@
+"""``landmarks.csv`` and ``dropped.csv``: what cleaning kept and what it left out, one landmark a row, and its origin.
+
+Several labels, and their Wikidata ids, are separated by ``|``. ``confidence`` is empty but for labels that come from
+images.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from hiertree.errors import TableError
+from hiertree.io.tables import read_table, write_table
+
+from .reading import Origin, unique_ids
+from .rules import Dropped, Kept, Reason
+
+LANDMARKS = "landmarks.csv"
+SEPARATOR = "|"
+DROPPED = "dropped.csv"
+COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", *Origin._fields)
+DROPPED_COLUMNS = ("landmark_id", "category", "instance_of", "reason", *Origin._fields[:-1], "scrape_reason")
+
+
+def write_kept(path: str | os.PathLike[str], kept: Iterable[Kept]) -> None:
+    """Write landmarks, whole or not at all.
+
+    Args:
+        path: the file.
+        kept: what cleaning kept.
+
+    Raises:
+        TableError: a label holds the separator.
+    """
+    write_table(path, COLUMNS, map(_cells, kept))
+
+
+def read_kept(path: str | os.PathLike[str]) -> list[Kept]:
+    """Read what :func:`write_kept` wrote.
+
+    Args:
+        path: the file, or a folder that holds ``landmarks.csv``.
+
+    Raises:
+        TableError: no such file, a missing column, a bad id, a landmark without label, as many ids as there are no
+            labels, or a confidence outside 0 … 1; file, line and value are named.
+
+    >>> import tempfile
+    >>> kept = [Kept(7, "Category:Pond", ("pond", "park"), ("Q3253281", ""))]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_kept(Path(folder) / LANDMARKS, kept)
+    ...     read_kept(folder) == kept
+    True
+    """
+    file = Path(path) / LANDMARKS if Path(path).is_dir() else Path(path)
+    table = read_table(file, required=COLUMNS)
+    ids = unique_ids(table, "landmark_id", file)
+    rows = zip(table.index, ids, table[list(COLUMNS)].itertuples(index=False, name=None), strict=True)
+    return [_kept(landmark_id, cells, f"{file}, line {line}") for line, landmark_id, cells in rows]
+
+
+def write_dropped(path: str | os.PathLike[str], dropped: Iterable[Dropped]) -> None:
+    """Write landmarks that were left out, whole or not at all.
+
+    Args:
+        path: the file.
+        dropped: what cleaning left out.
+    """
+    rows = (
+        (drop.landmark_id, drop.category, SEPARATOR.join(drop.values), drop.reason, *drop.origin) for drop in dropped
+    )
+    write_table(path, DROPPED_COLUMNS, rows)
+
+
+def read_dropped(path: str | os.PathLike[str]) -> list[Dropped]:
+    """Read what :func:`write_dropped` wrote.
+
+    Args:
+        path: the file, or a folder that holds ``dropped.csv``.
+
+    Raises:
+        TableError: no such file, a missing column, a bad id, or an unknown reason; file, line and value are named.
+    """
+    file = Path(path) / DROPPED if Path(path).is_dir() else Path(path)
+    table = read_table(file, required=DROPPED_COLUMNS)
+    ids = unique_ids(table, "landmark_id", file)
+    rows = zip(table.index, ids, table[list(DROPPED_COLUMNS)].itertuples(index=False, name=None), strict=True)
+    return [_dropped(landmark_id, cells, f"{file}, line {line}") for line, landmark_id, cells in rows]
+
+
+def _dropped(landmark_id: int, cells: tuple[Any, ...], where: str) -> Dropped:
+    _, category, values, reason, *origin = cells
+    if reason not in get_args(Reason):
+        raise TableError(f"{where}: reason {reason!r}", expected=f"one of {', '.join(get_args(Reason))}")
+    scraped = tuple(values.split(SEPARATOR)) if values else ()
+    return Dropped(landmark_id, category, scraped, reason, Origin(*origin))
+
+
+def _cells(landmark: Kept) -> Sequence[object]:
+    for label in landmark.labels:
+        if SEPARATOR in label:
+            raise TableError(
+                f"landmark {landmark.landmark_id}: label {label!r}", expected=f"no {SEPARATOR!r} in a label"
+            )
+    confidence = "" if landmark.confidence is None else landmark.confidence
+    item_ids = SEPARATOR.join(landmark.item_ids or [""] * len(landmark.labels))
+    return (
+        landmark.landmark_id,
+        landmark.category,
+        SEPARATOR.join(landmark.labels),
+        item_ids,
+        confidence,
+        *landmark.origin,
+    )
+
+
+def _kept(landmark_id: int, cells: tuple[str, ...], where: str) -> Kept:
+    _, category, labels, item_ids, confidence, *origin = cells
+    names, ids = tuple(labels.split(SEPARATOR)), tuple(item_ids.split(SEPARATOR))
+    if not all(names) or len(ids) != len(names):
+        raise TableError(f"{where}: labels {labels!r}, item_ids {item_ids!r}", expected="a label, and as many ids")
+    return Kept(landmark_id, category, names, ids, _confidence(confidence, where), Origin(*origin))
+
+
+def _confidence(cell: str, where: str) -> float | None:
+    try:
+        confidence = float(cell) if cell else None
+    except ValueError:
+        confidence = -1.0
+    if confidence is not None and not 0 <= confidence <= 1:
+        raise TableError(f"{where}: confidence {cell!r}", expected="nothing, or a number in 0 … 1")
+    return confidence

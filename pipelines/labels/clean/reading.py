@@ -1,0 +1,169 @@
+"""What comes in: landmark ids with their Commons category, and the "instance of" values scraped for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from hiertree.errors import OptionError, TableError
+from hiertree.io.tables import check_columns, integer_column, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Path = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns are called; the defaults are GLDv2's.
+
+    Attributes:
+        landmark_id: the landmark's integer id, in both tables.
+        category: its Commons category URL, in the landmark table.
+        instance_of: its "instance of" labels, separated, in the scraped table.
+        item_ids: their Wikidata ids (Q…), separated likewise, or None where there is no such column.
+    """
+
+    landmark_id: str = "landmark_id"
+    category: str = "category"
+    instance_of: str = "instance_of"
+    item_ids: str | None = None
+
+
+@dataclass(frozen=True)
+class Value:
+    """One "instance of" value as scraped: its text, and its Wikidata id or an empty string."""
+
+    text: str
+    item_id: str = ""
+
+
+class Origin(NamedTuple):
+    """Where values come from: the columns of these names that ``labels scrape`` writes, empty where it did not."""
+
+    item: str = ""
+    languages: str = ""
+    redirects: str = ""
+    revision: str = ""
+    modified: str = ""
+    source: str = ""
+    time: str = ""
+    reason: str = ""
+
+
+NO_ORIGIN = Origin()
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """A landmark as read; ``values`` is None when the scraped table does not list it."""
+
+    landmark_id: int
+    category: str
+    values: tuple[Value, ...] | None
+    origin: Origin = NO_ORIGIN
+
+
+def read_landmarks(
+    landmarks: Path,
+    instances: Path | None = None,
+    *,
+    columns: Columns = Columns(),
+    separator: str = "|",
+) -> tuple[list[Landmark], int]:
+    """Read the landmark table and the scraped table, which may be one file.
+
+    Args:
+        landmarks: CSV or Parquet with ids and categories, as GLDv2's ``train_label_to_category.csv``.
+        instances: CSV or Parquet with ids and "instance of" values; default: the same file.
+        columns: what the columns are called.
+        separator: what stands between several values of a landmark.
+
+    Returns:
+        The landmarks in the order of their table, and how many scraped ids are not among them.
+
+    Raises:
+        TableError: a missing column, a broken row, an id that is no integer, negative or there twice; file, line and
+            value are named.
+        OptionError: an empty separator.
+    """
+    if not separator:
+        raise OptionError("separator=''", expected="at least one character, such as '|'")
+    scraped_path = landmarks if instances is None else instances
+    listed = read_table(landmarks, required=[columns.landmark_id, columns.category])
+    scraped = read_table(scraped_path)
+    return join_landmarks(listed, scraped, columns=columns, separator=separator, paths=(landmarks, scraped_path))
+
+
+def join_landmarks(
+    listed: pd.DataFrame, scraped: pd.DataFrame, *, columns: Columns, separator: str, paths: tuple[Path, Path]
+) -> tuple[list[Landmark], int]:
+    """The landmarks of one table with the values of another; see :func:`read_landmarks`.
+
+    Args:
+        listed: text cells, with ids and categories.
+        scraped: text cells, with ids and values.
+        columns: what the columns are called.
+        separator: what stands between several values.
+        paths: what error messages call the two.
+    """
+    needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
+    check_columns(paths[1], list(scraped.columns), needed)
+    ids = unique_ids(listed, columns.landmark_id, paths[0])
+    keys = unique_ids(scraped, columns.landmark_id, paths[1])
+    found = dict(
+        zip(keys, zip(_values(scraped, columns, separator, paths[1]), _origins(scraped), strict=True), strict=True)
+    )
+    categories = listed[columns.category].tolist()
+    unknown = (None, NO_ORIGIN)
+    joined = [Landmark(key, category, *found.get(key, unknown)) for key, category in zip(ids, categories, strict=True)]
+    return joined, len(found.keys() - set(ids))
+
+
+def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:
+    """A column of landmark ids, none negative, none there twice.
+
+    Raises:
+        TableError: one that is, or that is no integer; file, line and value are named.
+    """
+    ids: list[int] = integer_column(table, column, path=path).tolist()
+    first: dict[int, int] = {}
+    for line, landmark_id in zip(table.index, ids, strict=True):
+        if landmark_id < 0:
+            raise TableError(f"{path}, line {line}: {column} {landmark_id}", expected="an id from 0")
+        if landmark_id in first:
+            raise TableError(
+                f"{path}, line {line}: {column} {landmark_id} again (first on line {first[landmark_id]})",
+                expected="one row a landmark",
+                remedy="join several values of a landmark in one cell",
+            )
+        first[landmark_id] = line
+    return ids
+
+
+def _values(table: pd.DataFrame, columns: Columns, separator: str, path: Path) -> Iterator[tuple[Value, ...]]:
+    texts = [_split(cell, separator) for cell in table[columns.instance_of]]
+    if columns.item_ids is None:
+        yield from (tuple(map(Value, parts)) for parts in texts)
+        return
+    for line, parts, cell in zip(table.index, texts, table[columns.item_ids], strict=True):
+        item_ids = _split(cell, separator) or [""] * len(parts)  # an empty cell: values whose ids are not known
+        if len(item_ids) != len(parts):
+            raise TableError(
+                f"{path}, line {line}: {len(parts)} values but {len(item_ids)} ids in {columns.item_ids} ({cell!r})",
+                expected="one id a value",
+            )
+        yield tuple(Value(text, item_id.strip()) for text, item_id in zip(parts, item_ids, strict=True))
+
+
+def _origins(table: pd.DataFrame) -> Iterator[Origin]:
+    present = [name for name in Origin._fields if name in table.columns]
+    for cells in zip(*(table[name] for name in present), strict=True) if present else [()] * len(table):
+        yield Origin(**dict(zip(present, cells, strict=True)))
+
+
+def _split(cell: str, separator: str) -> list[str]:
+    return cell.split(separator) if cell.strip() else []

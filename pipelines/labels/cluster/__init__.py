@@ -1,0 +1,1 @@
+"""Distinct labels → proposed supercategories."""

@@ -1,0 +1,164 @@
+"""k-means on the sphere, and the choice of k.
+
+Distinct labels are clustered. Each may weigh more than one: the pipeline lets a label of n landmarks weigh 1 + ln n, so
+that a common one ("waterfall") can have a cluster to itself and yet does not draw every centre towards it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree.errors import OptionError
+from hiertree.io.progress import track
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ITERATIONS, RESTARTS = 50, 20
+SILHOUETTE_TOLERANCE = 0.01  # differences below are chance
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Clusters numbered from the largest to the smallest.
+
+    Attributes:
+        assignment: (n,) int64, the cluster of each row.
+        centres: (k, d) float32, of unit norm.
+        objective: sum over rows of weight times cosine to their centre.
+    """
+
+    assignment: NDArray[np.int64]
+    centres: NDArray[np.float32]
+    objective: float
+
+
+def spherical_kmeans(
+    vectors: NDArray[np.float32],
+    k: int,
+    *,
+    weights: NDArray[np.float64] | None = None,
+    seed: int = 0,
+    restarts: int = RESTARTS,
+) -> Clustering:
+    """The best of several runs of k-means by cosine (faiss), each from a k-means++ start.
+
+    Args:
+        vectors: (n, d) float32 of unit norm.
+        k: number of clusters, from 1 to the number of different rows.
+        weights: (n,) positive weights of the rows; default: one each.
+        seed: every start follows from it; the same input and seed give the same clusters.
+        restarts: number of runs.
+
+    Raises:
+        OptionError: k, weights or restarts outside their range.
+
+    >>> vectors = np.array([[1, 0], [0.96, 0.28], [0, 1], [-0.6, 0.8], [0.28, 0.96]], dtype=np.float32)
+    >>> spherical_kmeans(vectors, 2).assignment
+    array([1, 1, 0, 0, 0])
+    """
+    from threadpoolctl import threadpool_limits
+
+    different = len(np.unique(vectors, axis=0))
+    if not 1 <= k <= different:
+        raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that differ")
+    if restarts < 1:
+        raise OptionError(f"restarts={restarts}", expected="at least 1")
+    weight = np.ones(len(vectors)) if weights is None else weights
+    if weight.shape != (len(vectors),) or not (np.isfinite(weight) & (weight > 0)).all():
+        raise OptionError(f"weights of shape {weight.shape}", expected=f"{len(vectors)} positive numbers")
+    with threadpool_limits(1):  # many small products: threads would only wait for each other
+        runs = [_run(vectors, k, weight, start) for start in np.random.SeedSequence(seed).generate_state(restarts)]
+    return max(runs, key=lambda run: run.objective)
+
+
+def choose_k(
+    vectors: NDArray[np.float32], *, weights: NDArray[np.float64] | None = None, seed: int = 0, restarts: int = RESTARTS
+) -> tuple[int, dict[int, float]]:
+    """The smallest k whose silhouette (cosine, mean over labels) is within 0.01 of the best, and the scores tried.
+
+    About a dozen values from √n/2 to n/3 (at most 200) are tried, then as many between the neighbours of the best; a
+    cluster of one label scores 0.
+
+    >>> angles = np.repeat(np.arange(3) * 2.0, 8) + np.tile(np.linspace(0, 0.1, 8), 3)
+    >>> choose_k(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))[0]
+    3
+    """
+    coarse = coarse_grid(vectors)
+    scores: dict[int, float] = {}
+    for k in track(coarse, description="number of clusters, coarsely"):
+        scores[k] = _score(vectors, k, weights, seed, restarts)
+    place = coarse.index(_best(scores))
+    fine = _grid(coarse[max(place - 1, 0)], coarse[min(place + 1, len(coarse) - 1)])
+    for k in track([k for k in fine if k not in scores], description="number of clusters, finely"):
+        scores[k] = _score(vectors, k, weights, seed, restarts)
+    return _best(scores), dict(sorted(scores.items()))
+
+
+def coarse_grid(vectors: NDArray[np.float32]) -> list[int]:
+    """About a dozen numbers of clusters worth trying: from √n/2 to n/3, at most 200."""
+    different = len(np.unique(vectors, axis=0))
+    most = max(2, min(200, different // 3))
+    return _grid(min(max(2, round(np.sqrt(different) / 2)), most), most)
+
+
+def _grid(least: int, most: int) -> list[int]:
+    return sorted({round(k) for k in np.geomspace(least, most, 12)})
+
+
+def _best(scores: dict[int, float]) -> int:
+    return min(k for k, score in scores.items() if score >= max(scores.values()) - SILHOUETTE_TOLERANCE)
+
+
+def silhouette(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> float:
+    """The mean silhouette by cosine, −1 where there is none: one cluster, or one for each row."""
+    from sklearn.metrics import silhouette_score
+
+    if not 2 <= len(np.unique(assignment)) < len(vectors):
+        return -1.0
+    return float(silhouette_score(vectors, assignment, metric="cosine"))
+
+
+def _score(
+    vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64] | None, seed: int, restarts: int
+) -> float:
+    return silhouette(vectors, spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=restarts).assignment)
+
+
+def _run(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64], seed: int) -> Clustering:
+    import faiss
+    from sklearn.cluster import kmeans_plusplus
+
+    start = kmeans_plusplus(vectors, k, sample_weight=weights, random_state=int(seed))[0]
+    kmeans = faiss.Kmeans(
+        vectors.shape[1], k, niter=ITERATIONS, spherical=True, seed=int(seed % 2**31), min_points_per_centroid=1
+    )
+    start = np.ascontiguousarray(start, dtype=np.float32)
+    kmeans.train(vectors, weights=weights.astype(np.float32), init_centroids=start)
+    nearest = kmeans.index.search(vectors, 1)[1][:, 0]
+    return _ordered(vectors, nearest, weights)
+
+
+def _ordered(vectors: NDArray[np.float32], assignment: NDArray[Any], weights: NDArray[np.float64]) -> Clustering:
+    """Clusters renumbered by size, then by their first row; empty ones vanish."""
+    used, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
+    order = np.lexsort((first, -sizes))
+    renumbered = np.empty(used.max() + 1, dtype=np.int64)
+    renumbered[used[order]] = np.arange(len(used))
+    numbers = renumbered[assignment]
+    centres = unit_centres(vectors, numbers, weights)
+    return Clustering(numbers, centres, float(weights @ (vectors * centres[numbers]).sum(axis=1)))
+
+
+def unit_centres(
+    vectors: NDArray[np.float32], assignment: NDArray[np.int64], weights: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """The mean direction of each cluster; of opposite vectors, that of the first."""
+    sums = np.zeros((assignment.max() + 1, vectors.shape[1]), dtype=np.float64)
+    np.add.at(sums, assignment, vectors * weights[:, None])
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    first = vectors[np.unique(assignment, return_index=True)[1]]
+    return np.where(norms > 0, sums / np.where(norms > 0, norms, 1), first).astype(np.float32)

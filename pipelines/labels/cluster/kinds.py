@@ -1,0 +1,85 @@
+"""Natural or human-made: which of two sets of place nouns a label lies nearer to, then a vote in each cluster.
+
+A label's *margin* is its cosine to the nearest natural noun less that to the nearest human-made one. It is *certain*
+when its size reaches the encoder's ``kind_margin``; the others are left to people. A cluster takes the sign of the sum
+of its margins, and labels that are certain of the other kind move to the nearest cluster of their own, so that every
+supercategory has exactly one kind and the result is a tree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..encode.phrases import HUMAN_MADE, NATURAL
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def kind_margins(
+    vectors: NDArray[np.float32], natural: NDArray[np.float32], human_made: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Cosine to the nearest natural anchor less that to the nearest human-made one.
+
+    Args:
+        vectors: (n, d) unit rows, the labels.
+        natural: (a, d) unit rows, nouns of natural places.
+        human_made: (b, d) unit rows, nouns of human-made ones.
+
+    Returns:
+        (n,) float64 in [−2, 2], positive for natural.
+
+    >>> axes = np.eye(2, dtype=np.float32)
+    >>> kind_margins(axes, axes[:1], axes[1:])
+    array([ 1., -1.])
+    """
+    return np.asarray((vectors @ natural.T).max(axis=1) - (vectors @ human_made.T).max(axis=1), dtype=np.float64)
+
+
+def kind_of(margin: float) -> str:
+    """The name of the kind a margin speaks for; zero is human-made.
+
+    >>> kind_of(0.3), kind_of(-0.3)
+    ('natural', 'human-made')
+    """
+    return NATURAL if margin > 0 else HUMAN_MADE
+
+
+def settle_kinds(
+    vectors: NDArray[np.float32],
+    assignment: NDArray[np.int64],
+    centres: NDArray[np.float32],
+    margins: NDArray[np.float64],
+    certain: float,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Give every cluster one kind, and move the labels that are certain of the other.
+
+    Args:
+        vectors: (n, d) unit rows.
+        assignment: (n,) clusters from 0, none empty.
+        centres: (k, d) unit rows, the clusters' centres.
+        margins: (n,) as from :func:`kind_margins`.
+        certain: the size from which a label's margin decides.
+
+    Returns:
+        The new assignment (clusters from 0 in the same order, none empty), and the (k,) mean margin of each cluster;
+        every certain label agrees in sign with its cluster's.
+
+    >>> axes = np.eye(2, dtype=np.float32)
+    >>> settle_kinds(axes[[0, 0, 0, 1, 1]], np.array([0, 0, 0, 1, 1]), axes, np.array([1, 1, -1, -1, -1.0]), 0.5)
+    (array([0, 0, 1, 1, 1]), array([ 1., -1.]))
+    """
+    settled = assignment.copy()
+    is_natural = np.bincount(assignment, weights=margins) > 0
+    for natural in (True, False):
+        homes = np.flatnonzero(is_natural == natural)
+        movers = np.flatnonzero((np.abs(margins) >= certain) & ((margins > 0) == natural))
+        movers = movers[is_natural[assignment[movers]] != natural]
+        if len(movers) and len(homes):
+            settled[movers] = homes[np.argmax(vectors[movers] @ centres[homes].T, axis=1)]
+        elif len(movers):
+            settled[movers] = len(centres)  # no cluster of that kind: these labels make one
+    settled = np.unique(settled, return_inverse=True)[1].astype(np.int64)
+    return settled, np.bincount(settled, weights=margins) / np.bincount(settled)

@@ -1,0 +1,108 @@
+"""Proposed names of clusters: one noun if the labels agree in it, else two.
+
+Nouns are the labels' head nouns ("urban park" carries *urban park* and *park*, "state park" does not: a park of another
+sense), then the senses of those. A noun's
+*share* of a cluster is the mean of the part of its labels and the part of its landmarks that carry it. A noun names a
+cluster when its share is at least 0.55 and no other cluster has a greater share of it; beside it another noun is
+*prominent* when at least three landmarks in ten carry that one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+
+from ..encode.phrases import parse, thesaurus
+
+Counts = Mapping[str, int]  # label → number of landmarks
+_MAIN, _PROMINENT = 0.55, 0.3
+
+
+@dataclass(frozen=True)
+class _Share:
+    whole: float
+    of_landmarks: float
+
+
+def propose_names(clusters: Sequence[Counts]) -> list[str]:
+    """A readable name for each cluster, no two alike; the clusters of most landmarks choose first.
+
+    >>> propose_names([{"park": 3, "urban park": 2}, {"lake": 4, "pond": 1}, {"church": 2, "cathedral": 2}])
+    ['park', 'lake', 'place of worship']
+    """
+    heads = [_shares(counts, {label: _nouns(label) for label in counts}) for counts in clusters]
+    senses = [_shares(counts, {label: _sense(label) for label in counts}) for counts in clusters]
+    most_heads, most_senses = _greatest(heads), _greatest(senses)
+    names: dict[int, str] = {}
+    for place in sorted(range(len(clusters)), key=lambda place: (-sum(clusters[place].values()), place)):
+        fitting = [_fitting(heads[place], most_heads), _fitting(senses[place], most_senses)]
+        single = [nouns[0] for nouns in fitting if len(nouns) == 1]
+        double = [_joined(*nouns) for nouns in fitting if len(nouns) == 2]
+        candidates = chain(single, double, _fallbacks(clusters[place], list(heads[place])))
+        names[place] = next(name for name in candidates if name not in names.values())
+    return [names[place] for place in range(len(clusters))]
+
+
+def _fallbacks(counts: Counts, nouns: Sequence[str]) -> Iterator[str]:
+    """Less good names, without end; a label belongs to one cluster only, so that one is always free."""
+    commonest = min(counts, key=lambda label: (-counts[label], label))
+    yield from (_joined(nouns[0], noun) for noun in nouns[1:3] if not _nested(nouns[0], noun))
+    yield from (nouns[0], commonest, f"{nouns[0]} ({commonest})")
+    yield from (f"{commonest} {number}" for number in count(2))
+
+
+def _fitting(shares: Mapping[str, _Share], greatest: Mapping[str, float]) -> list[str]:
+    """The longest noun that names the cluster, and the most prominent other one, if there are such."""
+    main = [noun for noun, share in shares.items() if share.whole >= max(_MAIN, greatest[noun])]
+    if not main:
+        return []
+    first = max(main, key=lambda noun: (len(noun.split()), shares[noun].whole))
+    others = (noun for noun, share in shares.items() if share.of_landmarks >= _PROMINENT and not _nested(first, noun))
+    return [first, *others][:2]
+
+
+def _joined(first: str, second: str) -> str:
+    """The two with one "and", before the last: "square, street and tunnel"."""
+    parts = f"{first} and {second}".split(" and ")
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def _shares(counts: Counts, nouns_of: Mapping[str, Sequence[str]]) -> dict[str, _Share]:
+    """The share of each noun, in decreasing order."""
+    labels: defaultdict[str, int] = defaultdict(int)
+    landmarks: defaultdict[str, int] = defaultdict(int)
+    for label, number in counts.items():
+        for noun in nouns_of[label]:
+            labels[noun] += 1
+            landmarks[noun] += number
+    parts = {noun: (labels[noun] / len(counts), landmarks[noun] / sum(counts.values())) for noun in labels}
+    shares = {noun: _Share(round(sum(part) / 2, 9), part[1]) for noun, part in parts.items()}
+    return dict(sorted(shares.items(), key=lambda item: (-item[1].whole, item[0])))
+
+
+def _greatest(clusters: Sequence[Mapping[str, _Share]]) -> dict[str, float]:
+    greatest: dict[str, float] = {}
+    for shares in clusters:
+        for noun, share in shares.items():
+            greatest[noun] = max(share.whole, greatest.get(noun, 0))
+    return greatest
+
+
+def _sense(label: str) -> list[str]:
+    sense = parse(label).sense
+    return [] if sense is None else [sense]
+
+
+def _nouns(label: str) -> list[str]:
+    """The head noun and the nouns of its sense that end it; the label itself where it has none."""
+    phrase = parse(label)
+    words = phrase.head.split()
+    shorter = (" ".join(words[start:]) for start in range(1, len(words)))
+    same = [noun for noun in shorter if phrase.sense and thesaurus().sense_of.get(noun) == phrase.sense]
+    return [phrase.head or label, *same]
+
+
+def _nested(one: str, other: str) -> bool:
+    return f" {one}".endswith(f" {other}") or f" {other}".endswith(f" {one}")

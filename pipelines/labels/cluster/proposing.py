@@ -1,0 +1,221 @@
+"""From distinct labels to proposed supercategories: embed, cluster, settle the kinds, name. No files here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from hiertree.errors import OptionError
+
+from ..encode.phrases import HUMAN_MADE, NATURAL, thesaurus
+from ..encode.text_encoders import TextEncoder
+from .clustering import RESTARTS, choose_k, spherical_kmeans, unit_centres
+from .grouping import groups_above
+from .kinds import kind_margins, kind_of, settle_kinds
+from .naming import propose_names
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class LabelPlace:
+    """A label in its cluster.
+
+    Attributes:
+        label: its text.
+        landmarks: how many landmarks carry it.
+        similarity: cosine to the cluster's centre.
+        silhouette: in [−1, 1]; negative when another cluster is nearer.
+        margin: positive for natural, negative for human-made.
+        doubt: what people should look at, or an empty string.
+    """
+
+    label: str
+    landmarks: int
+    similarity: float
+    silhouette: float
+    margin: float
+    doubt: str
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A proposed supercategory, its labels from the commonest to the rarest.
+
+    Attributes:
+        name: its name, unlike every other cluster's.
+        kind: ``natural`` or ``human-made``.
+        margin: the mean of its labels' margins.
+        labels: its labels.
+        doubt: what people should look at, or an empty string.
+        above: names of the groups between kind and cluster, coarse → fine; as many for every cluster.
+    """
+
+    name: str
+    kind: str
+    margin: float
+    labels: tuple[LabelPlace, ...]
+    doubt: str
+    above: tuple[str, ...] = ()
+
+    @property
+    def landmarks(self) -> int:
+        """Landmarks that carry one of its labels (counted once a label)."""
+        return sum(place.landmarks for place in self.labels)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The clusters, those of most landmarks first, and the silhouettes by which k was chosen (none if it was given)."""
+
+    clusters: tuple[Cluster, ...]
+    silhouettes: dict[int, float]
+
+    def cluster_of(self) -> dict[str, Cluster]:
+        """Label → its cluster."""
+        return {place.label: cluster for cluster in self.clusters for place in cluster.labels}
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """Distinct labels as vectors.
+
+    Attributes:
+        labels: n texts, sorted.
+        vectors: (n, d) float32 of unit norm.
+        margins: (n,) positive for natural, negative for human-made (:func:`kind_margins`).
+        certain: the size from which a margin decides.
+    """
+
+    labels: tuple[str, ...]
+    vectors: NDArray[np.float32]
+    margins: NDArray[np.float64]
+    certain: float
+
+
+def embed(labels: Iterable[str], encoder: TextEncoder) -> Embedding:
+    """Encode labels together with the place nouns that anchor the two kinds.
+
+    Args:
+        labels: in any order.
+        encoder: what encodes.
+
+    Raises:
+        OptionError: fewer than two labels.
+    """
+    texts = sorted(labels)
+    if len(texts) < 2:
+        raise OptionError(f"{len(texts)} distinct labels", expected="at least 2 to cluster")
+    nouns = {kind: thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE)}
+    encoded = encoder.encode([*texts, *nouns[NATURAL], *nouns[HUMAN_MADE]])
+    vectors, natural, human_made = np.split(encoded, np.cumsum([len(texts), len(nouns[NATURAL])]))
+    return Embedding(tuple(texts), vectors, kind_margins(vectors, natural, human_made), encoder.kind_margin)
+
+
+def label_weights(labels: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.float64]:
+    """1 + ln n for a label of n landmarks."""
+    return np.asarray(1 + np.log([counts[label] for label in labels]), dtype=np.float64)
+
+
+def propose(
+    counts: Mapping[str, int],
+    encoder: TextEncoder,
+    *,
+    clusters: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    restarts: int = RESTARTS,
+    levels: int = 0,
+) -> Proposal:
+    """Propose supercategories for labels; the order in which they are given does not matter.
+
+    Args:
+        counts: label → number of landmarks.
+        encoder: what embeds the labels, together with the place nouns that anchor the two kinds.
+        clusters: k, or ``"auto"`` to choose it by silhouette (:func:`choose_k`). Settling the kinds may empty a cluster
+            or, when all have one kind, add one.
+        seed: of k-means.
+        restarts: of k-means.
+        levels: of groups between kinds and clusters.
+
+    Raises:
+        OptionError: more clusters than labels, or fewer than two labels.
+
+    >>> from hiertree.pipelines.labels import TfidfEncoder
+    >>> labels = {"lake": 3, "pond": 1, "road bridge": 1, "railway bridge": 2}
+    >>> [(cluster.name, cluster.kind) for cluster in propose(labels, TfidfEncoder(), clusters=2).clusters]
+    [('lake', 'natural'), ('bridge', 'human-made')]
+    """
+    embedding = embed(counts, encoder)
+    return propose_for(embedding, counts, clusters=clusters, seed=seed, restarts=restarts, levels=levels)
+
+
+def propose_for(
+    embedding: Embedding,
+    counts: Mapping[str, int],
+    *,
+    clusters: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    restarts: int = RESTARTS,
+    levels: int = 0,
+) -> Proposal:
+    """The same for labels that are embedded already; see :func:`propose`."""
+    vectors, weights = embedding.vectors, label_weights(embedding.labels, counts)
+    scores: dict[int, float] = {}
+    if clusters == "auto":
+        k, scores = choose_k(vectors, weights=weights, seed=seed, restarts=restarts)
+    else:
+        k = clusters
+    clustering = spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=restarts)
+    assignment, cluster_margins = settle_kinds(
+        vectors, clustering.assignment, clustering.centres, embedding.margins, embedding.certain
+    )
+    centres = unit_centres(vectors, assignment, weights)
+    members = _members(embedding, counts, assignment, centres)
+    names = propose_names([{place.label: place.landmarks for place in cluster} for cluster in members])
+    kinds = [kind_of(margin) for margin in cluster_margins]
+    sizes = [sum(place.landmarks for place in cluster) for cluster in members]
+    above = groups_above(centres, kinds, names, sizes, levels=levels)
+    made = [
+        _cluster(name, float(margin), cluster, embedding.certain, groups)
+        for name, margin, cluster, groups in zip(names, cluster_margins, members, above, strict=True)
+    ]
+    return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)
+
+
+def _members(
+    embedding: Embedding, counts: Mapping[str, int], assignment: NDArray[np.int64], centres: NDArray[np.float32]
+) -> list[list[LabelPlace]]:
+    """The labels of each cluster, in the order of the embedding."""
+    similarity = (embedding.vectors * centres[assignment]).sum(axis=1)
+    numbers = np.stack([similarity, _silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
+    members: list[list[LabelPlace]] = [[] for _ in centres]
+    for label, row, own in zip(embedding.labels, numbers, assignment, strict=True):
+        members[own].append(_place(label, counts[label], row, embedding.certain))
+    return members
+
+
+def _place(label: str, landmarks: int, numbers: NDArray[np.float64], certain: float) -> LabelPlace:
+    similarity, silhouette, margin = (round(float(number), 4) for number in numbers)
+    doubts = ["kind"] if abs(margin) < certain else []
+    doubts += ["nearer to another cluster"] if silhouette < 0 else []
+    return LabelPlace(label, landmarks, similarity, silhouette, margin, ", ".join(doubts))
+
+
+def _silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float64]:
+    from sklearn.metrics import silhouette_samples
+
+    if not 2 <= len(np.unique(assignment)) < len(vectors):
+        return np.zeros(len(vectors))
+    return np.asarray(silhouette_samples(vectors, assignment, metric="cosine"), dtype=np.float64)
+
+
+def _cluster(name: str, margin: float, places: list[LabelPlace], certain: float, above: tuple[str, ...]) -> Cluster:
+    doubtful = sum(place.landmarks for place in places if place.doubt)
+    doubts = ["kind"] if abs(margin) < certain else []
+    doubts += ["labels"] if 3 * doubtful > sum(place.landmarks for place in places) else []
+    ordered = tuple(sorted(places, key=lambda place: (-place.landmarks, place.label)))
+    return Cluster(name, kind_of(margin), round(margin, 4), ordered, ", ".join(doubts), above)

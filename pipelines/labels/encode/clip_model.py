@@ -1,0 +1,84 @@
+"""CLIP models by their open_clip names or from this machine: loaded, or refused in words that help."""
+
+from __future__ import annotations
+
+import pickle
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hiertree.errors import DeviceError, MissingResourceError, OptionError
+from hiertree.io.provenance import sha256
+
+LOCAL = "local-dir:"
+
+
+def clip_identity(model: str, weights: str) -> dict[str, Any]:
+    """What the vectors depend on, JSON-able: names, and the SHA-256 of what lies on this machine."""
+    if model.startswith(LOCAL):
+        folder = Path(model.removeprefix(LOCAL))
+        found = sorted(path for path in folder.glob("open_clip_*") if path.is_file())
+        return {"model": f"{LOCAL}{folder.name}", "weights": {path.name: sha256(path) for path in found}}
+    file = Path(weights)
+    return {"model": model, "weights": {file.name: sha256(file)} if file.is_file() else weights}
+
+
+def load_clip(model: str, weights: str, device: str) -> Any:
+    """The model with its weights, on a device, for inference.
+
+    Args:
+        model: an open_clip name, or ``local-dir:FOLDER`` with ``open_clip_config.json`` and weights in it.
+        weights: one of open_clip's names for pretrained weights, or a file; ignored with ``local-dir:``.
+        device: ``cpu``, ``cuda`` or ``cuda:N``.
+
+    Raises:
+        OptionError: an unknown model or weights, or weights of another model.
+        DeviceError: a GPU is asked for and there is none.
+        MissingResourceError: named weights that are neither here nor within reach; the message says how to get them.
+    """
+    import open_clip
+    import torch
+    from safetensors import SafetensorError
+
+    _check_known(open_clip, model, weights)
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise DeviceError(f"device={device!r}", expected="a CUDA GPU", remedy="use device='cpu'")
+    named = not model.startswith(LOCAL)
+    damaged = (RuntimeError, OSError, ValueError, KeyError, EOFError, pickle.UnpicklingError, SafetensorError)
+    try:
+        loaded = open_clip.create_model(
+            model, pretrained=weights if named else None, require_pretrained=True, device=device
+        )
+    except damaged as error:
+        if named and not Path(weights).is_file():
+            raise _unreachable(open_clip, model, weights) from error
+        raise OptionError(
+            f"weights {weights if named else model!r} do not load into {model!r} ({_first_line(error)})",
+            expected="weights of that model",
+        ) from error
+    return loaded.eval()
+
+
+def _check_known(open_clip: Any, model: str, weights: str) -> None:
+    """The model is known, and the weights are a file or known for it."""
+    if model.startswith(LOCAL):
+        return
+    if model not in open_clip.list_models():
+        close = get_close_matches(model, open_clip.list_models(), n=3)
+        raise OptionError(f"model={model!r}", expected=f"an open_clip model, perhaps {close}")
+    tags = open_clip.list_pretrained_tags_by_model(model)
+    if weights not in tags and not Path(weights).is_file():
+        raise OptionError(f"weights={weights!r}", expected=f"an existing file or one of {tags}")
+
+
+def _unreachable(open_clip: Any, model: str, weights: str) -> MissingResourceError:
+    hub = str(open_clip.get_pretrained_cfg(model, weights).get("hf_hub", "")).strip("/")
+    fetch = f"`hf download {hub}`" if hub else "open_clip's list of pretrained weights"
+    return MissingResourceError(
+        f"the weights {weights!r} of {model!r} are not on this machine and could not be downloaded",
+        remedy=f"get them where there is a network ({fetch}) and pass the file as the weights",
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

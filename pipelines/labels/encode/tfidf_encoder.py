@@ -1,0 +1,147 @@
+"""Label texts as vectors without any download: TF-IDF with a little grammar, then SVD.
+
+Five blocks of features, each of unit length and then weighted so that a label's square norm divides as in
+``_SHARES``: the sense of its head noun (:mod:`hiertree.pipelines.labels.encode.phrases`), the theme of that sense, the head
+noun itself, its words, and the character 3- to 5-grams of its words. So the cosine of two labels is a weighted mean of
+five agreements: "lake" and "pond" agree in sense and theme, "road bridge" and "railway bridge" in head and a word as
+well, "theatre" and "theater" in most characters. Words that say who owns, lists or locates a place ("national",
+"Washington") weigh little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .phrases import Phrase, parse, singular, thesaurus
+from .text_encoders import unit_rows
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_SHARES = {"theme": 0.15, "sense": 0.45, "head": 0.15, "words": 0.1, "characters": 0.15}
+_LITTLE = 0.25  # weight of administrative words and proper names beside other words
+_UNCERTAIN_SENSE = 0.5
+_CAPITALISED = re.compile(r"[^\W\d_a-z][^\W\d_]*")
+
+
+@dataclass(frozen=True)
+class TfidfEncoder:
+    """See the module; it learns from the texts it is given, so encode together what is compared.
+
+    Args:
+        dimensions: at most so many dimensions are kept by the SVD.
+        senses: whether head nouns are looked up in ``place_nouns.yaml``; without, only the letters speak.
+
+    >>> encoder = TfidfEncoder()
+    >>> road, railway, lake, pond = encoder.encode(["road bridge", "railway bridge", "lake", "pond"])
+    >>> bool(road @ railway > lake @ pond > road @ lake)
+    True
+    """
+
+    dimensions: int = 256
+    senses: bool = True
+
+    @property
+    def name(self) -> str:
+        """``tfidf``."""
+        return "tfidf"
+
+    @property
+    def kind_margin(self) -> float:
+        """A quarter of the cosine: less than an agreement in sense."""
+        return 0.25
+
+    @property
+    def independent(self) -> bool:
+        """No: rare words weigh more, and the dimensions are those of all texts."""
+        return False
+
+    def settings(self) -> dict[str, Any]:
+        """JSON-able settings, for the manifest."""
+        return {"encoder": self.name, "dimensions": self.dimensions, "senses": self.senses}
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, d) float32 rows of unit norm.
+
+        Raises:
+            EmbeddingError: a text without a single letter.
+        """
+        from sklearn.decomposition import TruncatedSVD
+        from threadpoolctl import threadpool_limits
+
+        features = self._features(texts)
+        dimensions = min(self.dimensions, *(side - 1 for side in features.shape))
+        if dimensions < 1:
+            return unit_rows(features.toarray(), texts)
+        with threadpool_limits(1):  # many small products: threads would only wait for each other
+            reduced = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit_transform(features)
+        return unit_rows(reduced, texts)
+
+    def _features(self, texts: Sequence[str]) -> Any:
+        """The four blocks side by side, as a sparse matrix."""
+        from scipy.sparse import hstack
+        from sklearn.preprocessing import normalize
+
+        phrases = [parse(text) for text in texts]
+        weight = _word_weights(texts, phrases)
+        blocks = {
+            "head": _tfidf([[phrase.head] if phrase.head else [] for phrase in phrases]),
+            "words": _tfidf([phrase.words for phrase in phrases], weight),
+            "characters": _tfidf([list(_character_grams(phrase, weight)) for phrase in phrases]),
+        }
+        if self.senses:
+            blocks["sense"] = _senses(phrases, {sense: sense for sense in thesaurus().theme_of})
+            blocks["theme"] = _senses(phrases, thesaurus().theme_of)
+        return normalize(hstack([np.sqrt(_SHARES[name]) * block for name, block in blocks.items()]).tocsr())
+
+
+def _tfidf(documents: Sequence[Iterable[str]], weight: dict[str, float] | None = None) -> Any:
+    """Unit TF-IDF rows, each term multiplied by its weight."""
+    from scipy.sparse import diags
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.preprocessing import normalize
+
+    if not any(documents):
+        from scipy.sparse import csr_matrix
+
+        return csr_matrix((len(documents), 1))
+    vectoriser = TfidfVectorizer(analyzer=list, norm=None, sublinear_tf=True)
+    counts = vectoriser.fit_transform(documents)
+    if weight is not None:
+        counts = counts @ diags([weight[term] for term in vectoriser.get_feature_names_out()])
+    return normalize(counts)
+
+
+def _senses(phrases: Sequence[Phrase], name: dict[str, str]) -> Any:
+    """One column a name of senses; half a one where the sense is not that of the head noun."""
+    from scipy.sparse import csr_matrix
+
+    column = {text: place for place, text in enumerate(dict.fromkeys(name.values()))}
+    known = [(row, phrase.sense, phrase.certain) for row, phrase in enumerate(phrases) if phrase.sense is not None]
+    values = [1.0 if certain else _UNCERTAIN_SENSE for _, _, certain in known]
+    places = ([row for row, _, _ in known], [column[name[sense]] for _, sense, _ in known])
+    return csr_matrix((values, places), shape=(len(phrases), len(column)))
+
+
+def _word_weights(texts: Sequence[str], phrases: Sequence[Phrase]) -> dict[str, float]:
+    """How much each word says; proper names are the words that are never written in lower case."""
+    capitalised = {singular(word.casefold()) for text in texts for word in _CAPITALISED.findall(text)}
+    in_lower_case = {
+        singular(word) for text in texts for word in re.findall(r"[^\W\d_]+", text) if word == word.casefold()
+    }
+    nouns = {word for noun in thesaurus().noun_of for word in noun.split()}
+    little = thesaurus().administrative | (capitalised - in_lower_case - nouns)
+    return {word: _LITTLE if word in little else 1.0 for phrase in phrases for word in phrase.words}
+
+
+def _character_grams(phrase: Phrase, weight: dict[str, float]) -> Iterable[str]:
+    for word in phrase.words:
+        if weight[word] == 1.0:
+            padded = f" {word} "
+            for size in (3, 4, 5):
+                yield from (padded[start : start + size] for start in range(len(padded) - size + 1))

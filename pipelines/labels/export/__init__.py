@@ -1,0 +1,1 @@
+"""A reviewed proposal → a data set ready to publish."""

@@ -1,0 +1,164 @@
+"""``hiertree labels images``: photos of landmarks and the landmarks' tree → a table to train and measure on.
+
+One row an image: its file, its label at every level, and its split. It is what ``data: {name: table}`` of a recipe
+reads. Whole landmarks are held out, so that a model is asked for landmarks it has never seen, of supercategories it
+has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hiertree.errors import ImageError, OptionError, TableError
+from hiertree.io.tables import write_table
+from hiertree.tree import LabelTree
+from hiertree.tree.text import H_GLDV2_LEVELS
+
+from ..fill.image_folder import ImageFolder
+from ..folders import AnyPath, Making
+from .differences import hierarchical_table
+from .tables import TREE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+COMMAND = "hiertree labels images"
+IMAGES = "images.csv"
+_SPLITS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What was listed.
+
+    Attributes:
+        table: the file; its columns are ``image``, the tree's levels from coarse to fine, and ``split``.
+        levels: the names of these levels.
+        landmarks: landmarks of each split.
+        images: images of each split.
+        left_out: landmarks of the tree with too few images.
+    """
+
+    table: Path
+    levels: tuple[str, ...]
+    landmarks: dict[str, int]
+    images: dict[str, int]
+    left_out: int
+
+
+def images_step(
+    export: AnyPath,
+    *,
+    images: AnyPath,
+    out: AnyPath,
+    image_table: AnyPath | None = None,
+    hold_out: float = 0.5,
+    min_images: int = 2,
+    seed: int = 0,
+) -> Listed:
+    """Write ``images.csv`` and its manifest.
+
+    Of every supercategory, ``hold_out`` of the landmarks, drawn by seed, are the test split; what rounding takes from
+    one supercategory it gives to the next.
+
+    Args:
+        export: a folder made by ``labels export`` or ``labels build``, or a table in GLDv2's published columns.
+        images: the folder of the images, found as :class:`hiertree.pipelines.labels.fill.image_folder.ImageFolder` does.
+        out: the folder to make.
+        image_table: CSV or Parquet of image ids and ``landmark_id``, where files bear the images' ids.
+        hold_out: share of landmarks in the test split, 0 … 1.
+        min_images: landmarks with fewer images are left out; a query needs another image of its landmark.
+        seed: of the draw.
+
+    Raises:
+        OptionError: an option out of range, no such folder, or ``out`` holds other files.
+        TableError: a table that cannot be read.
+        ImageError: no landmark of the tree has enough images.
+    """
+    if not 0 <= hold_out <= 1 or min_images < 1:
+        raise OptionError(
+            f"hold_out={hold_out}, min_images={min_images}", expected="a share in 0 … 1, and an integer ≥ 1"
+        )
+    source = _tree_file(export)
+    parameters = {"hold_out": hold_out, "min_images": min_images}
+    making = Making(COMMAND, parameters, (source, *([] if image_table is None else [image_table])), seed)
+    making.check(out)
+    tree = _tree(source)
+    found = _files_of(tree, ImageFolder(images, image_table), root=Path(images).resolve())
+    kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= min_images]
+    if not kept:
+        raise ImageError(
+            f"{images}: no landmark of {source} has {min_images} images",
+            expected="<landmark id>/*.jpg, or <image id>.jpg and the table of image ids",
+            remedy="name the table of image ids, or pass a smaller minimum",
+        )
+    paths = tree.paths(kept)
+    splits = [_SPLITS[held_out] for held_out in _held_out(paths, share=hold_out, seed=seed)]
+    landmarks, counted = Counter(splits), Counter[str]()
+    with making.into(out) as made:
+        rows = []
+        for landmark, path, split in zip(kept, paths.tolist(), splits, strict=True):
+            rows += [(file, *tree.labels_of(path), split) for file in found[landmark]]
+            counted[split] += len(found[landmark])
+        write_table(made / IMAGES, ("image", *tree.level_names, "split"), rows)
+    return Listed(Path(out) / IMAGES, tree.level_names, dict(landmarks), dict(counted), len(tree) - len(kept))
+
+
+def describe_listed(listed: Listed) -> str:
+    """The counts, and the lines of a recipe that read the table."""
+    counts = [
+        f"{listed.images.get(split, 0):8d} images of {listed.landmarks.get(split, 0)} landmarks: {split}"
+        for split in _SPLITS
+    ]
+    recipe = f"""\
+written to {listed.table}; in a recipe:
+data:
+  name: table
+  path: {listed.table}
+  root: …
+  image: image
+  levels: [{", ".join(listed.levels)}]
+  split: split"""
+    return "\n".join([*counts, f"{listed.left_out:8d} landmarks left out: too few images", recipe])
+
+
+def _tree_file(export: AnyPath) -> Path:
+    """The tree of a folder, which has groups if there are any, or its table."""
+    tree = Path(export) / TREE
+    return tree if tree.is_file() else hierarchical_table(export)
+
+
+def _tree(file: Path) -> LabelTree:
+    if file.suffix == ".json":
+        return LabelTree.from_json(file)
+    return LabelTree.from_csv(file, levels=H_GLDV2_LEVELS)
+
+
+def _files_of(tree: LabelTree, folder: ImageFolder, *, root: Path) -> dict[Hashable, list[str]]:
+    """The images of every landmark, relative to their folder."""
+    found: dict[Hashable, list[str]] = {}
+    for landmark in tree.leaves:
+        if not isinstance(landmark, int):
+            raise TableError(f"landmark {landmark!r}", expected="integer ids, as GLDv2's landmarks have")
+        found[landmark] = [path.relative_to(root).as_posix() for path in folder.all_of(landmark)]
+    return found
+
+
+def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool]:
+    """For every landmark, whether it is of the test split."""
+    members: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
+    for row, path in enumerate(paths.tolist()):
+        members[tuple(path[:-1])].append(row)
+    generator = np.random.default_rng(seed)
+    held, drawn = np.zeros(len(paths), dtype=bool), 0
+    for node in sorted(members):
+        rows = generator.permutation(members[node])
+        before, drawn = round(share * drawn), drawn + len(rows)
+        held[rows[: round(share * drawn) - before]] = True
+    return [bool(value) for value in held]

@@ -1,0 +1,76 @@
+"""The page: one HTML file that needs nothing else; its script may run, and no other."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hiertree.errors import ImageError
+from hiertree.io.files import write_text
+
+from ....pages import fill_page
+from .content import TreeNode, as_json, level_sizes
+
+if TYPE_CHECKING:
+    from ...fill.image_folder import ImageFolder
+
+
+def write_tree_page(
+    path: str | os.PathLike[str], root: TreeNode, *, title: str = "Landmark labels", images: ImageFolder | None = None
+) -> None:
+    """Write the page, whole or not at all; the same tree and images give the same bytes.
+
+    Args:
+        path: the HTML file.
+        root: the tree.
+        title: of the page.
+        images: where images of landmarks are; up to six of each supercategory, and above, are shown.
+
+    Raises:
+        ImageError: an image does not decode.
+    """
+    from markupsafe import Markup
+
+    package = "hiertree.pipelines.labels.export.tree_page"
+    script = f"\n{resources(package).joinpath('page.js').read_text(encoding='utf-8').strip()}\n"
+    content = {"tree": as_json(root), "pictures": {} if images is None else _pictures(root, images)}
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    page = {
+        "title": title,
+        "root": root,
+        "levels": level_sizes(root),
+        "script": Markup(script),  # noqa: S704  (our own file)
+        "data": Markup(data),  # noqa: S704  (no < is left in it)
+        "digest": digest,
+    }
+    write_text(path, fill_page(package, page))
+
+
+def pictured(root: TreeNode, images: ImageFolder) -> dict[int, Path]:
+    """The image of each example of a node that has children, as far as there is one."""
+    wanted = {landmark for node in root.below() if node.children for landmark, _ in node.examples}
+    found = {landmark: images.find(landmark) for landmark in sorted(wanted)}
+    return {landmark: path for landmark, path in found.items() if path is not None}
+
+
+def _pictures(root: TreeNode, images: ImageFolder) -> dict[int, str]:
+    """They as data URIs."""
+    return {landmark: _embedded(path) for landmark, path in pictured(root, images).items()}
+
+
+def _embedded(path: Path) -> str:
+    from PIL import Image
+
+    from ....report import data_uri
+
+    try:
+        with Image.open(path) as image:
+            return data_uri(image)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ImageError(f"{path}: {error}", expected="an image", remedy="mend or remove it") from error

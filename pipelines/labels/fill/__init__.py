@@ -1,0 +1,1 @@
+"""Labels from images, for landmarks that have none."""

@@ -1,0 +1,136 @@
+"""``hiertree report``: how good it is, for which queries and classes, and what it finds, on one self-contained page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree.errors import OptionError
+
+from .figures import histogram, learning_curves
+from .grids import Grids
+from .nodes import answered_nodes, tree_of_means
+from .page import QueryGroup, judging_metric, write_page
+from .retrievals import extreme_queries
+from .sources import Beside, is_comparison, read_sources, values_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .runs import Measurement
+    from .scene import Scene
+
+QUANTILES = {"least": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "greatest": 1.0}
+_TITLES = {"worst": "The worst answered", "median": "Those in the middle", "best": "The best answered"}
+_OF_COMPARISONS = (
+    "Of each row of the comparison its first seed; comparison.html beside the runs has the means over seeds."
+)
+MOST_PICTURES = 3_000
+_SHOWN = 4  # metrics whose curves are drawn
+_WORST = 12  # nodes of a level that a table names
+
+
+def report(
+    sources: Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    title: str = "Retrieval report",
+    overrides: Sequence[str] = (),
+    beside: Beside | None = None,
+    queries: int = 3,
+    hits: int = 8,
+) -> Path:
+    """Write finished runs, a comparison, or an evaluation of embeddings as one self-contained HTML page.
+
+    Where the images are not there, or are other ones now, the page says so and shows the rest.
+
+    Args:
+        sources: folders of finished runs or of comparisons (of which the first seed of each row is shown), measured on
+            the same images; or one file of embeddings.
+        out: the HTML file.
+        title: of the page.
+        overrides: of the first run's recipe: ``"data.root=PATH"`` where its images have moved.
+        beside: labels, gallery and images that belong to a file of embeddings.
+        queries: how many of the best, the middling and the worst queries are shown, each.
+        hits: how many images of each ranking are shown.
+
+    Returns:
+        The path.
+
+    Raises:
+        OptionError: sources that cannot be shown together, fewer than one query or hit, or too many for a page.
+        CheckpointError: the folder of a run is damaged.
+        HiertreeError: whatever is wrong with a file.
+    """
+    if queries < 1 or hits < 1 or not sources:
+        given = f"{len(sources)} sources, queries={queries}, hits={hits}"
+        raise OptionError(given, expected="1 or more of each")
+    found, scene = read_sources(sources, overrides=overrides, beside=beside)
+    _require_few(3 * queries * (1 + len(found) * min(hits, len(scene.gallery_paths))))
+    judged_by = judging_metric(found)
+    values = values_of(found, judged_by)
+    grids = Grids(scene)
+    groups = [
+        QueryGroup(_TITLES[name], grids.queries(found, chosen, hits=hits, metric=judged_by))
+        for name, chosen in extreme_queries(values.mean(axis=1), count=queries).items()
+        if chosen
+    ]
+    return write_page(
+        out,
+        found,
+        scene,
+        grids,
+        groups,
+        title=title,
+        lead=[_OF_COMPARISONS] if any(is_comparison(Path(source)) for source in sources) else [],
+        rule=f"The queries are those of the least, the middle and the greatest {judged_by}"
+        + (", the mean over the models." if len(found) > 1 else "."),
+        hits=hits,
+        judged_by=judged_by,
+        figures=learning_curves(
+            {name: run.history for name, run in found.items() if run.history},
+            metrics=_curves(found),
+            learning_rate=True,
+        ),
+        analysis=_analysis(found, scene, values, judged_by),
+    )
+
+
+def _require_few(pictures: int) -> None:
+    if pictures > MOST_PICTURES:
+        raise OptionError(
+            f"{pictures:,} pictures", expected=f"at most {MOST_PICTURES:,} on a page", remedy="fewer queries or hits"
+        )
+
+
+def _curves(found: Mapping[str, Measurement]) -> list[str]:
+    """The metrics that some run measured on the way, those of the whole tree and the means first."""
+    measured = dict.fromkeys(name for run in found.values() for row in run.history for name in row.get("metrics", {}))
+    first = [name for name in measured if name.startswith("mean ") or name in ("H-AP", "R@1", "NDCG", "ASI")]
+    return [*first, *(name for name in measured if name not in first)][:_SHOWN]
+
+
+def _analysis(
+    found: Mapping[str, Measurement], scene: Scene, values: NDArray[np.float64], judged_by: str
+) -> dict[str, Any]:
+    """How the values of the queries are spread, and over which nodes of the tree."""
+    columns = {name: column[~np.isnan(column)] for name, column in zip(found, values.T, strict=True)}
+    answered = answered_nodes(scene, values)
+    top, left_out = tree_of_means(scene, values)
+    return {
+        "histogram": histogram(columns, metric=judged_by),
+        "quantiles": list(QUANTILES),
+        "spread": {
+            name: [float(np.quantile(column, share)) for share in QUANTILES.values()]
+            for name, column in columns.items()
+            if len(column)
+        },
+        "worst": {level: nodes[:_WORST] for level, nodes in answered.items()},
+        "answered": {level: len(nodes) for level, nodes in answered.items()},
+        "nodes": top,
+        "nodes_left_out": left_out,
+    }

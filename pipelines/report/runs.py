@@ -1,0 +1,161 @@
+"""What is reported on: finished runs of training, read back from their folders, or whatever else was measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zipfile import BadZipFile
+
+import numpy as np
+
+from hiertree.arrays import as_embeddings, as_paths
+from hiertree.errors import CheckpointError, OptionError
+
+from ..evaluation.retrieval_files import Retrieval
+from ..training.recipe.reading import load_recipe
+from ..training.recipe.schema import Recipe
+from ..training.run.history import read_history
+from ..training.run.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """What was measured of a model.
+
+    Attributes:
+        results: metrics, skipped and convention, as ``metrics.json`` has them.
+        retrieval: (Q, d) embeddings and (Q, L) paths, coarse → fine, of the queries, and of their gallery if they have
+            one.
+        per_query: one row a query, one column a metric; NaN where a query has no positive.
+        history: one row an epoch of its training, if that is known.
+        recipe_text: the experiment as YAML, every setting included; empty if there was none.
+        command: what measures it again.
+        manifest: versions, time and hashes.
+    """
+
+    results: dict[str, Any]
+    retrieval: Retrieval
+    per_query: pd.DataFrame
+    history: Sequence[Mapping[str, Any]] = ()
+    recipe_text: str = ""
+    command: str
+    manifest: dict[str, Any]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The mean of each metric over the queries that have it."""
+        return dict(self.results["metrics"])
+
+    @property
+    def vectors(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What the queries and their gallery were ranked by, as vectors whose cosines say the order."""
+        query, gallery = self.retrieval.embeddings, self.retrieval.gallery_embeddings
+        gallery = query if gallery is None else gallery
+        if "Hamming" not in self.results["convention"]["scores"]:
+            return query, gallery
+        return np.where(query > 0, 1.0, -1.0), np.where(gallery > 0, 1.0, -1.0)
+
+    def left_out(self, query: int) -> NDArray[np.int64]:
+        """Rows of the gallery that the list of a query leaves out: itself, whatever has its id, its junk."""
+        found = self.retrieval
+        rows = [np.array([query])] if found.gallery_embeddings is None else []
+        if found.ids is not None:
+            others = found.ids if found.gallery_ids is None else found.gallery_ids
+            rows.append(np.flatnonzero(np.asarray(others) == found.ids[query]))
+        if found.junk is not None:
+            rows.append(np.asarray(found.junk[query]))
+        return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.array([], dtype=np.int64)
+
+    def same_items(self, other: Measurement) -> bool:
+        """Whether both were measured on the same queries and gallery, as far as their labels tell."""
+        mine, theirs = self.retrieval, other.retrieval
+        if (mine.gallery_paths is None) != (theirs.gallery_paths is None):
+            return False
+        same = np.array_equal(mine.paths, theirs.paths)
+        return same and (
+            mine.gallery_paths is None or np.array_equal(mine.gallery_paths, np.asarray(theirs.gallery_paths))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinishedRun(Measurement):
+    """What a run left behind: where, and the experiment."""
+
+    folder: Path
+    recipe: Recipe
+
+
+def read_run(path: str | os.PathLike[str]) -> FinishedRun:
+    """Read the folder of a finished run.
+
+    Raises:
+        OptionError: it is no such folder, or the run is not finished.
+        CheckpointError: a file of it is missing or damaged.
+    """
+    import pandas as pd
+
+    folder = RunFolder(Path(path))
+    results = folder.finished()
+    if results is None:
+        raise OptionError(
+            f"run={path}",
+            expected="the folder of a finished run, with metrics.json",
+            remedy="hiertree train finishes it",
+        )
+    try:
+        with (folder.path / "embeddings.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            retrieval = Retrieval(**{name: arrays[name] for name in arrays.files})
+        as_embeddings(retrieval.embeddings)
+        as_paths(retrieval.paths)
+        return FinishedRun(
+            folder=folder.path,
+            recipe=load_recipe(folder.recipe),
+            recipe_text=folder.recipe.read_text(encoding="utf-8"),
+            results=results,
+            history=read_history(folder.history),
+            manifest=json.loads((folder.path / "manifest.json").read_text(encoding="utf-8")),
+            retrieval=retrieval,
+            command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
+            per_query=pd.read_parquet(folder.path / "per_query.parquet"),
+        )
+    except (OSError, KeyError, TypeError, ValueError, BadZipFile) as error:
+        raise CheckpointError(f"{path} ({error})", expected="the whole folder of a finished run") from error
+
+
+def read_runs(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()) -> dict[str, FinishedRun]:
+    """Read runs that were measured on the same images, by the names that tables call them.
+
+    A run is called by its loss where that tells the runs apart, or else by its recipe, or else by its folder, unless
+    names are given.
+
+    Raises:
+        OptionError: no run at all, or runs measured on different images.
+    """
+    runs = [read_run(path) for path in paths]
+    if not runs:
+        raise OptionError("no run", expected="the folders of one or more finished runs")
+    for run in runs[1:]:
+        if not run.same_items(runs[0]):
+            raise OptionError(
+                f"{run.folder} and {runs[0].folder} were measured on different images", expected="runs on the same data"
+            )
+    candidates = (
+        *([list(names)] if names else []),
+        [run.recipe.loss.name for run in runs],
+        [run.recipe.name for run in runs],
+        [str(run.folder) for run in runs],
+    )
+    chosen = next((found for found in candidates if max(Counter(found).values()) == 1), None)
+    if chosen is None:
+        raise OptionError("a run given twice", expected="each run once")
+    return dict(zip(chosen, runs, strict=True))

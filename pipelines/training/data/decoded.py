@@ -1,0 +1,130 @@
+"""Every image of a data set decoded once: squares of one size, in memory or in a file that workers and runs share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hiertree.errors import ImageError, MissingResourceError
+from hiertree.io import files
+from hiertree.io.progress import progress
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hiertree.datasets import ImageSource
+
+Mapped: TypeAlias = "np.memmap[Any, np.dtype[np.uint8]]"
+Decode = Callable[[int], Tensor]  # the number of an image → (C, S, S) uint8
+_PIXELS, _ROWS = "pixels.npy", "rows.json"
+_AT_ONCE = 256  # images between two points from which an interrupted call goes on
+
+
+class DecodedFile:
+    """Squares in a memory-mapped file: (n, C, S, S) uint8, decoded by whoever comes first.
+
+    The folder holds one such file for each set of images and way to see them, so that training and test split, and
+    runs that differ in anything else, share it. An interrupted call goes on where it was; of several processes one
+    decodes and the others wait. What goes to a worker process is the path, not the pixels.
+
+    Args:
+        folder: where the files are kept.
+        images: the data set's.
+        decode: how an image becomes a square.
+        view: JSON-able: everything besides the image that a square depends on.
+        shape: (C, S, S).
+
+    Raises:
+        ImageError: an image does not decode; those before it need not be decoded again. Or the file holds other pixels.
+        MissingResourceError: the disk has no room for the pixels.
+    """
+
+    def __init__(
+        self, folder: Path, images: ImageSource, decode: Decode, *, view: Any, shape: tuple[int, int, int]
+    ) -> None:
+        self.path = folder / f"{_identity(images, view)}.decoded"
+        self._fill(decode, (len(images), *shape))
+
+    def __getitem__(self, indices: Sequence[int]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(self._pixels[indices]))
+
+    @cached_property
+    def _pixels(self) -> NDArray[np.uint8]:
+        pixels: NDArray[np.uint8] = np.load(self.path / _PIXELS, mmap_mode="r")
+        return pixels
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path}
+
+    def _fill(self, decode: Decode, shape: tuple[int, ...]) -> None:
+        from filelock import FileLock
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        with FileLock(self.path / "lock"):
+            done = _rows_done(self.path)
+            if done:
+                self._require_same(decode, done)
+            if done < shape[0]:
+                self._decode_rows(decode, _opened(self.path / _PIXELS, shape, fresh=done == 0), first=done)
+
+    def _require_same(self, decode: Decode, done: int) -> None:
+        """Decode the first and the last image again: others of the same names may have come into their place."""
+        for row in {0, done - 1}:
+            if not np.array_equal(np.load(self.path / _PIXELS, mmap_mode="r")[row], decode(row).numpy()):
+                raise ImageError(
+                    f"{self.path} holds other pixels of image {row}",
+                    expected="those of this data set's images",
+                    remedy="remove that folder, or name another images.cache_folder",
+                )
+
+    def _decode_rows(self, decode: Decode, pixels: Mapped, *, first: int) -> None:
+        count = len(pixels)
+        with (
+            ThreadPoolExecutor() as threads,
+            progress(description="decoding images", total=count - first) as advance,
+        ):
+            for start in range(first, count, _AT_ONCE):
+                rows = range(start, min(start + _AT_ONCE, count))
+                for row, square in zip(rows, threads.map(decode, rows), strict=True):
+                    pixels[row] = square.numpy()
+                pixels.flush()
+                files.write_json(self.path / _ROWS, {"rows": rows.stop})
+                advance(len(rows))
+
+
+def _identity(images: ImageSource, view: Any) -> str:
+    digest = hashlib.sha256(json.dumps(view, sort_keys=True).encode())
+    for row in range(len(images)):
+        digest.update(images.name(row).encode("utf-8", "surrogateescape") + b"\0")
+    return digest.hexdigest()[:20]
+
+
+def _opened(path: Path, shape: tuple[int, ...], *, fresh: bool) -> Mapped:
+    """The file to write to; its room on the disk is seen to before, as a full disk kills who writes to mapped pages."""
+    if not fresh:
+        again: Mapped = np.load(path, mmap_mode="r+")
+        return again
+    needed, free = int(np.prod(shape)), shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise MissingResourceError(
+            f"{needed / 2**30:.1f} GiB for the pixels of {shape[0]} images at {path.parent}",
+            expected=f"as much room on the disk, where {free / 2**30:.1f} GiB are free",
+            remedy="lower images.cache_size, or name a larger disk's images.cache_folder",
+        )
+    return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
+
+
+def _rows_done(folder: Path) -> int:
+    """How many rows are whole."""
+    noted = folder / _ROWS
+    return int(json.loads(noted.read_text(encoding="utf-8"))["rows"]) if noted.is_file() else 0

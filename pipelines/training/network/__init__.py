@@ -1,0 +1,1 @@
+"""Images in, unit vectors out."""

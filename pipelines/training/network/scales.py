@@ -1,0 +1,60 @@
+"""One embedding of an image from several sizes of it, as is usual for landmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate, normalize
+
+from hiertree.errors import RecipeError
+
+from .embedder import Embedder
+
+
+def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales: Sequence[float]) -> Tensor:
+    r"""The mean of the embeddings at each scale, brought back to unit length.
+
+    .. math:: e(x) = \frac{\sum_s f(x_s)}{\lVert \sum_s f(x_s) \rVert}
+
+    Radenović et al. (TPAMI 2018) take a power mean instead where nothing follows their pooling, and this mean where a
+    projection does, whose outputs have signs.
+
+    Args:
+        network: (B, C, H, W) images → (B, d) vectors of unit length.
+        images: (B, C, H, W) pixels in 0 … 255, resized with antialiased bilinear interpolation.
+        scales: of height and width; ``[1.0]`` gives the network's own embeddings.
+
+    Returns:
+        (B, d) of unit norm.
+
+    >>> colours = lambda images: normalize(images.float().mean(dim=(2, 3)), dim=1)
+    >>> images = torch.tensor([60.0, 80.0]).view(1, 2, 1, 1).expand(1, 2, 8, 8)
+    >>> [round(value, 4) for value in embed_at_scales(colours, images, [0.5, 1.0, 1.5])[0].tolist()]
+    [0.6, 0.8]
+    """
+    if all(scale == 1 for scale in scales):
+        return network(images)
+    return normalize(torch.stack([network(_resized(images, scale)) for scale in scales]).sum(dim=0), dim=1)
+
+
+def require_scalable(embedder: Embedder, scales: Sequence[float]) -> None:
+    """See that the backbone takes images of other sizes, if there are any.
+
+    Raises:
+        RecipeError: it takes one size only, as most transformers do.
+    """
+    one_size = any(getattr(module, "strict_img_size", False) for module in embedder.backbone.modules())
+    if one_size and any(scale != 1 for scale in scales):
+        raise RecipeError(
+            f"evaluation.scales={list(scales)} with {embedder.settings.backbone}, which takes images of one size",
+            expected="evaluation.scales=[1.0], or a convolutional backbone",
+        )
+
+
+def _resized(images: Tensor, scale: float) -> Tensor:
+    if scale == 1:
+        return images
+    size = [max(1, round(scale * side)) for side in images.shape[-2:]]
+    return interpolate(images.float(), size=size, mode="bilinear", antialias=True)

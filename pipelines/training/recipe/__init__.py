@@ -1,0 +1,1 @@
+"""Recipes: what an experiment is, and how it is read."""

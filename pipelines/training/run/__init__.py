@@ -1,0 +1,1 @@
+"""The run: steps, epochs, checkpoints, measurements."""

@@ -1,0 +1,46 @@
+"""What happened in a run: one row an epoch in ``history.jsonl``, and the same and more in TensorBoard's files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hiertree.io import files
+
+
+def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write all rows, one JSON object a line."""
+    lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
+    files.write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """The rows of a ``history.jsonl``: epoch, step, loss and its terms, lr, pace, and metrics where measured."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+class Board:
+    """TensorBoard event files; what an earlier, killed process wrote beyond ``step`` is hidden.
+
+    Args:
+        folder: where the event files go; None writes nothing.
+        step: steps done before.
+    """
+
+    def __init__(self, folder: Path | None, *, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = None if folder is None else SummaryWriter(str(folder), purge_step=step)
+
+    def add(self, values: Mapping[str, float], *, group: str, step: int) -> None:
+        """Log scalars under ``group/name``."""
+        if self._writer is not None:
+            for name, value in values.items():
+                self._writer.add_scalar(f"{group}/{name}", value, step)
+
+    def close(self) -> None:
+        """Write everything out."""
+        if self._writer is not None:
+            self._writer.close()

@@ -1,0 +1,294 @@
+"""Network, loss and optimizer, and the one step that they take together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, RecipeError, TrainingError
+from hiertree.losses import large_batch_backward
+
+from ..distributed.launching import Started, kind_of_device, launched_fabric
+from ..distributed.processes import Processes
+from ..distributed.sharing import loss_of_whole_batch, own_draws, seed_torch, synchronise_batch_norm
+from ..network.averaging import moving_average
+from ..network.compiling import compile_network, compiler_errors
+from ..network.embedder import Embedder
+from ..network.scales import embed_at_scales, require_scalable
+from ..recipe.schema import Recipe, Training
+from .loss_building import build_loss
+from .optimization import build_optimizer, set_learning_rates
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+    from numpy.typing import NDArray
+
+
+_SMALLER_STEPS = (
+    "lower sampler.batch_size or images.size, set training.precision=bf16-mixed, or keep the batch and set "
+    "training.accumulate=two_pass with a small training.chunk_size; the last checkpoint is whole"
+)
+
+
+def build_fabric(training: Training, group: Started | None = None) -> Fabric:
+    """Lightning Fabric on the device and with the precision asked for, for a process alone or one of a group.
+
+    Raises:
+        DeviceError: there is no such device, or the precision needs another.
+    """
+    from lightning.fabric import Fabric
+
+    if group is not None:
+        return launched_fabric(training, group)
+    return Fabric(accelerator=kind_of_device(training), devices=1, precision=training.precision)
+
+
+class Learner:
+    """What learns. All of its state is in :meth:`tensors` and the number of steps done.
+
+    Everything random in a step (dropout, say) follows from the seed and the step's number; what a network draws, also
+    from the process, what a loss draws, not. One of several processes has a part of each batch, and the loss of all of
+    it: with the same weights, it takes the step that a process alone takes on the whole batch.
+
+    Args:
+        recipe: the experiment.
+        fabric: device and precision.
+        class_paths: (C, L) the path of each leaf of the training split's tree.
+        steps_per_epoch: batches of the sampler.
+        processes: that share every batch; None: this one alone.
+
+    Raises:
+        RecipeError, MissingResourceError: a network or loss that cannot be built as asked.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        fabric: Fabric,
+        *,
+        class_paths: NDArray[np.integer[Any]],
+        steps_per_epoch: int,
+        processes: Processes | None = None,
+    ) -> None:
+        self.recipe, self.fabric, self.steps_per_epoch = recipe, fabric, steps_per_epoch
+        self.processes = processes or Processes()
+        self._in_chunks = recipe.training.accumulate == "two_pass"
+        with self.processes.agreeing():
+            self._build(class_paths)
+        if recipe.training.compile:
+            compile_network(self.embedder)
+        self._network = fabric.setup_module(self.embedder)
+        self._frozen_backbone = False
+        decay = recipe.training.ema_decay
+        self._average = None if decay is None else moving_average(self.embedder, decay)
+        self.loss.to(fabric.device)
+        self._objective = loss_of_whole_batch(self.loss, self.processes)
+        self.optimizer = build_optimizer(self.embedder, self.loss, recipe.optimizer)
+        self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
+
+    def _build(self, class_paths: NDArray[np.integer[Any]]) -> None:
+        """Network and loss, as the recipe's seed draws them."""
+        with self._own_randomness():
+            torch.manual_seed(self.recipe.seed)
+            self.embedder = Embedder(self.recipe.model, channels=self.recipe.images.channels)
+            self.loss = build_loss(self.recipe, class_paths=class_paths)
+        synchronise_batch_norm(self.embedder, self.processes, self.fabric.device)
+        if self._in_chunks:
+            _require_no_batch_norm(self.embedder)
+        require_scalable(self.embedder, self.recipe.evaluation.scales)
+
+    def start_epoch(self, epoch: int) -> None:
+        """Go to training mode as this epoch wants it."""
+        frozen = epoch < self.recipe.model.freeze_backbone_epochs
+        self.embedder.set_training(frozen_backbone=frozen)
+        if self.processes.size > 1 and frozen != self._frozen_backbone:  # gradients are averaged of what learns now
+            self._network, self._frozen_backbone = self.fabric.setup_module(self.embedder), frozen
+        self.loss.train()
+        self.loss.start_epoch(epoch)
+
+    def step(self, images: Tensor, paths: Tensor, *, step: int) -> dict[str, float]:
+        """Learn from one batch.
+
+        Args:
+            images: (B, C, S, S) uint8.
+            paths: (B, L) integers.
+            step: steps done before.
+
+        Returns:
+            The loss and its terms.
+
+        Raises:
+            TrainingError: the loss or its gradient is not finite; nothing was learnt from this batch.
+            DeviceError: the GPU's memory is full; the message names the settings that need less.
+        """
+        self._set_learning_rates(step)
+        self._fabric_optimizer.zero_grad()
+        backward = self._backward_in_chunks if self._in_chunks else self._backward
+        try:
+            with self._own_randomness(), compiler_errors():
+                seed_torch(self.recipe.seed, step)
+                values = backward(images, self.fabric.to_device(paths), step)
+        except EmbeddingError as error:
+            raise _diverged(step, error.given) from error
+        except torch.OutOfMemoryError as error:
+            raise _out_of_memory(f"step {step}", _SMALLER_STEPS) from error
+        self._move(step)
+        return values
+
+    def learning_rate(self) -> float:
+        """The learning rate of the first parameter group, the backbone's, in the last step."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    @property
+    def trained(self) -> Embedder:
+        """The network that is measured and kept: the average of the weights where the recipe asks for it."""
+        if self._average is None or not self._average.n_averaged:
+            return self.embedder
+        return cast(Embedder, self._average.module)
+
+    @torch.inference_mode()
+    def embed(self, images: Tensor) -> Tensor:
+        """(B, C, S, S) uint8 → (B, d) float32 on the CPU, in evaluation mode."""
+        network = self.trained.eval()
+        try:
+            with self.fabric.autocast():
+                embeddings = embed_at_scales(network, self.fabric.to_device(images), self.recipe.evaluation.scales)
+        except torch.OutOfMemoryError as error:
+            raise _out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
+        return embeddings.float().cpu()
+
+    def _set_learning_rates(self, step: int) -> None:
+        per_epoch = self.steps_per_epoch
+        total = self.recipe.training.epochs * per_epoch
+        set_learning_rates(self.optimizer, self.recipe.schedule, step=step, total=total, steps_per_epoch=per_epoch)
+
+    def _backward(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
+        with own_draws(self.processes, self.fabric.device, self.recipe.seed, step):
+            embeddings = self._network(self.fabric.to_device(images))
+        terms = self._objective.terms(embeddings, paths)
+        loss = self._objective.total(terms)
+        values = _values(terms, loss, step)
+        self.fabric.backward(loss)
+        self.processes.average_gradients(self.loss.parameters())
+        return values
+
+    def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
+        """The same with the activations of one chunk in memory; Fabric's wrapper allows no backward of its outputs."""
+        chunks = torch.split(images, self.recipe.training.chunk_size)
+        numbers = cycle(range(len(chunks)))
+
+        def embed(chunk: Tensor) -> Tensor:
+            draws = own_draws(self.processes, self.fabric.device, self.recipe.seed, step, next(numbers))
+            with draws, self.fabric.autocast():
+                embeddings: Tensor = self.embedder(self.fabric.to_device(chunk))
+            return embeddings
+
+        terms = large_batch_backward(embed, chunks, paths, self._objective, backward=self.fabric.backward)
+        self.processes.average_gradients([*self.embedder.parameters(), *self.loss.parameters()])
+        return _values(terms, self._objective.total(terms), step)
+
+    def _move(self, step: int) -> None:
+        """Clip, and move the weights, unless the gradient is not finite."""
+        optimizer, limit = self._fabric_optimizer, self.recipe.optimizer.clip_norm or math.inf
+        norm = self.fabric.clip_gradients(self._network, optimizer, max_norm=limit, error_if_nonfinite=False)
+        scaled = self.recipe.training.precision == "16-mixed"  # then the scaler leaves out such a step by itself
+        if norm is not None and not scaled:
+            _require_finite({"norm of the gradient": float(norm)}, step)
+        optimizer.step()
+        if self._average is not None:
+            self._average.update_parameters(self.embedder)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Weights of network, their average and loss, and the optimizer's state, by name."""
+        found = {f"embedder.{name}": tensor for name, tensor in self.embedder.state_dict().items()}
+        found |= {f"loss.{name}": tensor for name, tensor in self.loss.state_dict().items()}
+        for index, state in self.optimizer.state_dict()["state"].items():
+            found |= {f"optimizer.{index}.{key}": value for key, value in state.items() if value is not None}
+        if self._average is not None:
+            found |= {f"average.{name}": tensor for name, tensor in self._average.state_dict().items()}
+        return found
+
+    def take_from_first(self) -> None:
+        """Have the weights and statistics of the first process, whose BatchNorm saw other images than this one's."""
+        tensors = self.tensors().items()
+        self.processes.take_from_first(tensor for name, tensor in tensors if not name.startswith("optimizer."))
+
+    def _own_randomness(self) -> AbstractContextManager[None]:
+        """A block that may seed torch's generators without the caller noticing."""
+        device = self.fabric.device
+        return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+    def scaler(self) -> dict[str, Any]:
+        """State of the gradient scaler of 16-bit training; empty without one."""
+        return self.fabric.strategy.precision.state_dict()
+
+    def load(self, tensors: Mapping[str, Tensor], scaler: Mapping[str, Any]) -> None:
+        """Take over what :meth:`tensors` and :meth:`scaler` gave.
+
+        Raises:
+            CheckpointError: the tensors are those of another network.
+        """
+        parts: dict[str, dict[str, Tensor]] = {"embedder": {}, "loss": {}, "optimizer": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition(".")
+            parts.setdefault(part, {})[rest] = tensor
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in parts["optimizer"].items():
+            index, _, key = name.partition(".")
+            state.setdefault(int(index), {})[key] = tensor
+        try:
+            self.embedder.load_state_dict(parts["embedder"])
+            self.loss.load_state_dict(parts["loss"])
+            if self._average is not None:
+                self._average.load_state_dict(parts.get("average", {}))
+            whole: dict[str, Any] = {"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]}
+            self._fabric_optimizer.load_state_dict(whole)
+        except (RuntimeError, ValueError) as error:
+            raise CheckpointError(f"tensors that do not fit ({error})", expected="those of this recipe") from error
+        if scaler:
+            self.fabric.strategy.precision.load_state_dict(dict(scaler))
+
+
+def _require_no_batch_norm(embedder: Embedder) -> None:
+    """Refuse statistics that would be those of chunks, counted twice."""
+    if embedder.settings.freeze_batch_norm:
+        return
+    if any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in embedder.modules()):
+        raise RecipeError(
+            "training.accumulate=two_pass with BatchNorm, which would see chunks",
+            expected="images whose embeddings do not depend on each other",
+            remedy="set model.freeze_batch_norm=true",
+        )
+
+
+def _values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:
+    """The loss and its terms as numbers, if they are finite."""
+    values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
+    _require_finite(values, step)
+    return values
+
+
+def _require_finite(values: Mapping[str, float], step: int) -> None:
+    if all(map(math.isfinite, values.values())):
+        return
+    raise _diverged(step, ", ".join(f"{name} = {value}" for name, value in values.items()))
+
+
+def _diverged(step: int, found: str) -> TrainingError:
+    return TrainingError(
+        f"step {step}: {found}",
+        expected="finite numbers",
+        remedy="lower optimizer.lr, set optimizer.clip_norm, use precision 32-true, or set training.on_nan=skip; the "
+        "last checkpoint is whole",
+    )
+
+
+def _out_of_memory(where: str, remedy: str) -> DeviceError:
+    return DeviceError(f"{where}: the GPU's memory is full", expected="a smaller load", remedy=remedy)

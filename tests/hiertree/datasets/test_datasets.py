@@ -1,0 +1,95 @@
+"""What every data set promises, and loading one by its name."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from hiertree import datasets
+from hiertree.datasets import ImageDataset, load_synthetic
+from hiertree.datasets.readers.images import ArrayImages, FileImages, PackedNames
+from hiertree.errors import ImageError, OptionError, ShapeError
+from hiertree.tree import LabelTree
+
+
+def test_benchmarks_load_by_name(shared_data: Path) -> None:
+    assert datasets.load("synthetic", split="test").split == "test"
+    omniglot = datasets.load("omniglot", shared_data / "omniglot" / "images_background_small1.zip", "test")
+    assert (omniglot.name, omniglot.tree.num_levels) == ("omniglot", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "message"),
+    [
+        ("omnigolt", "data", "one of 'sop',.*'synthetic'.*did you mean 'omniglot'"),
+        ("omniglot", None, "no root for 'omniglot'"),
+        ("synthetic", "data", "no root, as its images are drawn"),
+        ("table", "data", "load_table"),
+    ],
+)
+def test_a_name_or_root_that_cannot_be_says_what_can(name: str, root: str | None, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        datasets.load(name, root)
+
+
+def test_paths_must_fit_images_and_tree() -> None:
+    tree = LabelTree.from_paths([("a", "x"), ("b", "y")])
+    images = ArrayImages(np.zeros((2, 4, 4), np.uint8), names=["one", "two"])
+    options = {"name": "mine", "split": "all", "tree": tree, "images": images}
+    assert len(ImageDataset(paths=tree.paths(["x", "y"]), **options)) == 2
+    with pytest.raises(ShapeError, match="2 rows"):
+        ImageDataset(paths=tree.paths(["x"]), **options)
+    with pytest.raises(ShapeError, match="the tree's 2"):
+        ImageDataset(paths=tree.paths(["x", "y"])[:, :1], **options)
+
+
+def test_a_data_set_survives_the_way_to_a_worker() -> None:
+    dataset = load_synthetic(families=1, kinds=1, instances=2, images=2)
+    copy = pickle.loads(pickle.dumps(dataset))
+    assert copy.tree == dataset.tree
+    assert np.array_equal(copy.paths, dataset.paths)
+    assert copy.images[3].tobytes() == dataset.images[3].tobytes()
+    assert copy.images.name(3) == dataset.images.name(3)
+
+
+def test_a_million_file_names_cost_a_worker_little_more_than_their_letters() -> None:
+    source = FileImages(Path("photos"), (f"{number:07d}.jpg" for number in range(1_000_000)))
+    shipped = pickle.dumps(source)
+    assert len(shipped) < 20_000_000
+    assert pickle.loads(shipped).name(999_999) == "0999999.jpg"
+
+
+def test_names_keep_bytes_that_are_no_utf_8_and_refuse_places_beyond_them() -> None:
+    odd = b"caf\xe9.png".decode("utf-8", "surrogateescape")
+    names = PackedNames(["", odd, "z"])
+    assert [names[0], names[1], names[-1]] == ["", odd, "z"]
+    assert list(names) == ["", odd, "z"]
+    for index in (3, -4):
+        with pytest.raises(IndexError, match="of 3"):
+            names[index]
+
+
+def test_names_and_pixels_must_be_as_many() -> None:
+    with pytest.raises(ShapeError, match="1 names"):
+        ArrayImages(np.zeros((2, 4, 4), np.uint8), names=["one"])
+
+
+@pytest.mark.parametrize("content", [None, b"", b"GIF89a", b"\x89PNG\r\n\x1a\n" + b"\0" * 40])
+def test_whatever_does_not_decode_is_an_image_error_with_its_name(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "bad.png").write_bytes(content)
+    with pytest.raises(ImageError, match=r"'bad\.png' does not decode"):
+        FileImages(tmp_path, ["bad.png"])[0]
+
+
+def test_an_image_that_unpacks_to_billions_of_pixels_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Image.new("L", (100, 100)).save(tmp_path / "bomb.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(ImageError, match=r"'bomb\.png' does not decode"):
+        FileImages(tmp_path, ["bomb.png"])[0]

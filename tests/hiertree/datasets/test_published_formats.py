@@ -1,0 +1,359 @@
+"""Every loader reads its benchmark as it is published, compares it with the published sizes, and says what is wrong."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from benchmark_files import NAMES, SHAPES, Shape, jpeg, write_benchmark, write_distractors, write_gldv2, write_image
+
+from hiertree import datasets
+from hiertree.datasets import (
+    load_cifar,
+    load_dyml,
+    load_gldv2,
+    load_inaturalist,
+    load_inshop,
+    load_revisited,
+    load_vehicleid,
+)
+from hiertree.datasets.benchmarks import cifar as _cifar
+from hiertree.errors import HierarchyError, HiertreeError, ImageError, MissingResourceError, OptionError, TableError
+from hiertree.metrics import evaluate_scores, revisitop_levels
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folder of every benchmark."""
+    folders = {name: tmp_path_factory.mktemp(name) for name in NAMES}
+    for name, folder in folders.items():
+        write_benchmark(name, folder)
+    return folders
+
+
+@pytest.mark.parametrize(("name", "split"), SHAPES, ids=lambda value: value)
+def test_a_split_has_its_images_labels_and_parts(written: dict[str, Path], name: str, split: str) -> None:
+    shape: Shape = SHAPES[name, split]
+    dataset = datasets.load(name, written[name], split, verify="structure")
+    card = datasets.benchmark(name)
+    assert (len(dataset), dataset.tree.level_sizes) == (shape.images, shape.level_sizes)
+    assert dataset.images.name(0) == shape.first
+    assert dataset.protocol == card.protocol
+    assert dataset.paths.dtype == np.int32
+    if "test_" not in dataset.split:
+        assert dataset.tree.level_names == card.levels
+    if shape.parts is None:
+        assert dataset.queries is None
+    else:
+        assert (len(dataset.queries), len(dataset.gallery)) == shape.parts
+    for index in range(len(dataset)):
+        assert dataset.images[index].size[0] in (4, 8, 32)
+    copy = pickle.loads(pickle.dumps(dataset.images))
+    assert copy[len(copy) - 1].tobytes() == dataset.images[len(dataset) - 1].tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "roxford5k"])
+def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(written: dict[str, Path], name: str) -> None:
+    with pytest.raises(TableError, match=r"instead of.*verify='structure'"):
+        datasets.load(name, written[name], "train")
+
+
+def test_published_sizes_are_accepted(written: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    card = datasets.benchmark("sop")
+    monkeypatch.setattr(
+        card, "splits", {"train": datasets.Counts(images=12, classes=4)}, raising=True
+    ) if False else None
+    object.__setattr__(card, "splits", {**card.splits, "train": datasets.Counts(images=12, classes=4)})
+    try:
+        assert len(datasets.load("sop", written["sop"])) == 12
+    finally:
+        object.__setattr__(card, "splits", {**card.splits, "train": datasets.Counts(images=59_551, classes=11_318)})
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_there_says_what_is_missing_and_where_to_get_it(name: str, tmp_path: Path) -> None:
+    card = datasets.benchmark(name)
+    with pytest.raises(MissingResourceError, match=re.escape(card.steps[0][:30])):
+        datasets.load(name, tmp_path / "nowhere", next(iter(card.splits)))
+
+
+@pytest.mark.parametrize(("name", "images"), [("sop", "chair_final"), ("cub", "images"), ("cars", "car_ims")])
+def test_lists_without_their_images_are_noticed_at_once(name: str, images: str, tmp_path: Path) -> None:
+    write_benchmark(name, tmp_path)
+    (tmp_path / images).rename(tmp_path / "elsewhere")
+    with pytest.raises(MissingResourceError, match="images looked for are not in"):
+        datasets.load(name, tmp_path, verify="structure")
+
+
+def test_the_folder_above_an_unpacked_archive_will_do(tmp_path: Path) -> None:
+    write_benchmark("cub", tmp_path / "CUB_200_2011")
+    assert len(datasets.load("cub", tmp_path, verify="structure")) == 4
+
+
+SPOILT = [
+    ("sop", "Ebay_train.txt", "4 2 2", "4 two 2", r"Ebay_train\.txt, line 5: class_id 'two'"),
+    ("sop", "Ebay_train.txt", r"image_id class_id", "image_id klass", "line 1: header"),
+    ("sop", "Ebay_train.txt", r"chair_final/111085122872_1", "chair_final/../1", r"line 3: image 'chair_final/\.\./"),
+    ("sop", "Ebay_train.txt", r"(?<=2 1 1 )\S+", "a b", "line 3: 5 words"),
+    ("sop", "Ebay_train.txt", r"chair_final/111085122872_1", "chair\xe9", "line 3: bytes that are not UTF-8"),
+    ("sop", "Ebay_train.txt", r"chair_final/111085122872_1", "lamp_final/111085122872_1", "line 3.*has the path"),
+    ("inaturalist-full", "Inat_dataset_splits/Inaturalist_train_set1.txt", "/0/00ab", "/99/00ab", "category 99"),
+    ("inaturalist-full", "Inat_dataset_splits/Inaturalist_train_set1.txt", "/0/00ab", "/x/00ab", "line 1"),
+    ("inaturalist-full", "train2018.json", '"kingdom"', '"realm"', "categories with id, kingdom"),
+    ("dyml-vehicle", "train/label.csv", "coarse_id, ", "rough_id, ", "line 1.*header of fname"),
+    ("dyml-vehicle", "train/label.csv", r"\n1\.jpg, 0", "\n1.jpg", r"line 2: 3 words"),
+    ("h-gldv2", "train_clean.csv", "landmark_id", "id", "columns landmark_id"),
+    ("h-gldv2", "train_clean.csv", r"\n17,", "\nx17,", "train_clean.csv.*x17"),
+    ("h-gldv2", "train_clean.csv", r"\n17,", "\n", "train_clean.csv.*Expected 2 columns"),
+    ("h-gldv2", "train_clean.csv", r"\n17,\w", "\n17,/", "train_clean.csv: ids such as.*letters and digits"),
+    ("h-gldv2", "retrieval_solution_v2.1.csv", r"(?<=abc0000000000002,)\w", "z", "of a query.*an image of the index"),
+    ("h-gldv2", "retrieval_solution_v2.1.csv", r"(?s)\n.*", "\nabc0,None,Public", "every query is marked as ignored"),
+    ("cub", "image_class_labels.txt", r"\n2 ", "\n7 ", "other image ids than images.txt"),
+    ("inshop", "Eval/list_eval_partition.txt", r"^10\n", "11\n", "line 1: '11' before 10 rows"),
+    ("inshop", "Eval/list_eval_partition.txt", r"train\n", "trian\n", r"line 3: 'trian'"),
+    ("vehicleid-800", "train_test_split/train_list.txt", " 1\n", " \n", "line 1: 1 words"),
+]
+
+
+@pytest.mark.parametrize(("name", "file", "pattern", "replacement", "message"), SPOILT)
+def test_a_spoilt_list_is_refused_by_its_line(
+    name: str, file: str, pattern: str, replacement: str, message: str, tmp_path: Path
+) -> None:
+    write_benchmark(name, tmp_path)
+    spoilt = re.sub(pattern, replacement, (tmp_path / file).read_text(), count=1)
+    (tmp_path / file).write_bytes(spoilt.encode("latin1"))
+    with pytest.raises((TableError, HierarchyError), match=message):
+        datasets.load(name, tmp_path, "query" if file.startswith("retrieval") else "train", verify="structure")
+
+
+@pytest.mark.parametrize("separator", ["", "\n"], ids=["glued", "mended"])
+def test_the_image_glued_to_dymls_header_is_not_lost(written: dict[str, Path], tmp_path: Path, separator: str) -> None:
+    write_benchmark("dyml-vehicle", tmp_path)
+    for file in [*tmp_path.glob("*/label.csv"), *tmp_path.glob("bmk_*/*.csv")]:
+        text = file.read_text()
+        assert re.match(r"fname,.*(fine_id|labels)0\.jpg, ", text)
+        file.write_text(text.replace("0.jpg", f"{separator}0.jpg", 1))
+    train = load_dyml(tmp_path, verify="structure")
+    assert train.images.name(0) == "train/imgs/0.jpg"
+    assert train.tree.leaves[0] == (0, 0, 0)
+    test = load_dyml(tmp_path, "test_fine", verify="structure")
+    assert test.ids[test.queries].tolist() == ["0.jpg", "1.jpg", "2.jpg"]
+    assert set(test.ids[test.queries]) <= set(test.ids[test.gallery])
+    assert np.array_equal(test.paths[test.queries], test.paths[test.gallery[:3]])  # one id space
+
+
+@pytest.mark.parametrize("archives", [True, False], ids=["archives", "folders"])
+def test_landmark_images_come_from_archives_as_from_folders(tmp_path: Path, archives: bool) -> None:
+    write_gldv2(tmp_path, archives=archives)
+    train = load_gldv2(tmp_path, hierarchy=False, verify="structure")
+    for number in range(len(train)):
+        assert train.images[number].tobytes() == decoded(number)
+    assert train.tree.leaves == (17, 4, 230, 9)
+
+
+def decoded(number: int) -> bytes:
+    import io
+
+    from PIL import Image
+
+    return Image.open(io.BytesIO(jpeg(number))).tobytes()
+
+
+def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hiertree.datasets.readers import tar_images as _tar_images
+
+    made: list[Path] = []
+    members = _tar_images._members
+    monkeypatch.setattr(_tar_images, "_members", lambda path: (made.append(path), members(path))[1])
+    write_gldv2(tmp_path)
+    first = load_gldv2(tmp_path, verify="structure")
+    assert [path.name for path in made] == ["images_000.tar", "images_001.tar"]
+    assert load_gldv2(tmp_path, verify="structure").images[6].tobytes() == first.images[6].tobytes()
+    assert len(made) == 2
+    (tmp_path / "train" / ".hiertree-index.npz").write_bytes(b"damaged")
+    load_gldv2(tmp_path, verify="structure")
+    assert len(made) == 4
+    archive = tmp_path / "train" / "images_001.tar"
+    archive.write_bytes(archive.read_bytes()[:700])
+    with pytest.raises(ImageError, match=r"images_001\.tar|in no archive"):
+        load_gldv2(tmp_path, verify="structure")
+    archive.unlink()
+    with pytest.raises(ImageError, match="3 of 7 images are in no archive"):
+        load_gldv2(tmp_path, verify="structure")
+
+
+def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(
+    written: dict[str, Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level("INFO"):
+        test = load_gldv2(written["h-gldv2"], "test", verify="structure")
+    assert "1 of 6 images have no hierarchical label" in caplog.text
+    assert {test.tree.labels_of(path)[2] for path in test.paths.tolist()} == {5, 8}
+    assert test.tree.labels_of(test.paths[test.queries[0]].tolist()) == ("human-made", "church", 8)
+
+
+def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(written: dict[str, Path]) -> None:
+    draws = []
+    for seed in range(8):
+        test = load_vehicleid(written["vehicleid-800"], "test", seed=seed, verify="structure")
+        assert sorted(test.paths[test.gallery, 0].tolist()) == [0, 1, 2]
+        assert not set(test.gallery) & set(test.queries)
+        draws.append(tuple(test.gallery))
+    assert len(set(draws)) > 2
+    again = load_vehicleid(written["vehicleid-800"], "gallery", seed=0, verify="structure")
+    assert [again.images.name(row) for row in range(3)] == [f"image/{row + 5:07d}.jpg" for row in draws[0]]
+
+
+def test_revisited_queries_are_cropped_and_judged_by_their_lists(written: dict[str, Path]) -> None:
+    test = load_revisited(written["roxford5k"], verify="structure")
+    assert [test.images[row].size for row in range(6)] == [(4, 3), *[(8, 6)] * 5]
+    levels, valid = revisitop_levels(test.ground_truth, len(test.gallery), setup="hard")
+    assert levels.tolist() == [[0, 0, 1, 0], [0, 1, 0, 0]]
+    assert valid.tolist() == [[False, True, True, True], [True, True, True, False]]
+    scores = [[0.1, 0.2, 0.9, 0.3], [0.1, 0.9, 0.2, 0.3]]
+    assert evaluate_scores(scores, levels, valid=valid, protocol=test.protocol).summary()["AP"] == 1.0
+
+
+def test_distractors_follow_the_gallery_and_leave_the_ground_truth_as_it_is(
+    written: dict[str, Path], tmp_path: Path
+) -> None:
+    write_distractors(tmp_path / "revisitop1m")
+    plain = load_revisited(written["roxford5k"], verify="structure")
+    test = load_revisited(written["roxford5k"], distractors=tmp_path, verify="structure")
+    assert test.gallery.tolist() == [*plain.gallery.tolist(), 6, 7, 8]
+    assert [test.images.name(row) for row in (5, 6, 8)] == [plain.images.name(5), "jpg/0a/0a1.jpg", "jpg/ff/ff3.jpg"]
+    assert test.images[8].size == (8, 6)
+    assert test.tree.leaves[test.paths[8, -1]] == "distractor"
+    levels, valid = revisitop_levels(test.ground_truth, len(test.gallery), setup="hard")
+    assert levels[:, 4:].any() == 0
+    assert valid[:, 4:].all()
+    query = load_revisited(written["roxford5k"], "query", distractors=tmp_path, verify="structure")
+    assert len(query) == 2
+    assert len(load_revisited(written["roxford5k"], "gallery", distractors=tmp_path, verify="structure")) == 7
+    (tmp_path / "revisitop1m" / "jpg" / "0a" / "0a2.jpg").unlink()
+    with pytest.raises(MissingResourceError, match=r"1 of 3 images looked for.*0a2.*revisitop1m\.1\.tar\.gz"):
+        load_revisited(written["roxford5k"], distractors=tmp_path, verify="structure")
+    with pytest.raises(MissingResourceError, match=r"R1M.*revisitop1m\.txt"):
+        load_revisited(written["roxford5k"], distractors=tmp_path / "nowhere", verify="structure")
+
+
+def test_names_of_categories_may_stand_in_a_file_of_their_own(written: dict[str, Path], tmp_path: Path) -> None:
+    import json
+
+    write_benchmark("inaturalist-full", tmp_path)
+    whole = json.loads((tmp_path / "train2018.json").read_text())
+    (tmp_path / "categories.json").write_text(json.dumps(whole["categories"]))
+    (tmp_path / "train2018.json").unlink()
+    assert (
+        load_inaturalist(tmp_path, verify="structure").tree
+        == load_inaturalist(written["inaturalist-full"], verify="structure").tree
+    )
+    (tmp_path / "categories.json").unlink()
+    with pytest.raises(MissingResourceError, match="no taxonomy"):
+        load_inaturalist(tmp_path, verify="structure")
+    assert load_inaturalist(tmp_path, hierarchy="base", verify="structure").tree.num_levels == 2
+
+
+def test_in_shop_items_may_stand_alone(written: dict[str, Path]) -> None:
+    assert load_inshop(written["inshop"], hierarchy=False, verify="structure").tree.level_names == ("item",)
+
+
+def test_hashing_settings_part_cifar_into_queries_and_gallery(
+    written: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_cifar, "S1_QUERIES", 2)
+    monkeypatch.setattr(_cifar, "S1_TRAINING", 3)
+    options: Any = {"classes": 10, "verify": "structure"}
+    train = load_cifar(written["cifar10"], "train", setting="s1", **options)
+    test = load_cifar(written["cifar10"], "test", setting="s1", **options)
+    assert np.bincount(train.paths[:, 0]).tolist() == [3] * 4
+    assert np.bincount(test.paths[test.queries, 0]).tolist() == [2] * 4
+    assert sorted([*test.queries, *test.gallery]) == list(range(48))
+    queries = {test.images.name(row) for row in test.queries.tolist()}
+    assert not queries & {train.images.name(row) for row in range(len(train))}
+    other = load_cifar(written["cifar10"], "test", setting="s1", seed=1, **options)
+    assert other.queries.tolist() != test.queries.tolist()
+    second = load_cifar(written["cifar10"], "test", setting="s2", **options)
+    assert (len(second.queries), len(second.gallery)) == (8, 40)
+    assert second.images.name(int(second.queries[0])) == "test_batch_0.png"
+    assert len(load_cifar(written["cifar10"], "train", setting="s2", **options)) == 40
+    with pytest.raises(OptionError, match="setting='s3'"):
+        load_cifar(written["cifar10"], setting="s3", **options)
+
+
+class Evil:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.unlink, (Path("never"),))
+
+
+PICKLES: list[tuple[Any, str]] = [
+    ({"gnd": Evil()}, "it asks for (pathlib|__builtin__.getattr)"),
+    ({"gnd": np.array([Evil()], dtype=object)}, "array of type 'O8'"),
+    ({"gnd": np.zeros(2, dtype=[("a", "i4")])}, "array of type 'V4'"),
+    ({"gnd": np.array(["text"])}, "array of type 'U4'"),
+    ({"gnd": {1, 2}}, "it asks for|a set"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), PICKLES)
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_a_pickle_that_asks_for_anything_but_numbers_is_refused(
+    tmp_path: Path, content: Any, message: str, protocol: int
+) -> None:
+    (tmp_path / "gnd_roxford5k.pkl").write_bytes(pickle.dumps(content, protocol=protocol))
+    with pytest.raises(TableError, match=message):
+        load_revisited(tmp_path)
+
+
+def test_a_damaged_pickle_is_refused_wherever_it_breaks(written: dict[str, Path], tmp_path: Path) -> None:
+    whole = (written["roxford5k"] / "gnd_roxford5k.pkl").read_bytes()
+    file = tmp_path / "gnd_roxford5k.pkl"
+    for end in range(0, len(whole), 7):
+        file.write_bytes(whole[:end])
+        with pytest.raises(TableError):
+            load_revisited(tmp_path, verify="structure")
+    for place in range(0, len(whole), 3):
+        changed = bytearray(whole)
+        changed[place] ^= 0x55
+        file.write_bytes(changed)
+        with suppress(HiertreeError):
+            load_revisited(tmp_path, verify="structure")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda root: datasets.load("sop", root, "val"), "split='val' of sop.*'train', 'test', 'info'"),
+        (lambda root: datasets.load("cub", root, verify="nothing"), "'published' or 'structure'"),
+        (lambda root: load_dyml(root, collection="plant"), "collection='plant'"),
+        (lambda root: load_inaturalist(root, hierarchy="half"), "hierarchy='half'"),
+        (lambda root: load_vehicleid(root, test_classes=1000), "test_classes=1000"),
+        (lambda root: load_revisited(root, "train"), "one of 'test', 'query', 'gallery'"),
+    ],
+)
+def test_impossible_options_say_what_is_possible(call: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=message):
+        call(tmp_path)
+
+
+def test_every_protocol_named_is_one_of_the_metrics() -> None:
+    from hiertree.metrics.conventions.protocols import PROTOCOLS
+
+    named = {datasets.benchmark(name).protocol for name in datasets.benchmarks()} - {None}
+    assert named == set(PROTOCOLS)
+
+
+def test_an_image_of_a_list_is_named_when_it_does_not_decode(tmp_path: Path) -> None:
+    write_benchmark("sop", tmp_path)
+    dataset = datasets.load("sop", tmp_path, verify="structure")
+    (tmp_path / dataset.images.name(4)).write_bytes(b"no image")
+    with pytest.raises(ImageError, match=re.escape(dataset.images.name(4))):
+        dataset.images[4]
+    write_image(tmp_path / dataset.images.name(4))

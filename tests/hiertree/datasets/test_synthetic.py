@@ -1,0 +1,144 @@
+"""The drawn data set: the same every time, and its tree says what the images show."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hiertree as ht
+from hiertree.datasets import ImageDataset, load_synthetic
+from hiertree.datasets.drawing.figures import SILHOUETTES, TEXTURES, coverage, oklch
+from hiertree.errors import OptionError
+
+
+def pixels(dataset: ImageDataset) -> np.ndarray[Any, Any]:
+    return np.stack([np.asarray(dataset.images[index]) for index in range(len(dataset))])
+
+
+def digest(**options: Any) -> str:
+    return hashlib.sha256(pixels(load_synthetic("train", families=3, instances=2, **options)).tobytes()).hexdigest()
+
+
+def test_the_same_seed_draws_the_same_pixels_and_another_seed_others() -> None:
+    assert digest() == digest()
+    assert digest() != digest(seed=1)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_the_defaults_are_what_the_documentation_says(split: str) -> None:
+    dataset = load_synthetic(split)
+    kinds = 3 if split == "train" else 4
+    assert dataset.tree.level_sizes == (8, 8 * kinds, 8 * kinds * 8)
+    assert dataset.tree.level_names == ("family", "kind", "instance")
+    assert len(dataset) == 8 * kinds * 8 * 12
+    assert dataset.paths.dtype == np.int32
+    image = dataset.images[0]
+    assert (image.size, image.mode) == ((32, 32), "RGB")
+
+
+def test_ids_of_every_level_run_without_gaps_and_names_say_their_path() -> None:
+    dataset = load_synthetic("train", instances=2, images=3)
+    for level, size in enumerate(dataset.tree.level_sizes):
+        assert np.array_equal(np.unique(dataset.paths[:, level]), np.arange(size))
+    for index in (0, 7, len(dataset) - 1):
+        family, kind, leaf = dataset.tree.labels_of(dataset.paths[index].tolist())
+        assert leaf == f"{family}/{kind}/{str(leaf).rsplit('/', 1)[1]}"
+        assert dataset.images.name(index).rsplit("/", 1)[0] == leaf
+
+
+def test_test_instances_are_new_and_each_family_shows_one_kind_never_trained_on() -> None:
+    train, test = load_synthetic("train", images=1), load_synthetic("test", images=1)
+    assert not set(train.tree.leaves) & set(test.tree.leaves)
+
+    def kinds(dataset: ImageDataset) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for leaf in dataset.tree.leaves:
+            family, kind, _ = str(leaf).split("/")
+            found.setdefault(family, set()).add(kind)
+        return found
+
+    trained = kinds(train)
+    for family, seen in kinds(test).items():
+        (fresh,) = seen - trained[family]
+        assert any(fresh in others for others in trained.values())
+
+
+def test_images_of_one_family_share_their_outline_and_families_do_not() -> None:
+    dataset = load_synthetic("test", instances=4)
+    shown = pixels(dataset).astype(float)
+    colourful = shown.max(axis=3) - shown.min(axis=3) > 60  # more than any backdrop
+    means = {}
+    for family in range(8):
+        masks = colourful[dataset.paths[:, 0] == family]
+        means[family] = (masks[::2].mean(axis=0), masks[1::2].mean(axis=0))
+    for family, (first, _) in means.items():
+        nearest = min(means, key=lambda other: float(np.abs(first - means[other][1]).sum()))
+        assert nearest == family
+
+
+def test_raw_pixels_neither_fail_nor_solve_it() -> None:
+    test = load_synthetic("test", instances=3)
+    vectors = pixels(test).reshape(len(test), -1).astype(np.float32)
+    vectors -= vectors.mean(axis=1, keepdims=True)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    scores = vectors @ vectors.T
+    np.fill_diagonal(scores, -np.inf)
+    nearest = scores.argmax(axis=1)
+    depth = ht.levels(test.paths, test.paths)[np.arange(len(test)), nearest]
+    assert 0.4 < (depth >= 1).mean() < 0.95
+    assert 0.2 < (depth == 3).mean() < 0.8
+
+
+@pytest.mark.parametrize("size", [8, 33, 64])
+def test_any_size_shows_the_same_figure(size: int) -> None:
+    small = load_synthetic("train", families=1, kinds=1, instances=1, images=1, image_size=size)
+    assert small.images[0].size == (size, size)
+    large = load_synthetic("train", families=1, kinds=1, instances=1, images=1, image_size=128)
+    assert np.abs(np.mean(pixels(small), axis=(0, 1, 2)) - np.mean(pixels(large), axis=(0, 1, 2))).max() < 6
+
+
+@pytest.mark.parametrize("name", SILHOUETTES)
+def test_every_silhouette_fills_a_fair_part_of_its_disc_and_stays_within_the_image(name: str) -> None:
+    y, x = np.mgrid[-1.3:1.3:261j, -1.3:1.3:261j].astype(np.float32)
+    inside = SILHOUETTES[name](x[None], y[None])[0] < 0
+    assert 0.15 < inside.mean() * 2.6**2 / np.pi < 1
+    assert np.hypot(x, y)[inside].max() < 1.11
+
+
+@pytest.mark.parametrize("name", TEXTURES)
+def test_every_texture_has_two_tones_except_the_plain_one(name: str) -> None:
+    y, x = np.mgrid[-3:3:200j, -3:3:200j].astype(np.float32)
+    second = (TEXTURES[name](x[None], y[None]) > 0).mean()
+    assert second == 0 if name == "plain" else 0.1 < second < 0.6
+
+
+def test_coverage_is_a_half_on_the_edge_and_whole_a_pixel_inside() -> None:
+    edge = coverage(np.array([-1.0, -0.1, 0.0, 0.1, 1.0]), pixel=np.float32(0.2))
+    assert np.allclose(edge, [1, 1, 0.5, 0, 0])
+
+
+def test_oklch_gives_published_colours() -> None:
+    red = oklch(np.float32(0.62796), np.float32(0.25768), np.float32(29.2339 / 360))
+    assert np.allclose(red, [1, 0, 0], atol=0.01)
+    assert np.allclose(oklch(np.float32(1), np.float32(0), np.float32(0)), 1, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"split": "validation"},
+        {"families": 12},
+        {"families": 0},
+        {"kinds": 7},
+        {"instances": 0},
+        {"images": 0},
+        {"image_size": 4},
+        {"seed": -1},
+    ],
+)
+def test_options_out_of_range_are_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        load_synthetic(**options)

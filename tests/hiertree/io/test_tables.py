@@ -1,0 +1,118 @@
+"""Reading tables: every cell as text, every broken file named."""
+
+import csv
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hiertree.errors import TableError
+from hiertree.io.tables import LONGEST_CELL, integer_column, read_table
+
+
+def write(folder, content, name="t.csv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_byte_order_mark_crlf_quotes_and_line_breaks_are_read_as_published(tmp_path):
+    path = write(tmp_path, b'\xef\xbb\xbfid,name\r\n1,"a, ""b"""\r\n\r\n2,"two\r\nlines"\r\n3,NA\r\n')
+    table = read_table(path, required=["id"])
+    assert table["name"].tolist() == ['a, "b"', "two\r\nlines", "NA"]
+    assert table.index.tolist() == [2, 4, 6]
+
+
+def test_cells_stay_text(tmp_path):
+    table = read_table(write(tmp_path, "a,b,c\n007,,null\n1e3,nan,NaN\n"))
+    assert table.to_numpy().tolist() == [["007", "", "null"], ["1e3", "nan", "NaN"]]
+
+
+def test_a_header_alone_gives_an_empty_table(tmp_path):
+    table = read_table(write(tmp_path, "a,b\n"))
+    assert table.shape == (0, 2)
+    assert list(table.columns) == ["a", "b"]
+
+
+def test_another_delimiter(tmp_path):
+    assert read_table(write(tmp_path, "a b\n1 2\n"), delimiter=" ")["b"].tolist() == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is empty"),
+        ("a,b\n1,2\n3\n", r"line 3: 1 cells, '3': expected 2"),
+        ('a,b\n1,"two\nlines"\n1,2,3\n', r"line 4: 3 cells"),
+        ('a,b\n1,"open\n', r"line 2: unexpected end of data"),
+        ('a,b\n1,"x"y\n', r"line 2: ',' expected after '\"'"),
+        (b"a,b\n1,2\n\xff,3\n", r"line 3: bytes that are not UTF-8"),
+        ("a,a\n1,2\n", r"several columns named 'a'"),
+        ("a,b\n" + "x" * (LONGEST_CELL + 1) + ",1\n", r"line 2: field larger"),
+    ],
+    ids=["empty", "short row", "long row", "open quote", "stray quote", "encoding", "twice", "long cell"],
+)
+def test_broken_files_are_named_with_their_line(tmp_path, content, message):
+    path = write(tmp_path, content)
+    with pytest.raises(TableError, match=message) as caught:
+        read_table(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_column_lists_those_present_and_the_closest(tmp_path):
+    path = write(tmp_path, "landmark,category\n1,x\n")
+    with pytest.raises(TableError, match=r"no column 'landmark_id'.*'landmark', 'category'.*did you mean 'landmark'"):
+        read_table(path, required=["landmark_id", "category"])
+
+
+def test_a_missing_file_is_a_table_error(tmp_path):
+    with pytest.raises(TableError, match="existing CSV or Parquet"):
+        read_table(tmp_path / "absent.csv")
+
+
+def test_the_process_wide_cell_limit_is_put_back(tmp_path):
+    before = csv.field_size_limit()
+    with pytest.raises(TableError):
+        read_table(write(tmp_path, "a,b\n1\n"))
+    assert csv.field_size_limit() == before
+
+
+def test_parquet_gives_the_same_text_with_nulls_empty(tmp_path):
+    path = tmp_path / "t.parquet"
+    pd.DataFrame({"id": pd.array([1, None], dtype="Int64"), "name": ["NA", None]}).to_parquet(path)
+    table = read_table(path, required=["id"])
+    assert table.to_numpy().tolist() == [["1", "NA"], ["", ""]]
+    assert table.index.tolist() == [1, 2]
+
+
+def test_a_file_that_is_not_parquet_is_refused(tmp_path):
+    with pytest.raises(TableError, match="Parquet"):
+        read_table(write(tmp_path, "a,b\n", name="t.parquet"))
+
+
+def test_integers_keep_their_order(tmp_path):
+    path = write(tmp_path, "id\n17\n-4\n 5\n")
+    assert np.array_equal(integer_column(read_table(path), "id", path=path), [17, -4, 5])
+
+
+@pytest.mark.parametrize("cell", ["x", "1.0", "1_000", "٣", '""', "9" * 19])
+def test_an_id_that_is_not_an_integer_is_named(tmp_path, cell):
+    path = write(tmp_path, f"id\n1\n{cell}\n")
+    with pytest.raises(TableError, match=r"t\.csv, line 3: id .*expected an integer"):
+        integer_column(read_table(path), "id", path=path)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(*[st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1)] * 2),
+        max_size=8,
+    )
+)
+def test_what_the_csv_module_writes_is_read_back(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
+    assert [tuple(row) for row in read_table(path).to_numpy().tolist()] == rows

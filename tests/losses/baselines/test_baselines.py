@@ -1,0 +1,412 @@
+"""Recall, binned and blackbox AP, CSL and proxies, against loop transcriptions."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+
+import proxy_memory
+import pytest
+import reference_baselines as baselines
+import reference_losses as reference
+import torch
+from largest_tensor import LargestTensor
+from torch import Tensor
+
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.losses import (
+    CSL,
+    HAPPIER,
+    BlackboxAP,
+    FastAP,
+    Loss,
+    ProxyDecomposability,
+    SmoothRecall,
+    SoftBinAP,
+    SupAP,
+    SupHAP,
+    SupRecall,
+    functional,
+)
+from hiertree.losses.kernels import proxy_softmax as _proxy_softmax
+from hiertree.losses.pairs import blocks as _query_blocks
+from hiertree.losses.pairs.pairs import Pairs
+
+SIZE = 6
+SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
+SMOOTH = {"equal": reference.sigmoid(), "lower": reference.sigmoid()}
+levels_1_to_4 = pytest.mark.parametrize("num_levels", [1, 2, 3, 4])
+
+
+def batch(num_levels: int, num_items: int = 22, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Embeddings and paths of a binary tree; item 0 is alone in every class of its own."""
+    generator = torch.Generator().manual_seed(seed + num_levels)
+    fine = torch.randint(0, 2**num_levels, (num_items,), generator=generator)
+    paths = torch.stack([fine >> (num_levels - level) for level in range(1, num_levels + 1)], dim=1)
+    paths[0] = 2**num_levels
+    return torch.randn(num_items, SIZE, generator=generator, dtype=torch.float64), paths
+
+
+def mean_of_loops(
+    objective: Callable[[list[float], list[int]], float | None], embeddings: Tensor, paths: Tensor
+) -> float:
+    rows, labels = embeddings.tolist(), paths.tolist()
+    values = []
+    for q in range(len(rows)):
+        others = [j for j in range(len(rows)) if j != q]
+        scores = reference.cosines(rows[q], [rows[j] for j in others])
+        value = objective(scores, [reference.level_of(labels[q], labels[j]) for j in others])
+        if value is not None:
+            values.append(value)
+    return sum(values) / len(values)
+
+
+def objectives(num_levels: int) -> dict[str, tuple[Loss, Callable[[list[float], list[int]], float | None]]]:
+    ks = (1, 2, 4, 8, 16)
+    return {
+        "SupRecall": (
+            SupRecall(),
+            lambda s, lev: baselines.one_minus_recall(s, lev, num_levels, ks=ks, tau_star=1.0, **SUP),
+        ),
+        "SmoothRecall": (
+            SmoothRecall(ks=(1, 3), tau_star=0.5, level=1),
+            lambda s, lev: baselines.one_minus_recall(s, lev, 1, ks=(1, 3), tau_star=0.5, **SMOOTH),
+        ),
+        "FastAP": (
+            FastAP(),
+            lambda s, lev: baselines.one_minus_fast_ap([2 - 2 * c for c in s], [x >= num_levels for x in lev], 10),
+        ),
+        "SoftBinAP": (
+            SoftBinAP(level=1),
+            lambda s, lev: baselines.one_minus_soft_bin_ap(s, [x >= 1 for x in lev], 20),
+        ),
+        "BlackboxAP": (
+            BlackboxAP(margin=0.0),
+            lambda s, lev: (
+                baselines.one_minus_ap_of_places(baselines.places(s), [x >= num_levels for x in lev])
+                if max(lev) >= num_levels
+                else None
+            ),
+        ),
+    }
+
+
+@levels_1_to_4
+@pytest.mark.parametrize("name", objectives(1))
+def test_value_is_the_mean_of_the_loops(name: str, num_levels: int) -> None:
+    embeddings, paths = batch(num_levels)
+    loss, objective = objectives(num_levels)[name]
+    assert float(loss(embeddings, paths)) == pytest.approx(mean_of_loops(objective, embeddings, paths), rel=1e-9)
+    assert loss.last_num_skipped >= 1
+
+
+@pytest.mark.parametrize("name", ["sup_recall", "smooth_recall"])
+def test_recall_of_scores_is_that_of_the_loops_with_ties_and_a_mask(name: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    scores = (torch.rand(4, 15, generator=generator, dtype=torch.float64) * 8).round() / 40
+    levels, valid = torch.randint(0, 3, (4, 15), generator=generator), torch.rand(4, 15, generator=generator) < 0.8
+    steps = SUP if name == "sup_recall" else SMOOTH
+    expected = [
+        baselines.one_minus_recall(s[v].tolist(), lev[v].tolist(), 2, ks=(1, 4), tau_star=1.0, **steps)
+        for s, lev, v in zip(scores, levels, valid, strict=True)
+    ]
+    values = getattr(functional, name)(scores, levels, torch.ones(4, 3), ks=(1, 4), valid=valid, reduction="none")
+    assert values.tolist() == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_recall_counts_as_one_at_most() -> None:
+    alike = torch.ones(40, 2) / math.sqrt(2)
+    assert float(SmoothRecall(ks=(30,))(alike, torch.zeros(40, dtype=torch.int64))) == 0.0
+
+
+@levels_1_to_4
+def test_weighted_ap_bounds_the_weighted_mean_of_ap_over_levels(num_levels: int) -> None:
+    embeddings, paths = batch(num_levels)
+    embeddings, paths = embeddings[1:], paths[1:]
+    level_weights = tuple(level / sum(range(1, num_levels + 1)) for level in range(1, num_levels + 1))
+
+    def weighted(scores: list[float], levels: list[int]) -> float | None:
+        step = {"equal": reference.heaviside, "lower": reference.heaviside}
+        values = [reference.one_minus_ap(scores, levels, level, **step) for level in range(1, num_levels + 1)]
+        present = [(weight, v) for weight, v in zip(level_weights, values, strict=True) if v is not None]
+        return sum(weight * v for weight, v in present) / sum(weight for weight, _ in present) if present else None
+
+    expected = mean_of_loops(weighted, embeddings, paths)
+    assert float(SupHAP(level_weights=level_weights)(embeddings, paths)) >= expected - 1e-12
+    if num_levels == 1:
+        alone = SupHAP(level_weights=(1.0,))(embeddings, paths)
+        torch.testing.assert_close(alone, SupAP()(embeddings, paths))
+
+
+def test_happier_takes_weights_of_levels_and_options_of_proxies() -> None:
+    loss = HAPPIER(5, 3, level_weights=(0.5, 0.5), centres=2, sampled_classes=4)
+    assert loss(torch.randn(4, 3), torch.tensor([[0, 1], [0, 1], [0, 2], [1, 4]])).isfinite()
+    with pytest.raises(OptionError, match="alpha=2"):
+        SupHAP(alpha=2.0, level_weights=(0.5, 0.5))
+    with pytest.raises(OptionError, match="2 numbers"):
+        SupHAP(level_weights=(1.0,))(torch.eye(2), torch.tensor([[0, 0], [0, 0]]))
+
+
+def test_fast_ap_is_that_of_pytorch_metric_learning() -> None:
+    library = pytest.importorskip("pytorch_metric_learning.losses")
+    embeddings, paths = batch(2)
+    ours, theirs = embeddings.clone().requires_grad_(), embeddings.clone().requires_grad_()
+    value, expected = FastAP(num_bins=7)(ours, paths), library.FastAPLoss(num_bins=7)(theirs, paths[:, -1])
+    torch.testing.assert_close(value, expected)
+    value.backward()
+    expected.backward()
+    torch.testing.assert_close(ours.grad, theirs.grad)
+
+
+def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory() -> None:
+    embeddings, paths = batch(1, num_items=30)
+    assert float(FastAP(num_bins=19)(embeddings, paths)) == pytest.approx(
+        float(SoftBinAP(num_bins=20)(embeddings, paths))
+    )
+    with pytest.raises(OptionError, match="num_bins=1"):
+        SoftBinAP(num_bins=1)
+
+
+@pytest.mark.parametrize("lambda_", [0.5, 4.0, 50.0])
+def test_blackbox_gradient_is_that_of_the_nudged_ranks(lambda_: float) -> None:
+    scores = torch.rand(3, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    positive = torch.tensor([[1, 0, 0, 1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 9], dtype=torch.bool)
+    from hiertree.losses.pairs.pairs import Pairs
+
+    leaf = scores.clone().requires_grad_()
+    pairs = Pairs(leaf, positive.to(torch.uint8), torch.ones_like(positive), 1)
+    loss = BlackboxAP(blackbox_lambda=lambda_, margin=0.0)
+    loss.of_pairs(pairs).backward()
+    assert leaf.grad is not None
+    for q in (0, 1):
+        expected = baselines.blackbox_gradient(scores[q].tolist(), positive[q].tolist(), lambda_, weight=1 / 2)
+        assert leaf.grad[q].tolist() == pytest.approx(expected)
+    assert leaf.grad[2].abs().max() == 0
+    assert loss.last_num_skipped == 1
+
+
+def test_functional_forms_are_the_modules_on_cosines() -> None:
+    embeddings, paths = batch(2)
+    unit = torch.nn.functional.normalize(embeddings)
+    scores, valid = unit @ unit.T, ~torch.eye(len(paths), dtype=torch.bool)
+    levels = (paths[:, None] == paths[None, :]).sum(dim=2)
+    torch.testing.assert_close(functional.fast_ap(scores, levels, level=2, valid=valid), FastAP()(embeddings, paths))
+    torch.testing.assert_close(
+        functional.blackbox_ap(scores, levels, level=1, margin=0.0, valid=valid),
+        BlackboxAP(margin=0.0, level=1)(embeddings, paths),
+    )
+    with pytest.raises(OptionError, match="level=0"):
+        functional.fast_ap(scores, levels, level=0)
+    with pytest.raises(OptionError, match="blackbox_lambda=0"):
+        functional.blackbox_ap(scores, levels, level=1, blackbox_lambda=0)
+
+
+def test_blackbox_margin_lowers_positives_and_follows_torchs_seed() -> None:
+    embeddings, paths = batch(1)
+    loss = BlackboxAP(margin=0.5)
+    torch.manual_seed(3)
+    first = float(loss(embeddings, paths))
+    torch.manual_seed(3)
+    assert float(loss(embeddings, paths)) == first > float(BlackboxAP(margin=0.0)(embeddings, paths))
+
+
+def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    embeddings, paths = batch(1)
+    losses = []
+    for first_to_last in (True, False):
+
+        def one_by_one(work: Callable[[slice], None], pairs: Pairs, first_to_last: bool = first_to_last) -> None:
+            queries = range(len(pairs.scores))
+            for query in queries if first_to_last else reversed(queries):
+                work(slice(query, query + 1))
+
+        monkeypatch.setattr(_query_blocks, "_for_blocks", one_by_one)
+        torch.manual_seed(1)
+        losses.append(float(BlackboxAP(margin=0.5)(embeddings, paths)))
+    assert losses[0] == losses[1]
+
+
+def test_descending_the_blackbox_gradient_mends_a_ranking() -> None:
+    torch.manual_seed(0)
+    embeddings, paths = batch(1)
+    embeddings.requires_grad_()
+    loss = BlackboxAP()
+    before = loss(embeddings, paths).item()
+    optimizer = torch.optim.Adam([embeddings], lr=0.02)
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss(embeddings, paths).backward()
+        optimizer.step()
+    assert loss(embeddings, paths).item() < 0.7 * before
+
+
+@levels_1_to_4
+def test_csl_is_that_of_the_loops(num_levels: int) -> None:
+    embeddings, paths = batch(num_levels)
+    class_paths = paths.unique(dim=0).flip(0)
+    loss = CSL(class_paths, SIZE).double()
+    values = [
+        baselines.csl(
+            reference.cosines(row, loss.proxies.tolist()),
+            path,
+            loss.class_paths.tolist(),
+            margins=loss.margins,
+            scale=32.0,
+        )
+        for row, path in zip(embeddings.tolist(), paths.tolist(), strict=True)
+    ]
+    assert loss(embeddings, paths).item() == pytest.approx(sum(values) / len(values), rel=1e-10)
+    assert loss.margins[-1] == 0.25
+    assert torch.autograd.gradcheck(
+        lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
+    )
+
+
+def _with_proxies(loss: Loss, embeddings: Tensor, proxies: Tensor, paths: Tensor) -> Tensor:
+    value: Tensor = torch.func.functional_call(loss, {"proxies": proxies}, (embeddings, paths))
+    return value
+
+
+def test_csl_of_one_branch_or_one_class_is_finite_and_half_precision_too() -> None:
+    loss = CSL(torch.tensor([[0, 0]]), 4)
+    embeddings = torch.eye(4).bfloat16().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = loss(embeddings, torch.zeros(4, 2, dtype=torch.int64))
+    value.backward()
+    assert value.item() == 0.0
+    assert loss.proxies.grad is not None
+    assert bool(loss.proxies.grad.isfinite().all())
+
+
+def test_csl_refuses_what_it_has_no_proxy_for() -> None:
+    loss = CSL(torch.tensor([[0, 0], [1, 1]]), 2)
+    with pytest.raises(PathError, match=r"path \(1, 0\) in row 1"):
+        loss(torch.eye(2), torch.tensor([[0, 0], [1, 0]]))
+    with pytest.raises(ShapeError, match="1 levels"):
+        loss(torch.eye(2), torch.tensor([0, 1]))
+    with pytest.raises(PathError, match="finest id 3 twice"):
+        CSL(torch.tensor([[0, 3], [1, 3]]), 2)
+    with pytest.raises(OptionError, match="margins"):
+        CSL(torch.tensor([[0, 0], [1, 1]]), 2, margins=(0.2,))
+
+
+@pytest.mark.parametrize("centres", [1, 3])
+def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(
+    centres: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embeddings, paths = batch(2)
+    loss = ProxyDecomposability(5, SIZE, centres=centres).double()
+    whole = loss(embeddings, paths)
+    cosines = [reference.cosines(row, loss.proxies.tolist()) for row in embeddings.tolist()]
+    values = [
+        baselines.proxy_mixture([row[c * centres : (c + 1) * centres] for c in range(5)], own, eta=0.05)
+        for row, own in zip(cosines, paths[:, -1].tolist(), strict=True)
+    ]
+    assert whole.item() == pytest.approx(sum(values) / len(values), rel=1e-10)
+    monkeypatch.setattr(_proxy_softmax, "LOGITS_AT_ONCE", 2 * centres * len(paths))  # two classes a chunk
+    torch.testing.assert_close(loss(embeddings, paths), whole)
+    assert torch.autograd.gradcheck(
+        lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
+    )
+
+
+def test_sampled_classes_hold_the_batchs_own() -> None:
+    torch.manual_seed(0)
+    loss = ProxyDecomposability(1000, SIZE, sampled_classes=20).double()
+    embeddings, paths = batch(2)
+    all_classes = ProxyDecomposability(1000, SIZE).double()
+    all_classes.load_state_dict(loss.state_dict())
+    value = loss(embeddings, paths)
+    value.backward()
+    assert loss.proxies.grad is not None
+    touched = loss.proxies.grad.abs().sum(dim=1) > 0
+    assert int(touched.sum()) == 20
+    assert bool(touched[paths[:, -1]].all())
+    assert value.item() < all_classes(embeddings, paths).item()
+    assert loss.eval()(embeddings, paths).item() == all_classes(embeddings, paths).item()
+
+
+def test_many_proxies_need_no_matrix_of_logits() -> None:
+    loss = ProxyDecomposability(20_000, 4)
+    embeddings = torch.randn(512, 4, requires_grad=True)
+    with LargestTensor() as memory:
+        loss(embeddings, torch.arange(512)).backward()
+    assert 20_000 * 4 <= memory.largest < 0.5 * 512 * 20_000
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of its memory from /proc")
+def test_100_000_classes_need_less_than_a_matrix_of_logits() -> None:
+    """Gradients included, and what the process takes from the system, not only tensors."""
+    command = [sys.executable, proxy_memory.__file__]
+    taken = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    gradient = 4 * proxy_memory.NUM_CLASSES * proxy_memory.SIZE
+    assert gradient <= taken < 0.5 * 4 * proxy_memory.NUM_CLASSES * proxy_memory.BATCH
+
+
+def test_proxies_that_went_bad_are_refused() -> None:
+    loss = ProxyDecomposability(3, 2)
+    for bad in (float("nan"), float("inf"), 0.0):
+        with torch.no_grad():
+            loss.proxies[1] = bad
+        with pytest.raises(EmbeddingError, match=r"proxies.*rows: 1"):
+            loss(torch.eye(2), torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize("similarity_mixup", [False, True])
+def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup: bool) -> None:
+    embeddings, paths = batch(1)
+    loss = SmoothRecall(similarity_mixup=similarity_mixup, ks=(2,))
+    queries = torch.arange(len(paths)) < 7
+    torch.manual_seed(0)
+    value = loss(embeddings, paths, valid=queries[:, None])
+    assert value.isfinite()
+    if not similarity_mixup:
+        within = loss(embeddings[:7], paths[:7], embeddings, paths, valid=~torch.eye(7, len(paths), dtype=torch.bool))
+        torch.testing.assert_close(value, within)
+    with pytest.raises(ShapeError, match="booleans that broadcast"):
+        loss(embeddings, paths, valid=torch.ones(3, 3, dtype=torch.bool))
+
+
+def test_virtual_images_have_mixed_similarities_to_all() -> None:
+    from hiertree.losses.pairs.mixup import mixed_sides_of
+
+    embeddings, paths = batch(1, num_items=9)
+    torch.manual_seed(0)
+    pairs = mixed_sides_of(embeddings, paths).pairs()
+    torch.manual_seed(0)
+    same = (paths == paths.T).triu(diagonal=1).nonzero()
+    alpha = torch.rand(len(same), 1, dtype=torch.float64)
+    unit = torch.nn.functional.normalize(embeddings)
+    real = unit @ unit.T
+    mixed = alpha * real[same[:, 0]] + (1 - alpha) * real[same[:, 1]]
+    torch.testing.assert_close(pairs.scores[9:, :9], mixed)
+    torch.testing.assert_close(pairs.scores[:9, 9:], mixed.T)
+    assert pairs.scores.shape == (9 + len(same), 9 + len(same))
+    assert not bool(pairs.valid.diagonal().any())
+
+
+def test_similarity_mixup_leaves_evaluation_alone() -> None:
+    embeddings, paths = batch(1)
+    mixing, plain = SmoothRecall(similarity_mixup=True), SmoothRecall()
+    assert float(mixing(embeddings, paths)) != float(plain(embeddings, paths))
+    assert float(mixing.eval()(embeddings, paths)) == float(plain(embeddings, paths))
+
+
+def test_options_outside_their_range_are_refused() -> None:
+    for make in (
+        lambda: SupRecall(ks=()),
+        lambda: SupRecall(ks=(0,)),
+        lambda: SupRecall(ks=(1.5,)),  # type: ignore[arg-type] # on purpose
+        lambda: SmoothRecall(tau_star=0.0),
+        lambda: BlackboxAP(blackbox_lambda=0.0),
+        lambda: BlackboxAP(margin=-1.0),
+        lambda: FastAP(num_bins=0),
+        lambda: CSL(torch.tensor([[0, 0]]), 0),
+        lambda: CSL(torch.tensor([[0, 0]]), 2, scale=-1.0),
+        lambda: ProxyDecomposability(3, 2, centres=0),
+        lambda: ProxyDecomposability(3, 2, sampled_classes=0),
+    ):
+        with pytest.raises(OptionError):
+            make()

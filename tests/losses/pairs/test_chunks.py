@@ -1,0 +1,89 @@
+"""Losses computed some queries at a time, beside the same losses of all scores at once."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from largest_tensor import LargestTensor
+from torch import Tensor
+
+from hiertree.errors import OptionError
+from hiertree.losses import FastAP, PairDecomposability, SmoothRecall, SupHAP, SupNDCG
+from hiertree.losses.base import PairLoss
+from hiertree.losses.pairs import chunks as _query_chunks
+from hiertree.losses.pairs.blocks import QueryLosses
+from hiertree.losses.pairs.pairs import sides_of
+
+LOSSES = {
+    "SupHAP": SupHAP,
+    "SupNDCG include_self": lambda: SupNDCG(include_self=True),
+    "SmoothRecall": lambda: SmoothRecall(ks=(1, 2)),
+    "FastAP": FastAP,
+    "PairDecomposability": PairDecomposability,
+    "avg_nonzero": lambda: PairDecomposability(reduction="avg_nonzero"),
+}
+
+
+@pytest.fixture(autouse=True)
+def _three_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(_query_chunks.SCORES_AT_ONCE, "cpu", 3 * 17)
+
+
+def batch(seed: int, num_items: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    fine = torch.randint(0, 6, (num_items,), generator=generator)
+    vectors = torch.randn(num_items, 5, generator=generator, dtype=dtype)
+    return vectors.requires_grad_(), torch.stack([fine // 2, fine], dim=1)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_value_and_gradients_are_those_of_all_scores_at_once(name: str, memory: bool, masked: bool) -> None:
+    loss: PairLoss = LOSSES[name]()
+    (embeddings, paths), (others, other_paths) = batch(0, 17), batch(1, 14)
+    references = (others, other_paths) if memory else ()
+    valid = torch.rand(17, 14 if memory else 17, generator=torch.Generator().manual_seed(2)) < 0.8 if masked else None
+    sides = sides_of(embeddings, paths, *references, valid=valid, include_self=loss.include_self)
+    leaves = (embeddings, others) if memory else (embeddings,)
+    expected = loss.of_pairs(sides.pairs())
+    value = loss(embeddings, paths, *references, valid=valid)
+    torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-12)
+    for found, wanted in zip(torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves), strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
+
+
+def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
+    loss, (embeddings, paths) = SupHAP(), batch(0, 17)
+    weights = torch.linspace(0.5, 2.0, 17, dtype=torch.float64)
+    loss.average = lambda losses: (losses.values * weights).sum()
+    expected = torch.autograd.grad(loss.of_pairs(sides_of(embeddings, paths).pairs()), embeddings)[0]
+    value = loss(embeddings, paths)
+    for _ in range(2):
+        found = torch.autograd.grad(value, embeddings, retain_graph=True)[0]
+        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    loss.average = QueryLosses.mean
+    assert torch.autograd.grad(loss(embeddings, paths), embeddings)[0].shape == (17, 5)
+
+
+def test_only_what_asks_for_a_gradient_gets_one() -> None:
+    (embeddings, paths), (others, other_paths) = batch(0, 17), batch(1, 14, torch.float32)
+    value = SupHAP()(embeddings.detach(), paths, others, other_paths)
+    assert torch.autograd.grad(value, others)[0].dtype == torch.float32
+    assert not SupHAP()(embeddings.detach(), paths).requires_grad
+    with torch.no_grad():
+        assert not SupHAP()(embeddings, paths).requires_grad
+
+
+def test_a_second_derivative_is_refused() -> None:
+    embeddings, paths = batch(0, 17)
+    (gradient,) = torch.autograd.grad(SupHAP()(embeddings, paths), embeddings, create_graph=True)
+    with pytest.raises(OptionError, match="second derivative"):
+        gradient.square().sum().backward()
+
+
+def test_no_matrix_of_all_scores_is_ever_made() -> None:
+    embeddings, paths = batch(0, 120)
+    with LargestTensor() as seen:
+        SupHAP()(embeddings, paths).backward()
+    assert embeddings.numel() <= seen.largest < 120 * 120 / 4

@@ -1,0 +1,274 @@
+"""Protocols, others' conventions, masks by id and distractors."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import reference_metrics as reference
+from hypothesis import given, settings
+from metric_cases import score_matrices
+
+import hiertree as ht
+from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.metrics import Rules, evaluate, evaluate_scores, overall, revisitop_levels
+from hiertree.metrics.conventions.protocols import PROTOCOLS
+from hiertree.metrics.conventions.rules import COMPATIBLE
+
+
+def cosines(a, b):
+    a, b = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True) for vectors in (a, b))
+    return a @ b.T
+
+
+@pytest.fixture(scope="module")
+def retrieval():
+    random = np.random.default_rng(0)
+    coarse = random.integers(0, 3, 60)
+    paths = np.stack([coarse, 4 * coarse + random.integers(0, 4, 60)], axis=1)
+    paths[7] = [9, 99]  # alone in its kind
+    return random.standard_normal((60, 5)) + paths[:, :1], paths
+
+
+@settings(deadline=None, max_examples=40)
+@given(score_matrices(max_items=6, distinct=2))
+def test_trapezoids_last_positives_and_exact_levels_are_means_over_all_tied_orders(case):
+    scores, levels, valid, num_levels = case
+    levelled = {
+        f"AP[{num_levels}]": reference.revisitop_average_precision,
+        "P@2": lambda s, own, level: reference.revisitop_precision_at_k(s, own, level, 2),
+        "P@4": lambda s, own, level: reference.revisitop_precision_at_k(s, own, level, 4),
+        "R@3": lambda s, own, level: reference.delf_recall_at_k(s, own, level, 3),
+    }
+    found = evaluate_scores(
+        scores, levels, valid=valid, num_levels=num_levels, metrics=levelled, compat="revisitop"
+    ).per_query()
+    exact = {f"AP#{level}": level for level in range(1, num_levels + 1)}
+    bounds = {
+        ties: evaluate_scores(scores, levels, valid=valid, num_levels=num_levels, metrics=exact, ties=ties).per_query()
+        for ties in ("average", "worst", "best")
+    }
+    for row in range(len(scores)):
+        own, kept = levels[row][valid[row]].tolist(), scores[row][valid[row]].tolist()
+        for name, metric in levelled.items():
+            values = reference.over_tied_orders(lambda s, own=own, metric=metric: metric(s, own, num_levels), kept)
+            expected = np.nan if values is None else np.mean(values)
+            assert found[name].iloc[row] == pytest.approx(expected, abs=1e-12, nan_ok=True), name
+        for name, level in exact.items():
+            values = reference.over_tied_orders(
+                lambda s, own=own, level=level: reference.exact_average_precision(s, own, level), kept
+            )
+            for ties, combine in (("average", np.mean), ("worst", min), ("best", max)):
+                expected = np.nan if values is None else combine(values)
+                assert bounds[ties][name].iloc[row] == pytest.approx(expected, abs=1e-12, nan_ok=True), (name, ties)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+@pytest.mark.parametrize("duplicates", [False, True])
+def test_official_compat_is_the_authors_code(retrieval, separate, duplicates):
+    embeddings, paths = retrieval
+    if duplicates:
+        embeddings = embeddings.copy()
+        embeddings[20:30] = embeddings[30:40]
+    gallery, gallery_paths = (embeddings[15:], paths[15:]) if separate else (embeddings, paths)
+    names = ["R@5", "P@5", "AP", "mAP@R", "NDCG", "NDCG@5", "H-AP"]
+    given_gallery = (gallery, gallery_paths) if separate else ()
+    found = evaluate(embeddings, paths, *given_gallery, metrics=names, compat="official", ties="index").per_query()
+    scores, levels = cosines(embeddings, gallery), ht.levels(paths, gallery_paths)
+    for query in range(60):
+        # what the engine scores is rounded otherwise: a query and its duplicate tie in both
+        rounded = np.round(scores[query], 12).tolist()
+        listed = [int(levels[query, j]) for j in reference.official_list(rounded, not separate)]
+        relevance = reference.hap_relevance(ht.levels(paths, paths)[query].tolist(), 2)
+        expected = reference.official_metrics(listed, relevance, level=2, k=5)
+        for name in names:
+            assert found[name][query] == pytest.approx(expected[name.replace("5", "k")], abs=1e-9), (query, name)
+
+
+def test_the_ideal_of_the_retrieved_top_k_hides_what_was_missed():
+    scores, levels = [[6, 5, 4, 3, 2, 1]], [[0, 1, 0, 0, 3, 3]]
+    ours = evaluate_scores(scores, levels, metrics=["NDCG@2"], ties="index").summary()["NDCG@2"]
+    theirs = evaluate_scores(scores, levels, metrics=["NDCG@2"], ties="index", compat="official").summary()["NDCG@2"]
+    assert (round(ours, 3), round(theirs, 3)) == (0.055, 0.631)
+    with pytest.raises(OptionError, match="ties='index'"):
+        evaluate_scores(scores, levels, metrics=["NDCG@2"], compat="official")
+
+
+def test_delf_scores_queries_without_positives_zero(retrieval):
+    embeddings, paths = retrieval
+    query, query_paths, gallery, gallery_paths = embeddings[:20], paths[:20], embeddings[20:], paths[20:]
+    skipped = evaluate(query, query_paths, gallery, gallery_paths, protocol="gldv2")
+    counted = evaluate(query, query_paths, gallery, gallery_paths, protocol="gldv2", compat="delf")
+    rankings = np.argsort(-cosines(query, gallery), axis=1).tolist()
+    solutions = [set(np.flatnonzero(gallery_paths[:, 1] == path[1])) for path in query_paths]
+    expected = reference.delf_mean_average_precision(rankings, solutions, 100)
+    assert counted.summary()["mAP@100"] == pytest.approx(expected, abs=1e-12)
+    assert skipped.skipped["mAP@100"] > 0
+    assert counted.skipped["mAP@100"] == 0
+    share = 1 - skipped.skipped["mAP@100"] / 20
+    assert skipped.summary()["mAP@100"] * share == pytest.approx(counted.summary()["mAP@100"])
+
+
+@pytest.mark.parametrize("setup", ["easy", "medium", "hard"])
+def test_revisited_benchmarks_follow_their_evaluation(setup):
+    random = np.random.default_rng(3)
+    truth = []
+    for _ in range(8):
+        images = random.permutation(40)
+        truth.append({"easy": images[:4], "hard": images[4:9], "junk": images[9:12]})
+    truth[5]["easy"] = truth[5]["hard"] = []
+    scores = random.standard_normal((8, 40))
+    levels, valid = revisitop_levels(truth, 40, setup=setup)
+    found = evaluate_scores(scores, levels, valid=valid, protocol="revisitop").per_query()
+    assert list(found.columns) == ["AP", "P@1", "P@5", "P@10"]
+    for query, lists in enumerate(truth):
+        junk = {"easy": ["junk", "hard"], "medium": ["junk"], "hard": ["junk", "easy"]}[setup]
+        positives = {"easy": ["easy"], "medium": ["easy", "hard"], "hard": ["hard"]}[setup]
+        dropped = {int(j) for name in junk for j in lists[name]}
+        wanted = {int(j) for name in positives for j in lists[name]}
+        kept = [j for j in range(40) if j not in dropped]
+        own, marks = [scores[query][j] for j in kept], [int(j in wanted) for j in kept]
+        expected = [reference.revisitop_average_precision(own, marks, 1)]
+        expected += [reference.revisitop_precision_at_k(own, marks, 1, k) for k in (1, 5, 10)]
+        wanted_values = [np.nan if value is None else value for value in expected]
+        np.testing.assert_allclose(found.iloc[query].to_numpy(float), wanted_values, atol=1e-12)
+
+
+def test_masks_by_id_and_junk_leave_items_out_of_lists_and_counts(retrieval):
+    embeddings, paths = retrieval
+    files = np.array([f"{i // 2}.jpg" for i in range(60)])
+    junk = [[(i + 3) % 60, (i + 5) % 60] for i in range(20)]
+    found = evaluate(
+        embeddings[:20], paths[:20], embeddings, paths, query_ids=files[:20], gallery_ids=files.tolist(), junk=junk
+    )
+    valid = files[:20, None] != files[None]
+    for query, items in enumerate(junk):
+        valid[query, items] = False
+    expected = evaluate_scores(
+        cosines(embeddings[:20], embeddings), ht.levels(paths[:20], paths), valid=valid, num_levels=2
+    )
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    assert "own id masked" in found.convention.self_rule
+    sequences = np.arange(60) // 3
+    found = evaluate(embeddings, paths, query_ids=sequences)
+    valid = sequences[:, None] != sequences[None]
+    expected = evaluate_scores(cosines(embeddings, embeddings), ht.levels(paths, paths), valid=valid, num_levels=2)
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+
+
+def test_a_query_inside_its_gallery_is_masked_by_id_as_in_self_retrieval(retrieval):
+    embeddings, paths = retrieval
+    names = [f"image {i}" for i in range(60)]
+    by_id = evaluate(
+        embeddings, paths[:, 1], embeddings, paths[:, 1], protocol="dyml", query_ids=names, gallery_ids=names
+    )
+    by_index = evaluate(embeddings, paths[:, 1], protocol="dyml")
+    np.testing.assert_allclose(by_id.values, by_index.values, atol=1e-12)
+
+
+def test_distractors_are_irrelevant_whatever_their_path_says(retrieval):
+    embeddings, paths = retrieval
+    distractors = np.arange(40) >= 25
+    gallery_paths = paths[20:].copy()
+    gallery_paths[distractors] = -1
+    found = evaluate(embeddings[:20], paths[:20], embeddings[20:], gallery_paths, distractors=distractors)
+    levels = ht.levels(paths[:20], paths[20:])
+    levels[:, distractors] = 0
+    expected = evaluate_scores(cosines(embeddings[:20], embeddings[20:]), levels, num_levels=2)
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-12)
+    assert "15 distractors" in found.convention.self_rule
+    assert (gallery_paths[distractors] == -1).all()
+
+
+def test_asi_of_one_level_is_asi_of_its_labels_alone(retrieval):
+    embeddings, paths = retrieval
+    found = evaluate(embeddings, paths, metrics=["ASI[1]", "ASI[2]"]).values
+    for level in (1, 2):
+        alone = evaluate(embeddings, paths[:, level - 1], metrics=["ASI"]).values[:, 0]
+        np.testing.assert_allclose(found[:, level - 1], alone, atol=1e-12)
+
+
+def test_overall_is_the_mean_over_benchmarks_and_levels(retrieval):
+    embeddings, paths = retrieval
+    product = evaluate(embeddings, paths, protocol="dyml")
+    means = product.summary()
+    assert overall(product)["AP"] == pytest.approx((means["AP[1]"] + means["AP[2]"]) / 2)
+    pairs = {
+        name: evaluate(embeddings, paths[:, level], protocol="dyml") for level, name in enumerate(("coarse", "fine"))
+    }
+    np.testing.assert_allclose(overall(pairs), overall(product), atol=1e-12)
+    with pytest.raises(OptionError, match="same metrics"):
+        overall({"a": pairs["fine"], "b": product})
+    with pytest.raises(OptionError, match="without a value"):
+        overall(evaluate(embeddings, np.arange(60)))
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_every_protocol_names_its_metrics_and_says_so_on_the_card(retrieval, name):
+    embeddings, paths = retrieval
+    separate = PROTOCOLS[name].gallery == "separate"
+    given_gallery = (embeddings[20:], paths[20:]) if separate else ()
+    result = evaluate(embeddings[:40], paths[:40], *given_gallery, protocol=name)
+    assert result.names == PROTOCOLS[name].names(2)
+    assert f"protocol      {name}" in str(result)
+    card = json.loads(result.to_json())["convention"]
+    assert card["protocol"] == name
+    assert card["rules"] == asdict(PROTOCOLS[name].rules)
+
+
+@pytest.mark.parametrize("name", COMPATIBLE)
+def test_every_switch_of_a_convention_is_on_the_card(retrieval, name):
+    embeddings, paths = retrieval
+    result = evaluate(embeddings, paths, compat=name, metrics=["AP", "P@5", "R@5"])
+    card = json.loads(result.to_json())["convention"]
+    assert card["rules"] == asdict(COMPATIBLE[name])
+    for words in (card["counts"], card["gains"], card["denominators"], card["empty"], card["self_rule"]):
+        assert words in str(result)
+    same = evaluate(embeddings, paths, compat=replace(COMPATIBLE[name]), metrics=["AP", "P@5", "R@5"])
+    np.testing.assert_array_equal(same.values, result.values)
+
+
+GALLERY = {"gallery": np.eye(3), "gallery_paths": [0, 1, 2]}
+
+
+@pytest.mark.parametrize(
+    ("error", "changed"),
+    [
+        (OptionError, {"protocol": "imagenet"}),
+        (OptionError, {"compat": "happier"}),
+        (OptionError, {"protocol": "sop", **GALLERY}),
+        (OptionError, {"protocol": "gldv2"}),
+        (OptionError, {"protocol": "dyml", **GALLERY}),
+        (OptionError, {"query_ids": [1, 2, 3], **GALLERY}),
+        (OptionError, {"gallery_ids": [1, 2, 3], **GALLERY}),
+        (OptionError, {"query_ids": [1, 2, 3], "gallery_ids": [1, 2, 3]}),
+        (OptionError, {"query_ids": [1, 2, 3], "gallery_ids": ["1", "2", "3"], **GALLERY}),
+        (OptionError, {"query_ids": [0.5, 1.0, 2.0]}),
+        (ShapeError, {"query_ids": [1, 2]}),
+        (ShapeError, {"junk": [[0]]}),
+        (PathError, {"junk": [[3], [], []]}),
+        (PathError, {"junk": [[-1], [], []]}),
+        (PathError, {"junk": [[0.5], [], []]}),
+        (OptionError, {"distractors": [True, False, False]}),
+        (ShapeError, {"distractors": [1, 0, 0], **GALLERY}),
+        (ShapeError, {"distractors": [True], **GALLERY}),
+        (PathError, {"gallery": np.eye(3), "gallery_paths": [0, -1, 1], "distractors": [True, False, False]}),
+    ],
+)
+def test_bad_protocols_masks_and_distractors_are_refused(error, changed):
+    with pytest.raises(error):
+        evaluate(**{"query": np.eye(3), "query_paths": [0, 0, 1], **changed})
+
+
+def test_bad_rules_and_ground_truths_are_refused():
+    with pytest.raises(OptionError, match="'hit', 'share'"):
+        Rules(recall="fraction")
+    with pytest.raises(OptionError, match="medium"):
+        revisitop_levels([], 3, setup="middle")
+    with pytest.raises(OptionError, match="easy, hard and junk"):
+        revisitop_levels([{"ok": [1]}], 3)
+    for bad in ([3], [-1], [1]):
+        with pytest.raises(PathError, match="query 0"):
+            revisitop_levels([{"easy": bad, "hard": [1], "junk": []}], 3)

@@ -1,0 +1,171 @@
+"""Evaluation where torch places the positives: on the processor here, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from metric_cases import names_for
+from shared_evaluation import PROCESSES, share_of_an_evaluation
+from shared_evaluation import retrieval as shared_retrieval
+from torch import multiprocessing
+
+from hiertree import levels
+from hiertree.errors import DeviceError, OptionError
+from hiertree.metrics import evaluate, evaluate_scores
+from hiertree.metrics.engine.vectors import as_vectors
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+GROUPS = [("gloo", "cpu"), *([("nccl", "cuda")] if torch.cuda.device_count() >= PROCESSES else [])]
+
+
+def tree(random, num_items, num_levels):
+    paths = random.integers(0, 3, (num_items, num_levels))
+    for level in range(1, num_levels):
+        paths[:, level] += 3 * paths[:, level - 1]
+    return paths
+
+
+def exact(random, num_items):
+    """Vectors of one norm whose cosines are the same number in any type and order of summation; many are equal."""
+    signs = random.choice([-1.0, 1.0], (num_items, 16))
+    return np.where(random.random((num_items, 1)) < 0.3, signs[:1], signs)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@settings(deadline=None, max_examples=25)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    num_levels=st.integers(1, 9),
+    ties=st.sampled_from(["average", "worst", "best", "paper", "index"]),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    tile_size=st.sampled_from([None, 13]),
+    longest_row=st.sampled_from([1, 2**18]),  # whether the scores of a query with all tiles are held
+    separate=st.booleans(),
+)
+def test_every_metric_is_bit_for_bit_that_of_the_processor(
+    device, seed, num_levels, ties, dtype, tile_size, longest_row, separate
+):
+    random = np.random.default_rng(seed)
+    embeddings, paths = exact(random, 40).astype(dtype), tree(random, 40, num_levels)
+    given_gallery = (exact(random, 30).astype(dtype), tree(random, 30, num_levels)) if separate else ()
+    junk = [random.choice(30, 3, replace=False).tolist() for _ in range(40)]
+    options = {"metrics": names_for(num_levels), "ties": ties, "junk": junk}
+    expected = evaluate(embeddings, paths, *given_gallery, **options).values
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("hiertree.metrics.engine.on_device._LONGEST_ROW", longest_row)
+        found = evaluate(embeddings, paths, *given_gallery, **options, device=device, tile_size=tile_size).values
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("ties", ["average", "index"])
+def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tmp_path, monkeypatch):
+    random = np.random.default_rng(2)
+    embeddings, paths = exact(random, 300).astype(np.float32), tree(random, 300, 3)
+    expected = evaluate(embeddings, paths, ties=ties).values
+    np.save(tmp_path / "gallery.npy", embeddings)
+    mapped = np.load(tmp_path / "gallery.npy", mmap_mode="r")
+    monkeypatch.setattr("hiertree.metrics.engine.device._GALLERY_BYTES", 0)
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda _: (0, 0))
+    for block_size in (None, 1):
+        found = evaluate(mapped, paths, ties=ties, device=device, tile_size=64, block_size=block_size)
+        np.testing.assert_array_equal(found.values, expected)
+
+
+@pytest.fixture(scope="module")
+def retrieval():
+    random = np.random.default_rng(5)
+    paths = tree(random, 700, 3)
+    centres = random.standard_normal((27, 32))
+    return (centres[paths[:, 2]] + 2 * random.standard_normal((700, 32))).astype(np.float32), paths
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("precision", [None, "float32", "tf32", "bfloat16"])
+def test_the_block_size_changes_no_number_in_any_precision(device, precision, retrieval):
+    if (device, precision) == ("cpu", "tf32"):
+        pytest.skip("a processor has no tf32")
+    embeddings, paths = retrieval
+    whole = evaluate(embeddings, paths, device=device, precision=precision)
+    for block_size in (1, 300):
+        blocks = evaluate(embeddings, paths, device=device, precision=precision, block_size=block_size)
+        np.testing.assert_array_equal(blocks.values, whole.values)
+    exact_one = evaluate(embeddings.astype(np.float64), paths)
+    np.testing.assert_allclose(whole.values.mean(axis=0), exact_one.values.mean(axis=0), atol=2e-3)
+    assert ("rounded to bfloat16" in str(whole.convention)) == (precision == "bfloat16")
+    assert ("tf32" in str(whole.convention)) == (precision == "tf32")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_bfloat16_is_the_evaluation_of_rounded_unit_vectors(device, retrieval):
+    embeddings, paths = retrieval
+    unit = as_vectors(embeddings, name="embeddings").unit(slice(None), np.dtype(np.float32))
+    rounded = torch.from_numpy(unit).bfloat16().float().numpy()
+    others = ~np.eye(700, dtype=bool)
+    expected = evaluate_scores(rounded @ rounded.T, levels(paths, paths), valid=others, num_levels=3)
+    found = evaluate(embeddings, paths, device=device, precision="bfloat16")
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
+
+
+def test_tf32_is_off_and_then_as_it_was(retrieval, monkeypatch):
+    matmul, seen = torch.backends.cuda.matmul, []
+    multiply = torch.Tensor.__matmul__
+    monkeypatch.setattr(torch.Tensor, "__matmul__", lambda *both: seen.append(matmul.fp32_precision) or multiply(*both))
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        evaluate(*retrieval, device="cpu")
+        assert set(seen) == {"ieee"}
+        assert torch.get_float32_matmul_precision() == "high"
+        assert matmul.allow_tf32
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize(("backend", "device"), GROUPS)
+def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_values_of_one(backend, device, tmp_path):
+    multiprocessing.spawn(share_of_an_evaluation, args=(str(tmp_path), backend, device), nprocs=PROCESSES)
+    alone, on_device = (evaluate(*shared_retrieval(), device=where).values for where in (None, device))
+    for rank in range(PROCESSES):
+        for values, expected in zip(np.load(tmp_path / f"{rank}.npy"), (alone, on_device, alone, alone), strict=True):
+            np.testing.assert_array_equal(values, expected)
+        assert "different embeddings" in (tmp_path / f"{rank}.txt").read_text()
+    assert len(list((tmp_path / "run").glob("queries-*.npy"))) == 3
+    resumed = evaluate(*shared_retrieval(), resume=tmp_path / "run", block_size=256)
+    np.testing.assert_array_equal(resumed.values, alone)
+
+
+def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch):
+    def exhausted(*_):
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr("hiertree.metrics.engine.device.Device.multiply", exhausted)
+    with pytest.raises(DeviceError, match="smaller tile_size"):
+        evaluate(*retrieval, device="cpu")
+
+
+def test_lists_that_lose_their_worst_item_are_multiplied_on_the_device_too(retrieval):
+    embeddings, paths = (values[:90] for values in retrieval)
+    options = {"compat": "official", "ties": "index"}
+    given = (embeddings.astype(np.float64), paths) * 2
+    np.testing.assert_allclose(
+        evaluate(*given, **options, device="cpu").values, evaluate(*given, **options).values, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "words"),
+    [
+        (OptionError, {"precision": "float16"}, "float32"),
+        (OptionError, {"precision": "tf32"}, "device='cuda'"),
+        (OptionError, {"precision": "half", "device": "cpu"}, "bfloat16"),
+        (DeviceError, {"precision": "tf32", "device": "cpu"}, "CUDA"),
+        (OptionError, {"distributed": True}, "process group"),
+    ],
+)
+def test_precisions_and_groups_that_are_not_there_are_refused(error, options, words):
+    with pytest.raises(error, match=words):
+        evaluate(np.eye(3), [0, 0, 1], **options)

@@ -1,0 +1,64 @@
+"""Evaluations that go on where they were interrupted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hiertree.errors import CheckpointError
+from hiertree.metrics import evaluate
+from hiertree.metrics.engine import scoring
+from hiertree.metrics.engine.resume import FinishedBlocks
+
+
+@pytest.fixture
+def retrieval():
+    random = np.random.default_rng(0)
+    paths = np.stack([np.arange(50) // 25, np.arange(50) // 5], axis=1)
+    return random.standard_normal((50, 6)).astype(np.float32), paths
+
+
+def test_an_interrupted_evaluation_goes_on_from_its_finished_blocks(retrieval, tmp_path, monkeypatch):
+    monkeypatch.setattr(scoring, "PRODUCT_ROWS", 16)
+    whole = evaluate(*retrieval)
+    saved, save = [], FinishedBlocks.save
+
+    def interrupted(finished, rows, values):
+        if len(saved) == 1:
+            raise KeyboardInterrupt
+        saved.append(rows.start)
+        save(finished, rows, values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FinishedBlocks, "save", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(*retrieval, resume=tmp_path)
+    first = next(tmp_path.glob("queries-*.npy"))
+    np.save(first, np.load(first) + 1)  # so that it shows that the block is read and not computed again
+    changed = (evaluate(*retrieval, resume=tmp_path).values != whole.values).any(axis=1)
+    assert changed.sum() == 16
+    np.testing.assert_array_equal(evaluate(*retrieval, resume=tmp_path).values[~changed], whole.values[~changed])
+
+
+def test_the_blocks_of_another_evaluation_are_refused(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    evaluate(embeddings, paths, resume=tmp_path)
+    other = embeddings.copy()
+    other[0, 0] += 1e-3
+    for words, arguments, options in (
+        ("embeddings", (other, paths), {}),
+        ("labels", (embeddings, paths[::-1].copy()), {}),
+        ("metrics", (embeddings, paths), {"ties": "worst"}),
+        ("metrics", (embeddings, paths), {"alpha": 2.0}),
+        ("mask", (embeddings, paths), {"junk": [[(query + 1) % 50] for query in range(50)]}),
+    ):
+        with pytest.raises(CheckpointError, match=words):
+            evaluate(*arguments, **options, resume=tmp_path)
+
+
+def test_a_damaged_block_is_named(retrieval, tmp_path):
+    evaluate(*retrieval, resume=tmp_path)
+    block = next(tmp_path.glob("queries-*.npy"))
+    block.write_bytes(block.read_bytes()[:50])
+    with pytest.raises(CheckpointError, match="damaged"):
+        evaluate(*retrieval, resume=tmp_path)

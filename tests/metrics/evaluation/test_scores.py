@@ -1,0 +1,97 @@
+"""Score matrices: every metric and policy against its definition in plain loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference_metrics as reference
+import torch
+from hypothesis import given, settings
+from metric_cases import names_for, reference_metric, score_matrices
+
+from hiertree.metrics import evaluate_scores
+
+
+def value(result, name, row):
+    found = result.per_query()[name].iloc[row]
+    return None if np.isnan(found) else found
+
+
+@settings(deadline=None, max_examples=60)
+@given(score_matrices())
+def test_index_and_paper_ties_follow_the_definitions(case):
+    scores, levels, valid, num_levels = case
+    names = names_for(num_levels)
+    for ties in ("index", "paper"):
+        result = evaluate_scores(scores, levels, valid=valid, num_levels=num_levels, metrics=names, ties=ties)
+        for row in range(len(scores)):
+            kept = valid[row]
+            for name in names:
+                expected = reference_metric(name, num_levels)(
+                    scores[row][kept].tolist(), levels[row][kept].tolist(), ties == "paper"
+                )
+                assert value(result, name, row) == pytest.approx(expected, abs=1e-12), (ties, name)
+
+
+@settings(deadline=None, max_examples=40)
+@given(score_matrices(max_items=6, distinct=1))
+def test_average_worst_and_best_are_mean_minimum_and_maximum_over_all_orders(case):
+    scores, levels, valid, num_levels = case
+    names = names_for(num_levels)
+    results = {
+        ties: evaluate_scores(scores, levels, valid=valid, num_levels=num_levels, metrics=names, ties=ties)
+        for ties in ("average", "worst", "best")
+    }
+    for row in range(len(scores)):
+        own = levels[row][valid[row]].tolist()
+        for name in names:
+            metric = reference_metric(name, num_levels)
+            values = reference.over_tied_orders(
+                lambda strict, own=own, metric=metric: metric(strict, own, False), scores[row][valid[row]].tolist()
+            )
+            expected = (None,) * 3 if values is None else (np.mean(values), min(values), max(values))
+            for ties, wanted in zip(("average", "worst", "best"), expected, strict=True):
+                assert value(results[ties], name, row) == pytest.approx(wanted, abs=1e-12), (ties, name)
+
+
+def test_a_million_items_have_their_exact_ranks():
+    random = np.random.default_rng(0)
+    scores = random.permutation(1_000_000).astype(np.float32)[None] - 5e5  # every integer below 2^24 is a float32
+    levels = random.choice(4, p=[0.9, 0.07, 0.02, 0.01], size=scores.shape).astype(np.uint8)
+    names = ["H-AP", "NDCG", "AP[1]", "AP[3]", "mAP@R", "TR@1000", "ASI"]
+    found = evaluate_scores(scores, levels, metrics=names).summary()
+    ranked, rank = levels[0][np.argsort(-scores[0])], np.arange(1, 1_000_001)
+    counts = np.bincount(ranked, minlength=4)
+    table = np.array([0.0, *(np.arange(1, 4) / 3 / counts[1:])])
+    lent = sum(np.cumsum(ranked == level) * np.minimum(table[ranked], table[level]) for level in range(1, 4))
+    precision = {level: np.cumsum(ranked >= level) / rank for level in (1, 3)}
+    best = np.sort(ranked)[::-1]
+    gains, discount = 2.0 ** np.array([ranked, best]) - 1, 1 / np.log2(1 + rank)
+    relevant = counts[1:].sum()
+    overlap = sum(np.minimum(*np.cumsum(np.array([ranked, best]) == level, axis=1)) for level in range(4))
+    expected = {
+        "H-AP": (lent / rank).sum() / table[ranked].sum(),
+        "NDCG": (gains[0] * discount).sum() / (gains[1] * discount).sum(),
+        "AP[1]": precision[1][ranked >= 1].mean(),
+        "AP[3]": precision[3][ranked >= 3].mean(),
+        "mAP@R": precision[3][: counts[3]][ranked[: counts[3]] >= 3].sum() / counts[3],
+        "TR@1000": (ranked[:1000] >= 3).sum() / 1000,
+        "ASI": (overlap / rank)[:relevant].mean(),
+    }
+    assert found.to_dict() == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_layout_and_the_type_of_scores_and_levels_change_no_number():
+    random = np.random.default_rng(1)
+    scores, levels = random.integers(-8, 9, (6, 40)) / 8, random.integers(0, 4, (6, 40))
+    valid = random.random((6, 40)) < 0.8
+    expected = evaluate_scores(scores, levels, valid=valid, num_levels=3).values
+    for own_scores, own_levels, own_valid in (
+        (np.asfortranarray(scores), levels.T.copy().T, valid),
+        (np.repeat(scores, 2, axis=1)[:, ::2], np.repeat(levels, 3, axis=0)[::3], np.asfortranarray(valid)),
+        (scores[:, ::-1].copy()[:, ::-1], levels.astype(np.int8), valid.tolist()),
+        (scores.astype(np.float16), levels.astype(np.uint16), valid),
+        (torch.from_numpy(scores).bfloat16(), torch.from_numpy(levels), torch.from_numpy(valid)),
+    ):
+        found = evaluate_scores(own_scores, own_levels, valid=own_valid, num_levels=3).values
+        np.testing.assert_array_equal(found, expected)

@@ -1,0 +1,128 @@
+"""The papers' worked examples, and other libraries where they are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference_metrics as reference
+from sklearn.metrics import average_precision_score, ndcg_score
+
+import hiertree as ht
+from hiertree.metrics import (
+    asi,
+    average_precision,
+    evaluate_scores,
+    h_ap,
+    hierarchical_precision_recall,
+    map_at_k,
+    map_at_r,
+    ndcg,
+    precision_at_k,
+    recall_at_k,
+    true_recall_at_k,
+)
+
+
+def falling(levels):
+    """Scores that rank the items as listed."""
+    return [list(range(len(levels), 0, -1))]
+
+
+@pytest.mark.parametrize(("first", "expected"), [(2, 5 / 3), (1, 4 / 3)])
+def test_figure_4_a_milder_item_ahead_lends_more_to_the_hierarchical_rank(first, expected):
+    levels = [first, 3]
+    table = [0, 1 / 3, 2 / 3, 1]
+    assert reference.hierarchical_rank(falling(levels)[0], levels, table, k=1) == pytest.approx(expected)
+    curves = hierarchical_precision_recall(falling(levels), [levels], relevance=ht.relevance.linear)
+    assert 2 * curves.precision[0, 1] == pytest.approx(expected)  # H-P@2 = H-rank⁺ / (2·rel), rel = 1
+
+
+def test_figure_14_the_same_ap_a_milder_first_error_a_higher_hap():
+    mild, grave = [[2, 3, 1, 3]], [[1, 3, 2, 3]]
+    assert average_precision(falling(mild[0]), mild) == average_precision(falling(grave[0]), grave)
+    found = [h_ap(falling(levels[0]), levels, relevance=ht.relevance.linear)[0] for levels in (mild, grave)]
+    assert found[0] > found[1]
+
+
+def test_smooth_ap_slide_positives_at_1_2_and_5():
+    assert average_precision(falling(range(5)), [[1, 1, 0, 0, 1]])[0] == pytest.approx((1 + 1 + 3 / 5) / 3)
+
+
+def test_hap_of_one_level_is_ap():
+    random = np.random.default_rng(0)
+    scores, levels = random.integers(0, 9, (20, 30)), random.integers(0, 2, (20, 30))
+    np.testing.assert_allclose(h_ap(scores, levels), average_precision(scores, levels), atol=1e-13)
+
+
+def test_the_ideal_of_ndcg_at_k_is_that_of_the_whole_gallery():
+    levels = [[0, 1, 0, 0, 3, 3]]
+    scores = [[5, 6, 4, 3, 2, 1]]  # relevances 1, 0, 0, 0, 3, 3 in ranked order
+    assert ndcg(scores, levels, k=2)[0] == pytest.approx(1 / (7 + 7 / np.log2(3)))
+
+
+def test_each_function_is_its_definition():
+    random = np.random.default_rng(5)
+    scores, levels = random.standard_normal((4, 15)), random.integers(0, 4, (4, 15))
+    table = [reference.hap_relevance(row, 3) for row in levels.tolist()]
+    for row, (own, level) in enumerate(zip(scores.tolist(), levels.tolist(), strict=True)):
+        assert h_ap(scores, levels)[row] == pytest.approx(reference.h_ap(own, level, table[row]), abs=1e-12)
+        assert asi(scores, levels)[row] == pytest.approx(reference.asi(own, level), abs=1e-12)
+        assert ndcg(scores, levels, k=4)[row] == pytest.approx(reference.ndcg(own, level, 4), abs=1e-12)
+        for ours, theirs in (
+            (recall_at_k, reference.recall_at_k),
+            (true_recall_at_k, reference.true_recall_at_k),
+            (precision_at_k, reference.precision_at_k),
+            (map_at_k, reference.map_at_k),
+        ):
+            assert ours(scores, levels, k=4, level=2)[row] == pytest.approx(theirs(own, level, 2, 4), abs=1e-12)
+        assert map_at_r(scores, levels, level=1)[row] == pytest.approx(reference.map_at_r(own, level, 1), abs=1e-12)
+
+
+def test_scikit_learn_agrees_on_average_precision_without_ties():
+    random = np.random.default_rng(1)
+    scores, levels = random.standard_normal((10, 50)), random.integers(0, 4, (10, 50))
+    for level in (1, 2, 3):
+        expected = [average_precision_score(own >= level, s) for own, s in zip(levels, scores, strict=True)]
+        np.testing.assert_allclose(average_precision(scores, levels, level=level), expected, atol=1e-12)
+
+
+def test_scikit_learn_agrees_on_tied_ndcg_with_exponential_gains():
+    random = np.random.default_rng(2)
+    scores, levels = random.integers(0, 6, (10, 50)).astype(float), random.integers(0, 4, (10, 50))
+    for k in (None, 1, 7, 50):
+        expected = [ndcg_score([2.0**own - 1], [s], k=k) for own, s in zip(levels, scores, strict=True)]
+        np.testing.assert_allclose(ndcg(scores, levels, k=k), expected, atol=1e-12)
+
+
+def test_hap_is_the_sum_of_precision_times_the_steps_of_recall():
+    random = np.random.default_rng(3)
+    scores, levels = random.standard_normal((6, 20)), random.integers(0, 4, (6, 20))
+    curves = hierarchical_precision_recall(scores, levels)
+    steps = np.diff(curves.recall, axis=1, prepend=0)
+    np.testing.assert_allclose((steps * curves.precision).sum(axis=1), h_ap(scores, levels), atol=1e-12)
+    table = reference.hap_relevance(levels[0].tolist(), 3)
+    for k in range(1, 21):
+        arguments = scores[0].tolist(), levels[0].tolist(), table, k
+        assert curves.recall[0, k - 1] == pytest.approx(reference.hierarchical_recall(*arguments), abs=1e-12)
+        assert curves.precision[0, k - 1] == pytest.approx(reference.hierarchical_precision(*arguments), abs=1e-12)
+
+
+def test_tied_curves_are_means_over_all_orders():
+    scores, levels = [2.0, 1.0, 1.0, 1.0, 0.0], [1, 2, 0, 1, 2]
+    table = reference.hap_relevance(levels, 2)
+    curves = hierarchical_precision_recall([scores], [levels])
+    orders = list(reference.tied_orders(scores))
+    for k in range(1, 6):
+        precisions = [reference.hierarchical_precision(order, levels, table, k) for order in orders]
+        recalls = [reference.hierarchical_recall(order, levels, table, k) for order in orders]
+        assert curves.precision[0, k - 1] == pytest.approx(np.mean(precisions), abs=1e-12)
+        assert curves.recall[0, k - 1] == pytest.approx(np.mean(recalls), abs=1e-12)
+
+
+def test_junk_changes_nothing():
+    random = np.random.default_rng(6)
+    scores, levels = random.standard_normal((5, 40)).astype(np.float32), random.integers(0, 3, (5, 40))
+    junk = np.zeros((5, 40), bool)
+    junk[:, 25:] = True
+    masked = evaluate_scores(scores, levels, valid=~junk, num_levels=2)
+    np.testing.assert_array_equal(masked.values, evaluate_scores(scores[:, :25], levels[:, :25], num_levels=2).values)

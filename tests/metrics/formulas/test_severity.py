@@ -1,0 +1,94 @@
+"""How grave the errors are: H-AP by level, and the level of the first wrong item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference_metrics as reference
+from hypothesis import given, settings
+from metric_cases import score_matrices
+
+from hiertree.errors import OptionError
+from hiertree.metrics import evaluate, evaluate_ranking, evaluate_scores
+
+
+def severity_names(num_levels):
+    errors = [f"first-error[{level}]" for level in range(num_levels + 1)]
+    return errors, [f"H-AP[{level}]" for level in range(1, num_levels + 1)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(score_matrices())
+def test_the_parts_of_every_level_add_up_to_hap(case):
+    scores, levels, valid, num_levels = case
+    errors, parts = severity_names(num_levels)
+    for ties in ("average", "worst", "best", "paper", "index"):
+        names = ["H-AP", *parts] if ties == "paper" else ["H-AP", *parts, *errors]
+        table = evaluate_scores(
+            scores, levels, valid=valid, num_levels=num_levels, metrics=names, ties=ties
+        ).per_query()
+        np.testing.assert_allclose(table[parts].sum(axis=1, skipna=False), table["H-AP"], atol=1e-12)
+        if ties != "paper":
+            found = table[errors].sum(axis=1, skipna=False).dropna()
+            np.testing.assert_allclose(found, 1.0, atol=1e-12)
+
+
+@settings(deadline=None, max_examples=60)
+@given(score_matrices(max_items=6, distinct=1))
+def test_severity_is_its_definition_averaged_over_tied_orders(case):
+    scores, levels, valid, num_levels = case
+    errors, parts = severity_names(num_levels)
+    result = evaluate_scores(scores, levels, valid=valid, num_levels=num_levels, metrics=[*errors, *parts]).per_query()
+    for row in range(len(scores)):
+        own, kept = levels[row][valid[row]].tolist(), scores[row][valid[row]].tolist()
+        table = reference.hap_relevance(own, num_levels)
+        for level, name in enumerate(errors):
+            expected = reference.over_tied_orders(
+                lambda strict, own=own, level=level: reference.first_error(strict, own, level, num_levels), kept
+            )
+            assert_mean(result[name].iloc[row], expected)
+        for level, name in enumerate(parts, start=1):
+            expected = reference.over_tied_orders(
+                lambda strict, own=own, level=level, table=table: reference.h_ap_part(strict, own, table, level, False),
+                kept,
+            )
+            assert_mean(result[name].iloc[row], expected)
+
+
+def assert_mean(found, expected):
+    if expected is None:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(np.mean(expected), abs=1e-12)
+
+
+def test_the_histogram_of_first_errors_of_embeddings_is_a_distribution():
+    random = np.random.default_rng(0)
+    paths = np.stack([np.arange(60) // 20, np.arange(60) // 5], axis=1)
+    errors, _ = severity_names(2)
+    histogram = evaluate(random.standard_normal((60, 4)) + paths[:, :1], paths, metrics=errors).summary()
+    assert histogram.sum() == pytest.approx(1.0)
+    assert (histogram[errors[:2]] > 0).all()
+
+
+def test_a_milder_first_error_is_seen_by_its_level():
+    errors, _ = severity_names(3)
+    for ranked, level in (([2, 3, 1, 3], 2), ([1, 3, 2, 3], 1), ([3, 0, 3, 2], 0), ([3, 3, 0, 2], 3)):
+        found = evaluate_scores([[4, 3, 2, 1]], [ranked], metrics=errors).summary()
+        assert found.to_dict() == {f"first-error[{other}]": float(other == level) for other in range(4)}
+
+
+def test_beyond_the_end_of_a_list_cut_short_every_item_is_wrong():
+    judged = {"q": {"a": 1, "b": 1, "c": 1}}
+    for listed, expected in ((["a", "b", "c"], 1), (["a", "b"], 0), (["a", "x", "b"], 0), ([], 0)):
+        found = evaluate_ranking({"q": listed}, judged, metrics=["first-error[0]", "first-error[1]"]).summary()
+        assert found.to_dict() == {"first-error[0]": float(expected == 0), "first-error[1]": float(expected == 1)}
+
+
+def test_first_errors_need_an_order_and_a_level_that_exists():
+    with pytest.raises(OptionError, match="one item"):
+        evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["first-error[0]"], ties="paper")
+    with pytest.raises(OptionError, match="between 0"):
+        evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["first-error[2]"])
+    with pytest.raises(OptionError, match="between 1"):
+        evaluate_scores([[1.0, 2.0]], [[1, 0]], metrics=["H-AP[0]"])

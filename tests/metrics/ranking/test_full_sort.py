@@ -1,0 +1,104 @@
+"""Whole lists put in order at once are ranked as lists are whose positives alone are sorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hiertree.metrics import evaluate
+from hiertree.metrics.ranking import full_sort as _whole_lists
+from hiertree.metrics.ranking.full_sort import whole_lists
+from hiertree.metrics.ranking.ranked import Ranked, placed_matrix, ranked_positives
+from hiertree.metrics.ranking.tree_order import TreeOrder, fill_levels, tree_order
+
+QUERIES = 3
+
+
+def tree(num_items: int, num_levels: int, random: np.random.Generator) -> TreeOrder:
+    """Queries and items of which many share the first labels."""
+    paths = random.integers(0, 2, (QUERIES + num_items, num_levels))
+    paths[:, 0] = random.random(len(paths)) < 0.1
+    return tree_order(paths[:QUERIES], paths[QUERIES:])
+
+
+def expected(scores: np.ndarray[Any, Any], order: TreeOrder) -> Ranked:
+    levels = np.empty(scores.shape, np.uint8)
+    fill_levels(order.low, order.high, levels)
+    placed = placed_matrix(scores, levels, scores == -np.inf, ties="average")
+    return ranked_positives(placed, ties="average", preference=np.zeros((QUERIES, order.low.shape[1] + 1)))
+
+
+def check_same(found: Ranked | None, wanted: Ranked) -> None:
+    assert found is not None
+    np.testing.assert_array_equal(found.number, wanted.number)
+    for row, number in enumerate(wanted.number):
+        for name in ("level", "before", "size"):
+            one, other = getattr(found, name)[row, :number], getattr(wanted, name)[row, :number]
+            np.testing.assert_array_equal(one, other, err_msg=name)
+
+
+def spread(kind: str, shape: tuple[int, int], random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Scores that are hard in some way."""
+    scores = 0.05 * random.standard_normal(shape)
+    if kind == "tied":
+        scores = np.round(scores, 2)
+    elif kind == "equal":
+        scores[:] = -0.25
+    elif kind == "clumped":  # nearly all in one interval, unless the sample misses the outlier
+        scores = 0.1 + 1e-5 * random.standard_normal(shape)
+        scores[:, [0, -1]] = 0.99, -0.99
+    elif kind == "around zero":
+        scores = random.choice([0.0, -0.0, 2.0**-31, -(2.0**-31), 2.0**-24, 1.0, -1.0], shape)
+    return scores.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["random", "tied", "equal", "clumped", "around zero"])
+@pytest.mark.parametrize("num_items", [1, 7, 512, 513, 3000])
+@pytest.mark.parametrize("num_levels", [1, 7])
+def test_whole_lists_equal_sorted_positives(
+    kind: str, num_items: int, num_levels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_whole_lists, "_WORTHWHILE", 10**6)
+    random = np.random.default_rng(num_items)
+    order = tree(num_items, num_levels, random)
+    scores = spread(kind, (QUERIES, num_items), random)
+    scores[random.random(scores.shape) < 0.1] = -np.inf
+    check_same(whole_lists(scores, order.low, order.high, ties="average"), expected(scores, order))
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), num_items=st.integers(1, 60))
+def test_any_cosines_are_put_in_order(data: st.DataObject, num_items: int) -> None:
+    order = tree(num_items, 3, np.random.default_rng(num_items))
+    cosine = st.one_of(st.sampled_from([0.0, -0.0, 0.5, -np.inf]), st.floats(-1.0, 1.0, width=32))
+    values = data.draw(st.lists(cosine, min_size=QUERIES * num_items, max_size=QUERIES * num_items))
+    scores = np.array(values, np.float32).reshape(QUERIES, num_items)
+    found = whole_lists(scores, order.low, order.high, ties="average")
+    small = ((scores != 0) & (np.abs(scores) < 2.0**-31)).any()
+    if small or 4 * (order.high[:, 0] - order.low[:, 0]).max() < num_items:
+        assert found is None
+    else:
+        check_same(found, expected(scores, order))
+
+
+@pytest.mark.parametrize("odd", [2.0**-32, -1e-30, 2.0, np.inf])
+def test_scores_without_a_key_go_the_other_way(odd: float) -> None:
+    order = tree_order(np.zeros((1, 1), np.int64), np.zeros((40, 1), np.int64))
+    scores = np.linspace(-1, 1, 40, dtype=np.float32)[None]
+    assert whole_lists(scores, order.low, order.high, ties="average") is not None
+    scores[0, 20] = odd
+    assert whole_lists(scores, order.low, order.high, ties="average") is None
+
+
+def test_lists_of_many_positives_and_of_few_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    paths = random.integers(0, [2, 3, 4], (700, 3)) @ np.triu([[1, 2, 8], [0, 1, 4], [0, 0, 1]])
+    embeddings = np.round(random.standard_normal((700, 6)), 1).astype(np.float32)
+    embeddings[300:400] = embeddings[:100]
+    at_once = evaluate(embeddings, paths).per_query()
+    monkeypatch.setattr(_whole_lists, "_WORTHWHILE", 0)
+    np.testing.assert_array_equal(evaluate(embeddings, paths).per_query(), at_once)

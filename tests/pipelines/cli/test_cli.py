@@ -1,0 +1,109 @@
+"""The command line: help that is documented, errors without a traceback, status 2, nothing half-written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from project import ROOT
+
+from hiertree.pipelines.cli.entry import commands, main
+
+LANDMARKS = ROOT / "pipelines" / "landmarks.csv"
+
+
+def run(*arguments: object) -> int:
+    """The status with which the command line ends."""
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def _commands(group: click.Group) -> list[click.Command]:
+    nested = [_commands(found) if isinstance(found, click.Group) else [found] for found in group.commands.values()]
+    return [command for found in nested for command in found]
+
+
+@pytest.mark.parametrize("command", _commands(commands), ids=lambda command: command.name)
+def test_every_command_and_option_has_help(command):
+    assert command.help
+    assert [option.name for option in command.params if isinstance(option, click.Option) and not option.help] == []
+
+
+def test_the_page_of_commands_says_what_their_help_says():
+    script = [sys.executable, ROOT / "scripts" / "commands_page.py"]
+    answer = subprocess.run(script, capture_output=True, text=True, check=True)
+    assert (ROOT / "docs" / "commands.md").read_text() == answer.stdout
+
+
+def test_help_loads_no_heavy_library():
+    heavy = "('torch', 'pandas', 'numpy', 'networkx', 'rich')"
+    code = f"import sys, hiertree.pipelines.cli.entry; print([name for name in {heavy} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "no-such-recipe", "--out", "OUT"], "no-such-recipe"),
+        (["train", "synthetic-happier", "--out", "OUT", "--set", "optimizer.leraning_rate=1"], "leraning_rate"),
+        (["train", "synthetic-happier", "--out", "OUT", "--set", "training.device=cuda"], "cuda"),
+        (["train", "synthetic-happier", "--out", "OUT", "--on-bad-image", "leave"], "'leave' is not one of"),
+        (["compare", "synthetic-happier", "--seeds", "one", "--out", "OUT"], "--seeds one"),
+        (["compare", "synthetic-happier", "--grid", "loss.alpha", "--out", "OUT"], "--grid loss.alpha"),
+        (["compare", "synthetic-happier", "--against", "mine", "--out", "OUT"], "against 'mine'"),
+        (["labels", "build", "absent.csv", "--out", "OUT"], "absent.csv"),
+        (["labels", "build", LANDMARKS, "--out", "OUT", "--clusters", "many"], "--clusters many"),
+        (["labels", "build", LANDMARKS, "--out", "OUT", "--instance-column", "type"], "no column 'type'"),
+        (["evaluate", "absent.npz"], "absent.npz"),
+        (["evaluate", "absent.npz", "--weights", "half,half"], "--weights half,half"),
+        (["evaluate", "absent.npz", "--approximate", "pq"], "'pq' is not one of 'hnsw', 'ivf'"),
+        (["evaluate", LANDMARKS.with_suffix(".npy"), "--distractors"], "without a gallery"),
+        (["audit", "absent.npz"], "absent.npz"),
+        (["demo", "--data", "absent.zip", "--out", "OUT"], "absent.zip"),
+        (["nonsense"], "No such command"),
+        (["train"], "Missing argument"),
+    ],
+)
+def test_bad_input_ends_with_status_2_a_sentence_and_no_traces(arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(*[tmp_path / "out" if argument == "OUT" else argument for argument in arguments]) == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert "Traceback" not in printed
+    assert not (tmp_path / "out").exists()
+
+
+def test_unwritable_folder_is_an_error_not_a_traceback(tmp_path, capsys):
+    (tmp_path / "file").write_text("in the way")
+    assert run("labels", "build", LANDMARKS, "--out", tmp_path / "file" / "out") == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_labels_build_prints_counts_and_clusters(tmp_path, capsys):
+    assert run("labels", "build", LANDMARKS, "--out", tmp_path / "labels", "--clusters", 12) == 0
+    printed = capsys.readouterr().out
+    assert "natural" in printed
+    assert "human-made" in printed
+    assert (tmp_path / "labels" / "manifest.json").is_file()
+
+
+def test_evaluate_prints_the_table_and_the_convention(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    paths = np.stack([np.arange(20) // 10, np.arange(20) // 5], axis=1)
+    np.savez(tmp_path / "embeddings.npz", embeddings=rng.normal(size=(20, 4)).astype(np.float32), paths=paths)
+    assert run("evaluate", tmp_path / "embeddings.npz") == 0
+    printed = capsys.readouterr().out
+    assert "H-AP" in printed
+    assert "masked by index" in printed
+
+
+def test_console_script_is_installed():
+    script = Path(sys.executable).parent / "hiertree"
+    answer = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+    assert answer.stdout.startswith("hiertree")

@@ -1,0 +1,114 @@
+"""``hiertree datasets``: the table of benchmarks, a check that notices every gap, sizes, and how to get one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmark_files import NAMES, write_benchmark
+from project import ROOT
+
+from hiertree import datasets
+from hiertree.pipelines.cli.entry import main
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["datasets", *map(str, arguments)])
+    return int(ended.value.code or 0)
+
+
+def test_list_names_every_benchmark_with_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("list") == 0
+    table = capsys.readouterr().out
+    assert all(f"\n{name}: " in f"\n{table}" for name in datasets.benchmarks())
+    assert all(datasets.benchmark(name).url in table for name in datasets.benchmarks())
+    assert "1,580,470" in table
+    assert run("list", "--json") == 0
+    cards: Any = json.loads(capsys.readouterr().out)
+    assert [card["name"] for card in cards] == list(datasets.benchmarks())
+    assert cards[0]["splits"]["train"] == {"images": 59551, "classes": 11318, "within": 0}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sound_benchmark_passes_the_check(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_benchmark(name, tmp_path)
+    assert run("check", name, tmp_path, "--structure", "--decode", "--json") == 0
+    reports = json.loads(capsys.readouterr().out)
+    assert [report["split"] for report in reports] == list(datasets.benchmark(name).splits)
+    assert all(report["sound"] and report["images"] for report in reports)
+
+
+def test_check_names_what_is_missing_damaged_or_of_another_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_benchmark("sop", tmp_path)
+    assert run("check", "sop", tmp_path) == 1
+    assert "12 images instead of 59,551" in capsys.readouterr().out
+    image = tmp_path / "chair_final" / "111085122872_1.JPG"
+    image.write_bytes(image.read_bytes()[:100])
+    assert run("check", "sop", tmp_path, "--structure") == 0
+    assert run("check", "sop", tmp_path, "--structure", "--decode", "--split", "train") == 1
+    assert "1 images bad: chair_final/111085122872_1.JPG" in capsys.readouterr().out
+    image.unlink()
+    monkeypatch.setattr("hiertree.datasets.description.LOOKED_FOR", 2)
+    assert run("check", "sop", tmp_path, "--structure", "--json") == 1
+    found = {report["split"]: report["bad_images"] for report in json.loads(capsys.readouterr().out)}
+    assert found == {
+        "train": ["chair_final/111085122872_1.JPG"],
+        "test": [],
+        "info": ["chair_final/111085122872_1.JPG"],
+    }
+    assert run("check", "sop", tmp_path / "nowhere") == 1
+    printed = capsys.readouterr().out
+    assert "Ebay_train.txt not in" in printed
+    assert printed.count("to mend it: get Stanford_Online_Products.zip") == 1
+
+
+def test_stats_say_how_images_are_spread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_benchmark("h-gldv2", tmp_path)
+    assert run("stats", "h-gldv2", tmp_path, "--structure", "--split", "train", "--split", "test", "--json") == 0
+    train, test = json.loads(capsys.readouterr().out)
+    assert (test["queries"], test["gallery"], test["protocol"]) == (2, 5, "gldv2")
+    landmarks = train["levels"][2]
+    assert (landmarks["nodes"], landmarks["images"]) == (
+        3, {"least": 2, "lower_quartile": 2, "median": 2, "upper_quartile": 2.5, "most": 3, "mean": 2.33})  # fmt: skip
+    assert train["levels"][0]["children"]["mean"] == 1.5
+    assert run("stats", "h-gldv2", tmp_path, "--structure", "--split", "test") == 0
+    assert "h-gldv2, test: 7 images, 2 queries in a gallery of 5" in capsys.readouterr().out
+
+
+def test_what_may_not_be_fetched_is_told_step_by_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("download", "inshop", tmp_path / "inshop") == 0
+    printed = capsys.readouterr().out
+    assert "licence: non-commercial research, on agreement" in printed
+    assert "\n1. ask for In-shop" in printed
+    assert not (tmp_path / "inshop").exists()
+
+
+def test_the_page_names_every_benchmark_and_shows_what_the_commands_print(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
+    assert [name for name in datasets.benchmarks() if f"`{name}`" not in page] == []
+    run("list")
+    first = capsys.readouterr().out.split("\n\n")[0]
+    assert first in page
+    run("download", "inshop", "data/inshop")
+    assert capsys.readouterr().out in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["check", "spo", "x"], "did you mean 'sop'"),
+        (["stats", "sop", "x", "--split", "val"], "split='val'"),
+        (["download", "cub", "x", "--mirror", "ftp://127.0.0.1"], "http:// or https://"),
+    ],
+)
+def test_wrong_names_and_addresses_end_with_status_2(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == 2
+    assert message in capsys.readouterr().err

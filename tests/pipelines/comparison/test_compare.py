@@ -1,0 +1,220 @@
+"""Comparisons: every recipe with every seed, once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from bs4 import BeautifulSoup
+
+from hiertree.errors import OptionError, RecipeError
+from hiertree.metrics.statistics import paired_randomisation_test
+from hiertree.pipelines.comparison.comparing import compare, comparison_table
+from hiertree.pipelines.comparison.formats import latex, markdown
+from hiertree.pipelines.comparison.grid import read_grid
+from hiertree.pipelines.comparison.page import html
+from hiertree.pipelines.comparison.significance import choose_reference, compare_with_reference, described, query_values
+from hiertree.pipelines.comparison.table import Table, make_table
+from hiertree.pipelines.training.recipe.schema.reading import load_recipe
+from hiertree.pipelines.training.recipe.schema.schema import Recipe
+
+TESTS = "comparison-tests.csv"
+TWO = ["synthetic-happier", "synthetic-smooth-ap"]
+
+
+@pytest.fixture(scope="module")
+def overrides(tiny_recipe: Callable[..., Recipe]) -> list[str]:
+    values = tiny_recipe().as_dict()
+    return [
+        f"{section}={json.dumps(values[section])}" for section in ("data", "images", "sampler", "model", "evaluation")
+    ] + ["training={epochs: 1, device: cpu}"]
+
+
+def test_runs_are_made_once_and_tabled(tmp_path: Path, overrides: list[str]) -> None:
+    runs = compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides)
+    assert list(zip(runs["recipe"], runs["seed"], strict=True)) == [(name, seed) for name in TWO for seed in (0, 1)]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/seed-*/*")}
+    pd.testing.assert_frame_equal(compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides), runs)
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/seed-*/*")}
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "comparison.csv"), runs)
+    assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    written = {path.name for path in tmp_path.glob("comparison*")}
+    assert {output["name"] for output in manifest["outputs"]} == written
+    assert written == {f"comparison.{suffix}" for suffix in ("csv", "html", "json", "md", "png", "tex")} | {TESTS}
+
+
+def test_marks_are_the_paired_tests_of_the_values_kept_by_the_runs(tmp_path: Path, overrides: list[str]) -> None:
+    compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides, against=TWO[1])
+    tests = pd.read_csv(tmp_path / TESTS).set_index("metric")
+    first, second = (
+        sum(pd.read_parquet(tmp_path / name / f"seed-{seed}" / "per_query.parquet") for seed in (0, 1)) / 2
+        for name in TWO
+    )
+    paths = np.load(tmp_path / TWO[0] / "seed-0" / "embeddings.npz")["paths"]
+    classes = np.unique(paths, axis=0, return_inverse=True)[1].reshape(-1)
+    assert list(tests.index) == list(first.columns)
+    assert tests.loc["H-AP", "p"] == paired_randomisation_test(first["H-AP"], second["H-AP"], clusters=classes)
+    assert tests.loc["H-AP", "difference"] == pytest.approx((first["H-AP"] - second["H-AP"]).mean())
+    assert set(tests["reference"]) == {TWO[1]}
+    assert f"differs from {TWO[1]} with p < 0.05" in (tmp_path / "comparison.md").read_text()
+
+
+def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_the_same_queries(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    paths = np.stack([np.arange(40) // 10, np.arange(40) // 2], axis=1)
+    base = random.uniform(0.2, 0.6, 40)
+    rows = {
+        "base": [base, base],
+        "above, k=1": [base + 0.3, base - 0.1],
+        "equal": [base + 0.2, base - 0.2],
+        "other": [base[:20], base[:20]],
+    }
+    for name, seeds in rows.items():
+        for seed, values in enumerate(seeds):
+            folder = tmp_path / name / str(seed)
+            folder.mkdir(parents=True)
+            table = pd.DataFrame({"R@1": values, "AP": np.where(np.arange(len(values)) < 2, np.nan, values)})
+            table.to_parquet(folder / "per_query.parquet")
+            np.savez(folder / "embeddings.npz", paths=paths[: len(values)])
+            pd.DataFrame({"AP[middle]": values[:10]}).to_parquet(folder / "per_query-middle.parquet")
+            np.savez(folder / "embeddings-middle.npz", paths=paths[:10])
+    values = {name: query_values([tmp_path / name / seed for seed in "01"], data={"seed": 0}) for name in rows}
+    values["of other data"] = query_values([tmp_path / "equal" / "0"], data={"seed": 1})
+    tests = compare_with_reference(values, "base")
+    assert tests["row"].tolist() == ["above, k=1", "equal"] * 3
+    assert tests["metric"].tolist() == [name for name in ("AP[middle]", "R@1", "AP") for _ in range(2)]
+    assert tests["queries"].tolist() == [10, 10, 40, 40, 38, 38]
+    assert tests["classes"].tolist() == [5, 5, 20, 20, 19, 19]
+    above, equal = tests.to_dict("records")[2:4]
+    assert (above["difference"], equal["difference"]) == pytest.approx((0.1, 0.0))
+    assert (above["p"], above["p_holm"]) == pytest.approx((2 / 2**20, 4 / 2**20))  # all or none of 20 classes
+    assert equal["p_holm"] > 0.05
+    assert described(tests, values, "base")[1].endswith("as they have other data or metrics: other; of other data.")
+    assert query_values([tmp_path / "base" / "0", tmp_path / "other" / "0"], data={}) is None
+
+
+def test_reference_is_the_first_row_or_the_one_named() -> None:
+    rows = ["a, x=1", "a, x=2", "b, x=1", "b, x=2"]
+    assert [choose_reference(rows, against) for against in (None, "b", "a, x=2")] == ["a, x=1", "b, x=1", "a, x=2"]
+    with pytest.raises(OptionError, match="one of a, x=1; a, x=2"):
+        choose_reference(rows, "c")
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    """Two rows with their published ones: one metric marked, one that a row lacks, a name that formats must escape."""
+    names = ["NDCG", "H-AP", "ASI", "AP[1]", "AP[2]", "R@10", "R@1"]
+    rows = [["sop-happier", 0, *[0.5] * 7], ["sop-happier", 1, *[0.7] * 7], ["<b> & 100%_", 0, *[0.5] * 6, None]]
+    runs = pd.DataFrame(rows, columns=["recipe", "seed", *names])
+    tests = pd.DataFrame({"metric": ["ASI"], "row": ["<b> & 100%_"], "p_holm": [0.01]})
+    return make_table(runs, tests=tests, published=True, notes=["† differs."])
+
+
+def test_columns_stand_as_in_papers_and_published_rows_below_ours(table: Table) -> None:
+    assert table.metrics == ("R@1", "R@10", "AP[2]", "AP[1]", "H-AP", "ASI", "NDCG")
+    assert [group.title for group in table.groups] == ["finest level", "level 1", "hierarchy"]
+    assert markdown(table).splitlines()[2:5] == [
+        "| sop-happier | 2 |" + 7 * " **60.0 ± 14.1** |",
+        "| *published [S, Tab. V]* |  | 81.0 | – | 60.4 | – | 59.4 | 65.9 | 91.5 |",
+        "| <b> & 100%_ | 1 | – | 50.0 | 50.0 | 50.0 | 50.0 | 50.0† | 50.0 |",
+    ]
+
+
+def test_latex_is_a_booktabs_table_of_even_rows(table: Table) -> None:
+    lines = latex(table).splitlines()
+    body = [line for line in lines if line.endswith(r"\\")]
+    assert lines[1] == r"\begin{tabular}{lrccccccc}"
+    assert [line for line in lines if line.endswith("rule")] == [r"\toprule", r"\midrule", r"\bottomrule"]
+    assert {line.count(" & ") for line in body[1:]} == {8}
+    assert body[2].startswith(r"sop-happier & 2 & \textbf{60.0 $\pm$ 14.1} & ")
+    assert body[4].startswith(r"$<$b$>$ \& 100\%\_ & 1 & -- & 50.0")
+    assert r" & 50.0$^{\dagger}$ & " in body[4]
+
+
+def test_page_is_one_file_whose_table_reads_as_the_others(table: Table, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"\x89PNG")
+    text = html(table, title="T", lead="L", figures={tmp_path / "a.png": "What it shows"})
+    page = BeautifulSoup(text, "html.parser")
+    assert not page.select("script, link[rel=stylesheet], [src^=http], [href^=http]")
+    assert [image["alt"] for image in page.select("img")] == ["What it shows"]
+    rows = [[cell.get_text(" ", strip=True) for cell in row.select("th, td")] for row in page.select("tbody tr")]
+    assert rows[0] == ["sop-happier", "2", *7 * ["★ 60.0 ± 14.1 best"]]
+    assert rows[2] == ["<b> & 100%_", "1", "–", *4 * ["50.0"], "50.0 †", "50.0"]
+    assert sum(int(head["colspan"]) for head in page.select("thead th[colspan]")) == len(table.metrics)
+
+
+def test_table_shows_mean_and_sample_deviation_with_the_best_in_bold() -> None:
+    runs = pd.DataFrame(
+        {"recipe": ["a", "a", "b", "b"], "seed": [0, 1, 0, 1], "X": [0.1, 0.3, 0.15, 0.15], "Y": 4 * [0.5]}
+    )
+    lines = comparison_table(runs).splitlines()
+    assert lines[0] == "| recipe | runs | X | Y |"
+    assert lines[2] == "| a | 2 | **20.0 ± 14.1** | **50.0 ± 0.0** |"
+    assert lines[3] == "| b | 2 | 15.0 ± 0.0 | **50.0 ± 0.0** |"
+
+
+@pytest.mark.parametrize(("recipes", "seeds"), [([], [0]), (TWO, []), (TWO, [1, 1]), ([TWO[0]] * 2, [0])])
+def test_nothing_to_compare_is_refused(tmp_path: Path, recipes: list[str], seeds: list[int]) -> None:
+    with pytest.raises(OptionError, match="at least one, each once"):
+        compare(recipes, seeds=seeds, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_misspelt_recipe_is_refused_before_the_first_is_run(tmp_path: Path, overrides: list[str]) -> None:
+    with pytest.raises(RecipeError, match="did you mean 'synthetic-happier'"):
+        compare([TWO[1], "synthetic-hapier"], seeds=[0], out=tmp_path / "out", overrides=overrides)
+    assert not (tmp_path / "out").exists()
+
+
+def test_grid_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path, overrides: list[str]) -> None:
+    grid = read_grid(["training.epochs=1,2,3", "images.augmentation={name: none},{name: glyph, shear: 0.0}"])
+    overrides = [override for override in overrides if not override.startswith("images=")]
+    overrides += ["images.size=16", "images.channels=1"]
+    runs = compare(TWO[:1], seeds=[0], out=tmp_path, overrides=overrides, grid=grid)
+    assert list(runs.columns[:4]) == ["recipe", "training.epochs", "images.augmentation", "seed"]
+    assert runs["training.epochs"].tolist() == [1, 1, 2, 2, 3, 3]
+    folders = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("**/seed-0"))
+    assert len(folders) == 6
+    assert all(re.fullmatch(r"synthetic-happier/[A-Za-z0-9_.,=+-]+/seed-0", folder) for folder in folders)
+    recipes = [load_recipe(path) for path in tmp_path.glob("**/recipe.yaml")]
+    assert sorted(recipe.training.epochs for recipe in recipes) == [1, 1, 2, 2, 3, 3]
+    assert "| synthetic-happier, training.epochs=2, " in comparison_table(runs)
+    assert (tmp_path / "comparison-lines.png").read_bytes().startswith(b"\x89PNG")
+    other_order = {"images.augmentation": grid["images.augmentation"], "training.epochs": [3.0]}
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("**/seed-0/*")}
+    compare(TWO[:1], seeds=[0], out=tmp_path, overrides=overrides, grid=other_order)
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("**/seed-0/*")}
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "/a"])
+def test_recipe_whose_name_leads_out_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(OptionError, match="a name that can be a folder's"):
+        compare(TWO[:1], seeds=[0], out=tmp_path / "out", overrides=[f"name={name}"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["loss.alpha"], "KEY=V1,V2"),
+        (["loss.alpha="], "KEY=V1,V2"),
+        (["loss.alpha=1", "loss.alpha=2"], "each key once"),
+        (["loss.alpha=1,1.0"], "each once"),
+        (["seed=1,2"], "give --seeds"),
+        (["data.root=2020-01-01"], "a text, number"),
+    ],
+)
+def test_impossible_grids_are_refused(options: list[str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        read_grid(options)
+
+
+def test_settings_that_do_not_fit_a_recipe_are_refused_before_the_first_is_run(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="unknown key 'alpha'"):
+        compare(TWO, seeds=[0], out=tmp_path / "out", grid={"loss.alpha": [1, 2]})
+    assert not (tmp_path / "out").exists()

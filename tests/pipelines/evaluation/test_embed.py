@@ -1,0 +1,130 @@
+"""Images to embeddings and labels, shard by shard, and back into ``hiertree evaluate``."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from benchmark_files import write_benchmark
+from safetensors.torch import save_file
+from sklearn.decomposition import PCA
+
+from hiertree.errors import OptionError
+from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.evaluation.embedding import embed
+from hiertree.pipelines.evaluation.evaluating import evaluate_file
+from hiertree.pipelines.training.data.loading.loading import Views, load_split
+from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
+from hiertree.pipelines.training.network.embedder import Embedder
+from hiertree.pipelines.training.recipe.schema.reading import load_recipe
+from hiertree.pipelines.training.recipe.schema.schema import Model
+from hiertree.pipelines.training.run.training import train
+
+
+def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
+    """A run of a few steps on a small benchmark, whose files move away afterwards."""
+    write_benchmark(name, folder / "data")
+    small = ["images.size=16", "images.workers=0", "model.backbone=small_cnn", "model.pretrained=false"]
+    few = ["sampler.batch_size=4", "sampler.images_per_class=2", "model.width=4", "model.embedding_size=8"]
+    short = ["training.epochs=1", "training.device=cpu", "training.precision=32-true"]
+    data = [f"data.root={folder / 'data'}", "data.verify=structure"]
+    metrics = train(load_recipe(recipe, [*small, *few, *short, *data, *overrides]), folder / "run").metrics
+    (folder / "data").rename(folder / "elsewhere")
+    return folder / "run", metrics
+
+
+def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, metrics = trained("sop", "sop-happier", tmp_path, "evaluation.scales=[0.75, 1]", "training.ema_decay=0.5")
+    out = tmp_path / "out"
+    with pytest.raises(SystemExit) as ended:
+        main(["embed", str(run), str(tmp_path / "elsewhere"), "--out", str(out), "--shard-size", "5"])
+    assert ended.value.code == 0
+    assert "embeddings.npy with labels.csv" in capsys.readouterr().out
+    with np.load(run / "embeddings.npz") as stored:
+        np.testing.assert_allclose(np.load(out / "embeddings.npy"), stored["embeddings"], atol=1e-6)
+    result = evaluate_file(out / "embeddings.npy", labels=out / "labels.csv", ids="image", protocol="sop")
+    assert result.summary().to_dict() == pytest.approx(metrics, abs=1e-6)
+    assert sorted(path.name for path in out.iterdir()) == ["embeddings.npy", "labels.csv", "manifest.json"]
+
+
+def test_queries_and_gallery_are_apart(tmp_path: Path) -> None:
+    run, _ = trained("dyml-vehicle", "dyml-vehicle-happier", tmp_path)
+    made = embed(run, tmp_path / "elsewhere", tmp_path / "out", split="test_middle")
+    assert [path.name for path in made.embeddings] == ["queries.npy", "gallery.npy"]
+    result = evaluate_file(
+        made.embeddings[0],
+        labels=made.labels[0],
+        gallery=made.embeddings[1],
+        gallery_labels=made.labels[1],
+        ids="image",
+        protocol="dyml",
+    )
+    assert len(result) == 3
+
+
+def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    elsewhere, whole, out = tmp_path / "elsewhere", tmp_path / "whole", tmp_path / "out"
+    embed(run, elsewhere, whole, shard_size=5)
+    seen: list[int] = []
+    stack = Views._stack
+
+    def counting(self: Views, indices: list[int]) -> object:
+        if len(seen) < 12 and 5 in indices:
+            seen.append(-1)
+            raise KeyboardInterrupt
+        seen.extend(indices)
+        return stack(self, indices)
+
+    monkeypatch.setattr(Views, "_stack", counting)
+    with pytest.raises(KeyboardInterrupt):
+        embed(run, elsewhere, out, shard_size=5)
+    assert [path.name for path in sorted((out / "shards").glob("*.npy"))] == ["rows-000000000.npy"]
+    other = shutil.copytree(out, tmp_path / "other")
+    with pytest.raises(OptionError, match="shards of other weights or images"):
+        embed(run, elsewhere, other, shard_size=4)
+    monkeypatch.setattr(Views, "_stack", stack)
+    first = (out / "shards" / "rows-000000000.npy").read_bytes()
+    shutil.copy(out / "shards" / "rows-000000000.npy", tmp_path / "first.npy")
+    embed(run, elsewhere, out, shard_size=5)
+    assert (tmp_path / "first.npy").read_bytes() == first
+    assert np.array_equal(np.load(out / "embeddings.npy"), np.load(whole / "embeddings.npy"))
+
+
+def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
+    write_benchmark("sop", tmp_path / "data")
+    backbone = build_backbone(Model(backbone="resnet18"), channels=3)
+    assert isinstance(backbone, TimmBackbone)
+    save_file(backbone.network.state_dict(), tmp_path / "weights.safetensors")
+    settings = ["images.size=32", "images.workers=0", "data.verify=structure", "model.backbone=resnet18"]
+    network = [f"model.pretrained={tmp_path / 'weights.safetensors'}", "model.embedding_size=3"]
+    start = ["model.projection_init=pca", "training.device=cpu", "training.precision=32-true"]
+    overrides = [*settings, *network, *start]
+    for out in ("first", "second"):
+        embed("sop-happier", tmp_path / "data", tmp_path / out, split="train", overrides=overrides)
+    first, second = (np.load(tmp_path / out / "embeddings.npy") for out in ("first", "second"))
+    assert np.array_equal(first, second)
+    recipe = load_recipe("sop-happier", [*overrides, f"data.root={tmp_path / 'data'}"])
+    dataset, embedder = load_split(recipe, "train"), Embedder(recipe.model, channels=3).eval()
+    with torch.inference_mode():
+        features = embedder.pooled(Views(dataset, recipe.images)._stack(list(range(len(dataset))))).numpy()
+    components = PCA(3, svd_solver="full").fit_transform(features)
+    expected = components / np.linalg.norm(components, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.abs(first), np.abs(expected), atol=1e-4)
+
+
+def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="train it first"):
+        embed("sop-happier", tmp_path, tmp_path / "out", overrides=["model.pretrained=false"])
+    with pytest.raises(OptionError, match="a recipe that reads files"):
+        embed("synthetic-happier", tmp_path, tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    write_benchmark("sop", tmp_path / "data")
+    (tmp_path / "weights").mkdir()
+    run, _ = trained("sop", "sop-happier", tmp_path / "weights")
+    with pytest.raises(OptionError, match="a new or empty folder"):
+        embed(run, tmp_path / "data", tmp_path / "out")

@@ -1,0 +1,320 @@
+"""Embeddings and labels on disk."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import hiertree as ht
+from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, TableError
+from hiertree.metrics import evaluate, evaluate_codes
+from hiertree.pipelines.evaluation import retrieval_files
+from hiertree.pipelines.evaluation.evaluating import evaluate_file
+from hiertree.pipelines.evaluation.retrieval_files import read_retrieval
+
+LABELS = ["kind", "name"]
+
+
+@pytest.fixture
+def retrieval():
+    random = np.random.default_rng(0)
+    paths = np.stack([np.arange(30) // 15, np.arange(30) // 3], axis=1)
+    return random.standard_normal((30, 6)).astype(np.float32), paths
+
+
+def test_an_npz_gives_the_numbers_of_evaluate(retrieval, tmp_path, capsys):
+    embeddings, paths = retrieval
+    np.savez(tmp_path / "embeddings.npz", embeddings=embeddings, paths=paths)
+    result = evaluate_file(
+        tmp_path / "embeddings.npz", out=tmp_path / "result.json", per_query=tmp_path / "values.parquet", as_json=True
+    )
+    expected = evaluate(embeddings, paths)
+    np.testing.assert_array_equal(result.values, expected.values)
+    written = json.loads((tmp_path / "result.json").read_text())
+    assert json.loads(capsys.readouterr().out)["summary"] == written["summary"] == expected.as_dict()["summary"]
+    assert written["manifest"]["inputs"][0]["name"] == "embeddings.npz"
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(tmp_path / "values.parquet"), expected.per_query(), check_index_type=False
+    )
+
+
+def test_a_gallery_in_the_npz_is_used(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    arrays = {"embeddings": embeddings[:5], "paths": paths[:5]}
+    np.savez(tmp_path / "e.npz", **arrays, gallery_embeddings=embeddings[5:], gallery_paths=paths[5:])
+    result = evaluate_file(tmp_path / "e.npz", ties="worst", metrics=["H-AP", "AP[1]"])
+    expected = evaluate(embeddings[:5], paths[:5], embeddings[5:], paths[5:], ties="worst", metrics=["H-AP", "AP[1]"])
+    np.testing.assert_array_equal(result.values, expected.values)
+
+
+def test_codes_are_the_signs_of_embeddings(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    arrays = {"embeddings": embeddings[:5], "paths": paths[:5], "ids": np.arange(5), "gallery_ids": np.arange(4, 29)}
+    np.savez(tmp_path / "e.npz", **arrays, gallery_embeddings=embeddings[5:], gallery_paths=paths[5:])
+    found = evaluate_file(tmp_path / "e.npz", codes=True, metrics=["AP@10", "H-AP"], out=tmp_path / "result.json")
+    signs = np.where(embeddings > 0, 1, -1)
+    expected = evaluate_codes(
+        signs[:5],
+        paths[:5],
+        signs[5:],
+        paths[5:],
+        metrics=["AP@10", "H-AP"],
+        query_ids=arrays["ids"],
+        gallery_ids=arrays["gallery_ids"],
+    )
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert "Hamming distance, 6 bits" in (tmp_path / "result.json").read_text()
+    with pytest.raises(OptionError, match="codes beside resume, device"):
+        evaluate_file(tmp_path / "e.npz", codes=True, resume=tmp_path / "parts", device="cpu")
+    np.savez(tmp_path / "e.npz", embeddings=np.array([[1.0, np.nan], [0.0, 1.0]]), paths=np.zeros((2, 1), int))
+    with pytest.raises(EmbeddingError, match="rows: 0"):
+        evaluate_file(tmp_path / "e.npz", codes=True)
+
+
+def test_an_npy_takes_its_labels_from_a_table(retrieval, tmp_path, capsys):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    rows = [f'"kind, {kind}",{fine - 5 * kind}' for kind, fine in paths]  # names repeat under both kinds
+    (tmp_path / "labels.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(["kind,name", *rows]).encode())
+    expected = evaluate(embeddings, paths)
+    for levels in ((), LABELS):
+        result = evaluate_file(
+            tmp_path / "e.npy", labels=tmp_path / "labels.csv", levels=levels, per_query=tmp_path / "values.csv"
+        )
+        np.testing.assert_array_equal(result.values, expected.values)
+    shown = capsys.readouterr().out
+    assert "AP[1]" in shown
+    assert "self-retrieval" in shown
+    assert len(pd.read_csv(tmp_path / "values.csv")) == 30
+
+
+def test_tensors_and_parquet_give_the_same_numbers(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    expected = evaluate(embeddings, paths).values
+    torch.save({"embeddings": torch.tensor(embeddings), "paths": torch.tensor(paths)}, tmp_path / "named.pt")
+    torch.save(torch.tensor(embeddings), tmp_path / "bare.pt")
+    labels = pd.DataFrame(paths.astype(str), columns=LABELS)
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    labels.assign(vector=list(embeddings)).to_parquet(tmp_path / "with.parquet")
+    pd.DataFrame({"vector": list(embeddings)}).to_parquet(tmp_path / "without.parquet")
+    table = {"labels": tmp_path / "labels.csv"}
+    for name, options in (
+        ("named.pt", {}),
+        ("bare.pt", table),
+        ("with.parquet", {}),
+        ("with.parquet", {"levels": LABELS}),
+        ("without.parquet", table),
+    ):
+        np.testing.assert_array_equal(evaluate_file(tmp_path / name, **options).values, expected)
+
+
+def test_a_gallery_of_its_own_file_shares_the_labels(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    expected = evaluate(embeddings[::5], paths[::5], embeddings[1:], paths[1:]).values
+    for name, rows in (("queries", slice(None, None, 5)), ("gallery", slice(1, None))):
+        np.savez(tmp_path / f"{name}.npz", embeddings=embeddings[rows], paths=paths[rows])
+        np.save(tmp_path / f"{name}.npy", embeddings[rows])
+        pd.DataFrame(paths[rows], columns=LABELS).to_csv(tmp_path / f"{name}.csv", index=False)
+    found = evaluate_file(tmp_path / "queries.npz", gallery=tmp_path / "gallery.npz", out=tmp_path / "result.json")
+    np.testing.assert_array_equal(found.values, expected)
+    written = json.loads((tmp_path / "result.json").read_text())["manifest"]["inputs"]
+    assert [file["name"] for file in written] == ["queries.npz", "gallery.npz"]
+    tables = {"labels": tmp_path / "queries.csv", "gallery_labels": tmp_path / "gallery.csv"}
+    found = evaluate_file(tmp_path / "queries.npy", gallery=tmp_path / "gallery.npy", **tables)
+    np.testing.assert_array_equal(found.values, expected)
+    with pytest.raises(OptionError, match="same kind"):
+        evaluate_file(
+            tmp_path / "queries.npz", gallery=tmp_path / "gallery.npy", gallery_labels=tmp_path / "gallery.csv"
+        )
+    with pytest.raises(OptionError, match="without a gallery"):
+        evaluate_file(tmp_path / "queries.npz", gallery_labels=tmp_path / "gallery.csv")
+
+
+@pytest.fixture
+def masked(retrieval):
+    """Queries inside a gallery with distractors: what evaluate is told, and its values."""
+    embeddings, paths = retrieval
+    options = {
+        "query_ids": [f"{row // 2}.jpg" for row in range(10)],
+        "gallery_ids": [f"{row // 2}.jpg" for row in range(30)],
+        "junk": [[(row + 4) % 30, (row + 9) % 30] for row in range(10)],
+        "distractors": np.arange(30) % 7 == 6,
+    }
+    return options, evaluate(embeddings[:10], paths[:10], embeddings, paths, **options)
+
+
+def test_arrays_of_ids_junk_and_distractors_mean_what_they_mean_to_evaluate(retrieval, masked, tmp_path):
+    embeddings, paths = retrieval
+    options, expected = masked
+    pairs = np.array([(row, item) for row, own in enumerate(options["junk"]) for item in own])
+    queries = {"embeddings": embeddings[:10], "paths": paths[:10]}
+    number = {"ids": np.arange(30) // 2, "distractors": options["distractors"]}
+    whole = {**queries, "gallery_embeddings": embeddings, "gallery_paths": paths, "junk": pairs}
+    np.savez(
+        tmp_path / "whole.npz", **whole, ids=options["query_ids"], gallery_ids=options["gallery_ids"],
+        distractors=options["distractors"],
+    )  # fmt: skip
+    np.savez(tmp_path / "queries.npz", **queries, ids=number["ids"][:10], junk=pairs)
+    np.savez(tmp_path / "gallery.npz", embeddings=embeddings, paths=paths, **number)
+    arrays = {"embeddings": embeddings, "paths": paths, **number}
+    torch.save({name: torch.tensor(array) for name, array in arrays.items()}, tmp_path / "gallery.pt")
+    for name, gallery in (("whole.npz", None), ("queries.npz", "gallery.npz"), ("queries.npz", "gallery.pt")):
+        found = evaluate_file(tmp_path / name, gallery=None if gallery is None else tmp_path / gallery)
+        np.testing.assert_array_equal(found.values, expected.values)
+        assert found.convention == expected.convention
+
+
+def test_columns_of_tables_name_ids_junk_and_distractors(retrieval, masked, tmp_path):
+    embeddings, paths = retrieval
+    options, expected = masked
+    table = pd.DataFrame(paths, columns=LABELS).astype(str).assign(file=options["gallery_ids"])
+    table.head(10).to_csv(tmp_path / "queries.csv", index=False)
+    table.loc[options["distractors"], LABELS] = ""
+    table.to_csv(tmp_path / "gallery.csv", index=False)
+    table.assign(vector=list(embeddings)).to_parquet(tmp_path / "gallery.parquet")
+    np.save(tmp_path / "queries.npy", embeddings[:10])
+    np.save(tmp_path / "gallery.npy", embeddings)
+    junk = [(row, item) for row, own in enumerate(options["junk"]) for item in own]
+    pd.DataFrame(junk, columns=["query", "item"]).to_csv(tmp_path / "junk.csv", index=False)
+    given = {"labels": tmp_path / "queries.csv", "ids": "file", "junk": tmp_path / "junk.csv", "distractors": True}
+    for gallery in (
+        {"gallery": tmp_path / "gallery.npy", "gallery_labels": tmp_path / "gallery.csv"},
+        {"gallery": tmp_path / "gallery.parquet"},
+    ):
+        found = evaluate_file(tmp_path / "queries.npy", **given, **gallery, out=tmp_path / "result.json")
+        np.testing.assert_array_equal(found.values, expected.values)
+        assert found.convention == expected.convention
+        with pytest.raises(EmptyLabelError, match="gallery"):
+            evaluate_file(tmp_path / "queries.npy", **{**given, "distractors": False}, **gallery)
+    made = json.loads((tmp_path / "result.json").read_text())["manifest"]
+    assert made["parameters"]["ids"] == "file"
+    assert "junk.csv" in [file["name"] for file in made["inputs"]]
+
+
+def test_a_number_in_one_file_is_its_text_in_another(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    labels = pd.DataFrame(paths, columns=LABELS)
+    np.save(tmp_path / "queries.npy", embeddings[:10])
+    labels.head(10).to_csv(tmp_path / "queries.csv", index=False)
+    for gallery in (labels, labels.astype(str), labels.astype(str).replace({"name": {"9": "nine"}})):
+        gallery.assign(vector=list(embeddings)).to_parquet(tmp_path / "gallery.parquet")
+        found = evaluate_file(
+            tmp_path / "queries.npy", labels=tmp_path / "queries.csv", gallery=tmp_path / "gallery.parquet"
+        )
+        np.testing.assert_array_equal(found.values, evaluate(embeddings[:10], paths[:10], embeddings, paths).values)
+
+
+def test_options_reach_evaluate(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
+    for given, options in (
+        ({"relevance": "linear"}, {"relevance": ht.relevance.linear}),
+        ({"relevance": "gain"}, {"relevance": ht.relevance.gain}),
+        ({"relevance": [0.25, 0.75]}, {"relevance": partial(ht.relevance.weighted_ap, weights=(0.25, 0.75))}),
+        ({"device": "cpu", "precision": "bfloat16"}, {"device": "cpu", "precision": "bfloat16"}),
+        ({"approximate": "ivf", "metrics": ["R@1", "mAP@10"]}, {"approximate": "ivf", "metrics": ["R@1", "mAP@10"]}),
+    ):
+        found, expected = evaluate_file(tmp_path / "e.npz", **given), evaluate(embeddings, paths, **options)
+        np.testing.assert_array_equal(found.values, expected.values)
+        assert found.convention == expected.convention
+    evaluate_file(tmp_path / "e.npz", resume=tmp_path / "blocks")
+    assert list((tmp_path / "blocks").iterdir())
+
+
+def test_a_large_npy_stays_on_disk(retrieval, tmp_path, monkeypatch):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    pd.DataFrame(paths, columns=LABELS).to_csv(tmp_path / "labels.csv", index=False)
+    expected = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
+    assert type(read_retrieval(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings) is np.ndarray
+    monkeypatch.setattr(retrieval_files, "MAPPED_BYTES", 100)
+    assert isinstance(read_retrieval(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings, np.memmap)
+    found = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
+    np.testing.assert_array_equal(found, expected)
+
+
+class Harmful:
+    def __reduce__(self):
+        return (print, ("unpickled",))
+
+
+@pytest.mark.filterwarnings("ignore:Validating sparse")
+def test_nothing_in_a_file_of_tensors_is_run(tmp_path, capsys):
+    torch.save({"embeddings": Harmful()}, tmp_path / "harmful.pt")
+    torch.save([torch.eye(3)], tmp_path / "list.pt")
+    torch.save(torch.eye(3).to_sparse(), tmp_path / "sparse.pt")
+    (tmp_path / "broken.pt").write_bytes(b"PK not really")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 not really")
+    pd.DataFrame({"a": [1], "b": [2]}).to_parquet(tmp_path / "flat.parquet")
+    pd.DataFrame({"a": [1, 2], "v": [[1.0], [1.0, 2.0]]}).to_parquet(tmp_path / "uneven.parquet")
+    pd.DataFrame({"v": [[1.0], [2.0]]}).to_parquet(tmp_path / "bare.parquet")
+    names = ("harmful.pt", "list.pt", "sparse.pt", "broken.pt", "broken.parquet", "flat.parquet", "uneven.parquet")
+    for name in names:
+        with pytest.raises(InputError):
+            evaluate_file(tmp_path / name)
+    with pytest.raises(TableError):
+        evaluate_file(tmp_path / "bare.parquet")
+    assert "unpickled" not in capsys.readouterr().out
+
+
+def test_files_that_do_not_fit_are_refused_and_nothing_is_written(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    np.savez(tmp_path / "no_paths.npz", embeddings=embeddings)
+    np.savez(tmp_path / "pickled.npz", embeddings=embeddings, paths=np.array([{}] * 30))
+    np.savez(tmp_path / "negative.npz", embeddings=embeddings, paths=-paths)
+    np.savez(tmp_path / "junk.npz", embeddings=embeddings, paths=paths, junk=[[30, 0]])
+    np.savez(tmp_path / "odd.npz", embeddings=embeddings, paths=paths, query_ids=np.arange(30))
+    (tmp_path / "broken.npz").write_bytes(b"PK not really")
+    (tmp_path / "broken.npy").write_bytes(b"not really")
+    (tmp_path / "short.csv").write_text("kind\na\n")
+    labels = pd.DataFrame(paths, columns=LABELS)
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    labels.assign(file=["", *map(str, range(29))]).to_csv(tmp_path / "files.csv", index=False)
+    (tmp_path / "junk.csv").write_text("query,item\n0,1\n30,0\n")
+    before = sorted(tmp_path.iterdir())
+    for error, file, options in (
+        (InputError, "absent.npz", {}),
+        (InputError, "no_paths.npz", {}),
+        (InputError, "pickled.npz", {}),
+        (InputError, "broken.npz", {}),
+        (PathError, "negative.npz", {}),
+        (OptionError, "negative.npz", {"labels": tmp_path / "short.csv"}),
+        (OptionError, "e.npy", {}),
+        (OptionError, "short.csv", {}),
+        (InputError, "e.npy", {"labels": tmp_path / "short.csv"}),
+        (TableError, "e.npy", {"labels": tmp_path / "short.csv", "levels": ["species"]}),
+        (OptionError, "negative.npz", {"per_query": tmp_path / "values.xlsx"}),
+        (InputError, "junk.npz", {}),
+        (InputError, "odd.npz", {}),
+        (InputError, "broken.npy", {"labels": tmp_path / "labels.csv"}),
+        (TableError, "e.npy", {"labels": tmp_path / "files.csv", "ids": "file"}),
+        (TableError, "e.npy", {"labels": tmp_path / "labels.csv", "ids": "image"}),
+        (TableError, "e.npy", {"labels": tmp_path / "labels.csv", "junk": tmp_path / "junk.csv"}),
+        (TableError, "e.npy", {"labels": tmp_path / "labels.csv", "junk": tmp_path / "labels.csv"}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "distractors": True}),
+        (OptionError, "junk.npz", {"ids": "file"}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "levels": ["kind", "kind"]}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "relevance": [0.5]}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "relevance": "exponential"}),
+        (OptionError, "e.npy", {"labels": tmp_path / "labels.csv", "approximate": "hnsw"}),
+    ):
+        with pytest.raises(error):
+            evaluate_file(tmp_path / file, out=tmp_path / "result.json", **options)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_protocol_and_compat_reach_the_card_and_the_provenance(tmp_path, retrieval):
+    embeddings, paths = retrieval
+    np.savez(tmp_path / "e.npz", embeddings=embeddings, paths=paths)
+    result = evaluate_file(tmp_path / "e.npz", protocol="cub", compat="official", out=tmp_path / "result.json")
+    assert result.names == ("R@1", "R@2", "R@4", "R@8", "mAP@R")
+    written = json.loads((tmp_path / "result.json").read_text())
+    assert written["convention"]["protocol"] == "cub"
+    assert written["convention"]["rules"]["itself"] == "first hit"
+    assert written["manifest"]["parameters"]["compat"] == "official"

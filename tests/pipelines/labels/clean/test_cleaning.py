@@ -1,0 +1,114 @@
+"""The paper's cleaning rules, each drop with its reason."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hiertree.errors import OptionError
+from hiertree.pipelines.labels import clean, normalise_label, read_landmarks
+from hiertree.pipelines.labels.clean.reading import Landmark, Value
+from hiertree.pipelines.labels.clean.rules import is_wikimedia_page
+
+
+def landmark(number, *texts):
+    return Landmark(number, f"C{number}", tuple(Value(text) for text in texts))
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("county hall (", "county hall"),
+        ("church building (1909", "church building"),
+        ("library building (University of Washington Libraries)", "library building"),
+        ("castle (ruin) (former)", "castle"),
+        ("  art\u00a0\tmuseum\n", "art museum"),
+        ("cafe\u0301", "café"),
+        ("\ufefflake\u200b", "lake"),
+        ("(1909)", ""),
+        ("National Wildlife Refuge", "National Wildlife Refuge"),
+    ],
+)
+def test_labels_take_one_form(text, label):
+    assert normalise_label(text) == label
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_a_normalised_label_is_stable_composed_and_on_one_line(text):
+    label = normalise_label(text)
+    assert normalise_label(label) == label
+    assert unicodedata.is_normalized("NFC", label)
+    assert label == " ".join(label.split())
+    assert not any(unicodedata.category(sign) == "Cc" for sign in label)
+
+
+@settings(deadline=None)
+@given(st.from_regex(r"[a-z]{1,8}( [a-z]{1,8}){0,3}", fullmatch=True), st.text("( )", max_size=3))
+def test_decoration_does_not_change_a_plain_label(label, blanks):
+    assert normalise_label(label) == label
+    assert normalise_label(f"  {label} (1999)") == label
+    assert normalise_label(f"{label} {blanks.replace(')', '(')}").startswith(label)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Wikimedia category",
+        "Wikimedia disambiguation page",
+        "wikimedia list article",
+        "Wikimedia template",
+        "Wikimedia human name disambiguation page",
+        "Wikipedia article",
+        "disambiguation page",
+    ],
+)
+def test_wikimedias_own_pages_are_known_by_text(text):
+    assert is_wikimedia_page(Value(text))
+
+
+@pytest.mark.parametrize("text", ["waterfall", "category 1 listed building", "page", "list of kings", "Wikimedian"])
+def test_places_are_not_taken_for_wikimedias_pages(text):
+    assert not is_wikimedia_page(Value(text))
+
+
+def test_wikimedias_own_pages_are_known_by_item_id_whatever_their_text():
+    assert is_wikimedia_page(Value("Kategorie", "Q4167836"))
+
+
+def test_every_drop_has_its_reason(landmarks, instances):
+    cleaned = clean(read_landmarks(landmarks, instances)[0])
+    assert {drop.landmark_id: drop.reason for drop in cleaned.dropped} == {
+        15: "several labels",
+        16: "Wikimedia page",
+        17: "no label",
+        18: "not scraped",
+    }
+    assert [kept.landmark_id for kept in cleaned.kept] == list(range(15))
+
+
+def test_repeats_and_spellings_of_one_label_are_one_label():
+    cleaned = clean([landmark(1, "Ferris wheel"), landmark(2, "ferris  wheel", "Ferris wheel"), landmark(3, "lake (")])
+    assert [kept.labels for kept in cleaned.kept] == [("Ferris wheel",), ("Ferris wheel",), ("lake",)]
+    assert cleaned.mended == {"ferris  wheel": "Ferris wheel", "lake (": "lake"}
+
+
+@pytest.mark.parametrize(("multi", "labels"), [("drop", []), ("first", [("castle",)]), ("all", [("castle", "palace")])])
+def test_several_labels_follow_the_policy_after_junk_is_gone(multi, labels):
+    cleaned = clean([landmark(1, "Wikimedia category", "castle", "palace")], multi=multi)
+    assert [kept.labels for kept in cleaned.kept] == labels
+
+
+def test_junk_beside_one_label_leaves_that_label():
+    assert clean([landmark(1, "Wikimedia category", "castle")]).kept[0].labels == ("castle",)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "unknown value", "Q12345", "(1909)"])
+def test_texts_that_say_nothing_are_no_label(text):
+    assert [drop.reason for drop in clean([landmark(1, text)]).dropped] == ["no label"]
+
+
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(OptionError, match="multi='some'"):
+        clean([], multi="some")

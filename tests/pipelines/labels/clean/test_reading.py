@@ -1,0 +1,75 @@
+"""Reading landmark tables: what is right is read as published, what is wrong is named."""
+
+import pytest
+
+from hiertree.errors import OptionError, TableError
+from hiertree.pipelines.labels import Columns, read_landmarks
+from hiertree.pipelines.labels.clean.reading import Value
+
+
+def write(folder, text):
+    path = folder / "t.csv"
+    path.write_text(text)
+    return path
+
+
+def test_two_tables_are_joined_by_id_and_strangers_counted(landmarks, instances):
+    read, strangers = read_landmarks(landmarks, instances)
+    assert [landmark.landmark_id for landmark in read] == list(range(19))
+    assert read[0].category == "http://commons.wikimedia.org/wiki/Category:Place,_0"
+    assert read[15].values == (Value("castle"), Value("palace"))
+    assert read[17].values == ()
+    assert read[18].values is None
+    assert strangers == 1
+
+
+def test_one_table_may_serve_as_both_with_other_column_names(tmp_path):
+    path = write(tmp_path, "id,url,kind,qid\n5,A,lake;pond,Q1;Q2\n")
+    columns = Columns(landmark_id="id", category="url", instance_of="kind", item_ids="qid")
+    read, _ = read_landmarks(path, columns=columns, separator=";")
+    assert read[0].values == (Value("lake", "Q1"), Value("pond", "Q2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("landmark_id,category\n1,A\n", r"no column 'instance_of'"),
+        ("landmark_id,category,instance\n1,A,lake\n", r"did you mean 'instance'"),
+        ("landmark_id,category,instance_of\n1,A\n", r"line 2: 2 cells"),
+        ("landmark_id,category,instance_of\n1,A,lake\nx,B,lake\n", r"line 3: landmark_id 'x': expected an integer"),
+        ("landmark_id,category,instance_of\n1.0,A,lake\n", r"landmark_id '1\.0'"),
+        ("landmark_id,category,instance_of\n-1,A,lake\n", r"landmark_id -1: expected an id from 0"),
+        ("landmark_id,category,instance_of\n1,A,lake\n2,B,lake\n1,C,pond\n", r"line 4: landmark_id 1 again .*line 2"),
+    ],
+    ids=["no column", "closest", "short row", "text id", "float id", "negative id", "duplicate"],
+)
+def test_bad_tables_name_file_line_and_value(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(TableError, match=message) as caught:
+        read_landmarks(path)
+    assert "t.csv" in str(caught.value)
+
+
+def test_as_many_item_ids_as_values_are_asked_for(tmp_path):
+    path = write(tmp_path, "landmark_id,category,instance_of,qids\n1,A,lake|pond,Q1\n")
+    with pytest.raises(TableError, match="line 2: 2 values but 1 ids"):
+        read_landmarks(path, columns=Columns(item_ids="qids"))
+
+
+def test_values_may_have_no_known_ids(tmp_path):
+    path = write(tmp_path, "landmark_id,category,instance_of,qids\n1,A,lake|pond,\n")
+    read, _ = read_landmarks(path, columns=Columns(item_ids="qids"))
+    assert read[0].values == (Value("lake"), Value("pond"))
+
+
+def test_an_empty_separator_is_refused(landmarks, instances):
+    with pytest.raises(OptionError, match="separator"):
+        read_landmarks(landmarks, instances, separator="")
+
+
+def test_published_quoting_percent_signs_and_apostrophes_survive(shared_data):
+    path = shared_data / "gldv2_qids" / "gldv2_first_ids.csv"
+    read, _ = read_landmarks(path, columns=Columns(instance_of="wikidata_id", item_ids="wikidata_id"))
+    assert len(read) == 52
+    assert "http://commons.wikimedia.org/wiki/Category:Tweed_Heads,_New_South_Wales" in {x.category for x in read}
+    assert all(value.item_id.startswith("Q") for landmark in read for value in landmark.values)

@@ -1,0 +1,146 @@
+"""From cleaned landmarks to a folder that people can review: files, groups, scans, references, repeatability."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from hiertree.errors import OptionError, ShapeError, TableError
+from hiertree.pipelines.labels import describe_clustered, read_kept, read_proposal
+from hiertree.pipelines.labels.cluster.agreement import agreement, read_reference
+from hiertree.pipelines.labels.cluster.grouping import groups_above
+from hiertree.pipelines.labels.cluster.scanning import scan
+from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step
+
+FILES = {
+    "proposal.json",
+    "clusters.csv",
+    "labels.csv",
+    "quality.json",
+    "sizes.svg",
+    "sizes.png",
+    "landmarks.csv",
+    "dropped.csv",
+    "report.json",
+    "history.json",
+    "manifest.json",
+}
+SCAN = {"scan.svg", "scan.png"}
+
+
+@pytest.fixture
+def cleaned(landmarks, instances, tmp_path):
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned", settings=CleanSettings("first"))
+    return tmp_path / "cleaned"
+
+
+@pytest.fixture
+def reference(tmp_path):
+    """Nature or culture for most labels; "lake" is called culture once and nature twice."""
+    path = tmp_path / "reference.csv"
+    rows = ["Lake,culture", "lake,nature", "lake,nature", "mountain,nature", "waterfall,nature", "Road bridge,culture"]
+    path.write_text("\n".join(["label,class", *rows, "art museum,culture", "unheard of,culture", "castle,"]) + "\n")
+    return f"{path}:class"
+
+
+def test_a_folder_for_review_holds_all_it_takes(cleaned, reference, tmp_path):
+    settings = ClusterSettings(clusters=5, restarts=3)
+    found = cluster_step(cleaned, out=tmp_path / "out", settings=settings, references=[reference])
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert read_proposal(tmp_path / "out") == found.proposal
+    assert read_kept(tmp_path / "out") == read_kept(cleaned)
+    report = json.loads((tmp_path / "out" / "quality.json").read_text())
+    assert report == found.quality
+    assert report["labels"] == sum(len(cluster.labels) for cluster in found.proposal.clusters) == 11
+    assert report["landmarks"] == len(read_kept(cleaned))
+    assert report["references"]["reference.csv:class"]["labels"] == 5
+    assert report["references"]["reference.csv:class"]["purity"] == 1
+    assert "reference.csv:class: 5 labels in 2 classes" in describe_clustered(found)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["seed"] == 0
+    assert manifest["parameters"]["restarts"] == 3
+    assert [file["name"] for file in manifest["inputs"]] == [
+        "landmarks.csv",
+        "dropped.csv",
+        "report.json",
+        "reference.csv",
+    ]
+
+
+def test_the_same_folder_and_seed_give_the_same_bytes_drawings_included(cleaned, tmp_path):
+    settings = ClusterSettings(levels=1, scan=True, restarts=2)
+    for name in ("one", "two"):
+        cluster_step(cleaned, out=tmp_path / name, settings=settings)
+    assert {path.name for path in (tmp_path / "one").iterdir()} == FILES | SCAN
+    for name in FILES | SCAN - {"manifest.json"}:
+        if name != "manifest.json":
+            assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+
+
+def test_groups_above_nest_within_kinds_and_thin_out(cleaned, tmp_path):
+    settings = ClusterSettings(clusters=8, levels=2, restarts=3)
+    clusters = cluster_step(cleaned, out=tmp_path / "out", settings=settings).proposal.clusters
+    assert all(len(cluster.above) == 2 for cluster in clusters)
+    fine = {(cluster.kind, cluster.above[1]): cluster.above[0] for cluster in clusters}
+    assert all(fine[cluster.kind, cluster.above[1]] == cluster.above[0] for cluster in clusters)
+    sizes = [len({(cluster.kind, *cluster.above[:depth]) for cluster in clusters}) for depth in range(3)]
+    assert sizes == sorted(sizes)
+    with (tmp_path / "out" / "clusters.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["above"].split("|") for row in csv.DictReader(file)] == [list(c.above) for c in clusters]
+
+
+def test_groups_are_those_of_the_merges_nearest_on_average():
+    angles = np.radians([0, 5, 40, 90, 100])
+    centres = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    above = groups_above(centres, ["natural"] * 4 + ["human-made"], list("abcde"), [1, 2, 3, 4, 5], levels=1)
+    assert above == [("c / b / a",)] * 3 + [("d",), ("e",)]
+    with pytest.raises(OptionError, match="levels=-1"):
+        groups_above(centres, ["natural"] * 5, list("abcde"), [1] * 5, levels=-1)
+
+
+def test_planted_clusters_are_stable_at_their_number_and_not_beyond():
+    rng = np.random.default_rng(0)
+    vectors = np.repeat(np.eye(6), 12, axis=0) + 0.1 * rng.normal(size=(72, 6))
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    planted, beyond = scan(vectors, ks=[6, 20], restarts=5)
+    assert planted.stability == 1
+    assert beyond.stability < 0.8
+    assert planted.silhouette > beyond.silhouette
+    with pytest.raises(OptionError, match="seeds=1"):
+        scan(vectors, seeds=1)
+
+
+def test_agreement_by_hand():
+    """Two clusters {a, a, b} and {b, b, a}: of 15 pairs 6 are together in each, 2 in both."""
+    found = agreement([0, 0, 0, 1, 1, 1], ["a", "a", "b", "b", "b", "a"])
+    assert found["ari"] == pytest.approx((2 - 6 * 6 / 15) / (6 - 6 * 6 / 15), abs=1e-4)
+    entropy = -(2 / 3 * np.log2(2 / 3) + 1 / 3 * np.log2(1 / 3))
+    assert found["nmi"] == found["v_measure"] == found["homogeneity"] == pytest.approx(1 - entropy, abs=1e-4)
+    assert found["purity"] == pytest.approx(4 / 6, abs=1e-4)
+    assert set(agreement("xxy", "bba").values()) == {1.0}
+    with pytest.raises(ShapeError, match="2 groups for 1 classes"):
+        agreement([0, 1], [0])
+
+
+def test_references_are_read_with_care(reference, tmp_path):
+    name, classes = read_reference(reference)
+    assert name == "reference.csv:class"
+    assert (classes["lake"], classes["road bridge"]) == ("nature", "culture")
+    assert "castle" not in classes
+    with pytest.raises(OptionError, match="TABLE:column"):
+        read_reference("reference.csv")
+    with pytest.raises(TableError, match="no column 'kind'"):
+        read_reference(reference.replace(":class", ":kind"))
+
+
+def test_wrong_folders_and_references_leave_nothing_behind(cleaned, reference, landmarks, tmp_path):
+    with pytest.raises(TableError, match=r"holds no landmarks\.csv: .*labels clean"):
+        cluster_step(tmp_path, out=tmp_path / "out")
+    empty = tmp_path / "foreign.csv"
+    empty.write_text("label,class\nnowhere,x\n")
+    with pytest.raises(TableError, match="knows none of the labels"):
+        cluster_step(cleaned, out=tmp_path / "out", references=[f"{empty}:class"])
+    with pytest.raises(OptionError, match="holds other files"):
+        cluster_step(cleaned, out=cleaned)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,160 @@
+"""Encoding, clustering, kinds and names."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hiertree.errors import EmbeddingError, OptionError
+from hiertree.pipelines.labels import TfidfEncoder, choose_k, propose, spherical_kmeans
+from hiertree.pipelines.labels.cluster.kinds import kind_margins, settle_kinds
+from hiertree.pipelines.labels.cluster.naming import propose_names
+
+COUNTS = {
+    "lake": 9,
+    "glacial lake": 2,
+    "pond": 1,
+    "road bridge": 4,
+    "railway bridge": 3,
+    "footbridge": 1,
+    "church building": 5,
+    "Catholic cathedral": 2,
+    "mosque": 2,
+    "urban park": 3,
+    "botanical garden": 1,
+    "Washington state park": 6,
+    "national park": 2,
+}
+
+
+def unit(seed, n, d):
+    vectors = np.random.default_rng(seed).normal(size=(n, d))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_tfidf_vectors_are_unit_and_see_sense_before_letters():
+    texts = ["lodge", "hotel", "bridge", "viaduct"]
+    vectors = TfidfEncoder().encode(texts)
+    lodge, hotel, bridge, viaduct = vectors
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    assert lodge @ hotel > lodge @ bridge < bridge @ viaduct
+
+
+def test_owners_and_proper_names_weigh_little():
+    texts = ["Washington state park", "Oregon state park", "Washington lighthouse"]
+    here, there, other = TfidfEncoder().encode(texts)
+    assert here @ there > 0.8 > here @ other + 0.5
+
+
+def test_without_senses_only_letters_speak():
+    lake, lakes, pond = TfidfEncoder(senses=False).encode(["lake", "lakes", "pond"])
+    assert lake @ lakes > 0.9
+    assert abs(lake @ pond) < 0.1
+
+
+def test_a_text_without_letters_is_named():
+    with pytest.raises(EmbeddingError, match="'123'"):
+        TfidfEncoder(senses=False).encode(["lake", "pond", "123"])
+
+
+def test_kmeans_finds_planted_clusters():
+    centres = np.eye(4, dtype=np.float32)
+    truth = np.repeat(np.arange(4), 10)
+    vectors = centres[truth] + 0.05 * np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = spherical_kmeans(vectors, 4).assignment
+    assert len({(a, b) for a, b in zip(truth, found, strict=True)}) == 4
+    assert choose_k(vectors)[0] == 4
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 10**6), st.integers(1, 12))
+def test_clusters_are_numbered_by_size_and_repeatable(seed, k):
+    vectors = unit(seed, 12, 3)
+    first, second = (spherical_kmeans(vectors, k, seed=seed, restarts=3) for _ in range(2))
+    sizes = np.bincount(first.assignment)
+    assert (sizes[:-1] >= sizes[1:]).all()
+    assert (sizes > 0).all()
+    assert np.array_equal(first.assignment, second.assignment)
+    assert np.allclose(np.linalg.norm(first.centres, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [0, 5])
+def test_k_must_lie_between_one_and_the_number_of_different_rows(k):
+    with pytest.raises(OptionError, match=f"k={k}"):
+        spherical_kmeans(unit(0, 4, 3), k)
+
+
+def test_weights_and_restarts_are_checked():
+    with pytest.raises(OptionError, match="positive"):
+        spherical_kmeans(unit(0, 4, 3), 2, weights=np.array([1.0, 0, 1, 1]))
+    with pytest.raises(OptionError, match="restarts=0"):
+        spherical_kmeans(unit(0, 4, 3), 2, restarts=0)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 10**6), st.integers(1, 6))
+def test_after_settling_certain_labels_agree_with_their_cluster(seed, k):
+    rng = np.random.default_rng(seed)
+    vectors, margins = unit(seed, 20, 3), rng.uniform(-1, 1, 20)
+    start = np.unique(rng.integers(0, k, 20), return_inverse=True)[1]
+    centres = unit(seed + 1, start.max() + 1, 3)
+    settled, means = settle_kinds(vectors, start, centres, margins, 0.4)
+    certain = np.abs(margins) >= 0.4
+    sums = np.array([margins[settled == c].sum() for c in range(settled.max() + 1)])
+    assert set(settled) == set(range(len(means)))
+    assert ((margins > 0) == (sums > 0)[settled])[certain].all()
+    assert np.allclose(means, sums / np.bincount(settled))
+
+
+def test_kind_margins_lie_between_minus_two_and_two():
+    vectors = unit(1, 30, 5)
+    margins = kind_margins(vectors, vectors[:3], vectors[3:6])
+    assert (margins[:3] >= 0).all()
+    assert (margins[3:6] <= 0).all()
+    assert (np.abs(margins) <= 2).all()
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=4), min_size=1, max_size=8), st.randoms())
+def test_names_are_unique_and_not_empty(sizes, random):
+    words = ["lake", "park", "state park", "glass", "odd thing", "church building", "Road bridge", "123", "x y"]
+    labels = iter(f"{random.choice(words)} {suffix}".strip() for suffix in ["", *map(chr, range(97, 97 + 40))])
+    names = propose_names([{next(labels): size for size in cluster} for cluster in sizes])
+    assert len(set(names)) == len(names) == len(sizes)
+    assert all(name.strip() for name in names)
+
+
+def test_a_proposal_is_a_tree_a_person_would_accept():
+    proposal = propose(COUNTS, TfidfEncoder(), clusters=5)
+    found = {cluster.name: (cluster.kind, {place.label for place in cluster.labels}) for cluster in proposal.clusters}
+    assert found == {
+        "lake": ("natural", {"lake", "glacial lake", "pond"}),
+        "bridge": ("human-made", {"road bridge", "railway bridge", "footbridge"}),
+        "place of worship": ("human-made", {"church building", "Catholic cathedral", "mosque"}),
+        "urban park": ("human-made", {"urban park", "botanical garden"}),
+        "state park": ("natural", {"Washington state park", "national park"}),
+    }
+
+
+def test_the_order_of_labels_does_not_matter():
+    backwards = dict(reversed(COUNTS.items()))
+    assert propose(COUNTS, TfidfEncoder()) == propose(backwards, TfidfEncoder())
+
+
+def test_what_no_lexicon_knows_is_left_to_people():
+    proposal = propose({**COUNTS, "studio glass": 1}, TfidfEncoder(), clusters=6)
+    doubts = {place.label: place.doubt for cluster in proposal.clusters for place in cluster.labels}
+    assert "kind" in doubts["studio glass"]
+    assert doubts["lake"] == ""
+
+
+@pytest.mark.parametrize("clusters", [0, 14])
+def test_more_clusters_than_labels_are_refused(clusters):
+    with pytest.raises(OptionError, match=f"k={clusters}"):
+        propose(COUNTS, TfidfEncoder(), clusters=clusters)
+
+
+def test_one_label_cannot_be_clustered():
+    with pytest.raises(OptionError, match="1 distinct"):
+        propose({"lake": 3}, TfidfEncoder())

@@ -1,0 +1,76 @@
+"""Encoders by name, and vectors that are kept."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+from hiertree.errors import MissingResourceError, OptionError
+from hiertree.pipelines.labels import TfidfEncoder, make_encoder
+from hiertree.pipelines.labels.encode.cached_encoder import CachedEncoder
+from hiertree.pipelines.labels.encode.text_encoders import unit_rows
+
+
+class Letters:
+    """Counts letters: a real, if simple, encoder that remembers what it was asked."""
+
+    name, kind_margin, independent = "letters", 0.1, True
+
+    def __init__(self, alphabet="abcdefghijklmnopqrstuvwxyz"):
+        self.alphabet, self.asked = alphabet, []
+
+    def settings(self):
+        return {"encoder": self.name, "alphabet": self.alphabet}
+
+    def encode(self, texts):
+        self.asked += texts
+        return unit_rows(np.array([[text.count(letter) for letter in self.alphabet] for text in texts], float), texts)
+
+
+def test_a_text_is_encoded_once_and_then_read(tmp_path):
+    inner = Letters()
+    first = CachedEncoder(inner, tmp_path).encode(["lake", "pond", "lake"])
+    again = CachedEncoder(inner, tmp_path).encode(["pond", "abbey", "lake"])
+    assert inner.asked == ["lake", "pond", "abbey"]
+    assert np.array_equal(first, Letters().encode(["lake", "pond", "lake"]))
+    assert np.array_equal(again[[2, 0]], first[:2])
+    assert first.dtype == again.dtype == np.float32
+
+
+def test_other_settings_have_their_own_vectors(tmp_path):
+    CachedEncoder(Letters(), tmp_path).encode(["lake"])
+    other = Letters("akel")
+    assert CachedEncoder(other, tmp_path).encode(["lake"]).shape == (1, 4)
+    assert other.asked == ["lake"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_an_encoder_that_learns_from_its_texts_is_asked_every_time(tmp_path):
+    cached = CachedEncoder(TfidfEncoder(), tmp_path / "cache")
+    assert np.array_equal(cached.encode(["lake", "pond"]), TfidfEncoder().encode(["lake", "pond"]))
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    CachedEncoder(Letters(), tmp_path).encode(["lake"])
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:100])
+    with pytest.raises(OptionError, match=f"{file.name}.*remove the file"):
+        CachedEncoder(Letters(), tmp_path).encode(["lake"])
+
+
+def test_encoders_are_made_by_name(tmp_path):
+    assert make_encoder("tfidf").settings() == TfidfEncoder().settings()
+    clip = make_encoder("clip", prompts=["a {label}"], batch_size=7, cache=tmp_path)
+    assert clip.settings()["prompts"] == ["a {label}"]
+    assert make_encoder("sentence-transformers", prompts=["a {label}"]).settings()["model"] == "all-MiniLM-L6-v2"
+    with pytest.raises(OptionError, match="'word2vec'"):
+        make_encoder("word2vec")
+    with pytest.raises(OptionError, match="templates with"):
+        make_encoder("sentence-transformers", prompts=["a place"])
+
+
+@pytest.mark.skipif(find_spec("sentence_transformers") is not None, reason="sentence-transformers is installed")
+def test_a_missing_package_says_how_to_get_it():
+    with pytest.raises(MissingResourceError, match="pip install sentence-transformers"):
+        make_encoder("sentence-transformers").encode(["lake"])

@@ -1,0 +1,161 @@
+"""A data set to publish: the files agree, provenance says what people did, the same inputs give the same bytes."""
+
+import csv
+import json
+
+import networkx as nx
+import pytest
+
+import hiertree as ht
+from hiertree.errors import HiertreeError, OptionError, TableError
+from hiertree.pipelines.labels import Columns, describe_exported, read_proposal
+from hiertree.pipelines.labels.export.differences import compare, describe_differences
+from hiertree.pipelines.labels.review import Mark, Move, Rename, Session, SetKind
+from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
+from hiertree.tree.text import H_GLDV2_LEVELS
+
+FILES = {
+    "train_label_to_hierarchical.csv",
+    "tree.json",
+    "tree.csv",
+    "tree.graphml",
+    "provenance.parquet",
+    "clusters.csv",
+    "labels.csv",
+    "dropped.csv",
+    "report.json",
+    "history.json",
+    "README.md",
+    "manifest.json",
+}
+
+
+@pytest.fixture(scope="module")
+def clustered(tmp_path_factory):
+    """Thirteen landmarks of ten labels in six clusters with a level above, one landmark dropped."""
+    folder = tmp_path_factory.mktemp("export")
+    labels = ["lake", "glacial lake", "lake", "waterfall", "mountain", "road bridge", "road bridge", "footbridge"]
+    labels += ["church building", "Catholic cathedral", "art museum", "history museum", "lake|church building", ""]
+    cells = [(label, "|".join("Q5" for _ in label.split("|") if label)) for label in labels]
+    rows = [f"{number},C{number},{label},{ids}" for number, (label, ids) in enumerate(cells)]
+    (folder / "listed.csv").write_text("\n".join(["landmark_id,category,instance_of,ids", *rows]))
+    reading = CleanSettings("all", columns=Columns(item_ids="ids"))
+    clean_step(folder / "listed.csv", out=folder / "cleaned", settings=reading)
+    settings = ClusterSettings(clusters=6, levels=1, restarts=3)
+    cluster_step(folder / "cleaned", out=folder / "clustered", settings=settings)
+    return folder / "clustered"
+
+
+@pytest.fixture
+def log(clustered, tmp_path):
+    """Lakes are renamed, mountains called human-made, footbridges moved to the lakes, churches irrelevant."""
+    proposal = read_proposal(clustered)
+    number = {place.label: n for n, cluster in enumerate(proposal.clusters) for place in cluster.labels}
+    actions = [
+        Rename(cluster=number["lake"], name="standing water"),
+        SetKind(clusters=(number["mountain"],), kind="human-made"),
+        Move(labels=("footbridge",), to=number["waterfall"]),
+        Mark(labels=("church building",), irrelevant=True),
+    ]
+    session = Session(proposal, tmp_path / "anna.jsonl", "anna", clock=lambda: "2026-01-01T00:00:00Z")
+    for seq, action in enumerate(actions):
+        session.act(action, seq=seq)
+    return tmp_path / "anna.jsonl"
+
+
+def places(tree):
+    return dict(zip(tree.leaves, map(tree.labels_of, tree.paths(tree.leaves).tolist()), strict=True))
+
+
+def provenance(folder):
+    import pyarrow.parquet as pq
+
+    return {row["landmark_id"]: row for row in pq.read_table(folder / "provenance.parquet").to_pylist()}
+
+
+def test_the_files_of_an_export_agree(clustered, tmp_path):
+    made = export_step(clustered, out=tmp_path / "out", split="train")
+    assert {path.name for path in made.folder.iterdir()} == FILES
+    table = ht.LabelTree.from_csv(made.folder / "train_label_to_hierarchical.csv", levels=H_GLDV2_LEVELS)
+    tree = ht.LabelTree.from_json(made.folder / "tree.json")
+    assert places(tree) == places(made.tree)
+    assert tree.level_names == ("natural_or_human_made", "group_1", "hierarchical_label", "landmark_id")
+    assert places(ht.LabelTree.from_csv(made.folder / "tree.csv", levels=tree.level_names)) == places(tree)
+    assert {leaf: (kind, *rest) for leaf, (kind, _, *rest) in places(tree).items()} == places(table)
+    graph = nx.read_graphml(made.folder / "tree.graphml")
+    assert nx.is_arborescence(graph)
+    assert graph.number_of_nodes() == 1 + sum(tree.level_sizes)
+    assert graph.nodes["n0"]["leaves"] == len(tree.leaves) == 13
+    rows = provenance(made.folder)
+    assert len(rows) == made.report["landmarks"] == 14
+    assert rows[13]["status"] == "dropped"
+    assert rows[13]["reason"] == "no label"
+    assert rows[12]["labels"] == ["lake", "church building"]
+    assert rows[12]["label_ids"] == ["Q5", "Q5"]
+    assert rows[0]["proposed_label"] == rows[0]["hierarchical_label"]
+    assert rows[0]["review"] is None
+    assert "Nobody has reviewed" in (made.folder / "README.md").read_text()
+    assert "13 kept, with 10 distinct labels" in describe_exported(made)
+
+
+def test_a_review_is_carried_out_and_told_row_by_row(clustered, log, tmp_path):
+    made = export_step(clustered, out=tmp_path / "out", review=log)
+    rows = provenance(made.folder)
+    assert rows[0]["hierarchical_label"] == "standing water"
+    assert rows[0]["review"] == "cluster renamed"
+    assert rows[4]["review"] == "kind changed"
+    assert rows[7]["review"] == "label moved, kind changed"
+    assert rows[7]["hierarchical_label"] == rows[3]["hierarchical_label"]
+    assert rows[10]["review"] == "as proposed"
+    assert (rows[8]["status"], rows[8]["reason"], rows[8]["review"]) == ("dropped", "irrelevant label", "irrelevant")
+    assert rows[12]["labels"] == ["lake"]
+    assert made.report["dropped"] == {"irrelevant label": 1, "no label": 1}
+    assert made.report["kept"] == len(made.tree.leaves) == 12
+    assert made.report["review"] == {"events": 4, "approved": 0, "irrelevant": 1}
+    assert "People reviewed the proposal: 4 actions" in (made.folder / "README.md").read_text()
+    manifest = json.loads((made.folder / "manifest.json").read_text())
+    assert manifest["inputs"][-1]["name"] == "anna.jsonl"
+
+
+def test_the_same_proposal_and_log_give_the_same_bytes(clustered, log, tmp_path):
+    one, two = (export_step(clustered, out=tmp_path / name, review=log, split="train").folder for name in ("a", "b"))
+    assert {path.name for path in one.iterdir()} == FILES
+    for name in FILES - {"manifest.json"}:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+
+
+def test_two_exports_are_compared_landmark_by_landmark(clustered, log, tmp_path):
+    one = export_step(clustered, out=tmp_path / "a").folder
+    two = export_step(clustered, out=tmp_path / "b", review=log).folder
+    found = compare(one, two, table=tmp_path / "changes.csv")
+    assert found["landmarks"] == {"a": 13, "b": 12, "both": 12, "only_a": 1, "only_b": 0}
+    assert found["changed"] == {
+        "any": 6,
+        "supercategory": 1,
+        "hierarchical_label": 5,
+        "natural_or_human_made": 2,
+    }
+    (renamed,) = found["clusters"]["renamed"]
+    assert renamed["b"] == "standing water"
+    assert found["agreement"]["ari"] < 1
+    assert "renamed: lake → standing water" in describe_differences(found)
+    with (tmp_path / "changes.csv").open(newline="") as file:
+        changes = {row["landmark_id"]: row for row in csv.DictReader(file)}
+    assert len(changes) == found["changed"]["any"] + found["landmarks"]["only_a"]
+    assert changes["8"]["hierarchical_label_b"] == ""
+    same = compare(one, one / "hierarchical.csv")
+    assert same["changed"]["any"] == 0
+    assert same["agreement"]["ari"] == 1
+
+
+def test_what_cannot_be_exported_or_compared_is_refused(clustered, log, tmp_path):
+    with pytest.raises(TableError, match=r"holds no proposal\.json"):
+        export_step(tmp_path, out=tmp_path / "out")
+    with pytest.raises(OptionError, match="letters, digits"):
+        export_step(clustered, out=tmp_path / "out", split="../train")
+    log.write_bytes(log.read_bytes().replace(b'"rename"', b'"renamed"'))
+    with pytest.raises(HiertreeError, match="anna"):
+        export_step(clustered, out=tmp_path / "out", review=log)
+    with pytest.raises(TableError, match="holds 0 files"):
+        compare(tmp_path, clustered)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,112 @@
+"""From an exported tree and photos to a table that training reads: whole landmarks held out, of every supercategory."""
+
+import zipfile
+from collections import Counter
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hiertree.datasets import load_table
+from hiertree.errors import HiertreeError, ImageError, OptionError, TableError
+from hiertree.io.tables import read_table
+from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.labels import Columns, build
+from hiertree.pipelines.labels.export.images import _held_out
+from hiertree.pipelines.labels.steps import images_step
+from hiertree.tree import LabelTree
+
+
+@pytest.fixture(scope="module")
+def washington(shared_data, tmp_path_factory):
+    """The tree of Washington's landmarks, their photos unpacked, and the table of the photos."""
+    folder, source = tmp_path_factory.mktemp("washington"), shared_data / "gldv2_washington"
+    build(source / "landmarks_washington_full.csv", out=folder / "built", columns=Columns(instance_of="supercategory"))
+    with zipfile.ZipFile(source / "gldv2_wa_112px.zip") as archive:
+        archive.extractall(folder / "photos")
+    return folder / "built", folder / "photos", source / "gldv2_wa_images.csv"
+
+
+def test_washington_photos_become_two_splits_that_training_loads(washington, tmp_path):
+    tree, photos, table = washington
+    listed = images_step(tree, images=photos, image_table=table, out=tmp_path / "listed")
+    loaded = {
+        split: load_table(
+            listed.table,
+            split,
+            root=photos,
+            image="image",
+            levels=list(listed.levels),
+            split_column="split",
+        )
+        for split in ("train", "test")
+    }
+    assert {split: len(dataset) for split, dataset in loaded.items()} == listed.images
+    landmarks = {split: set(dataset.tree.leaves) for split, dataset in loaded.items()}
+    assert not landmarks["train"] & landmarks["test"]
+    assert {split: len(names) for split, names in landmarks.items()} == listed.landmarks
+    assert abs(listed.landmarks["train"] - listed.landmarks["test"]) <= 1
+    rows = read_table(listed.table)
+    published = read_table(table)
+    landmark_of = dict(zip(published["image_id"], published["landmark_id"], strict=True))
+    assert all(landmark_of[file[:-4]] == leaf for file, leaf in zip(rows["image"], rows["landmark_id"], strict=True))
+    assert min(Counter(rows["landmark_id"]).values()) >= 2
+    kinds = rows.groupby("split")["hierarchical_label"].nunique()
+    assert kinds.min() >= 33, "nearly all supercategories have landmarks in both splits"
+
+
+def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(washington, tmp_path):
+    tree, photos, table = washington
+    names = ("one", "again", "other")
+    for name, seed in zip(names, (0, 0, 1), strict=True):
+        images_step(tree, images=photos, image_table=table, out=tmp_path / name, seed=seed)
+    one, again, other = ((tmp_path / name / "images.csv").read_bytes() for name in names)
+    assert one == again != other
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 5),
+)
+def test_every_supercategory_gives_its_share_but_for_rounding(sizes, share, seed):
+    paths = np.array([(node, leaf) for node, size in enumerate(sizes) for leaf in range(size)], dtype=np.int32)
+    held = np.array(_held_out(paths, share=share, seed=seed))
+    for node, size in enumerate(sizes):
+        assert abs(held[paths[:, 0] == node].sum() - share * size) <= 1
+    assert abs(held.sum() - share * len(paths)) <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [({"hold_out": 1.5}, OptionError), ({"min_images": 0}, OptionError), ({"min_images": 10**6}, ImageError)],
+)
+def test_bad_options_are_refused_and_nothing_is_written(washington, tmp_path, options, error):
+    tree, photos, table = washington
+    with pytest.raises(error):
+        images_step(tree, images=photos, image_table=table, out=tmp_path / "listed", **options)
+    assert not (tmp_path / "listed").exists()
+
+
+def test_landmarks_without_integer_ids_are_refused(washington, tmp_path):
+    _, photos, table = washington
+    LabelTree.from_paths([("natural", "lake", "Lake Chelan")]).to_json(tmp_path / "tree.json")
+    with pytest.raises(TableError, match="Lake Chelan"):
+        images_step(tmp_path, images=photos, image_table=table, out=tmp_path / "listed")
+
+
+def test_the_command_prints_the_section_of_a_recipe(washington, tmp_path):
+    tree, photos, table = washington
+    call = ["labels", "images", str(tree), "--images", str(photos), "--image-table", str(table)]
+    done = CliRunner().invoke(commands, [*call, "--out", str(tmp_path / "listed")])
+    assert done.exit_code == 0, done.output
+    assert "levels: [natural_or_human_made, hierarchical_label, landmark_id]" in done.output
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "thesis.tex").touch()
+    refused = CliRunner().invoke(commands, [*call, "--out", str(other)])
+    assert isinstance(refused.exception, HiertreeError)
+    assert (other / "thesis.tex").exists()

@@ -1,0 +1,163 @@
+"""How far two reviews agree, and the third log that decides between them."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from review_server import SMALL
+from sklearn.metrics import cohen_kappa_score
+
+from hiertree.errors import ReviewError
+from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
+from hiertree.pipelines.labels.review import (
+    Approve,
+    History,
+    Mark,
+    Merge,
+    Move,
+    Rename,
+    Session,
+    SetKind,
+    Settle,
+    Undo,
+    cohen_kappa,
+    compare,
+    initial_state,
+    replayed,
+    reviewed,
+)
+from hiertree.pipelines.labels.review.adjudication import Adjudication
+from hiertree.pipelines.labels.review.comparing import match_clusters
+
+ANNA = (Rename(cluster=0, name="crossing"), Merge(clusters=(3, 4), into=3), Mark(labels=("pond",), irrelevant=True))
+BERT = (SetKind(clusters=(2,), kind="natural"), Move(labels=("castle",), name="fort", kind="human-made"))
+
+
+def session(path, annotator, *actions):
+    at = Session(SMALL, path, annotator)
+    for action in actions:
+        at.act(action, seq=at.news(0).history.seq)
+    return at
+
+
+@pytest.fixture
+def logs(tmp_path):
+    folder = tmp_path / "clustered"
+    folder.mkdir()
+    write_proposal(folder / "proposal.json", SMALL)
+    session(tmp_path / "anna.jsonl", "anna", *ANNA)
+    session(tmp_path / "bert.jsonl", "bert", *BERT)
+    return folder, tmp_path / "anna.jsonl", tmp_path / "bert.jsonl"
+
+
+def test_kappa_by_hand():
+    # alike in 35 of 50, so p = 0.7; by chance (25·30 + 25·20) / 50² = 0.5
+    first = ["yes"] * 25 + ["no"] * 25
+    second = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
+    assert cohen_kappa(first, second) == pytest.approx(0.4)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=30))
+def test_kappa_is_scikit_learns_and_has_no_value_where_that_is_nan(pairs):
+    first, second = zip(*pairs, strict=True)
+    if len(set(first) | set(second)) == 1:
+        assert cohen_kappa(first, second) is None
+    else:
+        assert cohen_kappa(first, second) == pytest.approx(cohen_kappa_score(first, second), abs=1e-12)
+        assert cohen_kappa(first, second) == pytest.approx(cohen_kappa(second, first), abs=1e-12)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=20))
+def test_no_other_matching_holds_more_labels(pairs):
+    matches = match_clusters(pairs)
+    held = sum(matches.get(one) == other for one, other in pairs)
+    assert held == max(sum(order[one] == other for one, other in pairs) for order in permutations(range(4)))
+    assert len(set(matches.values())) == len(matches)
+    assert all((one, other) in pairs for one, other in matches.items())
+
+
+def test_the_numbers_and_differences_of_two_small_reviews():
+    start = initial_state(SMALL)
+    anna, bert = History.beginning(start, annotator="anna"), History.beginning(start, annotator="bert")
+    assert compare(anna.state, bert.state).agreement.place_kappa == 1
+    for action in ANNA:
+        anna = anna.after(action)
+    for action in BERT:
+        bert = bert.after(action)
+    found = compare(anna.state, bert.state)
+    numbers = found.agreement
+    assert (numbers.labels, numbers.relevant, numbers.clusters, numbers.matched) == (15, 14, (4, 6), 4)
+    # kept by both: all but pond. Of other kinds: museum and art museum for bert, church's three labels for anna
+    assert numbers.kind_share == pytest.approx((14 - 2 - 3) / 14)
+    # of mountain and church, merged by anna, one is matched; castle left museum
+    assert numbers.place_share == pytest.approx((14 - 3 - 1) / 14)
+    assert numbers.name_share == pytest.approx(3 / 4)  # crossing is no bridge
+    assert {difference.label for difference in found.labels} == {
+        "pond",
+        "castle",
+        *({"church building", "cathedral", "temple"} if found.matches[3] == 3 else {"mountain", "summit", "volcano"}),
+    }
+    assert {difference.first for difference in found.clusters} >= {0, 2}
+
+
+def test_the_command_prints_the_numbers_and_writes_everything(logs, tmp_path):
+    out = tmp_path / "agreement.json"
+    run = CliRunner().invoke(commands, ["labels", "agreement", *map(str, logs), "--out", str(out)])
+    assert run.exit_code == 0, run.output
+    assert "anna and bert: 15 labels, 14 kept by both; 4 and 6 clusters, 4 matched" in run.output
+    assert "κ of kinds" in run.output
+    written = json.loads(out.read_text())
+    printed = json.loads(CliRunner().invoke(commands, ["labels", "agreement", *map(str, logs), "--json"]).output)
+    assert {name: value for name, value in written.items() if name != "manifest"} == printed
+    assert len(written["manifest"]["inputs"]) == 3
+    (pond,) = (row for row in printed["labels"] if row["label"] == "pond")
+    assert (pond["first"], pond["second"]["name"]) == (None, "lake")
+
+
+def test_a_log_is_not_compared_with_itself(logs):
+    folder, anna, _ = logs
+    with pytest.raises(ReviewError, match="two logs of anna"):
+        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, anna))
+    run = CliRunner().invoke(commands, ["labels", "agreement", str(folder), str(anna), str(anna)])
+    assert run.exit_code != 0
+
+
+def test_an_adjudication_begins_with_the_first_and_stands_alone(logs, tmp_path):
+    folder, anna, bert = logs
+    chief = session(tmp_path / "chief.jsonl", "chief")
+    adjudication = Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert))
+    adjudication.begin(chief)
+    adjudication.begin(chief)  # going on is not beginning anew
+    chief.act(Settle(labels=("castle",), choice="second", name="fort", kind="human-made"), seq=1)
+    chief.act(Settle(labels=("pond",), choice="second", to=1), seq=2)
+    chief.act(Approve(clusters=(0,), approved=True), seq=3)
+    anna.unlink()
+    bert.unlink()
+    result = reviewed(folder, tmp_path / "chief.jsonl")
+    names = result.proposal.cluster_of()
+    assert (names["castle"].name, names["pond"].name, names["footbridge"].name) == ("fort", "lake", "crossing")
+    assert names["volcano"].name == names["temple"].name == "mountain"
+    assert result.irrelevant == frozenset()
+    history = chief.news(0).history
+    with pytest.raises(ReviewError, match="nothing to undo"):
+        history.after(Undo()).after(Undo()).after(Undo()).after(Undo())
+
+
+def test_an_adjudication_does_not_go_on_with_reviews_that_changed(logs, tmp_path):
+    _, anna, bert = logs
+    chief = session(tmp_path / "chief.jsonl", "chief")
+    Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
+    session(anna, "anna", Rename(cluster=1, name="water"))
+    with pytest.raises(ReviewError, match="began from anna's 3 events and bert's 2 events, not from anna's 4"):
+        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(chief)
+    started = session(tmp_path / "other.jsonl", "chief", Rename(cluster=1, name="water"))
+    with pytest.raises(ReviewError, match="began from the proposal"):
+        Adjudication.of(replayed(SMALL, anna), replayed(SMALL, bert)).begin(started)

@@ -1,0 +1,275 @@
+"""Reviews as logs: what they replay to, what they refuse, and what a crash leaves of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from review_server import SMALL
+
+from hiertree.errors import OptionError, ReviewConflictError, ReviewError
+from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
+from hiertree.pipelines.labels.review import (
+    Approve,
+    History,
+    Mark,
+    Merge,
+    Move,
+    Redo,
+    Rename,
+    Session,
+    SetAbove,
+    SetKind,
+    Settle,
+    Split,
+    State,
+    Undo,
+    initial_state,
+    reviewed,
+    reviewed_proposal,
+)
+from hiertree.pipelines.labels.review.log_file import parse_log
+from hiertree.pipelines.labels.review.serving import open_review
+
+RECORDED = Path(__file__).with_name("review_recorded.jsonl")
+BEGINNING = History.beginning(initial_state(SMALL), annotator="anna")
+LABELS = sorted(BEGINNING.state.labels)
+
+
+@pytest.fixture
+def clustered(tmp_path):
+    folder = tmp_path / "clustered"
+    folder.mkdir()
+    write_proposal(folder / "proposal.json", SMALL)
+    return folder
+
+
+def session(path, annotator="anna"):
+    return Session(SMALL, path, annotator, clock=lambda: "2025-01-31T09:00:00+00:00")
+
+
+def act(at: Session, *wishes):
+    for wish in wishes:
+        at.act(wish, seq=at.news(0).history.seq)
+    return at.news(0).history
+
+
+def wishes():
+    """Any action on small numbers of clusters, old and new, and on real labels."""
+    numbers, names = st.integers(0, 8), st.sampled_from(["lake", "bridge", "x", "y", "naïve ☃"])
+    labels = st.lists(st.sampled_from(LABELS), min_size=1, max_size=4, unique=True).map(tuple)
+    several = st.lists(numbers, min_size=1, max_size=3).map(tuple)
+    kinds = st.sampled_from(["natural", "human-made"])
+    return st.one_of(
+        st.builds(Rename, cluster=numbers, name=names),
+        st.tuples(numbers, numbers).map(lambda pair: Merge(clusters=pair, into=pair[1])),
+        st.builds(Move, labels=labels, to=numbers),
+        st.builds(Move, labels=labels, name=names, kind=kinds),
+        st.builds(Split, cluster=numbers, labels=labels, name=names, method=st.just("selection")),
+        st.builds(Mark, labels=labels, irrelevant=st.booleans()),
+        st.builds(SetKind, clusters=several, kind=kinds),
+        st.builds(SetAbove, clusters=several, above=st.lists(names, max_size=2).map(tuple)),
+        st.builds(Approve, clusters=several, approved=st.booleans()),
+        st.builds(Settle, labels=labels, choice=st.just("own"), to=numbers, irrelevant=st.booleans()),
+        st.builds(Undo),
+        st.builds(Redo),
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(wishes(), max_size=25))
+def test_any_actions_replay_from_their_log_to_the_same_state_and_undo_to_the_first(tmp_path_factory, actions):
+    path = tmp_path_factory.mktemp("log") / "anna.jsonl"
+    at = session(path)
+    for wish in actions:
+        before = at.news(0).history
+        try:
+            after = act(at, wish)
+        except ReviewError:
+            assert at.news(0).history == before  # refused as a whole
+            continue
+        assert after.state.digest == State.of(after.state.groups.values()).digest  # kept up to date, and from scratch
+        assert after.state.labels == frozenset(LABELS)
+        if not isinstance(wish, Undo | Redo):
+            assert after.after(Undo()).state == before.state
+            assert after.after(Undo()).after(Redo()).state == after.state
+    history = at.news(0).history
+    assert session(path).news(0).history == history
+    names = [group.name for group in history.state.groups.values()]
+    assert len(names) == len(set(names))
+    while history.done:
+        history = history.after(Undo())
+    assert history.state == BEGINNING.state
+
+
+def test_a_recorded_review_leads_to_the_clusters_it_led_to(clustered):
+    result = reviewed(clustered, RECORDED)
+    left = {
+        cluster.name: (cluster.kind, cluster.above, [place.label for place in cluster.labels])
+        for cluster in result.proposal.clusters
+    }
+    assert left == {
+        "lake": ("human-made", ("town",), ["lake"]),
+        "crossing": ("human-made", ("crossing",), ["road bridge", "railway bridge", "footbridge"]),
+        "museum": ("human-made", ("town",), ["museum", "art museum"]),
+        "church": ("human-made", ("church",), ["church building", "cathedral"]),
+        "mountain": ("human-made", ("mountain",), ["mountain", "summit", "volcano"]),
+        "still water": ("natural", ("still water",), ["reservoir", "pond"]),
+        "castle": ("human-made", ("castle",), ["castle"]),
+    }
+    assert (result.events, result.approved, result.torn, result.irrelevant) == (16, 2, 0, {"temple"})
+    assert [place.doubt for place in result.proposal.cluster_of()["reservoir"].labels] == ["kind", ""]
+    assert reviewed(clustered, RECORDED) == result
+
+
+def test_a_review_that_changes_nothing_leaves_the_proposal(clustered, tmp_path):
+    session(tmp_path / "log.jsonl")
+    assert set(reviewed(clustered, tmp_path / "log.jsonl").proposal.clusters) == set(SMALL.clusters)
+
+
+def test_a_log_cut_anywhere_keeps_what_is_whole_and_sets_the_rest_aside(tmp_path):
+    whole = RECORDED.read_bytes()
+    ends = [at for at, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in sorted({*range(0, len(whole), 37), *ends, *(end + 1 for end in ends)}):
+        path = tmp_path / f"{cut}" / "log.jsonl"
+        path.parent.mkdir()
+        path.write_bytes(whole[:cut])
+        at = session(path)
+        complete = sum(end <= cut for end in ends)  # a line whose end alone is lacking counts
+        assert at.news(0).history.seq == max(complete - 1, 0)
+        set_aside = path.with_name("log.jsonl.torn")
+        torn = whole[:cut].rpartition(b"\n")[2] if cut not in ends else b""
+        assert (set_aside.read_bytes() if set_aside.exists() else b"") == (torn + b"\n" if torn else b"")
+        assert bool(at.log.notices) == bool(torn)
+        if complete:
+            assert path.read_bytes() == whole[: ends[complete - 1] + 1]
+
+
+def test_reading_a_cut_log_counts_what_is_torn_and_touches_nothing(clustered, tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(RECORDED.read_bytes()[:-40])
+    result = reviewed(clustered, path)
+    assert (result.events, result.torn > 0) == (15, True)
+    assert path.read_bytes() == RECORDED.read_bytes()[:-40]
+    assert list(tmp_path.glob("*.torn")) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda lines: [*lines[:3], lines[3][:30], *lines[4:]], "line 4: .*JSON"),
+        (lambda lines: [*lines[:3], *lines[4:]], "line 4: event 4: expected event 3"),
+        (lambda lines: [*lines[:3], lines[3].replace("fortification", "castles"), *lines[4:]], "line 5: made in state"),
+        (lambda lines: [*lines[:3], lines[3].replace('"do":"move"', '"do":"fly"'), *lines[4:]], "line 4: action"),
+        (lambda lines: [*lines[:3], lines[3].replace('"castle"', '"pyramid"'), *lines[4:]], "line 4: label 'pyramid'"),
+        (lambda lines: ["", *lines], "line 1: "),
+        (lambda lines: [lines[0].replace("review-1", "review-9"), *lines[1:]], "line 1: format"),
+        (lambda lines: [lines[0].replace('proposal":"', 'proposal":"0'), *lines[1:]], "another proposal"),
+        (lambda _: [], "no whole line"),
+    ],
+)
+def test_damage_before_the_last_line_is_refused_by_its_line(clustered, tmp_path, damage, complaint):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f"{line}\n" for line in damage(RECORDED.read_text().splitlines())))
+    before = path.read_bytes()
+    with pytest.raises(ReviewError, match=complaint):
+        reviewed(clustered, path)
+    assert path.read_bytes() == before
+
+
+def test_two_servers_on_one_log_see_each_other_and_refuse_what_is_stale(tmp_path):
+    one, other = session(tmp_path / "log.jsonl"), session(tmp_path / "log.jsonl")
+    one.act(Rename(cluster=0, name="crossing"), seq=0)
+    with pytest.raises(ReviewConflictError, match="log is at event 1"):
+        other.act(Rename(cluster=1, name="water"), seq=0)
+    news = other.act(Rename(cluster=1, name="water"), seq=1)
+    assert news.told == ("Renamed lake to water",)
+    assert one.news(1).told == ("Renamed lake to water",)
+    assert set(one.news(0).groups) == {0, 1}
+    assert one.news(0).history == other.news(0).history
+
+
+def test_a_disk_that_refuses_leaves_log_and_state_as_they_were(tmp_path, monkeypatch):
+    at = session(tmp_path / "log.jsonl")
+    act(at, Rename(cluster=0, name="crossing"))
+    before = (tmp_path / "log.jsonl").read_bytes()
+
+    def refuse(_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hiertree.pipelines.labels.review.log_file.os.fsync", refuse)
+        with pytest.raises(OSError, match="No space"):
+            at.act(Rename(cluster=1, name="water"), seq=1)
+    assert (tmp_path / "log.jsonl").read_bytes() == before
+    assert act(at, Rename(cluster=1, name="water")).seq == 2
+
+
+def test_a_log_has_one_annotator_and_one_proposal(tmp_path, clustered):
+    session(tmp_path / "log.jsonl")
+    with pytest.raises(ReviewError, match="is anna's, not bert's"):
+        session(tmp_path / "log.jsonl", "bert")
+    with pytest.raises(ReviewError, match="another proposal"):
+        Session(
+            reviewed_proposal(SMALL, BEGINNING.after(Rename(cluster=0, name="x")).state), tmp_path / "log.jsonl", "anna"
+        )
+    with pytest.raises(OptionError, match="annotator"):
+        open_review(clustered, annotator="../anna")
+
+
+@pytest.mark.parametrize(
+    ("action", "complaint"),
+    [
+        (Rename(cluster=0, name="lake"), "another cluster is named 'lake'"),
+        (Rename(cluster=0, name="bridge"), "changes nothing"),
+        (Rename(cluster=99, name="x"), "no cluster 99"),
+        (Merge(clusters=(1, 1), into=1), "two clusters or more"),
+        (Merge(clusters=(0, 1), into=2), "two clusters or more"),
+        (Move(labels=("lake",), to=1), "changes nothing"),
+        (Move(labels=("lake",)), "without name or kind"),
+        (Move(labels=("atlantis",), to=1), "label 'atlantis'"),
+        (
+            Split(cluster=0, labels=("road bridge", "railway bridge", "footbridge"), name="x", method="selection"),
+            "not all",
+        ),
+        (Undo(), "nothing to undo"),
+        (Redo(), "nothing to redo"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_the_reason(action, complaint):
+    with pytest.raises(ReviewError, match=complaint):
+        BEGINNING.after(action)
+
+
+def test_a_group_above_has_one_place_in_the_tree():
+    water = BEGINNING.after(SetAbove(clusters=(1, 3), above=("water",)))
+    with pytest.raises(ReviewError, match="'water' would lie in"):
+        water.after(SetKind(clusters=(1,), kind="human-made"))
+    together = water.after(SetKind(clusters=(1, 3), kind="human-made"))
+    assert {cluster.above for cluster in reviewed_proposal(SMALL, together.state).clusters} == {
+        ("water",),
+        ("bridge",),
+        ("museum",),
+        ("church",),
+    }
+
+
+def test_numbers_of_clusters_are_never_given_twice():
+    split = BEGINNING.after(Move(labels=("castle",), name="castle", kind="human-made"))
+    again = split.after(Undo()).after(Move(labels=("pond",), name="pond", kind="natural"))
+    assert set(split.state.groups) - set(BEGINNING.state.groups) == {5}
+    assert set(again.state.groups) - set(BEGINNING.state.groups) == {6}
+
+
+def test_the_log_says_when_and_by_whom_from_which_state(tmp_path):
+    act(session(tmp_path / "log.jsonl"), Rename(cluster=0, name="crossing"), Approve(clusters=(0,), approved=True))
+    header, first, second = map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines())
+    assert header["proposal"] == first["base"] == BEGINNING.state.digest
+    assert (first["seq"], first["annotator"], first["time"]) == (1, "anna", "2025-01-31T09:00:00+00:00")
+    assert second["base"] == BEGINNING.after(Rename(cluster=0, name="crossing")).state.digest
+    assert parse_log((tmp_path / "log.jsonl").read_bytes(), source="log").events[0].action == Rename(
+        cluster=0, name="crossing"
+    )

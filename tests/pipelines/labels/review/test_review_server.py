@@ -1,0 +1,244 @@
+"""The review server over real HTTP: whom it answers, what it refuses, what it serves, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from PIL import Image
+from review_server import SMALL, running
+
+from hiertree.errors import OptionError, TableError
+from hiertree.pipelines.labels.clean.rules import Kept
+from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
+from hiertree.pipelines.labels.review.examples import ImageFolder, examples
+from hiertree.pipelines.labels.review.server import MOST_BYTES, thumbnail
+from hiertree.pipelines.labels.review.serving import listening
+
+RENAME = json.dumps({"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("server")
+    inside = folder / "images"
+    (inside / "3").mkdir(parents=True)
+    Image.new("RGB", (400, 300), "teal").save(inside / "1.jpg")
+    Image.new("RGB", (50, 80), "navy").save(inside / "3" / "b.png")
+    Image.new("RGB", (9, 9)).save(folder / "secret.jpg")
+    (inside / "2.jpg").symlink_to(folder / "secret.jpg")
+    (inside / "4.jpg").write_text("no image")
+    with running(folder / "log.jsonl", images=ImageFolder(inside)) as started:
+        yield started
+
+
+def test_the_token_is_changed_for_a_cookie_that_no_other_site_can_use(server):
+    status, _, headers = server.ask("GET", f"/?token={server.token}", Cookie=None)
+    assert (status, headers["location"]) == (303, "/")
+    assert "HttpOnly" in headers["set-cookie"]
+    assert "SameSite=strict" in headers["set-cookie"]
+    assert server.ask("GET", "/")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/page/main.js", "/api/review", "/api/news?since=0", "/images/1", "/?token=wrong"]
+)
+@pytest.mark.parametrize(
+    "cookie", [None, "hiertree-review=x", "hiertree-review-{port}=wrong", "hiertree-review-{port}="]
+)
+def test_nothing_is_shown_without_the_cookie(server, path, cookie):
+    status, content, _ = server.ask("GET", path, Cookie=cookie and cookie.format(port=server.port))
+    assert status == 403
+    assert b"token" in content
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}"]
+)
+def test_a_name_bent_to_this_machine_is_refused(server, host):
+    assert server.ask("GET", f"/?token={server.token}", Host=host.format(port=server.port))[0] == 421
+    assert server.ask("POST", "/api/act", RENAME, Host=host.format(port=server.port))[0] == 421
+
+
+@pytest.mark.parametrize(
+    "origin", [None, "null", "http://evil.example", "https://127.0.0.1:{port}", "http://127.0.0.1:1"]
+)
+def test_another_sites_page_changes_nothing(server, origin):
+    before = server.session.news(0).history
+    assert server.ask("POST", "/api/act", RENAME, Origin=origin and origin.format(port=server.port))[0] == 403
+    assert server.session.news(0).history == before
+
+
+def test_every_answer_forbids_scripts_and_frames_of_others(server):
+    for path in ("/", "/api/review", "/nowhere", "/images/1"):
+        _, _, headers = server.ask("GET", path)
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self';" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
+    _, page, _ = server.ask("GET", "/")
+    assert re.findall(rb"<script(?! type=\"module\" src=)|<style| style=|\son\w+=", page) == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/../guard.py",
+        "/page/%2e%2e/guard.py",
+        "/page/..%2fguard.py",
+        "/page//etc/passwd",
+        "/page/__init__.py",
+        "/images/../secret.jpg",
+        "/images/..%2fsecret.jpg",
+        "/images/%2e%2e%2f%2e%2e%2fetc%2fpasswd",
+        "/images/1.jpg",
+        "/images/-1",
+        "/images/2",
+        "/images/4",
+        "/images/99",
+        "//etc/passwd",
+    ],
+)
+def test_no_path_leads_out_of_the_page_and_the_images(server, path):
+    assert server.ask("GET", path)[0] == 404
+
+
+def test_images_are_served_small(server):
+    for landmark in (1, 3):
+        status, content, headers = server.ask("GET", f"/images/{landmark}")
+        assert (status, headers["content-type"]) == (200, "image/jpeg")
+        assert content[:2] == b"\xff\xd8"
+        assert len(content) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (b"[]", 400),
+        (b'{"seq": 0}', 400),
+        (b'{"seq": "0", "wish": {"do": "undo"}}', 400),
+        (b'{"seq": 0, "wish": {"do": "adopt"}}', 400),
+        (b'{"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "   "}}', 400),
+        (b'{"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "a\\nb"}}', 400),
+        (b'{"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "x", "also": 1}}', 400),
+        (b'{"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "\\ud800"}}', 400),
+        (b'{"seq": 0, "wish": {"do": "split", "cluster": 0, "labels": ["castle"]}}', 422),
+        (b'{"seq": 0, "wish": {"do": "undo"}}', 422),
+        (b'{"seq": 7, "wish": {"do": "undo"}}', 409),
+        (b"[" * 100_000, 400),
+        (b'"' + b"x" * MOST_BYTES + b'"', 413),
+    ],
+)
+def test_what_makes_no_sense_is_refused_and_leaves_the_log_alone(server, body, status):
+    before = server.session.log.path.read_bytes()
+    given, content, _ = server.ask("POST", "/api/act", body)
+    assert given == status
+    assert content["error"]
+    assert server.session.log.path.read_bytes() == before
+
+
+def test_other_methods_and_types_are_refused(server):
+    assert server.ask("POST", "/api/act", RENAME, Content_Type="text/plain")[0] == 415
+    assert server.ask("GET", "/api/act")[0] == 405
+    assert server.ask("DELETE", "/api/review")[0] == 405
+    assert server.ask("GET", "/api/news?since=x")[0] == 400
+
+
+def test_a_slow_endless_body_is_cut_off(server):
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        head = f"POST /api/act HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: {server.origin}\r\n"
+        head += f"Cookie: hiertree-review-{server.port}={server.token}\r\nContent-Type: application/json\r\n"
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+        for _ in range(MOST_BYTES // 0x100000 + 1):
+            connection.sendall(chunk)
+        assert b"413" in connection.recv(100)
+
+
+def test_many_tabs_at_once_lose_nothing_and_do_nothing_twice(tmp_path):
+    with running(tmp_path / "log.jsonl") as server:
+        outcomes = []
+
+        def approve_each():
+            wishes = [{"do": "approve", "clusters": [c], "approved": on} for c in range(5) for on in (True, False)]
+            outcomes.extend(server.act(wish)[0] for wish in wishes)
+
+        threads = [threading.Thread(target=approve_each) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(outcomes) <= {200, 409, 422}
+        assert outcomes.count(200) == server.session.news(0).history.seq
+        assert len(server.session.log.path.read_text().splitlines()) == outcomes.count(200) + 1
+
+
+def test_image_tables_name_plain_files_only(tmp_path):
+    table = tmp_path / "images.csv"
+    (tmp_path / "a" / "b" / "c").mkdir(parents=True)
+    Image.new("RGB", (9, 9)).save(tmp_path / "a" / "b" / "c" / "abcd.jpg")
+    table.write_text("id,url,landmark_id\nabcd,u,7\nabce,u,8\n")
+    folder = ImageFolder(tmp_path, table)
+    assert folder.find(7) == (tmp_path / "a" / "b" / "c" / "abcd.jpg").resolve()
+    assert folder.find(8) is None
+    for evil in ("../secret", "/etc/passwd", "a/b", "..", ""):
+        table.write_text(f"image_id,landmark_id\nok,1\n{evil},7\n")
+        with pytest.raises(TableError, match="line 3: image_id"):
+            ImageFolder(tmp_path, table)
+    with pytest.raises(OptionError, match="no folder"):
+        ImageFolder(tmp_path / "absent")
+
+
+def test_examples_with_images_come_first(tmp_path):
+    Image.new("RGB", (9, 9)).save(tmp_path / "9.jpg")
+    category = "http://commons.wikimedia.org/wiki/Category:"
+    kept = [Kept(number, f"{category}Lake_{number}", ("lake",)) for number in range(12)] + [Kept(40, "odd", ("pond",))]
+    found = examples(kept, ImageFolder(tmp_path))
+    assert [(at.landmark, at.name, at.image) for at in found["lake"][:2]] == [(9, "Lake 9", True), (0, "Lake 0", False)]
+    assert (len(found["lake"]), found["pond"][0].name) == (6, "odd")
+
+
+def test_a_picture_that_does_not_decode_is_no_picture(tmp_path):
+    (tmp_path / "1.jpg").write_bytes(b"\xff\xd8\xff")
+    assert thumbnail(tmp_path / "1.jpg") is None
+
+
+def test_a_taken_port_is_said():
+    with listening(0) as taken, pytest.raises(OptionError, match="port"):
+        listening(taken.getsockname()[1])
+
+
+def test_the_command_prints_its_address_and_ends_cleanly_on_interrupt(tmp_path):
+    write_proposal(tmp_path / "proposal.json", SMALL)
+    log = tmp_path / "log.jsonl"
+    command = [sys.executable, "-m", "hiertree", "labels", "review", str(tmp_path), "--annotator", "anna"]
+    with subprocess.Popen(
+        [*command, "--log", str(log), "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as process:
+        url = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+)", process.stdout.readline())
+        with socket.create_connection(("127.0.0.1", int(url[1])), timeout=10) as connection:
+            connection.sendall(f"GET /?token={url[2]} HTTP/1.1\r\nHost: 127.0.0.1:{url[1]}\r\n\r\n".encode())
+            assert b"303" in connection.recv(200)
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=20)
+    assert time.monotonic() - began < 10
+    assert (process.returncode, errors) == (0, "")
+    assert f"{log} holds 0 events" in output

@@ -1,0 +1,134 @@
+"""``hiertree labels scrape``, ``status`` and ``retry`` as they are typed, and what they refuse."""
+
+import json
+
+import pytest
+from wikimedia import Wikimedia, World
+from wikimedia.tools import CONTACT
+
+from hiertree.errors import OptionError
+from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.labels import Columns, build
+from hiertree.pipelines.labels.scrape import Endpoints, Etiquette, Web
+
+URL = "http://commons.wikimedia.org/wiki/Category:Place_"
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["labels", *map(str, arguments)])
+    return ended.value.code or 0
+
+
+def web_options(wikimedia):
+    options = {"contact": CONTACT, "requests-per-minute": "100000", "backoff": "0.001", "max-retries": "2"}
+    options |= {name.replace("_", "-"): url for name, url in wikimedia.options.items()}
+    return [part for name, value in options.items() for part in (f"--{name}", value)]
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "landmarks.csv"
+    path.write_text("landmark_id,category\n" + "".join(f"{number},{URL}{number}\n" for number in range(60)))
+    return path
+
+
+@pytest.mark.parametrize(("source", "labelled"), [("api", 48), ("html", 50)])
+def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source, labelled):
+    store, scraped, log = tmp_path / "s.sqlite", tmp_path / "scraped.csv", tmp_path / "log.jsonl"
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        options = ["--source", source, "--table", scraped, "--json-lines", log, *web_options(wikimedia)]
+        assert run("scrape", table, "--store", store, *options) == 0
+    assert f"60 landmarks\n      {labelled} labelled" in capsys.readouterr().out
+    assert json.loads(log.read_text().splitlines()[-1])["requests"] == len(wikimedia.asked)
+    result = build(
+        table, instances=scraped, out=tmp_path / "out", clusters=5, columns=Columns(item_ids="item_ids"), multi="all"
+    )
+    assert result.report["landmarks"] == 60
+    assert result.report["kept"] == 48
+
+
+def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_path, capsys):
+    store = tmp_path / "s.sqlite"
+    with Wikimedia(World.numbered(60), fault=lambda index: "503" if index == 0 else None, retry_after=0) as wikimedia:
+        wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
+        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
+        assert "1 failed: params-illegal" in capsys.readouterr().out
+        assert run("status", store, "--json") == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["rows"]["failures"] == 1
+        assert sum(row["landmarks"] for row in report["outcomes"]) == 60
+        first = len(wikimedia.asked)
+        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
+        assert len(wikimedia.asked) == first
+        wikimedia.refuse = lambda asked: False
+        assert run("retry", store, *web_options(wikimedia)) == 0
+        assert wikimedia.asked[first].keys == ["Category:Place 7"]
+    capsys.readouterr()
+    assert run("status", store, "--table", tmp_path / "t.csv") == 0
+    printed = capsys.readouterr().out
+    assert "to ask: nothing" in printed
+    assert "redirect loop" in printed
+    assert (tmp_path / "t.csv").read_text().startswith("landmark_id,category,instance_of,item_ids,status")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "no --contact"),
+        (["--contact", "me@example.com"], "contact='me@example.com'"),
+        (["--contact", CONTACT, "--commons-api", "http://10.0.0.1/"], "commons_api="),
+        (["--contact", CONTACT, "--requests-per-minute", "0"], "requests_per_minute=0"),
+        (["--contact", CONTACT, "--requests-per-minute", "nan"], "requests_per_minute=nan"),
+        (["--contact", CONTACT, "--requests-per-minute", "300"], "fewer than 300"),
+        (["--contact", CONTACT, "--max-retries", "-1"], "max_retries=-1"),
+        (["--contact", CONTACT, "--backoff", "0"], "backoff=0"),
+        (["--contact", CONTACT, "--refresh-older-than", "-1"], "refresh_older_than=-1"),
+        (["--contact", CONTACT, "--id-column", "id"], "no column 'id'"),
+        (["--dump", "absent.json.bz2"], "absent.json.bz2: expected a Wikidata dump"),
+    ],
+)
+def test_bad_options_end_with_status_2_and_no_store(table, tmp_path, capsys, options, message):
+    assert run("scrape", table, "--store", tmp_path / "made" / "s.sqlite", *options) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"1,{URL}1\n", "no column"),
+        (f"landmark_id,category\n1,{URL}1\n1,{URL}2\n", "landmark_id 1 again"),
+        (f"landmark_id,category\nx,{URL}1\n", "expected an integer"),
+        (f"landmark_id,category\n1,{'x' * 10_000_000}\n", "line 2: field larger than"),
+    ],
+    ids=["no header", "duplicate", "not an integer", "10 MB"],
+)
+def test_bad_tables_end_with_status_2_and_no_store(tmp_path, capsys, text, message):
+    (tmp_path / "t.csv").write_text(text)
+    assert run("scrape", tmp_path / "t.csv", "--store", tmp_path / "s.sqlite", "--contact", CONTACT) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "s.sqlite").exists()
+
+
+def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
+    assert run("status", tmp_path / "absent.sqlite") == 2
+    assert "expected an existing store" in capsys.readouterr().err
+    assert run("scrape", table, "--store", table, "--contact", CONTACT) == 2
+    assert "expected a store of 'labels scrape'" in capsys.readouterr().err
+    assert table.read_text().startswith("landmark_id")
+
+
+def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        wikimedia.forbidden = True
+        assert run("scrape", table, "--store", tmp_path / "s.sqlite", *web_options(wikimedia)) == 2
+        assert len(wikimedia.asked) == 1
+    assert "HTTP 403" in capsys.readouterr().err
+
+
+def test_pages_may_be_read_faster_than_the_api_is_asked():
+    assert Web(CONTACT, "html", etiquette=Etiquette(requests_per_minute=1000)).source == "html"
+    with pytest.raises(OptionError, match="fewer than 1200"):
+        Web(CONTACT, "html", etiquette=Etiquette(requests_per_minute=1200))
+    assert Endpoints().replaced({"commons_site": None}) == Endpoints()

@@ -1,0 +1,160 @@
+"""The dump source: the same facts as by the api, in one pass, from whole and broken files."""
+
+import bz2
+import gzip
+import json
+
+import pytest
+from wikimedia import Wikimedia, World
+from wikimedia.dump import dump_text
+from wikimedia.tools import CONTACT, FakeTime, places, scrape
+from wikimedia.world import recorded
+
+from hiertree.errors import ScrapeError
+from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.labels.scrape.dump import Wanted, parse_lines, read_dump
+from hiertree.pipelines.labels.scrape.dump_blocks import shown_blocks
+from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
+from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
+
+LANDMARKS = 120
+
+
+@pytest.fixture(scope="module")
+def world():
+    return World.numbered(LANDMARKS)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store.sqlite") as store:
+        store.add_landmarks(places(LANDMARKS))
+        yield store
+
+
+def by_landmark(store):
+    return {
+        found.landmark_id: (found.status, found.reason, found.item, found.instances, found.revision)
+        for found in outcomes(store)
+    }
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [(".bz2", bz2.compress), (".gz", gzip.compress), ("", bytes)])
+def test_the_dump_gives_what_the_api_gives_and_the_api_completes_it(world, store, tmp_path, suffix, pack):
+    path = tmp_path / f"latest-all.json{suffix}"
+    path.write_bytes(pack(dump_text(world).encode()))
+    reading = read_dump(path, store, processes=1)
+    assert (reading.entities, reading.unreadable) == (len(world.entities), 0)
+    from_dump = by_landmark(store)
+    settled = {key for key, found in from_dump.items() if found[0] != "pending"}
+    assert len(settled) == 96  # the others: moved, missing, without an item, redirected or without a subclass of
+    assert not [name for name in tmp_path.iterdir() if name.name.startswith(".dump-")]
+
+    with Store(tmp_path / "api.sqlite") as asked, Wikimedia(world) as wikimedia:
+        asked.add_landmarks(places(LANDMARKS))
+        scrape(asked, wikimedia, FakeTime())
+        alone = len(wikimedia.asked)
+        scrape(store, wikimedia, FakeTime())
+        assert len(wikimedia.asked) - alone < alone
+        expected = by_landmark(asked)
+    assert by_landmark(store) == expected
+    assert {key: expected[key] for key in settled} == {key: from_dump[key] for key in settled}
+
+
+def test_several_processes_find_the_same(world, store, tmp_path):
+    path = tmp_path / "dump.json.gz"
+    path.write_bytes(gzip.compress(dump_text(world).encode()))
+    read_dump(path, store, processes=2)
+    with Store(tmp_path / "one.sqlite") as one:
+        one.add_landmarks(places(LANDMARKS))
+        read_dump(path, one, processes=1)
+        assert by_landmark(store) == by_landmark(one)
+
+
+def test_a_second_pass_looks_for_what_the_first_could_not_know(world, store, tmp_path):
+    path = tmp_path / "dump.json"
+    path.write_text(dump_text(world).replace('"P279":[]', '"P1":[]'))
+    read_dump(path, store, processes=1)
+    assert tally(store)["labelled", ""] == 0
+    read_dump(path, store, processes=1)
+    assert tally(store)["labelled", ""] > 90
+    assert read_dump(path, store, processes=1).kept == 0
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_dump_that_breaks_off_is_said_and_what_was_read_is_kept(world, store, tmp_path, processes):
+    text = dump_text(world).encode()
+    after_a_line = text.index(b"\n", len(text) // 2) + 1
+    broken = {
+        "a.json": text[: len(text) // 2],
+        "b.json": text[:after_a_line],
+        "empty.json": b"",
+        "a.json.gz": gzip.compress(text)[:-3000],
+    }
+    for name, content in broken.items():
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ScrapeError, match=rf"{name}.*(breaks off|ended before)"):
+            read_dump(tmp_path / name, store, processes=processes)
+    assert store.counts()["items"] > 30
+    with pytest.raises(ScrapeError, match="expected a Wikidata dump"):
+        read_dump(tmp_path / "absent.json.bz2", store)
+    (tmp_path / "not.json.bz2").write_bytes(b"plain")
+    with pytest.raises(ScrapeError, match="expected a whole dump"):
+        read_dump(tmp_path / "not.json.bz2", store, processes=1)
+
+
+@pytest.mark.parametrize("library", ["bz2", "rapidgzip"])
+def test_bzip2_is_unpacked_alike_by_either_library_whole_and_broken(world, tmp_path, monkeypatch, library):
+    if library == "rapidgzip":
+        pytest.importorskip("rapidgzip")
+    else:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    half = len(text := dump_text(world).encode()) // 2
+    packed, path = bz2.compress(text), tmp_path / "dump.json.bz2"
+    damaged = bytearray(packed)
+    damaged[len(packed) // 2] ^= 255
+
+    def blocks(content):
+        path.write_bytes(content)
+        return b"".join(shown_blocks(path, cores=2, told=str))
+
+    assert blocks(packed) == text
+    assert blocks(bz2.compress(text[:half]) + bz2.compress(text[half:])) == text  # as pbzip2 packs
+    for broken in (packed[: len(packed) // 2], packed[:-4], bytes(damaged), b"plain", b""):
+        with pytest.raises(ScrapeError, match="download it again"):
+            blocks(broken)
+
+
+def test_unreadable_lines_are_counted_and_passed_over():
+    block = b'[\n{"P279": broken,\n{"commonswiki":1},\n{"id":"Q5","claims":{"P279":[]},"labels":[]},\n{"id":"Q6"},\n]\n'
+    found = parse_lines(block, Wanted(frozenset(), frozenset(), frozenset()))
+    assert (found.entities, found.unreadable) == (4, 2)
+    assert [label.key for label in found.labels] == ["Q5"]
+
+
+def test_real_entities_are_read(shared_data):
+    entities = recorded(shared_data / "wikimedia_samples").entities
+    block = b"".join(json.dumps(entities[key]).encode() + b",\n" for key in ("Q42", "Q60"))
+    found = parse_lines(block, Wanted(frozenset(), frozenset(["Q42"]), frozenset(["Q42", "Q60"])))
+    assert found.facts == [
+        item_fact("Q42", entities["Q42"]),
+        label_fact("Q42", entities["Q42"]),
+        label_fact("Q60", entities["Q60"]),
+    ]
+    assert found.topics == [item_fact("Q60", entities["Q60"])]  # its category's main topic
+
+
+def test_the_command_reads_a_dump_without_a_contact(world, tmp_path, capsys):
+    (tmp_path / "dump.json.gz").write_bytes(gzip.compress(dump_text(world).encode()))
+    url = "http://commons.wikimedia.org/wiki/Category:Place_"
+    rows = "".join(f"{number},{url}{number}\n" for number in range(LANDMARKS))
+    (tmp_path / "t.csv").write_text("landmark_id,category\n" + rows)
+    arguments = ["labels", "scrape", tmp_path / "t.csv", "--store", tmp_path / "s", "--dump", tmp_path / "dump.json.gz"]
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, arguments), "--processes", "1"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert "120 landmarks" in printed
+    assert "0 unreadable" in printed
+    assert CONTACT not in printed

@@ -1,0 +1,139 @@
+"""Bad tables and names at the command line: one line that names the place, status 2, nothing half-made."""
+
+import csv
+
+import pytest
+
+from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.labels import read_proposal
+from hiertree.pipelines.labels.review import Rename, Session
+from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
+
+HEADER = "landmark_id,category,instance_of\n"
+TRAVERSAL = "../../../etc/passwd"
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main(["labels", *map(str, arguments)])
+    return ended.value.code or 0
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("1,http://x,lake\n2,http://y,pond\n", "no column 'landmark_id'"),
+        (HEADER + "1,a,lake\n1,b,pond\n", "line 3: landmark_id 1 again (first on line 2)"),
+        (HEADER + "one,a,lake\n", "line 2: landmark_id 'one': expected an integer"),
+        (HEADER + "1.5,a,lake\n", "landmark_id '1.5'"),
+        (HEADER + "-1,a,lake\n", "landmark_id -1"),
+        (HEADER + "1,a\n", "2 cells"),
+        (HEADER + '1,a,"lake\n', "line 2"),
+        (HEADER + f"1,a,{'x' * 10_000_000}\n", "field larger than"),
+        (HEADER.encode() + b"1,a,l\xe9ke\n", "bytes that are not UTF-8"),
+        ("", "is empty"),
+        (HEADER.replace("category", "landmark_id"), "several columns named 'landmark_id'"),
+    ],
+)
+def test_a_bad_table_is_told_in_one_line_and_leaves_nothing(tmp_path, capsys, content, complaint):
+    table = tmp_path / "landmarks.csv"
+    table.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert run("clean", table, "--out", tmp_path / "out") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert complaint in error
+    assert error.count("\n") == 1
+    assert len(error) < 500
+    assert [path.name for path in tmp_path.iterdir()] == ["landmarks.csv"]
+
+
+def test_names_like_paths_stay_names(tmp_path):
+    """Labels and categories that look like paths, formulas or markup end up in cells and nowhere else."""
+    names = [TRAVERSAL, "=cmd|' /C calc'!A0", "<img src=x onerror=alert(1)>", "..\\..\\windows", "lake", "pond"]
+    with (tmp_path / "listed.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(HEADER.strip().split(","))
+        writer.writerows((number, f"http://x/{TRAVERSAL}", name) for number, name in enumerate(names))
+    clean_step(tmp_path / "listed.csv", out=tmp_path / "cleaned", settings=CleanSettings(separator=";"))
+    cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=2))
+    exported = export_step(tmp_path / "clustered", out=tmp_path / "exported").folder
+    assert {path.name for path in tmp_path.iterdir()} == {"listed.csv", "cleaned", "clustered", "exported"}
+    with (exported / "hierarchical.csv").open(newline="") as file:
+        labels = {row["supercategory"] for row in csv.DictReader(file)}
+    assert {TRAVERSAL, "=cmd/' /C calc'!A0", "<img src=x onerror=alert(1)>"} <= labels
+
+
+def test_folders_of_another_step_are_refused(landmarks, instances, tmp_path, capsys):
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+    for command in (("export", tmp_path / "cleaned"), ("cluster", tmp_path)):
+        assert run(*command, "--out", tmp_path / "out") == 2
+        assert "holds no" in capsys.readouterr().err
+    assert run("tree", tmp_path / "cleaned", "--out", tmp_path / "page.html") == 2
+    assert "tree.json" in capsys.readouterr().err
+    assert run("diff", tmp_path / "cleaned", tmp_path / "cleaned") == 2
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"landmarks": 3}'])
+def test_a_report_that_was_changed_is_named(landmarks, instances, tmp_path, capsys, content):
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+    cluster_step(tmp_path / "cleaned", out=tmp_path / "clustered", settings=ClusterSettings(clusters=3, restarts=1))
+    (tmp_path / "clustered" / "report.json").write_text(content)
+    assert run("export", tmp_path / "clustered", "--out", tmp_path / "out") == 2
+    assert "report.json" in capsys.readouterr().err
+
+
+@pytest.fixture
+def clustered(landmarks, instances, tmp_path):
+    """A folder of clusters, and the log of a review of two actions beside it."""
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
+    folder, log = tmp_path / "clustered", tmp_path / "anna.jsonl"
+    cluster_step(tmp_path / "cleaned", out=folder, settings=ClusterSettings(clusters=3, restarts=1))
+    session = Session(read_proposal(folder), log, "anna")
+    for number in (0, 1):
+        session.act(Rename(cluster=number, name=f"renamed {number}"), seq=number)
+    return folder, log
+
+
+def test_a_review_log_cut_in_the_middle_is_refused_and_one_cut_at_its_end_keeps_what_is_whole(
+    clustered, tmp_path, capsys
+):
+    folder, log = clustered
+    header, first, second = log.read_bytes().splitlines(keepends=True)
+    for damaged, complaint in {
+        header + first[:40] + b"\n" + second: "line 2",
+        header + second: "line 2",
+        header[:30]: "no whole line",
+        first: "line 1",
+    }.items():
+        log.write_bytes(damaged)
+        for command in (("export", folder, "--review", log), ("agreement", folder, log, log)):
+            assert run(*command, "--out", tmp_path / "out") == 2
+            error = capsys.readouterr().err
+            assert error.startswith("error: ")
+            assert complaint in error
+        assert log.read_bytes() == damaged
+        assert not (tmp_path / "out").exists()
+    log.write_bytes(header + first + second[:40])
+    assert run("export", folder, "--review", log, "--out", tmp_path / "out") == 0
+    printed = capsys.readouterr().out
+    assert "reviewed: 1 actions" in printed
+    assert "ends within an action: 40 bytes" in printed
+    assert log.read_bytes() == header + first + second[:40]
+
+
+def test_paths_in_names_lead_nowhere(clustered, tmp_path, capsys):
+    folder, _ = clustered
+    (tmp_path / "photos").mkdir()
+    table = tmp_path / "images.csv"
+    table.write_text(f"landmark_id,image_id\n0,{TRAVERSAL}\n")
+    before = sorted(tmp_path.rglob("*"))
+    assert run("review", folder, "--annotator", "../anna", "--no-browser") == 2
+    assert "annotator" in capsys.readouterr().err
+    assert run("export", folder, "--split", "../x", "--out", tmp_path / "out") == 2
+    assert "split='../x'" in capsys.readouterr().err
+    images = ("--images", tmp_path / "photos", "--image-table", table)
+    assert run("review", folder, "--annotator", "anna", "--log", tmp_path / "new.jsonl", "--no-browser", *images) == 2
+    assert "line 2: image_id '../../../etc/passwd': expected a plain file name" in capsys.readouterr().err
+    assert sorted(tmp_path.rglob("*")) == before

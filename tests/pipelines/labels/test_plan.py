@@ -1,0 +1,174 @@
+"""One YAML runs every step; what did not change is not run again; what is misspelt is named."""
+
+import bz2
+import json
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from PIL import Image
+from wikimedia import Wikimedia, World
+from wikimedia.dump import dump_text
+from wikimedia.tools import CONTACT
+
+from hiertree.errors import OptionError, RecipeError, ScrapeError, TableError
+from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.labels import read_proposal
+from hiertree.pipelines.labels.plan import check_plan, read_plan
+from hiertree.pipelines.labels.review import Rename, Session
+from hiertree.pipelines.labels.steps import ClusterSettings, clean_step, cluster_step, export_step, run_plan
+
+
+@pytest.fixture
+def plan(landmarks, instances, tmp_path):
+    """A plan beside its tables, as a mapping and a function that writes and runs it."""
+
+    def run(**changes):
+        content = {
+            "landmarks": landmarks.name,
+            "instances": instances.name,
+            "clean": {"multi": "first"},
+            "cluster": {"clusters": 5, "restarts": 2},
+            **changes,
+        }
+        (tmp_path / "labels.yaml").write_text(yaml.safe_dump(content))
+        said = []
+        return run_plan(tmp_path / "labels.yaml", out=tmp_path / "out", say=said.append), said
+
+    return run
+
+
+def test_only_what_changed_runs_again(plan, instances, tmp_path):
+    assert plan()[0] == ["cleaned", "clustered", "exported", "tree"]
+    done, said = plan()
+    assert done == []
+    assert said == [f"{step}: unchanged" for step in ("cleaned", "clustered", "exported", "tree")]
+    assert plan(cluster={"clusters": 4, "restarts": 2})[0] == ["clustered", "exported", "tree"]
+    assert plan(cluster={"clusters": 4, "restarts": 2}, export={"split": "train"})[0] == ["exported"]
+    assert (tmp_path / "out" / "tree" / "index.html").exists()
+    assert (tmp_path / "out" / "exported" / "train_label_to_hierarchical.csv").exists()
+    with instances.open("a") as file:
+        file.write("18,C,waterfall\r\n")
+    assert plan(cluster={"clusters": 4, "restarts": 2}, export={"split": "train"})[0][0] == "cleaned"
+
+
+def test_a_table_rewritten_with_the_same_labels_reruns_only_the_first_step(plan, instances):
+    plan()
+    instances.write_bytes(instances.read_bytes().replace(b"\r\n", b"\n"))
+    assert plan()[0] == ["cleaned"]
+
+
+def test_a_file_that_was_touched_is_made_again(plan, tmp_path):
+    plan()
+    with (tmp_path / "out" / "exported" / "tree.csv").open("a") as file:
+        file.write("more\n")
+    assert plan()[0] == ["exported"]
+
+
+def test_a_review_reruns_the_export_alone(plan, tmp_path):
+    plan()
+    session = Session(read_proposal(tmp_path / "out" / "clustered"), tmp_path / "anna.jsonl", "anna")
+    session.act(Rename(cluster=0, name="something else"), seq=0)
+    assert plan(review="anna.jsonl")[0] == ["exported", "tree"]
+    assert plan(review="anna.jsonl")[0] == []
+    report = json.loads((tmp_path / "out" / "exported" / "report.json").read_text())
+    assert report["review"]["events"] == 1
+
+
+def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(plan, landmarks, tmp_path):
+    url = "http://commons.wikimedia.org/wiki/Category:Place_"
+    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
+        done, said = plan(instances=None, scrape=asking)
+        assert done == ["scraped", "cleaned", "clustered", "exported", "tree"]
+        assert "48 labelled" in said[0]
+        asked = len(wikimedia.asked)
+        assert plan(instances=None, scrape=asking)[0] == ["scraped"]
+        assert len(wikimedia.asked) == asked
+    history = json.loads((tmp_path / "out" / "exported" / "history.json").read_text())
+    assert [file["name"] for file in history[0]["inputs"]] == [landmarks.name, "store.sqlite"]
+    rows = pq.read_table(tmp_path / "out" / "exported" / "provenance.parquet").to_pylist()
+    labelled = [row for row in rows if row["status"] == "kept"]
+    assert all(row["wikidata_item"] and all(row["label_ids"]) and row["time"] for row in labelled)
+    assert any(row["revision"] for row in labelled)
+    one, two = (exported_from(tmp_path / "out" / "store.sqlite", landmarks, tmp_path / name) for name in "ab")
+    for file in one.iterdir():
+        if file.name != "manifest.json":
+            assert file.read_bytes() == (two / file.name).read_bytes(), file.name
+
+
+def test_a_dump_is_read_once_and_the_api_asked_for_the_rest(plan, landmarks, tmp_path):
+    url, world = "http://commons.wikimedia.org/wiki/Category:Place_", World.numbered(60)
+    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode()))
+    alone = {"instances": None, "scrape": {"dump": "dump.json.bz2", "processes": 1}}
+    assert plan(**alone)[0] == ["dump", "cleaned", "clustered", "exported", "tree"]
+    done, said = plan(**alone)
+    assert (done, said[0]) == ([], "dump: unchanged")
+    with Wikimedia(world) as wikimedia:
+        asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
+        done, said = plan(instances=None, scrape={**alone["scrape"], **asking})
+        assert 0 < sum(len(asked.keys) for asked in wikimedia.asked) < 60
+    assert done[:2] == ["scraped", "cleaned"]
+    assert "48 labelled" in said[1]
+    (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode(), 1))
+    assert plan(**alone)[0] == ["dump"]
+    with pytest.raises(ScrapeError, match=r"absent\.json"):
+        plan(instances=None, scrape={"dump": "absent.json"})
+
+
+def test_the_tree_is_drawn_again_when_an_image_that_it_shows_has_changed(plan, tmp_path):
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (4, 4), "red").save(tmp_path / "photos" / "0.png")
+    tree = {"images": "photos"}
+    plan(tree=tree)
+    assert plan(tree=tree)[0] == []
+    Image.new("RGB", (4, 4), "blue").save(tmp_path / "photos" / "0.png")
+    assert plan(tree=tree)[0] == ["tree"]
+    Image.new("RGB", (4, 4), "blue").save(tmp_path / "photos" / "3.png")
+    assert plan(tree=tree)[0] == ["tree"]
+    (tmp_path / "photos" / "notes.txt").write_text("not shown")
+    assert plan(tree=tree)[0] == []
+
+
+def exported_from(store, landmarks, folder):
+    """All steps after the scrape, from one store."""
+    clean_step(landmarks, store=store, out=folder / "cleaned")
+    cluster_step(folder / "cleaned", out=folder / "clustered", settings=ClusterSettings(clusters=5, restarts=2))
+    return export_step(folder / "clustered", out=folder / "exported").folder
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ({}, "landmarks: Field required"),
+        ({"landmarks": "a", "cluster": {"k": 3}}, "cluster.k: Extra inputs"),
+        ({"landmarks": "a", "cluster": {"clusters": 0}}, "cluster.clusters"),
+        ({"landmarks": "a", "clean": {"multi": "some"}}, "clean.multi"),
+        ({"landmarks": "a", "scrape": {}}, "scrape: neither contact nor dump"),
+        ({"landmarks": "a", "instances": "b", "scrape": {"contact": "c@d.org"}}, "both instances and scrape"),
+        (["landmarks"], "valid dictionary"),
+    ],
+)
+def test_a_plan_that_says_nothing_sensible_is_refused_by_its_place(content, complaint):
+    with pytest.raises(RecipeError, match=complaint):
+        check_plan(content)
+
+
+def test_broken_files_lost_options_and_foreign_folders_are_refused(plan, tmp_path, capsys):
+    (tmp_path / "twice.yaml").write_text("landmarks: a\nlandmarks: b\n")
+    with pytest.raises(RecipeError, match="'landmarks' is given twice"):
+        read_plan(tmp_path / "twice.yaml")
+    with pytest.raises(RecipeError, match=r"absent\.yaml"):
+        read_plan(tmp_path / "absent.yaml")
+    with pytest.raises(TableError, match=r"nowhere\.csv|No such file"):
+        plan(landmarks="nowhere.csv")
+    with pytest.raises(SystemExit):
+        main(["labels", "build", str(tmp_path / "labels.yaml"), "--seed", "3"])
+    assert "the option seed beside a plan" in capsys.readouterr().err
+    (tmp_path / "out" / "cleaned").mkdir(parents=True)
+    (tmp_path / "out" / "cleaned" / "mine.txt").write_text("mine")
+    with pytest.raises(OptionError, match=r"other files, 'mine\.txt'"):
+        plan()
+    assert (tmp_path / "out" / "cleaned" / "mine.txt").read_text() == "mine"

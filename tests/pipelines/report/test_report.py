@@ -1,0 +1,217 @@
+"""The page holds what the runs hold, needs nothing but itself, and trusts no label."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shutil
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from bs4 import BeautifulSoup
+from PIL import Image
+
+from hiertree import LabelTree
+from hiertree.datasets import ImageDataset
+from hiertree.errors import CheckpointError, OptionError
+from hiertree.pipelines.report import side_by_side, write_report
+from hiertree.pipelines.report.images import data_uri
+
+HOSTILE = "<script>alert('label')</script>"
+
+
+@pytest.fixture(scope="module")
+def page(runs: list[Path], images: ImageDataset, tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+    tree = LabelTree.from_paths([("natural", "lake", 1), ("natural", "peak", 2), ("human-made", HOSTILE, 3)])
+    path = write_report(
+        tmp_path_factory.mktemp("page") / "index.html",
+        runs,
+        title=HOSTILE,
+        lead=[HOSTILE],
+        dataset=images,
+        tree=tree,
+        leaf_names={1: "Lake Chelan", 2: HOSTILE},
+        queries=3,
+        hits=5,
+    )
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+
+
+def test_numbers_of_the_table_are_those_of_the_runs(page: BeautifulSoup, runs: list[Path]):
+    expected = [json.loads((run / "metrics.json").read_text())["metrics"] for run in runs]
+    shown = {}
+    for row in page.select("#metrics tbody tr"):
+        metric = next(row.th.stripped_strings)
+        shown[metric] = [float(cell["value"]) for cell in row.select("data")]
+        assert [cell.text for cell in row.select("data")] == [f"{100 * value:.1f}" for value in shown[metric]]
+    assert shown == {name: [metrics[name] for metrics in expected] for name in expected[0]}
+
+
+def test_the_best_of_each_row_is_said_in_words_too(page: BeautifulSoup):
+    for row in page.select("#metrics tbody tr"):
+        values = [float(cell["value"]) for cell in row.select("data")]
+        said = ["best" in cell.text for cell in row.select("td") if cell.data]
+        assert said == [value == max(values) for value in values]
+
+
+def test_every_picture_has_a_text_and_every_drawing_a_description(page: BeautifulSoup):
+    pictures = page.find_all("img")
+    assert len(pictures) == 3 + 3 * 2 * 5
+    assert all(picture["alt"].strip() for picture in pictures)
+    drawings = page.find_all("svg")
+    curves, strips = page.select("#learning svg"), page.select("svg.strip")
+    assert len(drawings) == len(curves) + len(strips) == 4 + 3 * 2
+    assert all(curve.find_parent("figure")["aria-label"] for curve in curves)
+    assert all(strip.find_next_sibling("p").text.startswith("Of the first") for strip in strips)
+
+
+def test_header_cells_say_what_they_head(page: BeautifulSoup):
+    assert {cell["scope"] for cell in page.select("thead th")} == {"col"}
+    assert {cell["scope"] for cell in page.select("tbody th")} == {"row"}
+
+
+def test_labels_and_titles_are_escaped(page: BeautifulSoup):
+    assert page.find("script") is None
+    assert page.h1.text == page.title.text == page.select_one(".lead").text == HOSTILE
+    assert HOSTILE in [node.find(string=True).strip() for node in page.select("#tree summary")]
+    assert [leaf.text for leaf in page.select("#tree .leaves li")] == ["Lake Chelan", HOSTILE, "3"]
+
+
+def test_hostile_class_labels_are_escaped_in_pictures(runs: list[Path], images: ImageDataset, tmp_path: Path):
+    labels = map(images.tree.labels_of, images.tree.paths(images.tree.leaves).tolist())
+    rows = [(*above, f'{number}">{HOSTILE}') for number, (*above, _) in enumerate(labels)]
+    hostile = replace(images, tree=LabelTree.from_paths(rows, level_names=("<b>", '"', "'")))
+    text = write_report(tmp_path / "index.html", runs, dataset=hostile).read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert HOSTILE in BeautifulSoup(text, "html.parser").img["alt"]
+
+
+def test_the_page_needs_nothing_from_elsewhere(page: BeautifulSoup):
+    for tag in page.find_all(True):
+        for name in ("src", "href", "xlink:href", "data", "srcset", "action"):
+            assert tag.get(name, "#").startswith(("#", "data:")), tag
+    assert "url(" not in page.style.text
+    assert "@import" not in page.style.text
+    assert "default-src 'none'" in page.find("meta", {"http-equiv": "Content-Security-Policy"})["content"]
+
+
+def test_ids_are_unique_and_links_arrive(page: BeautifulSoup):
+    ids = [tag["id"] for tag in page.find_all(id=True)]
+    assert len(ids) == len(set(ids))
+    links = [tag["href"][1:] for tag in page.select("nav a")]
+    used = [tag["xlink:href"][1:] for tag in page.find_all("use")]
+    assert {*links, *used, *re.findall(r"url\(#([^)]+)\)", str(page.main))} <= set(ids)
+
+
+def test_colours_are_not_the_only_difference_between_hits(page: BeautifulSoup):
+    finds = page.select(".hits li")
+    assert len(finds) == 3 * 2 * 5
+    for find in finds:
+        (verdict,), mark = find["class"], find.span.text
+        assert (verdict, mark) in [("same", "✓"), ("near", "kind"), ("near", "family"), ("wrong", "✗")]
+        assert ("nothing shared" if mark == "✗" else "same ") in find.img["alt"]
+    borders = re.findall(r"\.(same|near|wrong) \{[^}]*--stroke: (\w+)", page.style.text)
+    assert len({stroke for _, stroke in borders}) == 3
+    assert [entry.span.text for entry in page.select(".legend li")] == ["✓", "kind", "family", "✗"]
+
+
+def test_each_ranking_shows_the_h_ap_of_its_query(page: BeautifulSoup, runs: list[Path]):
+    shown = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
+    known = [set((100 * pd.read_parquet(run / "per_query.parquet")["H-AP"]).round(1)) for run in runs]
+    assert len(shown) == 6
+    assert all(score in known[number % 2] for number, score in enumerate(shown))
+
+
+def test_strips_say_how_far_the_longer_ranking_agrees(page: BeautifulSoup, images: ImageDataset):
+    for answer in page.select(".answer"):
+        bars = [(int(bar["width"]), bar["class"][0]) for bar in answer.select(".strip rect")]
+        counted = {text: int(number) for number, text in re.findall(r"(\d+) (same \w+|nothing shared)", answer.p.text)}
+        assert sum(width for width, _ in bars) == sum(counted.values()) == min(100, len(images) - 1)
+        same = sum(width for width, verdict in bars if verdict == "same")
+        assert same == counted.get("same instance", 0) == 3
+
+
+def test_the_convention_and_the_recipes_stand_on_the_page(page: BeautifulSoup, runs: list[Path]):
+    text = page.select_one("#metrics .card").text
+    convention = json.loads((runs[0] / "metrics.json").read_text())["convention"]
+    assert all(convention[name] in text for name in ("self_rule", "scores", "relevance", "counts", "ties"))
+    assert "{" not in text
+    assert "None" not in text
+    recipes = [block.text for block in page.select("#reproduce details code")]
+    assert recipes == [(run / "recipe.yaml").read_text() for run in runs]
+
+
+def test_curves_are_described_by_their_ends(page: BeautifulSoup, runs: list[Path]):
+    first, *_, last = [json.loads(line) for line in (runs[0] / "history.jsonl").read_text().splitlines()]
+    figure = page.select_one("#learning figure")
+    assert f"{first['loss']:.3g} in epoch 1" in figure["aria-label"]
+    assert f"{last['loss']:.3g} in epoch 2" in figure["aria-label"]
+    assert "currentColor" in str(figure.svg)
+    assert "var(--run-1)" in str(figure.svg)
+
+
+def test_the_same_runs_give_the_same_bytes(runs: list[Path], images: ImageDataset, tmp_path: Path):
+    pages = [write_report(tmp_path / name, runs, dataset=images).read_bytes() for name in ("a.html", "b.html")]
+    assert pages[0] == pages[1]
+
+
+def test_images_are_loaded_as_the_recipe_says_where_none_are_given(
+    runs: list[Path], images: ImageDataset, tmp_path: Path
+):
+    given = write_report(tmp_path / "a.html", runs[:1], dataset=images).read_text()
+    assert write_report(tmp_path / "b.html", runs[:1]).read_text() == given
+    assert "★" not in given  # one run is no competition
+
+
+def test_large_photos_are_reduced_and_small_ones_kept_exactly(images: ImageDataset):
+    photo = Image.effect_noise((640, 480), 60).convert("CMYK")
+    kind, _, content = data_uri(photo).partition(",")
+    reduced = Image.open(BytesIO(base64.b64decode(content)))
+    assert (kind, reduced.size, reduced.mode) == ("data:image/jpeg;base64", (160, 120), "RGB")
+    kept = Image.open(BytesIO(base64.b64decode(data_uri(images.images[0]).partition(",")[2])))
+    assert np.array_equal(kept, images.images[0])
+
+
+def test_a_metric_that_one_run_lacks_is_left_out():
+    rows = side_by_side([{"H-AP": 0.1, "TR@5[1]": 0.2}, {"TR@5[1]": 0.3}], level_names=["kind", "place"])
+    assert [(row.metric, row.values) for row in rows] == [("TR@5[1]", (0.2, 0.3))]
+    assert "kind" in rows[0].meaning
+
+
+def test_a_folder_without_a_finished_run_is_refused(tmp_path: Path):
+    with pytest.raises(OptionError, match="finished run"):
+        write_report(tmp_path / "index.html", [tmp_path])
+    assert not (tmp_path / "index.html").exists()
+
+
+def test_a_damaged_run_is_refused(runs: list[Path], tmp_path: Path):
+    broken = shutil.copytree(runs[0], tmp_path / "broken")
+    (broken / "embeddings.npz").write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(CheckpointError, match="broken"):
+        write_report(tmp_path / "index.html", [broken])
+
+
+def test_runs_on_other_images_are_refused(runs: list[Path], images: ImageDataset, tmp_path: Path):
+    other = shutil.copytree(runs[1], tmp_path / "other")
+    with np.load(other / "embeddings.npz") as arrays:
+        np.savez(other / "embeddings.npz", embeddings=arrays["embeddings"], paths=arrays["paths"][::-1])
+    with pytest.raises(OptionError, match="different images"):
+        write_report(tmp_path / "index.html", [runs[0], other])
+    with pytest.raises(OptionError, match="same paths"):
+        write_report(tmp_path / "index.html", [other], dataset=images)
+
+
+def test_the_same_run_twice_is_refused(runs: list[Path], tmp_path: Path):
+    with pytest.raises(OptionError, match="twice"):
+        write_report(tmp_path / "index.html", [runs[0], runs[0]])
+
+
+@pytest.mark.parametrize("options", [{"queries": 0}, {"hits": 0}])
+def test_a_grid_without_pictures_is_refused(runs: list[Path], tmp_path: Path, options: dict[str, int]):
+    with pytest.raises(OptionError, match="1 or more"):
+        write_report(tmp_path / "index.html", runs, **options)

@@ -1,0 +1,233 @@
+"""``hiertree report``: pages of runs, comparisons and embeddings, with galleries or not, with images or not."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmark_files import write_benchmark
+from bs4 import BeautifulSoup
+from PIL import Image
+
+from hiertree.datasets import ImageDataset
+from hiertree.errors import OptionError, TableError
+from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.comparison.comparing import compare
+from hiertree.pipelines.report import Beside, report
+from hiertree.pipelines.report.retrievals import extreme_queries
+from hiertree.pipelines.training.data.loading.loading import load_split
+from hiertree.pipelines.training.recipe.schema.reading import check_recipe
+from hiertree.pipelines.training.run.training import train
+
+HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>"
+
+
+def parsed(path: Path) -> BeautifulSoup:
+    """The page, after what every page must be: whole by itself, well-formed for those who do not see it."""
+    page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+    assert page.find("script") is None
+    assert not [tag for tag in page.find_all(True) if any(name.startswith("on") for name in tag.attrs)]
+    for tag in page.find_all(True):
+        for name in ("src", "href", "xlink:href", "srcset", "action"):
+            assert tag.get(name, "#").startswith(("#", "data:")), tag
+    assert all(image["alt"].strip() for image in page.find_all("img"))
+    assert all(cell.get("scope") in ("row", "col") for cell in page.find_all("th"))
+    assert all(table.caption.text.strip() for table in page.find_all("table"))
+    assert all(figure["aria-label"].strip() for figure in page.select("figure[role=img]"))
+    headings = [int(heading.name[1]) for heading in page.find_all(re.compile("h[1-6]"))]
+    assert headings[0] == 1
+    assert all(after <= before + 1 for before, after in pairwise(headings))
+    ids = [tag["id"] for tag in page.find_all(id=True)]
+    assert len(ids) == len(set(ids))
+    assert {tag["href"][1:] for tag in page.select("nav a")} <= set(ids)
+    return page
+
+
+def benchmark_run(name: str, data: dict[str, str], folder: Path, **evaluation: object) -> tuple[Path, ImageDataset]:
+    """A run of two epochs on a small benchmark with queries and gallery, and its test split."""
+    write_benchmark(name, folder / "data")
+    recipe = check_recipe(
+        {
+            "name": "tiny",
+            "data": {"verify": "structure", "root": str(folder / "data"), **data},
+            "images": {"size": 16, "augmentation": {"name": "photo"}},
+            "sampler": {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2},
+            "model": {"width": 4, "embedding_size": 8},
+            "loss": {"name": "HAPPIER"},
+            "training": {"epochs": 2, "device": "cpu"},
+            "evaluation": {"every": 1, **evaluation},
+        }
+    )
+    return train(recipe, folder / "run").folder, load_split(recipe, "test")
+
+
+def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images(tmp_path: Path) -> None:
+    run, test = benchmark_run("inshop", {"name": "inshop"}, tmp_path, metrics=["H-AP", "R@1", "AP[1]"])
+    page = parsed(report([run], tmp_path / "with.html", hits=3))
+    assert "2 queries in a gallery of 4 of inshop" in page.select_one(".facts").text
+    sections = [section["id"] for section in page.find_all("section")]
+    assert sections == ["metrics", "queries", "classes", "retrievals", "learning", "reproduce"]
+
+    content = json.loads((run / "metrics.json").read_text())
+    shown = {next(iter(row.th.stripped_strings)): float(row.data["value"]) for row in page.select("#metrics tbody tr")}
+    assert shown == content["metrics"]
+    values = pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy()
+    spread = [float(cell["value"]) for cell in page.select("#queries tbody data")]
+    assert spread == pytest.approx(np.quantile(values, [0, 0.05, 0.25, 0.5, 0.75, 0.95, 1]))
+    titles = [figure["aria-label"].split(".")[0] for figure in page.select("#learning figure")]
+    assert titles == ["HAPPIER: training loss", "H-AP on the test split, percent", "R@1 on the test split, percent",
+                      "AP[1] on the test split, percent", "learning rate after each epoch"]  # fmt: skip
+
+    with np.load(run / "embeddings.npz") as arrays:
+        scores = arrays["embeddings"] @ arrays["gallery_embeddings"].T
+        levels = (arrays["paths"][:, None] == arrays["gallery_paths"][None]).cumprod(axis=2).sum(axis=2)
+    worst = int(np.argmin(values))
+    nearest = np.argsort(-scores[worst], kind="stable")[:3]
+    finds = page.select_one(".query").select(".hits li")
+    assert len(page.select("#retrievals img")) == 2 * (1 + 3)
+    marks = {3: "✓", 2: test.tree.level_names[1], 1: test.tree.level_names[0], 0: "✗"}
+    assert [find.select_one(".mark").text for find in finds] == [marks[level] for level in levels[worst, nearest]]
+
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    bare = parsed(report([run], tmp_path / "without.html", hits=3))
+    assert "no pictures of these images" in bare.select_one("#retrievals .missing").text
+    assert bare.find("img") is None
+    assert len(bare.select(".nopicture")) == 2 * (1 + 3)
+    assert [cell["value"] for cell in bare.select("data")] == [cell["value"] for cell in page.select("data")]
+    moved = f"data.root={tmp_path / 'elsewhere'}"
+    main_exits(["report", str(run), "--out", str(tmp_path / "moved.html"), "--set", moved, "--hits", "3"], 0)
+    again = (tmp_path / "moved.html").read_bytes()
+    assert again == (tmp_path / "with.html").read_bytes()
+    next((tmp_path / "elsewhere").glob("img/**/id_00000003/01_1_front.jpg")).write_bytes(b"no image")
+    broken = parsed(report([run], tmp_path / "broken.html", overrides=[moved]))
+    assert "1 of the pictures below cannot be read" in broken.select_one("#retrievals .missing").text
+
+
+def test_a_run_on_dymls_lists_shows_the_first_and_masks_the_query_in_its_gallery(tmp_path: Path) -> None:
+    data = {"name": "dyml", "collection": "vehicle"}
+    run, _ = benchmark_run("dyml-vehicle", data, tmp_path, select="mean AP")
+    page = parsed(report([run], tmp_path / "page.html", queries=1))
+    metrics = [next(iter(row.th.stripped_strings)) for row in page.select("#metrics tbody tr")]
+    assert {"mean AP", "AP[fine]", "AP[middle]", "R@1[coarse]"} <= set(metrics)
+    assert page.select_one(".score").text.startswith("AP[fine]")
+    assert [len(answer.select(".hits li")) for answer in page.select(".answer")] == [5, 5, 5]  # of six, less itself
+    assert "mean AP on the test split" in page.select_one("#learning").decode()
+
+
+def test_the_worst_the_median_and_the_best_queries_are_shown(runs: list[Path], tmp_path: Path) -> None:
+    page = parsed(report(runs, tmp_path / "page.html", queries=2, hits=2))
+    values = sum(pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy() for run in runs) / 2
+    scores = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
+    shown = np.array(scores).reshape(-1, 2).mean(axis=1)
+    known = 100 * np.sort(values)
+    assert [heading.text for heading in page.select(".group")] == [
+        "The worst answered",
+        "Those in the middle",
+        "The best answered",
+    ]
+    middle = (len(known) - 2) // 2
+    assert shown == pytest.approx([*known[:2], *known[middle : middle + 2], *known[:-3:-1]], abs=0.1)
+    assert extreme_queries(np.array([np.nan, 0.5]), count=3) == {"worst": [1], "median": [], "best": []}
+
+
+def test_every_node_has_the_mean_of_its_queries(runs: list[Path], images: ImageDataset, tmp_path: Path) -> None:
+    page = parsed(report(runs, tmp_path / "page.html"))
+    values = pd.concat([pd.read_parquet(run / "per_query.parquet")["H-AP"] for run in runs], axis=1)
+    labels = ["/".join(map(str, images.tree.labels_of(path[:2]))) for path in images.paths.tolist()]
+    expected = values.groupby(np.array(labels)).mean()
+    table = page.select("#classes table")[1]
+    means = [[float(cell["value"]) for cell in row.select("data")] for row in table.select("tbody tr")]
+    assert np.array(means) == pytest.approx(expected.to_numpy()[np.argsort(expected.mean(axis=1), kind="stable")])
+    tree = page.select("#classes > .nodes > li")
+    assert len(tree) == images.tree.level_sizes[0]
+    assert sum(int(re.search(r"(\d+) queries", node.text)[1]) for node in tree) == len(images)
+
+
+def test_a_comparison_shows_the_first_seed_of_each_row(tmp_path: Path) -> None:
+    small = ["data.families=2", "data.kinds=2", "data.instances=2", "data.images=3", "sampler.batch_size=8",
+             "sampler.images_per_class=2", "model.width=4", "training.epochs=1", "training.device=cpu"]  # fmt: skip
+    compare(
+        ["synthetic-happier"], seeds=[10, 9], out=tmp_path / "table", overrides=small, grid={"optimizer.lr": (0.1, 0.2)}
+    )
+    page = parsed(report([tmp_path / "table"], tmp_path / "page.html", queries=1, hits=2))
+    assert "comparison.html" in page.select_one(".lead").text
+    names = [heading.text for heading in page.select("#metrics thead th.number")][:2]
+    assert names == ["synthetic-happier/optimizer.lr=0.1", "synthetic-happier/optimizer.lr=0.2"]
+    assert all("seed: 9\n" in block.text for block in page.select("#reproduce details code"))
+    with pytest.raises(OptionError, match="at most 8"):
+        report([tmp_path / str(number) for number in range(9)], tmp_path / "page.html")
+
+
+def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_none_of_them(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for part, count in (("queries", 4), ("gallery", 8)):
+        names = [f"{part}-{number}.png" for number in range(count)]
+        table = pd.DataFrame({"image": names, HOSTILE: [f"<b>{n % 2}" for n in range(count)]})
+        table["leaf"] = [f"{HOSTILE}{number % 4}" for number in range(count)]
+        table.to_csv(tmp_path / f"{part}.csv", index=False)
+        np.save(tmp_path / f"{part}.npy", random.normal(size=(count, 4)))
+        for name in names[1:]:
+            Image.new("RGB", (400, 300), "red").save(tmp_path / name)
+    beside = Beside(
+        labels=tmp_path / "queries.csv",
+        gallery=tmp_path / "gallery.npy",
+        gallery_labels=tmp_path / "gallery.csv",
+        ids="image",
+        images=tmp_path,
+    )
+    out = report([tmp_path / "queries.npy"], tmp_path / "page.html", title=HOSTILE, beside=beside, queries=9, hits=99)
+    page = parsed(out)
+    assert page.h1.text == HOSTILE
+    assert f"{HOSTILE} (2) › leaf (4)" in page.select_one(".facts").text
+    assert page.select_one("#classes tbody th").text in ("<b>0", "<b>1")
+    shown = page.select("#retrievals img")
+    unseen = {tag.text for tag in page.select(".nopicture .unseen")}
+    assert len(shown) + len(page.select(".nopicture")) == 3 * (1 + 8)
+    assert all(HOSTILE in image["alt"] for image in shown)
+    assert unseen
+    assert "gallery-0.png" in page.select_one("#retrievals .missing").text
+    assert page.find(id="learning") is None
+    assert out.stat().st_size < 200_000
+
+    (tmp_path / "queries.csv").write_text("image,leaf\n../../etc/passwd,a\nb,a\nc,a\nd,a\n")
+    with pytest.raises(TableError, match="below root"):
+        report(
+            [tmp_path / "queries.npy"],
+            out,
+            beside=Beside(labels=tmp_path / "queries.csv", ids="image", images=tmp_path),
+        )
+
+
+def test_sources_that_make_no_page_are_refused(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = runs[0] / "embeddings.npz", tmp_path / "page.html"
+    cases = [
+        ([runs[0], file], {}, "one file of embeddings alone"),
+        ([file], {"overrides": ["seed=1"]}, "one file of embeddings alone"),
+        (runs, {"beside": Beside(ids="image")}, "beside embeddings only"),
+        ([tmp_path], {}, "finished run"),
+        (runs, {"hits": 0}, "1 or more"),
+        (runs, {"queries": 500}, "at most 3,000 on a page"),
+        ([], {}, "1 or more"),
+        ([file], {"beside": Beside(images=tmp_path)}, "--ids"),
+    ]
+    for sources, options, message in cases:
+        with pytest.raises(OptionError, match=message):
+            report(sources, out, **options)
+    assert not out.exists()
+    main_exits(["report", str(tmp_path), "--out", str(out)], 2)
+    assert "expected the folder of a finished run" in capsys.readouterr().err
+    main_exits(["report", str(file), "--out", str(out)], 0)
+    assert "level 3 (18)" in parsed(out).select_one(".facts").text
+
+
+def main_exits(arguments: list[str], status: int) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == status

@@ -1,0 +1,80 @@
+"""Which queries are shown, what is found for them, and what each find is called."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hiertree.errors import OptionError
+from hiertree.metrics import evaluate
+from hiertree.pipelines.report.retrievals import choose_queries, hits_of, nearest_images
+
+PATHS = np.array([[0, 0, 0], [0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]])
+
+
+def test_a_query_is_left_out_by_its_index_and_its_duplicates_stay():
+    embeddings = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    assert nearest_images(embeddings, [0, 1], count=2).tolist() == [[1, 2], [0, 2]]
+
+
+def test_equal_scores_put_the_smaller_index_first():
+    embeddings = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0], [0.0, 1.0]])
+    assert nearest_images(embeddings, [0], count=3).tolist() == [[1, 2, 3]]
+
+
+def test_no_more_hits_than_other_images():
+    assert nearest_images(np.eye(3), [2], count=10).shape == (1, 2)
+
+
+def test_each_hit_is_judged_by_the_depth_it_shares_with_the_query():
+    embeddings = np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
+    (row,) = hits_of(embeddings, PATHS, [0], count=4)
+    assert [(hit.index, hit.level, hit.verdict) for hit in row] == [
+        (1, 3, "same"),
+        (2, 2, "near"),
+        (3, 1, "near"),
+        (4, 0, "wrong"),
+    ]
+
+
+def test_a_query_whose_junk_fills_the_gallery_does_not_shorten_the_lists_of_others():
+    embeddings = np.array([[1.0, 0.0], [0.9, 0.1]])
+    gallery = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]), PATHS[:3]
+    junk = [np.array([0, 1]), np.array([], dtype=np.int64)]
+    rows = hits_of(embeddings, PATHS[:2], [0, 1], count=3, gallery=gallery, left_out=junk)
+    assert [[hit.index for hit in row] for row in rows] == [[2], [1, 2, 0]]
+
+
+def test_with_one_level_a_hit_is_right_or_wrong():
+    (row,) = hits_of(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2]]), np.array([[0], [0], [1]]), [0], count=2)
+    assert [hit.verdict for hit in row] == ["same", "wrong"]
+
+
+def test_first_hits_agree_with_the_metric():
+    random = np.random.default_rng(0)
+    embeddings, paths = random.normal(size=(60, 4)), random.integers(0, 3, size=(60, 2))
+    paths[:, 1] += 3 * paths[:, 0]
+    first = [row[0].verdict == "same" for row in hits_of(embeddings, paths, range(60), count=1)]
+    assert np.mean(first) == evaluate(embeddings, paths, metrics=["R@1"]).summary()["R@1"]
+
+
+def test_queries_come_from_as_many_coarsest_categories_as_there_are():
+    paths = np.stack([np.repeat(np.arange(6), 10), np.repeat(np.arange(30), 2)], axis=1)
+    for seed in range(5):
+        assert sorted(paths[choose_queries(paths, count=6, seed=seed), 0]) == list(range(6))
+        assert np.bincount(paths[choose_queries(paths, count=9, seed=seed), 0]).max() == 2
+
+
+def test_queries_follow_from_the_seed():
+    paths = np.repeat(np.arange(50), 4)[:, None]
+    draws = [tuple(choose_queries(paths, count=5, seed=seed)) for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
+
+
+def test_an_image_alone_in_its_class_is_no_query():
+    assert set(choose_queries(PATHS, count=5, seed=0)) == {0, 1}
+
+
+def test_asking_for_no_query_is_refused():
+    with pytest.raises(OptionError, match="count=0"):
+        choose_queries(PATHS, count=0, seed=0)

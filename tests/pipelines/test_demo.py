@@ -1,0 +1,86 @@
+"""The demonstration from end to end, small, as the command runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from bs4 import BeautifulSoup
+from click.testing import CliRunner, Result
+
+from hiertree import LabelTree
+from hiertree.errors import MissingResourceError
+from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.demo import landmark_names, run_demo
+from hiertree.tree.text import H_GLDV2_LEVELS
+
+
+def _demo(out: Path, *options: str) -> Result:
+    result = CliRunner().invoke(commands, ["demo", "--quick", "--out", str(out), *options])
+    assert result.exception is None, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    return folder, _demo(folder)
+
+
+def test_it_prints_the_tree_and_every_metric_of_both_models(made: tuple[Path, Result]):
+    folder, result = made
+    assert "human-made" in result.output
+    assert "Matterhorn" in result.output
+    for run in (folder / "runs").iterdir():
+        for name, value in json.loads((run / "metrics.json").read_text())["metrics"].items():
+            (line,) = [line for line in result.output.splitlines() if line.split()[:1] == [name]]
+            assert f"{100 * value:.1f}" in line
+
+
+def test_the_page_shows_both_models_and_the_labels_just_built(made: tuple[Path, Result]):
+    folder, _ = made
+    page = BeautifulSoup((folder / "index.html").read_text(encoding="utf-8"), "html.parser")
+    assert [cell.text for cell in page.select("thead th")[1:]] == ["SmoothAP", "HAPPIER", "Difference"]
+    tree = LabelTree.from_csv(folder / "labels" / "hierarchical.csv", levels=H_GLDV2_LEVELS)
+    leaves = [leaf.text for leaf in page.select("#tree .leaves li")]
+    assert sorted(leaves) == sorted(landmark_names()[leaf] for leaf in tree.leaves)
+    assert len(leaves) >= 150
+    assert page.select_one("#reproduce code").text.startswith("hiertree demo --out ")
+
+
+def test_finished_runs_are_reused_until_asked_otherwise(made: tuple[Path, Result]):
+    folder, first = made
+    before = _times(folder)
+    again = _demo(folder)
+    assert _times(folder) == before
+    assert _numbers(again) == _numbers(first)
+    fresh = _demo(folder, "--fresh")
+    assert all(_times(folder)[path] > time for path, time in before.items())
+    assert _numbers(fresh) == _numbers(first)
+
+
+def test_another_seed_trains_other_models_beside_them(made: tuple[Path, Result]):
+    folder, first = made
+    before = _times(folder)
+    assert _numbers(_demo(folder, "--seed", "1")) != _numbers(first)
+    assert before.items() < _times(folder).items()
+
+
+def test_it_runs_on_omniglot(shared_data: Path, tmp_path: Path):
+    demo = run_demo(tmp_path / "out", data=shared_data / "omniglot" / "images_background_small1.zip", quick=True)
+    assert "alphabet" in demo.page.read_text(encoding="utf-8")
+
+
+def test_data_that_is_not_there_is_refused(tmp_path: Path):
+    with pytest.raises(MissingResourceError, match="Omniglot"):
+        run_demo(tmp_path / "out", data=tmp_path / "nowhere", quick=True)
+
+
+def _times(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/metrics.json")}
+
+
+def _numbers(result: Result) -> list[str]:
+    """The lines of the table, from which nothing but the time may differ."""
+    return result.output.split("What a label hierarchy buys")[1].splitlines()[1:-2]

@@ -1,0 +1,138 @@
+"""A recipe names a benchmark in its published format, and is trained on it and measured as the benchmark is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from benchmark_files import write_benchmark
+from PIL import Image
+
+from hiertree import datasets
+from hiertree.errors import RecipeError
+from hiertree.pipelines.evaluation.evaluating import evaluate_file
+from hiertree.pipelines.training.data.loading.loading import load_split
+from hiertree.pipelines.training.data.loading.tested_lists import pictures_of
+from hiertree.pipelines.training.recipe.schema.reading import check_recipe
+from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.run.measuring import Examination
+from hiertree.pipelines.training.run.training import train
+
+BALANCED = {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2}
+TREE = {"name": "TreeSampler", "batch_size": 8, "images_per_class": 2, "reduce_per_class": 3}
+
+
+def recipe(data: dict[str, Any], sampler: dict[str, Any] = BALANCED, **evaluation: Any) -> Recipe:
+    """Two epochs of a network of a few channels."""
+    return check_recipe(
+        {
+            "name": "tiny",
+            "data": {"verify": "structure", **data},
+            "images": {"size": 16, "augmentation": {"name": "photo"}},
+            "sampler": sampler,
+            "model": {"width": 4, "embedding_size": 8},
+            "loss": {"name": "HAPPIER"},
+            "training": {"epochs": 2, "device": "cpu"},
+            "evaluation": {"metrics": ["H-AP", "R@1"], **evaluation},
+        }
+    )
+
+
+CASES = [
+    ("sop", {"name": "sop"}, TREE, 2),
+    ("inshop", {"name": "inshop"}, BALANCED, 2),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "sampler", "steps"), CASES, ids=[case[0] for case in CASES])
+def test_a_benchmark_trains_and_is_measured_as_published(
+    name: str, data: dict[str, Any], sampler: dict[str, Any], steps: int, tmp_path: Path
+) -> None:
+    write_benchmark(name, tmp_path / "data")
+    experiment = recipe({**data, "root": str(tmp_path / "data")}, sampler)
+    trained = train(experiment, tmp_path / "run")
+    content = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert content["steps"] == steps
+    test = load_split(experiment, "test")
+    assert content["queries"] == (len(test) if test.queries is None else len(test.queries))
+    with np.load(tmp_path / "run" / "embeddings.npz") as stored:
+        assert len(stored["paths"]) == content["queries"]
+        assert ("gallery_ids" in stored) == (test.ids is not None)
+        if test.gallery is not None:
+            assert np.array_equal(stored["gallery_paths"], test.paths[test.gallery])
+    again = evaluate_file(tmp_path / "run" / "embeddings.npz", metrics=["H-AP", "R@1"])
+    assert again.summary().to_dict() == trained.metrics
+
+
+def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> None:
+    root, run = tmp_path / "data", tmp_path / "run"
+    write_benchmark("dyml-vehicle", root)
+    Image.new("RGB", (8, 6), (9, 9, 9)).save(root / "bmk_coarse/gallery/5.jpg")  # another photo of that name
+    experiment = recipe({"name": "dyml", "collection": "vehicle", "root": str(root)}, select="mean AP", metrics=None)
+    test = load_split(experiment, "test")
+    names = [part.images.name(row) for part in (test, *test.beside) for row in range(len(part))]
+    assert set(names) == {
+        *(f"bmk_fine/query/{n}.jpg" for n in range(3)),
+        *(f"bmk_fine/gallery/{n}.jpg" for n in (3, 4, 5)),
+        "bmk_coarse/gallery/5.jpg",
+    }
+    assert len(pictures_of((test, *test.beside)).images) == 7
+
+    metrics = train(experiment, run).metrics
+    files = {"fine": "embeddings.npz", "middle": "embeddings-middle.npz", "coarse": "embeddings-coarse.npz"}
+    again = {name: evaluate_file(run / file, protocol="dyml").summary() for name, file in files.items()}
+    of_lists = {
+        f"{metric.partition('[')[0]}[{name}]": value for name, found in again.items() for metric, value in found.items()
+    }
+    means = {
+        f"mean {metric}": sum(of_lists[f"{metric}[{name}]"] for name in files) / 3
+        for metric in ("AP", "ASI", "R@1", "R@10", "R@20")
+    }
+    assert metrics == pytest.approx(means | of_lists)
+    content = json.loads((run / "metrics.json").read_text())
+    assert content["best"]["value"] == metrics["mean AP"]
+    assert {name: card["queries"] for name, card in content["beside"].items()} == {"middle": 3, "coarse": 3}
+    for name, file in files.items():
+        values = pd.read_parquet(run / file.replace("embeddings", "per_query").replace(".npz", ".parquet"))
+        assert values.mean()[f"AP[{name}]"] == pytest.approx(metrics[f"AP[{name}]"])
+    with np.load(run / files["fine"]) as fine, np.load(run / files["middle"]) as middle:
+        assert np.array_equal(fine["gallery_embeddings"], middle["gallery_embeddings"])
+    with pytest.raises(RecipeError, match=r"select='AP\[1\]'.*AP\[middle\]"):
+        Examination(test, recipe({"name": "dyml", "root": str(root)}, metrics=None, select="AP[1]"))
+    train(experiment, run, fresh=True)
+    assert load_split(experiment, "test_middle").beside == ()
+    (root / "bmk_middle/gallery/4.jpg").write_bytes(b"no image")
+    skipping = experiment.model_copy(update={"images": experiment.images.model_copy(update={"on_bad_image": "skip"})})
+    fine, middle, _ = (test := load_split(skipping, "test"), *test.beside)
+    assert (fine.left_out, middle.left_out) == ((), ("bmk_middle/gallery/4.jpg",))
+    assert (len(fine.gallery), len(middle.gallery), len(middle)) == (6, 5, 8)
+
+
+def test_dymls_products_are_measured_by_the_mean_over_their_levels(tmp_path: Path) -> None:
+    write_benchmark("dyml-product", tmp_path / "data")
+    data = {"name": "dyml", "collection": "product", "root": str(tmp_path / "data")}
+    metrics = train(
+        recipe(
+            data,
+            select="mean ASI",
+            metrics=["H-AP", *(f"{kind}[{level}]" for kind in ("AP", "ASI") for level in (1, 2, 3))],
+        ),
+        tmp_path / "run",
+    ).metrics
+    assert metrics["mean AP"] == pytest.approx(sum(metrics[f"AP[{level}]"] for level in (1, 2, 3)) / 3)
+    assert [name for name in metrics if name.startswith("mean")] == ["mean AP", "mean ASI"]
+
+
+def test_every_benchmarks_loader_is_a_section_of_recipes(tmp_path: Path) -> None:
+    for name in datasets.__all__:
+        if name.startswith("load_") and name not in ("load_table", "load_synthetic", "load_omniglot"):
+            section = recipe({"name": name.removeprefix("load_"), "root": str(tmp_path)}).data
+            assert section.options()["verify"] == "structure"
+    with pytest.raises(RecipeError, match="did you mean 'verify'"):
+        recipe({"name": "sop", "root": "x", "verfy": "structure"})
+    with pytest.raises(RecipeError, match="hierarchy"):
+        recipe({"name": "inaturalist", "root": "x", "hierarchy": "half"})

@@ -1,0 +1,152 @@
+"""From images to batches: what an augmentation may do, and that no process holds state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from hiertree.datasets import ImageDataset, load_synthetic
+from hiertree.pipelines.training.data.loading.augmentation import NUMBERS, batch_numbers, crop_photo, move_glyphs
+from hiertree.pipelines.training.data.loading.loading import BatchKey, EpochKeys, Views, evaluation_keys, loader_of
+from hiertree.pipelines.training.recipe.schema.schema import (
+    GlyphAugmentation,
+    Images,
+    NoAugmentation,
+    PhotoAugmentation,
+)
+from hiertree.samplers import ClassBalancedSampler
+
+STILL = np.full((4, NUMBERS), 0.5, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def dataset() -> ImageDataset:
+    return load_synthetic("train", families=2, kinds=2, instances=2, images=4, image_size=16)
+
+
+@pytest.fixture(scope="module")
+def images(dataset: ImageDataset) -> Tensor:
+    return Views(dataset, Images(size=16))[BatchKey(0, 0, [0, 1, 2, 3])].images
+
+
+def test_numbers_differ_between_seeds_epochs_and_batches() -> None:
+    keys = [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)]
+    drawn = {batch_numbers(3, seed=s, epoch=e, batch=b).tobytes() for s, e, b in keys}
+    assert len(drawn) == len(keys)
+
+
+def test_middle_numbers_leave_glyphs_as_they_are(images: Tensor) -> None:
+    assert torch.equal(move_glyphs(images, STILL, GlyphAugmentation()), images)
+
+
+def test_glyphs_shift_by_the_fraction_of_the_image_asked_for() -> None:
+    dot = torch.zeros(1, 1, 20, 20, dtype=torch.uint8)
+    dot[0, 0, 10, 10] = 255
+    numbers = STILL[:1].copy()
+    numbers[0, 3] = 1.0  # as far right as may be looked, so that content moves left
+    moved = move_glyphs(dot, numbers, GlyphAugmentation(shift=0.1))
+    assert moved.nonzero().tolist() == [[0, 0, 10, 8]]
+
+
+def test_glyphs_turn_without_changing_their_size() -> None:
+    bar = torch.zeros(1, 1, 41, 41, dtype=torch.uint8)
+    bar[0, 0, 19:22, 8:33] = 255
+    numbers = STILL[:1].copy()
+    numbers[0, 0] = 1.0
+    turned = move_glyphs(bar, numbers, GlyphAugmentation(degrees=90))
+    assert torch.equal(turned, bar.transpose(2, 3))
+
+
+def test_glyphs_are_never_mirrored() -> None:
+    corner = torch.zeros(64, 1, 28, 28, dtype=torch.uint8)
+    corner[:, :, 6:10, 6:22] = 255  # an "F" without its arm: top bar and left stem
+    corner[:, :, 6:22, 6:10] = 255
+    moved = move_glyphs(corner, batch_numbers(64, seed=0, epoch=0, batch=0), GlyphAugmentation()).float()
+    left, right = moved[..., :14].sum(dim=(1, 2, 3)), moved[..., 14:].sum(dim=(1, 2, 3))
+    assert bool((left > right).all())
+
+
+def test_photo_crop_of_everything_is_the_image_itself(images: Tensor) -> None:
+    settings = PhotoAugmentation(smallest_area=1.0, flip=False)
+    assert torch.equal(crop_photo(images[0], STILL[0], settings, size=16), images[0])
+
+
+def test_photo_flip_mirrors_half_of_the_images(images: Tensor) -> None:
+    settings = PhotoAugmentation(smallest_area=1.0)
+    low, high = STILL[0].copy(), STILL[0].copy()
+    low[4], high[4] = 0.49, 0.51
+    assert torch.equal(crop_photo(images[0], low, settings, size=16), images[0].flip(-1))
+    assert torch.equal(crop_photo(images[0], high, settings, size=16), images[0])
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 300), (3, 300, 1), (1, 7, 5)])
+def test_photo_crop_copes_with_any_shape(shape: tuple[int, int, int]) -> None:
+    photo = torch.randint(0, 256, shape, dtype=torch.uint8)
+    for row in batch_numbers(20, seed=0, epoch=0, batch=0):
+        assert crop_photo(photo, row, PhotoAugmentation(), size=16).shape == (shape[0], 16, 16)
+
+
+@pytest.mark.parametrize("augmentation", [GlyphAugmentation(), PhotoAugmentation(), NoAugmentation()])
+def test_cache_changes_nothing(dataset: ImageDataset, augmentation: GlyphAugmentation) -> None:
+    key = BatchKey(3, 7, [5, 0, 5])
+    batches = [
+        Views(dataset, Images(size=16, cache=cache, augmentation=augmentation), augment=0)[key].images
+        for cache in (True, False)
+    ]
+    assert torch.equal(*batches)
+
+
+def test_same_image_twice_in_a_batch_is_seen_in_two_ways(dataset: ImageDataset) -> None:
+    first, second = Views(dataset, Images(size=16), augment=0)[BatchKey(0, 0, [1, 1])].images
+    assert not torch.equal(first, second)
+
+
+def test_evaluation_sees_images_unchanged(dataset: ImageDataset) -> None:
+    views = Views(dataset, Images(size=16, augmentation=PhotoAugmentation()))
+    plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
+    assert torch.equal(views[BatchKey(9, 9, [2])].images[0], plain)
+
+
+def test_evaluation_can_crop_the_centre_of_a_larger_image(dataset: ImageDataset) -> None:
+    view = Views(dataset, Images(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
+    plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
+    assert torch.equal(view, plain[:, 2:14, 2:14])
+
+
+def test_grey_images_have_one_channel(dataset: ImageDataset) -> None:
+    assert Views(dataset, Images(size=16, channels=1))[BatchKey(0, 0, [0])].images.shape == (1, 1, 16, 16)
+
+
+def test_workers_see_the_same_batches_in_the_same_order(dataset: ImageDataset) -> None:
+    sampler = ClassBalancedSampler(dataset.paths, batch_size=4, images_per_class=2)
+    views = Views(dataset, Images(size=16, cache=False), augment=0)
+
+    def batches(workers: int) -> list[list[Tensor]]:
+        keys = EpochKeys(sampler)
+        loader = loader_of(views, keys, workers=workers, pin_memory=False)
+        keys.start(5, first=1)
+        return [list(batch) for batch in loader]
+
+    alone, together = batches(0), batches(2)
+    assert len(alone) == len(sampler) - 1
+    for one, other in zip(alone, together, strict=True):
+        assert torch.equal(one[0], other[0])
+        assert torch.equal(one[1], other[1])
+
+
+def test_epoch_begun_late_is_the_rest_of_the_whole_one(dataset: ImageDataset) -> None:
+    keys = EpochKeys(ClassBalancedSampler(dataset.paths, batch_size=4, images_per_class=2))
+    keys.start(2)
+    whole = list(keys)
+    keys.start(2, first=3)
+    assert list(keys) == whole[3:]
+    assert len(keys) == len(whole) - 3
+
+
+def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None:
+    before = torch.get_rng_state()
+    loader = loader_of(Views(dataset, Images(size=16)), evaluation_keys(16, 8), workers=0, pin_memory=False)
+    assert sum(len(indices) for indices, _ in loader) == 16
+    assert torch.equal(torch.get_rng_state(), before)

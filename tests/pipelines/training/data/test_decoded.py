@@ -1,0 +1,131 @@
+"""Images decoded once into a file: the same views as without, kept through an interruption, never those of others."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from hiertree.datasets import ImageDataset, load_table
+from hiertree.errors import ImageError, MissingResourceError
+from hiertree.pipelines.training.data.loading import decoded
+from hiertree.pipelines.training.data.loading.decoded import DecodedFile
+from hiertree.pipelines.training.data.loading.loading import BatchKey, Views, loader_of
+from hiertree.pipelines.training.recipe.schema.schema import Images, NoAugmentation, PhotoAugmentation
+
+EVERYTHING = [BatchKey(0, 0, [0, 1, 2]), BatchKey(1, 7, [9, 3, 3])]
+
+
+def save_photo(path: Path, seed: int) -> None:
+    pixels = np.random.default_rng(seed).integers(0, 256, (4, 6, 3), dtype=np.uint8)
+    Image.fromarray(pixels).resize((60, 40)).save(path)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> ImageDataset:
+    """Ten photos of 60 × 40 pixels, five of each label."""
+    for number in range(10):
+        save_photo(tmp_path / f"{number}.png", number)
+    rows = [f"{number}.png,{number % 2}" for number in range(10)]
+    (tmp_path / "images.csv").write_text("\n".join(["file,label", *rows]))
+    return load_table(tmp_path / "images.csv", root=tmp_path, image="file", levels=["label"])
+
+
+def settings(**options: object) -> Images:
+    return Images.model_validate({"size": 16, "augmentation": PhotoAugmentation(), **options})
+
+
+@pytest.mark.parametrize("resize", [None, 20])
+@pytest.mark.parametrize("augment", [None, 3])
+def test_file_gives_the_views_that_memory_gives(
+    photos: ImageDataset, tmp_path: Path, resize: int | None, augment: int | None
+) -> None:
+    in_memory = Views(photos, settings(cache=True, resize=resize), augment=augment)
+    in_file = Views(photos, settings(cache=True, resize=resize, cache_folder=str(tmp_path / "kept")), augment=augment)
+    for key in EVERYTHING:
+        assert torch.equal(in_file[key].images, in_memory[key].images)
+
+
+def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos: ImageDataset) -> None:
+    for resize in (None, 20):
+        plain = Views(photos, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
+        through = Views(photos, settings(cache=True, cache_size=32, resize=resize))[EVERYTHING[0]].images.float()
+        assert plain.shape == through.shape
+        assert (plain - through).abs().mean() < 4, "of 255"
+
+
+def test_crops_of_a_larger_cache_have_more_detail(photos: ImageDataset) -> None:
+    small = PhotoAugmentation(smallest_area=0.05)
+    detail = [
+        Views(photos, settings(cache=True, cache_size=size, augmentation=small), augment=0)[EVERYTHING[0]]
+        .images.float()
+        .diff(dim=3)
+        .abs()
+        .mean()
+        for size in (8, 40)
+    ]
+    assert detail[0] < detail[1]
+
+
+def test_second_run_decodes_two_images_only_and_workers_share_the_file(
+    photos: ImageDataset, tmp_path: Path, counted: Callable[[], int]
+) -> None:
+    kept = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
+    first = Views(photos, kept)
+    assert counted() == 10
+    again = Views(photos, kept)
+    assert counted() == 12, "the first and the last, to see that they are the same"
+    assert len(pickle.dumps(again._cache)) < 1_000
+    loaded = list(loader_of(again, EVERYTHING, workers=2, pin_memory=False))
+    assert all(torch.equal(batch.images, first[key].images) for batch, key in zip(loaded, EVERYTHING, strict=True))
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How many images have been decoded."""
+    rows: list[int] = []
+    decode = Views._square
+
+    def noting(views: Views, index: int, size: int) -> torch.Tensor:
+        rows.append(index)
+        return decode(views, index, size)
+
+    monkeypatch.setattr(Views, "_square", noting)
+    return lambda: len(rows)
+
+
+def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(
+    photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Callable[[], int]
+) -> None:
+    monkeypatch.setattr(decoded, "_AT_ONCE", 4)
+    kept = settings(cache=True, cache_folder=str(tmp_path / "kept"))
+    (tmp_path / "6.png").write_bytes(b"no image")
+    with pytest.raises(ImageError, match=r"6\.png"):
+        Views(photos, kept)
+    before = counted()
+    save_photo(tmp_path / "6.png", 6)
+    mended = Views(photos, kept)
+    assert counted() - before == 2 + 6, "two to compare, and all but the first four"
+    assert torch.equal(mended[EVERYTHING[1]].images, Views(photos, settings(cache=True))[EVERYTHING[1]].images)
+
+
+def test_other_images_of_the_same_names_are_refused(photos: ImageDataset, tmp_path: Path) -> None:
+    kept = settings(cache=True, cache_folder=str(tmp_path / "kept"))
+    Views(photos, kept)
+    save_photo(tmp_path / "9.png", 99)
+    with pytest.raises(ImageError, match="remove that folder"):
+        Views(photos, kept)
+
+
+def test_a_disk_without_room_is_told_before_anything_is_decoded(
+    photos: ImageDataset, tmp_path: Path, counted: Callable[[], int]
+) -> None:
+    square = torch.zeros(3, 1 << 20, 1 << 20, dtype=torch.uint8, device="meta")
+    with pytest.raises(MissingResourceError, match="GiB are free"):
+        DecodedFile(tmp_path / "kept", photos.images, lambda _: square, view=[], shape=(3, 1 << 20, 1 << 20))
+    assert counted() == 0

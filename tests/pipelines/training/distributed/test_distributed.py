@@ -1,0 +1,252 @@
+"""Several processes share every batch: they learn what one learns, end together, and one of them speaks."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+import torch
+import yaml
+from lightning.fabric.plugins.environments.lightning import find_free_network_port
+from safetensors.torch import load_file
+from sharing_processes import NUM, take_part
+from torch import multiprocessing
+
+from hiertree.datasets import load_synthetic
+from hiertree.errors import DeviceError
+from hiertree.pipelines.training.distributed.launching import started
+from hiertree.pipelines.training.distributed.processes import Processes
+from hiertree.pipelines.training.distributed.sharing import own_draws
+from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.run.checkpoint import checkpoints
+from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.training import train
+
+Tiny = Callable[..., Recipe]
+
+FROZEN = "model.freeze_batch_norm=true"
+ALIKE: Mapping[str, tuple[str, ...]] = {
+    "happier": (FROZEN, "evaluation.every=1", "evaluation.batch_size=7", "images.workers=1"),
+    "memory": (FROZEN, "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}", "training.ema_decay=0.9"),
+    "two-pass": (FROZEN, "training.accumulate=two_pass", "training.chunk_size=3", "optimizer.clip_norm=0.1"),
+    "frozen-backbone": (FROZEN, "model.freeze_backbone_epochs=1", "loss={name: CSL}", "optimizer.name=sgd"),
+}
+"""What must be learnt alike by one process and by two; the others are ended by one of them."""
+ENDED: Mapping[str, tuple[str, ...]] = {
+    "stopped": ALIKE["happier"],
+    "nan": (FROZEN, "loss={name: CSL}"),
+    "skipped": ("training.on_nan=skip",),
+    "sync": ("model.sync_batch_norm=true",),
+}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A data section: image files, of which one does not decode."""
+    folder = tmp_path_factory.mktemp("photos")
+    rows = []
+    for split in ("train", "test"):
+        images = load_synthetic(split, families=2, kinds=2, instances=2, images=4, image_size=16)
+        for row, path in enumerate(images.paths):
+            name = f"{split}-{row}.png"
+            images.images[row].save(folder / name)
+            rows.append({"file": name, "family": path[0], "leaf": f"{split}-{path[-1]}", "split": split})
+    (folder / "train-3.png").write_bytes(b"no image")
+    pd.DataFrame(rows).to_csv(folder / "images.csv", index=False)
+    section = {"name": "table", "path": str(folder / "images.csv"), "root": str(folder), "image": "file"}
+    return f"data={json.dumps({**section, 'levels': ['family', 'leaf'], 'split': 'split'})}"
+
+
+@pytest.fixture(scope="module")
+def shared(tiny_recipe: Tiny, photos: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The runs of two processes, and how each process saw them end."""
+    folder = tmp_path_factory.mktemp("shared")
+    runs = {name: tiny_recipe(*overrides) for name, overrides in {**ALIKE, **ENDED}.items()}
+    runs["image"] = from_files(tiny_recipe, photos)
+    plain = {name: recipe.as_dict() for name, recipe in runs.items()}
+    multiprocessing.spawn(take_part, args=(find_free_network_port(), str(folder), plain), nprocs=NUM)
+    return folder
+
+
+def from_files(tiny_recipe: Tiny, photos: str) -> Recipe:
+    """A run that meets the bad image when one of its processes decodes it."""
+    values = yaml.safe_load(photos.removeprefix("data="))
+    recipe = tiny_recipe("images.cache=false", "images.augmentation={name: photo}")
+    return Recipe.model_validate({**recipe.as_dict(), "data": values})
+
+
+def ends(folder: Path, name: str) -> list[str]:
+    return [(folder / f"{name}-{rank}.txt").read_text() for rank in range(NUM)]
+
+
+def newest(run: Path) -> dict[str, torch.Tensor]:
+    """Every tensor of the newest checkpoint: network, loss, memory and optimizer."""
+    *_, path = checkpoints(run / "checkpoints").values()
+    return load_file(path / "tensors.safetensors")
+
+
+def assert_alike(one: Path, other: Path) -> None:
+    first, second = newest(one), newest(other)
+    assert first.keys() == second.keys()
+    for name, tensor in first.items():
+        expected = tensor.double()
+        assert (expected - second[name].double()).norm() <= 1e-4 * expected.norm() + 1e-7, name
+    for row, same in zip(read_history(one / "history.jsonl"), read_history(other / "history.jsonl"), strict=True):
+        assert row["loss"] == pytest.approx(same["loss"], rel=1e-5)
+        swapped = 5e-3  # by two ranks that hang on a last digit
+        assert row.get("metrics", {}) == pytest.approx(same.get("metrics", {}), abs=swapped)
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_two_processes_learn_what_one_learns(name: str, shared: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+    train(tiny_recipe(*ALIKE[name]), tmp_path)
+    first, second = ends(shared, name)
+    assert first == second
+    assert first.startswith("done")
+    assert_alike(tmp_path, shared / name)
+    assert json.loads((shared / name / "metrics.json").read_text())["processes"] == NUM
+
+
+def test_sigterm_to_one_stops_all_at_one_step_and_another_number_of_processes_goes_on(
+    shared: Path, tiny_recipe: Tiny
+) -> None:
+    assert ends(shared, "stopped") == ["status 0"] * NUM
+    assert list(checkpoints(shared / "stopped" / "checkpoints")) == [2, 3]
+    train(tiny_recipe(*ALIKE["happier"]), shared / "stopped")
+    assert_alike(shared / "happier", shared / "stopped")
+
+
+def test_loss_of_one_that_is_no_number_ends_all_with_one_message(shared: Path) -> None:
+    first, second = ends(shared, "nan")
+    assert first.startswith("TrainingError: step 3: ")
+    assert second == "status 0"
+    with np.load(shared / "nan" / "failed_batch.npz") as file:
+        assert file["images"].shape == (8, 3, 16, 16)  # of both
+
+
+def test_batch_that_one_cannot_learn_from_is_skipped_by_all(shared: Path) -> None:
+    assert all(end.startswith("done") for end in ends(shared, "skipped"))
+    assert [row.get("skipped") for row in read_history(shared / "skipped" / "history.jsonl")] == [None, 1, None]
+
+
+def test_image_that_one_cannot_decode_ends_all_with_one_message(shared: Path) -> None:
+    first, second = ends(shared, "image")
+    assert first.startswith("ImageError: ")
+    assert "train-3.png" in first
+    assert second == "status 0"
+
+
+def test_synchronised_statistics_need_gpus(shared: Path) -> None:
+    first, second = ends(shared, "sync")
+    assert first.startswith("DeviceError: model.sync_batch_norm=true with 2 processes on a CPU")
+    assert second == "status 0"
+
+
+def command(out: Path, recipe: Recipe, *words: str) -> list[str]:
+    out.parent.mkdir(exist_ok=True)
+    file = out.parent / "recipe.yaml"
+    file.write_text(yaml.safe_dump(recipe.as_dict()))
+    return [*words, "train", str(file), "--out", str(out)]
+
+
+def until_next_checkpoint(process: subprocess.Popen[str], out: Path) -> list[psutil.Process]:
+    """Wait for a step more than there was; returns the processes that share the batches."""
+    before = max(checkpoints(out / "checkpoints"), default=0)
+    deadline = time.monotonic() + 300
+    while max(checkpoints(out / "checkpoints"), default=0) == before:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    children = psutil.Process(process.pid).children()
+    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+
+def test_commands_start_their_processes_lose_one_with_a_message_and_obey_sigterm(
+    tiny_recipe: Tiny, tmp_path: Path
+) -> None:
+    recipe, out = tiny_recipe(FROZEN, "training.epochs=4000", "training.devices=2"), tmp_path / "run"
+    module = command(out, recipe, sys.executable, "-m", "hiertree")
+    with subprocess.Popen(module, stderr=subprocess.PIPE, text=True) as process:
+        shared = until_next_checkpoint(process, out)
+        assert len(shared) == NUM
+        shared[-1].kill()
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 2
+    assert said.strip().splitlines()[-1].startswith("error: process 1 of 2 was killed by signal 9")
+    assert "Traceback" not in said
+    assert not any(child.is_running() for child in shared)
+
+    script = command(out, recipe, str(Path(sys.executable).with_name("hiertree")))
+    with subprocess.Popen(script, stderr=subprocess.PIPE, text=True) as process:
+        shared = until_next_checkpoint(process, out)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    assert said.count("as SIGTERM asked") == 1
+    assert not any(child.is_running() for child in shared)
+    assert not (out / "metrics.json").exists()
+
+
+def test_torchrun_shares_the_batches_and_speaks_once(tiny_recipe: Tiny, shared: Path, tmp_path: Path) -> None:
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(NUM), "--standalone")
+    words = command(tmp_path / "run", tiny_recipe(*ALIKE["happier"]), *launcher, "-m", "hiertree")
+    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300)
+    assert done.stdout.count("H-AP") == 1
+    assert_alike(tmp_path / "run", shared / "happier")
+
+
+def test_gpus_that_are_absent_are_refused_before_anything_starts(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(DeviceError, match=r"training\.device=cuda"):
+        train(tiny_recipe("training.device=cuda", "training.devices=2"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_each_process_draws_its_own_and_then_all_draw_alike() -> None:
+    device, inside, after = torch.device("cpu"), [], []
+    for rank in (0, 1, 1):
+        processes = Processes()
+        processes.rank, processes.size = rank, NUM
+        torch.manual_seed(5)
+        with own_draws(processes, device, 7, 3):
+            inside.append(float(torch.rand(())))
+        after.append(float(torch.rand(())))
+    torch.manual_seed(5)
+    assert inside[0] != inside[1] == inside[2]
+    assert after == [float(torch.rand(()))] * 3
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, None),
+        ({"SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "4"}, None),  # in a job script, before srun
+        ({"SLURM_STEP_ID": "0", "SLURM_NTASKS": "1"}, None),
+        ({"SLURM_STEP_ID": "0", "SLURM_NTASKS": "8", "SLURM_NTASKS_PER_NODE": "4", "SLURM_NNODES": "2"}, (4, 2)),
+        ({"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "12"}, (4, 3)),
+    ],
+)
+def test_processes_that_a_launcher_started_are_found(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: tuple[int, int] | None
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = started()
+    assert (None if found is None else (found.devices, found.nodes)) == expected
+
+
+def test_slurm_tasks_without_a_number_for_each_machine_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_STEP_ID", "0")
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    with pytest.raises(DeviceError, match="--ntasks-per-node"):
+        started()

@@ -1,0 +1,52 @@
+"""Embeddings of several sizes of an image: their mean, in a run and in ``hiertree embed``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn.functional import normalize
+from torchvision.transforms.v2.functional import resize
+
+from hiertree.errors import RecipeError
+from hiertree.pipelines.training.network.embedder import Embedder
+from hiertree.pipelines.training.network.scales import embed_at_scales, require_scalable
+from hiertree.pipelines.training.recipe.schema.schema import Evaluation, Model, Recipe
+from hiertree.pipelines.training.run.learner import Learner, build_fabric
+
+IMAGES = torch.randint(0, 256, (3, 3, 64, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("backbone", ["resnet18", "small_cnn"])
+def test_embedding_is_the_unit_mean_of_those_at_each_scale(backbone: str) -> None:
+    embedder = Embedder(Model(backbone=backbone, width=4, embedding_size=6), channels=3).eval()
+    with torch.inference_mode():
+        half, double = (resize(IMAGES.float(), size, antialias=True) for size in ([32, 24], [128, 96]))
+        expected = normalize((embedder(half) + embedder(IMAGES) + embedder(double)) / 3, dim=1)
+        torch.testing.assert_close(embed_at_scales(embedder, IMAGES, (0.5, 1.0, 2.0)), expected)
+        assert torch.equal(embed_at_scales(embedder, IMAGES, (1.0,)), embedder(IMAGES))
+
+
+def test_run_measures_at_the_recipes_scales(tiny_recipe: Callable[..., Recipe]) -> None:
+    recipe = tiny_recipe("evaluation.scales=[0.5, 1, 1.5]")
+    paths = torch.tensor([[0, 0], [0, 1]]).numpy()
+    learner = Learner(recipe, build_fabric(recipe.training), class_paths=paths, steps_per_epoch=1)
+    images = IMAGES[:, :, :16, :16]
+    embeddings = learner.embed(images)
+    with torch.inference_mode():
+        torch.testing.assert_close(embeddings, embed_at_scales(learner.embedder, images, (0.5, 1.0, 1.5)))
+        assert not torch.allclose(embeddings, learner.embedder(images))
+
+
+def test_backbone_of_one_image_size_refuses_scales() -> None:
+    embedder = Embedder(Model(backbone="vit_tiny_patch16_224", pooling="backbone"), channels=3)
+    require_scalable(embedder, (1.0,))
+    with pytest.raises(RecipeError, match="images of one size"):
+        require_scalable(embedder, (1.0, 1.4142))
+
+
+@pytest.mark.parametrize("scales", [[], [0], [1, -1], [float("inf")]])
+def test_scales_that_are_none_are_refused(scales: list[float]) -> None:
+    with pytest.raises(ValueError, match="scales"):
+        Evaluation.model_validate({"scales": scales})

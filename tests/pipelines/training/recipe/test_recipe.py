@@ -1,0 +1,183 @@
+"""Recipes: one file, every key known, every complaint with its place."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from hiertree import datasets, losses
+from hiertree.errors import RecipeError
+from hiertree.pipelines.training.recipe.schema.components import names
+from hiertree.pipelines.training.recipe.schema.reading import built_in_recipes, check_recipe, load_recipe, parse_yaml
+from hiertree.pipelines.training.recipe.schema.schema import GlyphAugmentation
+from hiertree.pipelines.training.run.loss_building import build_loss
+
+MINIMAL = """
+data: {name: synthetic}
+sampler: {name: ClassBalancedSampler, batch_size: 8, images_per_class: 2}
+loss: {name: HAPPIER}
+training: {epochs: 1}
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_minimal_recipe_takes_its_name_from_the_file_and_defaults_for_the_rest(tmp_path: Path) -> None:
+    recipe = load_recipe(write(tmp_path, MINIMAL))
+    assert recipe.name == "mine"
+    assert recipe.optimizer.name == "adam"
+    assert recipe.images.augmentation == GlyphAugmentation()
+
+
+def test_component_defaults_are_those_of_the_class_itself(tmp_path: Path) -> None:
+    options = load_recipe(write(tmp_path, MINIMAL)).loss.options()
+    parameters = inspect.signature(losses.HAPPIER).parameters
+    expected = {name: parameters[name].default for name in parameters if name not in ("num_classes", "embedding_size")}
+    assert options == expected
+
+
+def test_every_component_of_the_package_can_be_named() -> None:
+    assert {"sop", "dyml", "gldv2", "omniglot", "synthetic", "table"} <= set(names("data"))
+    assert names("sampler") == ["ClassBalancedSampler", "SuperCategoryPairSampler", "TreeSampler"]
+    assert {"HAPPIER", "SmoothAP", "ProxyDecomposability"} <= set(names("loss"))
+    assert "Loss" not in names("loss")
+    assert all(hasattr(datasets, f"load_{name}") for name in names("data"))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("optimizer.lrr=1", r"optimizer: unknown key 'lrr', did you mean 'lr'\?"),
+        ("loss.alhpa=1", r"loss: unknown key 'alhpa', did you mean 'alpha'\?"),
+        ("loss.num_classes=3", r"loss: unknown key 'num_classes'"),
+        ("loss.name=HAPIER", r"loss: unknown name 'HAPIER', did you mean 'HAPPIER'\?"),
+        ("sampler.batchsize=4", r"sampler: unknown key 'batchsize', did you mean 'batch_size'\?"),
+        ("data.famlies=2", r"data: unknown key 'famlies', did you mean 'families'\?"),
+        ("optimiser.lr=1", r"unknown key 'optimiser', did you mean 'optimizer'\?"),
+        ("images.augmentation={name: glyph, flip: true}", r"images.augmentation.glyph: unknown key 'flip'"),
+        ("optimizer.lr=-1", r"optimizer.lr: .*greater than 0 \(given -1\)"),
+        ("optimizer.lr=fast", r"optimizer.lr: .*\(given 'fast'\)"),
+        ("training.epochs=0", r"training.epochs: .*\(given 0\)"),
+        ("loss.alpha=much", r"loss.alpha: .*\(given 'much'\)"),
+        ("loss={alpha: 1}", r"loss: expected a mapping with a 'name'"),
+        ("model=7", r"model: .*\(given 7\)"),
+    ],
+)
+def test_wrong_setting_is_refused_with_its_place(tmp_path: Path, override: str, message: str) -> None:
+    with pytest.raises(RecipeError, match=message) as caught:
+        load_recipe(write(tmp_path, MINIMAL), [override])
+    assert str(caught.value).startswith(f"mine.yaml --set {override}: ")
+
+
+def test_missing_section_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"mine\.yaml: training: Field required"):
+        load_recipe(write(tmp_path, MINIMAL.replace("training: {epochs: 1}", "")))
+
+
+@pytest.mark.parametrize("text", ["[1, 2]", "", "a: [", "loss: {alpha: 1, alpha: 2}", "seed: 1\nseed: 2", "? [a]\n: b"])
+def test_file_that_is_no_recipe_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(RecipeError, match=r"mine\.yaml"):
+        load_recipe(write(tmp_path, text))
+
+
+def test_duplicate_key_is_named_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"key 'seed' is given twice(.|\n)*line 2"):
+        load_recipe(write(tmp_path, "seed: 1\nseed: 2\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-4", 1e-4),
+        ("1E5", 1e5),
+        ("-2.5e+3", -2500.0),
+        (".5e1", 5.0),
+        ("1.5", 1.5),
+        ("3", 3),
+        ("e4", "e4"),
+        ("", None),
+    ],
+)
+def test_numbers_are_read_as_yaml_1_2_reads_them(text: str, value: object) -> None:
+    assert parse_yaml(f"key: {text}", source="test") == {"key": value}
+
+
+def test_yaml_cannot_construct_python_objects() -> None:
+    with pytest.raises(RecipeError):
+        parse_yaml("!!python/object/apply:os.getcwd []", source="test")
+
+
+def test_overrides_reach_any_depth_and_the_last_one_wins(tmp_path: Path) -> None:
+    recipe = load_recipe(
+        write(tmp_path, MINIMAL),
+        ["optimizer.lr=1e-4", "optimizer.lr=2e-4", "images.augmentation.name=photo", "images.augmentation.flip=false"],
+    )
+    assert recipe.optimizer.lr == 2e-4
+    assert recipe.images.augmentation.model_dump()["flip"] is False
+
+
+def test_override_can_replace_a_whole_section(tmp_path: Path) -> None:
+    recipe = load_recipe(write(tmp_path, MINIMAL), ["loss={name: SmoothAP, tau: 0.1}"])
+    assert (recipe.loss.name, recipe.loss.options()["tau"]) == ("SmoothAP", 0.1)
+
+
+def test_losses_that_wrap_others_are_built_for_the_tree(tmp_path: Path) -> None:
+    class_paths = np.array([[0, 0], [0, 1], [1, 2]])
+    nested = "loss={name: CrossBatchMemory, size: 30, loss: {name: HAPPIER, alpha: 3}}"
+    recipe = load_recipe(write(tmp_path, MINIMAL), [nested, "loss.loss.eta=0.1"])
+    memory = build_loss(recipe, class_paths=class_paths)
+    assert isinstance(memory, losses.CrossBatchMemory)
+    assert memory.paths.shape == (30, 2)
+    assert memory.weights == losses.HAPPIER(3, 2).weights
+    assert recipe.as_dict()["loss"]["loss"]["eta"] == 0.1
+    summed = load_recipe(write(tmp_path, MINIMAL), ["loss={name: LevelSum, loss: {name: ProxyDecomposability}}"])
+    proxies = [tuple(parameter.shape) for parameter in build_loss(summed, class_paths=class_paths).parameters()]
+    assert proxies == [(2, 128), (3, 128)]
+
+
+def test_wrong_setting_of_a_wrapped_loss_is_refused_with_its_place(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"loss.loss: unknown key 'alhpa', did you mean 'alpha'\?"):
+        load_recipe(write(tmp_path, MINIMAL), ["loss={name: CrossBatchMemory, loss: {name: HAPPIER, alhpa: 3}}"])
+
+
+@pytest.mark.parametrize("override", ["optimizer.lr", "=3", ".lr=1", "seed.deep.er=1", "a..b=1"])
+def test_malformed_override_is_refused(tmp_path: Path, override: str) -> None:
+    with pytest.raises(RecipeError, match="--set"):
+        load_recipe(write(tmp_path, MINIMAL), [override])
+
+
+def test_unknown_built_in_recipe_suggests_the_right_one() -> None:
+    with pytest.raises(RecipeError, match=r"did you mean 'synthetic-happier'\?"):
+        load_recipe("synthetic-hapier")
+
+
+def test_recipe_survives_a_round_trip_through_yaml(tmp_path: Path) -> None:
+    recipe = load_recipe(
+        write(tmp_path, MINIMAL),
+        ["data={name: table, path: i.csv, root: ., image: file, levels: [kind, leaf], split: part}"],
+    )
+    assert recipe.data.options()["split_column"] == "part"
+    again = check_recipe(yaml.safe_load(yaml.safe_dump(recipe.as_dict())))
+    assert again == recipe
+    assert again.fingerprint() == recipe.fingerprint()
+
+
+def test_fingerprint_changes_with_any_setting(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL)
+    changes = ["seed=1", "loss.alpha=2", "data.kinds=3", "images.size=16", "training.epochs=2", "schedule.final=0.1"]
+    prints = [load_recipe(path, [change]).fingerprint() for change in changes]
+    assert len({load_recipe(path).fingerprint(), *prints}) == len(changes) + 1
+
+
+@pytest.mark.parametrize("name", built_in_recipes())
+def test_built_in_recipe_says_its_own_name(name: str) -> None:
+    overrides = ["data.root=somewhere"] if name.startswith("omniglot") else []
+    assert load_recipe(name, overrides).name == name

@@ -1,0 +1,154 @@
+"""Every built-in recipe is built whole and learns two steps from its data in their published format, made small."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from itertools import chain, islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from benchmark_files import write_benchmark
+from PIL import Image
+
+from hiertree.datasets import ImageDataset
+from hiertree.metrics.conventions.protocols import protocol_of
+from hiertree.pipelines.training.data.loading.loading import EpochKeys, Views, load_split
+from hiertree.pipelines.training.recipe.schema import reading
+from hiertree.pipelines.training.recipe.schema.reading import built_in_recipes, load_recipe
+from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.run.learner import Learner, build_fabric
+from hiertree.pipelines.training.run.loop import build_sampler
+from hiertree.pipelines.training.run.measuring import Examination
+
+SMALL = (
+    "images.size=16",
+    "images.cache=true",
+    "images.workers=0",
+    "model.backbone=small_cnn",
+    "model.pretrained=false",
+    "model.width=4",
+    "model.embedding_size=8",
+    "training.device=cpu",
+    "training.precision=32-true",
+)
+FEW = ("sampler.batch_size=4", "sampler.images_per_class=2")
+FILES = {
+    "sop": "sop",
+    "inat": "inaturalist-full",
+    "h": "h-gldv2",
+    "vehicleid": "vehicleid-800",
+    "cub": "cub",
+    "inshop": "inshop",
+}
+DYML = {"dyml-vehicle": "dyml-vehicle", "dyml-animal": "dyml-vehicle", "dyml-product": "dyml-product"}  # one format
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+Splits = Callable[[Recipe], tuple[Views, ImageDataset, ImageDataset]]
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Callable[[str], list[str]]:
+    """The overrides that point a recipe at small files of its benchmark, which are written once."""
+    written: dict[str, Path] = {}
+
+    def root_of(recipe: str) -> list[str]:
+        family = recipe.split("-", maxsplit=1)[0]
+        if family == "synthetic":
+            return ["data.families=2", "data.kinds=2", "data.instances=2", "data.images=4", *FEW]
+        if family == "omniglot":
+            small = request.getfixturevalue("shared_data") / "omniglot" / "images_background_small1.zip"
+            return [f"data.root={small}", "sampler.batch_size=64"]
+        if family == "washington":
+            return [*_photos(tmp_path_factory.mktemp("photos")), *FEW]
+        benchmark = DYML["-".join(recipe.split("-")[:2])] if family == "dyml" else FILES[family]
+        if benchmark not in written:
+            written[benchmark] = tmp_path_factory.mktemp(benchmark)
+            write_benchmark(benchmark, written[benchmark])
+        return [f"data.root={written[benchmark]}", "data.verify=structure", *FEW]
+
+    return root_of
+
+
+def _photos(folder: Path) -> list[str]:
+    """Eight landmarks of two supercategories, two photos each, half of them held out."""
+    table = ["image,natural_or_human_made,hierarchical_label,landmark_id,split"]
+    for photo in range(16):
+        landmark = photo // 2
+        pixels = np.random.default_rng(photo).integers(0, 256, (16, 20, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{photo}.jpg")
+        kind, supercategory = ("natural", "lake") if landmark % 2 else ("human-made", "bridge")
+        table.append(f"{photo}.jpg,{kind},{supercategory},{landmark},{'test' if landmark < 4 else 'train'}")
+    (folder / "images.csv").write_text("\n".join(table))
+    return [f"data.path={folder / 'images.csv'}", f"data.root={folder}"]
+
+
+@pytest.fixture(scope="module")
+def splits() -> Splits:
+    """Training views, training split and test split of a recipe; recipes of the same data share them."""
+    loaded: dict[str, tuple[Views, ImageDataset, ImageDataset]] = {}
+
+    def of(recipe: Recipe) -> tuple[Views, ImageDataset, ImageDataset]:
+        sections = recipe.as_dict()
+        key = json.dumps([sections["data"], sections["images"]])
+        if key not in loaded:
+            train, test = load_split(recipe, "train"), load_split(recipe, "test")
+            loaded[key] = Views(train, recipe.images, augment=0), train, test
+        return loaded[key]
+
+    return of
+
+
+@pytest.mark.parametrize("name", built_in_recipes())
+def test_recipe_learns_two_steps(name: str, roots: Callable[[str], list[str]], splits: Splits) -> None:
+    own_pooling = ["model.pooling=average"] if name.endswith("-deit") else []  # which a small CNN does not have
+    recipe = load_recipe(name, [*SMALL, *own_pooling, *roots(name)])
+    views, train, test = splits(recipe)
+    keys = EpochKeys(build_sampler(recipe, train))
+    paths = torch.from_numpy(train.paths).long()
+    learner = Learner(
+        recipe, build_fabric(recipe.training), class_paths=paths.unique(dim=0).numpy(), steps_per_epoch=len(keys)
+    )
+    learner.start_epoch(recipe.model.freeze_backbone_epochs)
+    before = {key: tensor.clone() for key, tensor in learner.embedder.state_dict().items()}
+    keys.start(0)
+    for step, key in enumerate(islice(chain.from_iterable(keys for _ in range(2)), 2)):
+        batch = views[key]
+        noise = torch.randint(0, 256, batch.images.shape, generator=torch.Generator().manual_seed(step))
+        values = learner.step(noise.to(torch.uint8), paths[batch.indices], step=step)  # plain images rank at once
+        assert all(map(math.isfinite, values.values()))
+    moved = learner.embedder.state_dict()
+    assert not torch.equal(moved["head.1.weight"], before["head.1.weight"])
+    assert not torch.equal(moved["backbone.0.weight"], before["backbone.0.weight"])
+    measured = Examination(test, recipe).names
+    if name.startswith("dyml"):
+        means, lists = ("mean AP", "mean ASI", "mean R@1"), "123" if "product" in name else ("fine", "middle", "coarse")
+        assert {*means, *(f"AP[{one}]" for one in lists)} <= set(measured)
+    else:
+        assert test.protocol is None or measured == protocol_of(test.protocol).names(test.paths.shape[1])
+
+
+def test_recipe_names_say_the_published_row_or_that_there_is_none() -> None:
+    for name in built_in_recipes():
+        if not name.startswith(("omniglot", "synthetic")):
+            path = Path(reading.__file__).parents[1] / "recipes" / f"{name}.yaml"
+            head = path.read_text(encoding="utf-8").split("\nname:")[0]
+            assert "ublished" in head, name
+            assert f"hiertree train {name} " in head, name
+
+
+def test_recipes_of_the_comparison_differ_in_their_loss_alone() -> None:
+    with_codes = ("omniglot-talr-ap", "omniglot-talr-ndcg")  # of 64 bits
+    names = [name for name in built_in_recipes() if name.startswith("omniglot") and name not in with_codes]
+    recipes = [load_recipe(name) for name in names]
+    assert len(recipes) >= 18
+    common = [
+        {key: value for key, value in recipe.as_dict().items() if key not in ("name", "loss")} for recipe in recipes
+    ]
+    for settings in common:
+        settings["optimizer"].pop("proxies_lr")
+    assert all(settings == common[0] for settings in common)

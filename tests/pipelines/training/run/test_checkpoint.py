@@ -1,0 +1,84 @@
+"""Checkpoints: whole or refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from hiertree.errors import CheckpointError
+from hiertree.pipelines.training.run.checkpoint import checkpoints, read_checkpoint, remove_checkpoints, save_checkpoint
+
+TENSORS = {"scalar": torch.tensor(3.0), "matrix": torch.arange(6).reshape(2, 3).T, "empty": torch.zeros(0)}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return save_checkpoint(tmp_path, TENSORS, {"sum": 0.1 + 0.2}, step=7, fingerprint="mine")
+
+
+def test_what_is_read_is_what_was_written_to_the_bit(saved: Path) -> None:
+    tensors, state = read_checkpoint(saved, fingerprint="mine")
+    assert tensors.keys() == TENSORS.keys()
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+    assert state == {"sum": 0.1 + 0.2}
+
+
+def test_checkpoint_of_another_recipe_is_refused(saved: Path) -> None:
+    with pytest.raises(CheckpointError, match="of another recipe"):
+        read_checkpoint(saved, fingerprint="other")
+
+
+@pytest.mark.parametrize("file", ["tensors.safetensors", "state.json"])
+@pytest.mark.parametrize("length", [0, 40, -1])
+def test_torn_checkpoint_is_refused(saved: Path, file: str, length: int) -> None:
+    content = (saved / file).read_bytes()
+    (saved / file).write_bytes(content[:length])
+    if file == "state.json" and length == -1:  # only the last newline is lost
+        read_checkpoint(saved, fingerprint="mine")
+        return
+    with pytest.raises(CheckpointError, match=r"step-00000007.*--fresh"):
+        read_checkpoint(saved, fingerprint="mine")
+
+
+def test_changed_weights_are_noticed(saved: Path) -> None:
+    content = bytearray((saved / "tensors.safetensors").read_bytes())
+    content[-1] ^= 1
+    (saved / "tensors.safetensors").write_bytes(content)
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_checkpoint(saved, fingerprint="mine")
+
+
+def test_pickle_is_never_opened(saved: Path) -> None:
+    torch.save(TENSORS, saved / "tensors.safetensors")
+    with pytest.raises(CheckpointError):
+        read_checkpoint(saved, fingerprint="mine")
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"format": "other", "recipe": "mine", "sha256": "", "state": {}}'])
+def test_foreign_state_is_refused(saved: Path, content: str) -> None:
+    (saved / "state.json").write_text(content)
+    with pytest.raises(CheckpointError):
+        read_checkpoint(saved, fingerprint="mine")
+
+
+def test_newest_and_best_stay_and_half_written_ones_go(tmp_path: Path) -> None:
+    for step in (2, 10, 9):
+        save_checkpoint(tmp_path, TENSORS, {}, step=step, fingerprint="mine")
+    (tmp_path / ".step-00000011-half").mkdir()
+    (tmp_path / "step-of-mine").mkdir()
+    assert list(checkpoints(tmp_path)) == [2, 9, 10]
+    remove_checkpoints(tmp_path, keep={2, 10})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010", "step-of-mine"]
+
+
+def test_state_with_nan_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="Out of range float"):
+        save_checkpoint(tmp_path, TENSORS, {"loss": float("nan")}, step=1, fingerprint="mine")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_state_is_readable_json(saved: Path) -> None:
+    assert json.loads((saved / "state.json").read_text())["format"] == "hiertree checkpoint 1"

@@ -1,0 +1,203 @@
+"""What goes wrong in long runs: a scheduler's SIGTERM, a full disk or GPU, a loss that is not finite, a bad image."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from benchmark_files import write_benchmark
+from safetensors.torch import load_file
+
+from hiertree.errors import CheckpointError, DeviceError, ImageError, RecipeError, TrainingError
+from hiertree.pipelines.training.data.loading.loading import load_split
+from hiertree.pipelines.training.recipe.schema.reading import check_recipe
+from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.run.checkpoint import checkpoints
+from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.learner import Learner, build_fabric
+from hiertree.pipelines.training.run.training import train
+
+Tiny = Callable[..., Recipe]
+MEMORY = "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}"
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+
+
+def change_step(monkeypatch: pytest.MonkeyPatch, change: Callable[[Learner, int], None]) -> None:
+    """Do something before each step."""
+    take_step = Learner.step
+
+    def changed(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+        change(self, step)
+        return take_step(self, images, paths, step=step)
+
+    monkeypatch.setattr(Learner, "step", changed)
+
+
+def test_sigterm_keeps_the_step_ends_with_status_0_and_costs_nothing(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe("training.epochs=400", "images.workers=1")
+    file = tmp_path / "recipe.yaml"
+    file.write_text(yaml.safe_dump(recipe.as_dict()))
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "hiertree", "train", str(file), "--out", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    deadline = time.monotonic() + 90
+    while not checkpoints(out / "checkpoints") and time.monotonic() < deadline and process.poll() is None:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGTERM)  # as schedulers do: its data-loading workers hear it too
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    (step,) = checkpoints(out / "checkpoints")
+    assert f"stopped after step {step}, as SIGTERM asked" in said
+    assert 0 < step < 800
+    assert not (out / "metrics.json").exists()
+
+
+def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train(tiny_recipe(MEMORY), tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        change_step(patch, lambda _, step: os.kill(os.getpid(), signal.SIGTERM) if step == 2 else None)
+        with pytest.raises(SystemExit) as stopped:
+            train(tiny_recipe(MEMORY), tmp_path / "stopped")
+    assert stopped.value.code == 0
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    (path,) = checkpoints(tmp_path / "stopped" / "checkpoints").values()
+    assert path.name == "step-00000003"
+    memory = load_file(path / "tensors.safetensors")
+    assert int(memory["loss.num_enqueued"]) == 24
+    assert memory["loss.embeddings"].norm(dim=1).min() > 0.9
+    train(tiny_recipe(MEMORY), tmp_path / "stopped")
+    assert_same_weights(tmp_path / "whole", tmp_path / "stopped")
+
+
+def test_full_disk_is_told_and_the_checkpoint_before_is_whole(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = tiny_recipe("training.checkpoint_every_steps=1")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill(_: Learner, step: int) -> None:
+        if step == 2:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, hard))
+
+    with monkeypatch.context() as patch:
+        change_step(patch, fill)
+        try:
+            with pytest.raises(CheckpointError, match=r"step 3 was not written .*goes on from the checkpoint before"):
+                train(recipe, tmp_path / "run")
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(checkpoints(tmp_path / "run" / "checkpoints")) == [2]
+    train(recipe, tmp_path / "run")
+    train(recipe, tmp_path / "whole")
+    assert_same_weights(tmp_path / "whole", tmp_path / "run")
+
+
+def test_batch_whose_gradient_is_not_finite_is_skipped_if_asked(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def poison(learner: Learner, step: int) -> None:
+        if step == 3:
+            weight = learner.embedder.head_parameters()[0]
+            handle = weight.register_hook(lambda gradient: (handle.remove(), gradient * float("inf"))[1])
+
+    change_step(monkeypatch, poison)
+    train(tiny_recipe("training.on_nan=skip"), tmp_path)
+    rows = read_history(tmp_path / "history.jsonl")
+    assert [row.get("skipped") for row in rows] == [None, 1, None]
+    assert [row["step"] for row in rows] == [2, 4, 6]
+    assert all(np.isfinite(row["loss"]) for row in rows)
+    with np.load(tmp_path / "failed_batch.npz") as file:
+        assert len(file["indices"]) == 8
+
+
+def test_weights_that_are_lost_stop_the_run_though_batches_may_be_skipped(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe("training.on_nan=skip", "optimizer.lr=1e36", "schedule.warmup_epochs=0", "training.epochs=8")
+    with pytest.raises(TrainingError, match="step 10"):
+        train(recipe, tmp_path)
+
+
+def test_full_gpu_names_the_settings_that_need_less(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(learner: Learner, _: int) -> None:
+        def no_memory(*_: object) -> None:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+        learner.embedder.register_forward_pre_hook(no_memory)
+
+    change_step(monkeypatch, refuse)
+    with pytest.raises(DeviceError, match=r"sampler\.batch_size.*training\.accumulate=two_pass"):
+        train(tiny_recipe(), tmp_path)
+
+
+@pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
+def test_two_passes_learn_what_one_pass_learns(tiny_recipe: Tiny, precision: str) -> None:
+    gradients = {}
+    for accumulate in ("none", "two_pass"):
+        recipe = tiny_recipe(
+            f"training={{epochs: 1, device: cpu, precision: {precision}, accumulate: {accumulate}, chunk_size: 3}}",
+            "model.freeze_batch_norm=true",
+        )
+        paths = torch.tensor([[0, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 2], [0, 1, 2], [1, 2, 3], [1, 2, 3]])
+        learner = Learner(recipe, build_fabric(recipe.training), class_paths=paths[::2].numpy(), steps_per_epoch=1)
+        learner.start_epoch(0)
+        images = torch.randint(0, 256, (8, 3, 16, 16), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+        values = learner.step(images, paths, step=0)
+        found = [*learner.embedder.parameters(), *learner.loss.parameters()]
+        gradients[accumulate] = values, [parameter.grad for parameter in found]
+    assert gradients["none"][0] == pytest.approx(gradients["two_pass"][0], rel=1e-2 if "bf16" in precision else 1e-6)
+    for one, two in zip(gradients["none"][1], gradients["two_pass"][1], strict=True):
+        tolerance = 0.05 if "bf16" in precision else 1e-5
+        assert one is not None
+        assert two is not None
+        assert (one - two).norm() <= tolerance * one.norm() + 1e-8
+
+
+def test_two_passes_refuse_statistics_of_chunks(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"model\.freeze_batch_norm=true"):
+        train(tiny_recipe("training.accumulate=two_pass"), tmp_path / "run")
+
+
+def test_bad_images_of_any_benchmark_are_left_out_and_named(tmp_path: Path) -> None:
+    sections = {
+        "name": "tiny",
+        "data": {"name": "inshop", "root": str(tmp_path / "data"), "verify": "structure"},
+        "images": {"size": 16, "on_bad_image": "skip"},
+        "sampler": {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2},
+        "model": {"width": 4, "embedding_size": 8},
+        "loss": {"name": "HAPPIER"},
+        "training": {"epochs": 1, "device": "cpu"},
+        "evaluation": {"select": "R@1"},
+    }
+    write_benchmark("inshop", tmp_path / "data")
+    whole = load_split(check_recipe(sections), "test")
+    assert whole.gallery is not None
+    first, last = (whole.images.name(int(row)) for row in (whole.gallery[0], len(whole) - 1))
+    (tmp_path / "data" / first).write_bytes(b"no image")
+    part = load_split(check_recipe(sections), "test")
+    assert part.left_out == (first,)
+    assert part.gallery is not None
+    assert part.queries is not None
+    assert len(part.gallery) == len(whole.gallery) - 1
+    assert last in {part.images.name(int(row)) for row in [*part.gallery, *part.queries]}
+    assert json.loads(json.dumps(train(check_recipe(sections), tmp_path / "run").metrics))["R@1"] >= 0
+    assert json.loads((tmp_path / "run" / "metrics.json").read_text())["left_out"]["test"] == [first]
+    with pytest.raises(ImageError):
+        train(check_recipe({**sections, "images": {"size": 16}}), tmp_path / "other")

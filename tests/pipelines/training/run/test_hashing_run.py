@@ -1,0 +1,40 @@
+"""A recipe of a hashing loss: α grows with the epochs, and what is measured are codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hiertree.metrics import evaluate_codes
+from hiertree.pipelines.evaluation.evaluating import evaluate_file
+from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.run.learner import Learner
+from hiertree.pipelines.training.run.training import train
+
+CODES = ("model.embedding_size=12", "loss={name: TieAwareAP, alpha: 3.0, alpha_factor: 2.0, alpha_every: 2}")
+
+
+def test_codes_are_learnt_and_measured_by_hamming_distance(
+    tmp_path: Path, tiny_recipe: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alphas, step = [], Learner.step
+
+    def noted(learner: Learner, *images_and_paths: object, **at: int) -> dict[str, float]:
+        alphas.append(learner.loss.alpha)
+        return step(learner, *images_and_paths, **at)
+
+    monkeypatch.setattr(Learner, "step", noted)
+    folder = tmp_path / "run"
+    trained = train(tiny_recipe(*CODES), folder)
+    assert alphas == [3.0, 3.0, 3.0, 3.0, 6.0, 6.0]
+    content = json.loads((folder / "metrics.json").read_text())
+    assert content["convention"]["scores"] == "Hamming distance, 12 bits"
+    arrays = np.load(folder / "embeddings.npz")
+    expected = evaluate_codes(arrays["embeddings"] > 0, arrays["paths"]).summary().to_dict()
+    assert trained.metrics == {name: expected[name] for name in trained.metrics}
+    again = evaluate_file(folder / "embeddings.npz", codes=True, metrics=list(trained.metrics))
+    assert again.summary().to_dict() == trained.metrics

@@ -1,0 +1,120 @@
+"""Parameter groups and learning rates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from torch import nn
+from torch.optim.lr_scheduler import MultiStepLR
+
+from hiertree.losses import HAPPIER, SmoothAP
+from hiertree.pipelines.training.network.embedder import Embedder
+from hiertree.pipelines.training.recipe.schema.schema import Model, Optimizer, Schedule
+from hiertree.pipelines.training.run.optimization import (
+    build_optimizer,
+    learning_rate_factor,
+    parameter_groups,
+    set_learning_rates,
+)
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    return Embedder(Model(width=4, embedding_size=8), channels=1)
+
+
+@pytest.fixture
+def happier() -> HAPPIER:
+    return HAPPIER(num_classes=5, embedding_size=8)
+
+
+def test_groups_hold_every_parameter_once(embedder: Embedder, happier: HAPPIER) -> None:
+    groups = parameter_groups(embedder, happier, Optimizer())
+    grouped = [id(parameter) for group in groups for parameter in group["params"]]
+    everything = [id(parameter) for module in (embedder, happier) for parameter in module.parameters()]
+    assert sorted(grouped) == sorted(everything)
+
+
+def test_groups_have_their_own_rates_and_proxies_no_decay(embedder: Embedder, happier: HAPPIER) -> None:
+    settings = Optimizer(lr=1e-3, head_lr=2e-3, proxies_lr=1.0, weight_decay=0.1)
+    rates = {
+        group["name"]: (group["lr"], group["weight_decay"]) for group in parameter_groups(embedder, happier, settings)
+    }
+    assert rates == {"backbone": (1e-3, 0.1), "head": (2e-3, 0.1), "proxies": (1.0, 0.0)}
+
+
+def test_loss_without_parameters_has_no_group(embedder: Embedder) -> None:
+    assert [group["name"] for group in parameter_groups(embedder, SmoothAP(), Optimizer())] == ["backbone", "head"]
+
+
+@pytest.mark.parametrize(("name", "kind"), [("adam", "Adam"), ("adamw", "AdamW"), ("sgd", "SGD")])
+def test_optimizer_is_the_one_asked_for(embedder: Embedder, happier: HAPPIER, name: str, kind: str) -> None:
+    assert type(build_optimizer(embedder, happier, Optimizer(name=name))).__name__ == kind
+
+
+def test_sgd_without_momentum_is_not_nesterov(embedder: Embedder, happier: HAPPIER) -> None:
+    optimizer = build_optimizer(embedder, happier, Optimizer(name="sgd", momentum=0.0))
+    assert optimizer.defaults["nesterov"] is False
+
+
+def test_cosine_goes_from_one_to_the_final_fraction() -> None:
+    factors = [learning_rate_factor(step, total=100, warmup=0, final=0.1) for step in range(100)]
+    assert factors[0] == 1.0
+    assert factors[50] == pytest.approx(0.55)
+    assert factors[99] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * 0.99)))
+    assert factors == sorted(factors, reverse=True)
+
+
+def test_warm_up_rises_linearly_and_never_starts_at_zero() -> None:
+    assert [learning_rate_factor(step, total=8, warmup=4, final=0.0) for step in range(5)] == [
+        0.25,
+        0.5,
+        0.75,
+        1.0,
+        1.0,
+    ]
+
+
+def test_constant_stays_after_warm_up() -> None:
+    assert {learning_rate_factor(s, total=9, warmup=2, final=0.0, name="constant") for s in range(2, 9)} == {1.0}
+
+
+def test_warm_up_as_long_as_the_run_is_legal() -> None:
+    assert learning_rate_factor(3, total=4, warmup=4, final=0.0) == 1.0
+
+
+def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder: Embedder) -> None:
+    """[B]'s own milestones for VehicleID: unsorted, and one of them twice."""
+    published = [200, 300, 300, 120, 220, 250, 280]
+    optimizer, other = (build_optimizer(embedder, nn.Identity(), Optimizer(lr=1e-5)) for _ in range(2))
+    scheduler = MultiStepLR(other, milestones=published, gamma=0.3)
+    schedule = Schedule(name="step", milestones=tuple(published), factor=0.3)
+    for epoch in range(400):
+        for step in (2 * epoch, 2 * epoch + 1):
+            set_learning_rates(optimizer, schedule, step=step, total=800, steps_per_epoch=2)
+            assert optimizer.param_groups[0]["lr"] == pytest.approx(scheduler.get_last_lr()[0], rel=1e-9)
+        other.step()
+        scheduler.step()
+
+
+@pytest.mark.parametrize("schedule", [{"name": "step"}, {"milestones": [3]}, {"name": "step", "milestones": [0]}])
+def test_milestones_without_steps_and_steps_without_milestones_are_refused(schedule: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="milestones"):
+        Schedule.model_validate(schedule)
+
+
+def test_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER) -> None:
+    optimizer = build_optimizer(embedder, happier, Optimizer(lr=1e-3, proxies_lr=10.0))
+    schedule = Schedule(final=0.0, proxies_final=0.01)
+    set_learning_rates(optimizer, schedule, step=100, total=100, steps_per_epoch=10)
+    rates = {group["name"]: group["lr"] for group in optimizer.param_groups}
+    assert rates == pytest.approx({"backbone": 0.0, "head": 0.0, "proxies": 0.1})
+
+
+def test_setting_rates_twice_does_not_compound(embedder: Embedder) -> None:
+    optimizer = build_optimizer(embedder, nn.Identity(), Optimizer(lr=1.0))
+    for _ in range(3):
+        set_learning_rates(optimizer, Schedule(), step=5, total=10, steps_per_epoch=5)
+    assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5)

@@ -1,0 +1,404 @@
+"""Whole runs: what they write, that they resume to the bit, and how they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from PIL import Image
+from safetensors.torch import load_file
+
+from hiertree.datasets import load_synthetic
+from hiertree.errors import CheckpointError, DeviceError, ImageError, OptionError, RecipeError, TrainingError
+from hiertree.metrics import evaluate
+from hiertree.pipelines.training.network.embedder import load_embedder
+from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.run.checkpoint import checkpoints
+from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.learner import Learner
+from hiertree.pipelines.training.run.training import train
+
+Tiny = Callable[..., Recipe]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    assert weights(one).keys() == weights(other).keys()
+    assert all(torch.equal(tensor, weights(other)[name]) for name, tensor in weights(one).items())
+
+
+def curve(folder: Path) -> list[dict[str, object]]:
+    return [
+        {k: v for k, v in row.items() if k not in ("seconds", "waited", "images_per_second")}
+        for row in read_history(folder / "history.jsonl")
+    ]
+
+
+@pytest.fixture(scope="module")
+def finished(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run: 3 epochs of 2 steps."""
+    folder = tmp_path_factory.mktemp("finished")
+    train(tiny_recipe(), folder)
+    return folder
+
+
+def test_run_writes_everything_it_promises(finished: Path) -> None:
+    assert {path.name for path in finished.iterdir()} == {
+        "recipe.yaml",
+        "history.jsonl",
+        "checkpoints",
+        "tensorboard",
+        "model.safetensors",
+        "model.json",
+        "embeddings.npz",
+        "per_query.parquet",
+        "manifest.json",
+        "metrics.json",
+    }
+    assert list(checkpoints(finished / "checkpoints")) == [6]
+    assert any((finished / "tensorboard").iterdir())
+
+
+def test_metrics_are_those_of_the_embeddings_written(finished: Path) -> None:
+    content = json.loads((finished / "metrics.json").read_text())
+    with np.load(finished / "embeddings.npz", allow_pickle=False) as file:
+        result = evaluate(file["embeddings"], file["paths"])
+    assert content["metrics"] == result.summary().to_dict()
+    assert content["skipped"] == result.skipped
+    assert content["convention"] == result.convention.as_dict()
+    assert content["queries"] == len(result)
+    per_query = pd.read_parquet(finished / "per_query.parquet")
+    assert per_query.mean().to_dict() == pytest.approx(content["metrics"])
+
+
+def test_embeddings_are_those_of_the_model_written(finished: Path, tiny_recipe: Tiny) -> None:
+    test_set = load_synthetic("test", **tiny_recipe().data.options())
+    images = torch.stack(
+        [torch.from_numpy(np.array(test_set.images[i])).permute(2, 0, 1) for i in range(len(test_set))]
+    )
+    with np.load(finished / "embeddings.npz") as file, torch.inference_mode():
+        np.testing.assert_allclose(load_embedder(finished)(images).numpy(), file["embeddings"], atol=1e-6)
+        np.testing.assert_array_equal(file["paths"], test_set.paths)
+
+
+def test_history_has_a_row_an_epoch_with_every_term(finished: Path) -> None:
+    rows = read_history(finished / "history.jsonl")
+    assert [(row["epoch"], row["step"]) for row in rows] == [(1, 2), (2, 4), (3, 6)]
+    assert all(row["loss"] == pytest.approx(0.9 * row["SupHAP"] + 0.1 * row["ProxyDecomposability"]) for row in rows)
+    assert "metrics" not in rows[0]
+    assert "H-AP" in rows[-1]["metrics"]
+
+
+def test_recipe_written_is_the_recipe_run(finished: Path, tiny_recipe: Tiny) -> None:
+    assert yaml.safe_load((finished / "recipe.yaml").read_text()) == tiny_recipe().as_dict()
+
+
+def test_same_recipe_gives_the_same_curve_and_leaves_the_callers_generator_alone(
+    finished: Path, tiny_recipe: Tiny, tmp_path: Path
+) -> None:
+    torch.manual_seed(12345)
+    before = torch.get_rng_state()
+    train(tiny_recipe(), tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert_same_weights(finished, tmp_path)
+    assert curve(finished) == curve(tmp_path)
+
+
+def test_another_seed_gives_another_model(finished: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+    train(tiny_recipe("seed=1"), tmp_path)
+    assert not torch.equal(weights(finished)["head.1.weight"], weights(tmp_path)["head.1.weight"])
+
+
+def test_finished_run_is_not_run_again(finished: Path, tiny_recipe: Tiny) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+    again = train(tiny_recipe(), finished)
+    assert again.already_finished
+    assert again.metrics == json.loads((finished / "metrics.json").read_text())["metrics"]
+    assert before == {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+
+
+def test_run_of_another_recipe_is_not_overwritten(finished: Path, tiny_recipe: Tiny) -> None:
+    with pytest.raises(RecipeError, match=r"another recipe \(loss\.alpha: 1\.0 there, 2\.0 here\).*--fresh"):
+        train(tiny_recipe("loss.alpha=2"), finished)
+
+
+def test_fresh_replaces_a_run_and_nothing_else(finished: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished, out)
+    (out / "notes.txt").write_text("mine")
+    assert not train(tiny_recipe("loss.alpha=2", "training.epochs=1"), out, fresh=True).already_finished
+    assert len(read_history(out / "history.jsonl")) == 1
+    assert (out / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_folder_of_something_else_is_left_alone(tiny_recipe: Tiny, tmp_path: Path, fresh: bool) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(OptionError, match="a new or empty folder"):
+        train(tiny_recipe(), tmp_path, fresh=fresh)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def break_at(broken_at: int, recipe: Recipe, out: Path) -> None:
+    """Train until a step, then stop as Ctrl-C would."""
+    take_step = Learner.step
+
+    def interrupted(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+        if step == broken_at:
+            raise KeyboardInterrupt
+        return take_step(self, images, paths, step=step)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(recipe, out)
+
+
+@pytest.mark.parametrize("broken_at", [0, 1, 2, 3, 5])
+def test_run_interrupted_at_any_step_ends_with_the_same_weights(
+    finished: Path, tiny_recipe: Tiny, tmp_path: Path, broken_at: int
+) -> None:
+    """The recipe is the finished one's but for how often a checkpoint is written, which no weight depends on."""
+    recipe = tiny_recipe("training.checkpoint_every_steps=1")
+    break_at(broken_at, recipe, tmp_path)
+    assert max(checkpoints(tmp_path / "checkpoints"), default=0) == broken_at
+    train(recipe, tmp_path)
+    assert_same_weights(finished, tmp_path)
+    assert curve(finished) == curve(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("model.freeze_backbone_epochs=2",),
+        ("optimizer.name=sgd", "optimizer.lr=0.01", "optimizer.clip_norm=0.5"),
+        ("loss={name: SmoothAP}", "images.workers=2", "images.cache=false"),
+        ("training.precision=bf16-mixed", "evaluation.every=1"),
+        ("loss={name: CrossBatchMemory, size: 20, warm_up: 1, loss: {name: HAPPIER, sampled_classes: 3}}",),
+        ("loss={name: LevelSum, loss: {name: PytorchMetricLearning, loss: ProxyNCALoss}}",),
+        ("loss={name: BlackboxAP}",),
+        ("loss={name: CSL}",),
+    ],
+)
+def test_interrupted_run_of_any_kind_ends_with_the_same_weights(
+    tiny_recipe: Tiny, tmp_path: Path, overrides: tuple[str, ...]
+) -> None:
+    recipe = tiny_recipe(*overrides)
+    train(recipe, tmp_path / "whole")
+    break_at(3, recipe, tmp_path / "broken")
+    train(recipe, tmp_path / "broken")
+    assert_same_weights(tmp_path / "whole", tmp_path / "broken")
+    assert curve(tmp_path / "whole") == curve(tmp_path / "broken")
+
+
+def test_killed_run_ends_with_the_same_weights(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    """A process of its own, killed without warning in the middle of its epochs."""
+    recipe = tiny_recipe("training.epochs=10", "training.checkpoint_every_steps=1")
+    train(recipe, tmp_path / "whole")
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe.as_dict()))
+    killed = tmp_path / "killed"
+    script = (
+        "import sys, time\n"
+        "from hiertree.pipelines.training.run.training import train\n"
+        "from hiertree.pipelines.training.run.learner import Learner\n"
+        "from hiertree.pipelines.training.recipe.reading import load_recipe\n"
+        "take_step = Learner.step\n"
+        "def slow_step(self, images, paths, *, step):\n"
+        "    time.sleep(0.1)\n"
+        "    return take_step(self, images, paths, step=step)\n"
+        "Learner.step = slow_step\n"
+        "train(load_recipe(sys.argv[1]), sys.argv[2])\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "recipe.yaml"), str(killed)])
+    deadline = time.monotonic() + 300
+    while max(checkpoints(killed / "checkpoints"), default=0) < 7 and process.poll() is None:
+        assert time.monotonic() < deadline, "the run never came to its seventh step"
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (killed / "metrics.json").exists()
+    assert not train(recipe, killed).already_finished
+    assert_same_weights(tmp_path / "whole", killed)
+    assert curve(tmp_path / "whole") == curve(killed)
+
+
+def test_run_killed_before_its_results_were_written_writes_them(
+    finished: Path, tiny_recipe: Tiny, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished, out)
+    for name in ("metrics.json", "manifest.json", "embeddings.npz"):
+        (out / name).unlink()
+    assert train(tiny_recipe(), out).metrics == json.loads((finished / "metrics.json").read_text())["metrics"]
+
+
+def test_damaged_checkpoint_stops_before_anything_is_lost(finished: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished, out)
+    (out / "metrics.json").unlink()
+    tensors = out / "checkpoints" / "step-00000006" / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-8])
+    with pytest.raises(CheckpointError, match="damaged"):
+        train(tiny_recipe(), out)
+    assert tensors.exists()
+
+
+def test_absent_gpu_is_refused_before_anything_is_read_or_written(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    absent = "data={name: omniglot, root: nowhere}"
+    with pytest.raises(DeviceError, match=r"training\.device=cuda: expected a GPU.*set training\.device=cpu"):
+        train(tiny_recipe(absent, "training.device=cuda"), tmp_path / "run")
+    with pytest.raises(DeviceError, match="bf16-mixed"):
+        train(tiny_recipe(absent, "training.precision=16-mixed"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "override", ["evaluation.select=HAP", "evaluation.metrics=[R@one]", "loss.lambda_=2", "sampler.batch_size=800"]
+)
+def test_setting_that_cannot_work_stops_the_run_before_it_writes(
+    tiny_recipe: Tiny, tmp_path: Path, override: str
+) -> None:
+    with pytest.raises((RecipeError, OptionError)):
+        train(tiny_recipe(override), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def assert_stopped_whole(folder: Path, step: int) -> None:
+    assert list(checkpoints(folder / "checkpoints")) == [step]
+    with np.load(folder / "failed_batch.npz") as file:
+        assert file["images"].shape == (8, 3, 16, 16)
+        assert file["indices"].shape == (8,)
+
+
+def test_diverging_run_stops_and_keeps_batch_and_checkpoint(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe("optimizer.lr=1e36", "schedule.warmup_epochs=0", "training.checkpoint_every_steps=1")
+    with pytest.raises(TrainingError, match=r"step 1: .*lower optimizer\.lr"):
+        train(recipe, tmp_path)
+    assert_stopped_whole(tmp_path, 1)
+
+
+def test_infinite_gradient_stops_the_run_before_it_is_learnt_from(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_step = Learner.step
+
+    def poisoned(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+        if step == 3:
+            self.embedder.head_parameters()[0].register_hook(lambda gradient: gradient * float("inf"))
+        return take_step(self, images, paths, step=step)
+
+    monkeypatch.setattr(Learner, "step", poisoned)
+    with pytest.raises(TrainingError, match=r"step 3: norm of the gradient = (inf|nan)"):
+        train(tiny_recipe(), tmp_path)
+    assert_stopped_whole(tmp_path, 2)
+
+
+def test_frozen_backbone_learns_only_later(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    start = "schedule.name=constant"
+    for epochs in (1, 2):
+        recipe = tiny_recipe("model.freeze_backbone_epochs=1", f"training.epochs={epochs}", start)
+        train(recipe, tmp_path / str(epochs))
+    train(tiny_recipe("optimizer.lr=1e-30", "optimizer.proxies_lr=1e-30", "training.epochs=1"), tmp_path / "none")
+    first, second, none = (weights(tmp_path / name) for name in ("1", "2", "none"))
+    assert torch.equal(first["backbone.0.weight"], none["backbone.0.weight"])
+    assert not torch.equal(first["head.1.weight"], none["head.1.weight"])
+    assert not torch.equal(second["backbone.0.weight"], none["backbone.0.weight"])
+
+
+def test_bfloat16_clipping_and_sgd_run(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    overrides = ["training.precision=bf16-mixed", "optimizer.clip_norm=0.1", "optimizer.name=sgd", "optimizer.lr=0.1"]
+    metrics = train(tiny_recipe(*overrides, "training.epochs=1"), tmp_path).metrics
+    assert all(0 <= value <= 1 for value in metrics.values())
+
+
+def test_best_epoch_is_told_and_its_checkpoint_kept(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    train(tiny_recipe("evaluation.every=1", "training.epochs=4"), tmp_path)
+    rows = read_history(tmp_path / "history.jsonl")
+    best = max(rows, key=lambda row: row["metrics"]["H-AP"])
+    content = json.loads((tmp_path / "metrics.json").read_text())
+    assert content["best"] == {"epoch": best["epoch"], "step": best["step"], "value": best["metrics"]["H-AP"]}
+    assert set(checkpoints(tmp_path / "checkpoints")) == {best["step"], 8}
+    assert content["metrics"] == rows[-1]["metrics"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """PNG files of several sizes and modes, and a CSV of them: 4 training classes, 4 test classes."""
+    rows = []
+    for split in ("train", "test"):
+        images = load_synthetic(split, families=2, kinds=2, instances=2, images=4, image_size=16)
+        for index in range(len(images)):
+            labels = dict(zip(["family", "kind", "leaf"], images.paths[index], strict=True))
+            name = f"{split}/{index}.png"
+            path = tmp_path / "photos" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            picture: Image.Image = images.images[index].resize((20 + index % 3, 18))
+            picture.convert(["RGB", "RGBA", "L", "P"][index % 4]).save(path)
+            leaf = f"{split}-{labels['leaf']}"
+            rows.append({"file": name, "family": labels["family"], "leaf": leaf, "part": split})
+    pd.DataFrame(rows).to_csv(tmp_path / "images.csv", index=False)
+    return tmp_path
+
+
+def table_section(table: Path, **more: str) -> str:
+    section = {
+        "name": "table",
+        "path": str(table / "images.csv"),
+        "root": str(table / "photos"),
+        "image": "file",
+        "levels": ["family", "leaf"],
+        "split": "part",
+    }
+    return f"data={json.dumps(section | more)}"
+
+
+ONLY_TINY = (
+    "training.epochs=1",
+    "training.device=cpu",
+    "sampler.batch_size=8",
+    "sampler.images_per_class=2",
+    "model.width=4",
+)
+
+
+@pytest.mark.parametrize("images", ["{cache: false, size: 16, augmentation: {name: photo}}", "{size: 16}"])
+def test_table_of_image_files_trains_end_to_end(table: Path, images: str) -> None:
+    from hiertree.pipelines.training.recipe.schema.reading import load_recipe
+
+    recipe = load_recipe("synthetic-happier", [table_section(table), f"images={images}", *ONLY_TINY])
+    metrics = train(recipe, table / "run").metrics
+    assert {"AP[1]", "AP[2]"} <= metrics.keys()
+    with np.load(table / "run" / "embeddings.npz") as file:
+        assert file["paths"].shape == (32, 2)
+
+
+def test_undecodable_image_is_named_or_left_out_and_counted(table: Path) -> None:
+    from hiertree.pipelines.training.recipe.schema.reading import load_recipe
+
+    (table / "photos" / "train" / "3.png").write_bytes(b"no image")
+    with pytest.raises(ImageError, match=r"train/3\.png"):
+        train(load_recipe("synthetic-happier", [table_section(table), *ONLY_TINY]), table / "run")
+    assert not (table / "run").exists()
+    skipping = load_recipe("synthetic-happier", [table_section(table, on_bad_image="skip"), *ONLY_TINY])
+    train(skipping, table / "run")
+    assert json.loads((table / "run" / "metrics.json").read_text())["left_out"] == {
+        "train": ["train/3.png"],
+        "test": [],
+    }

@@ -1,1 +1,0 @@
-"""Slow transcriptions of the definitions, in plain loops: what the fast code is tested against."""

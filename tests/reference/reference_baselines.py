@@ -1,0 +1,117 @@
+"""The other losses of one query or one item, transcribed in plain loops and float64 from their papers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from reference_losses import StepFunction, level_of, logistic
+
+
+def one_minus_recall(
+    scores: Sequence[float],
+    levels: Sequence[int],
+    level: int,
+    *,
+    ks: Sequence[int],
+    tau_star: float,
+    equal: StepFunction,
+    lower: StepFunction,
+) -> float | None:
+    positives = [k for k in range(len(scores)) if levels[k] >= level]
+    if not positives:
+        return None
+    total = 0.0
+    for length in ks:
+        found = 0.0
+        for k in positives:
+            rank = 1.0
+            for j in range(len(scores)):
+                if j != k:
+                    rank += (equal if levels[j] >= level else lower)(scores[j] - scores[k])
+            found += logistic((length - rank) / tau_star)
+        total += min(found / min(length, len(positives)), 1.0)
+    return 1 - total / len(ks)
+
+
+def one_minus_fast_ap(distances: Sequence[float], positive: Sequence[bool], num_bins: int) -> float | None:
+    """FastAP over squared distances 0 … 4 of unit vectors (Cakir et al., CVPR 2019, Eq. 9)."""
+    if not any(positive):
+        return None
+    width = 4 / num_bins
+    total, positives_up_to, items_up_to = 0.0, 0.0, 0.0
+    for bin_ in range(num_bins + 1):
+        items = [max(0.0, 1 - abs(distance - bin_ * width) / width) for distance in distances]
+        positives = sum(share for share, holds in zip(items, positive, strict=True) if holds)
+        positives_up_to += positives
+        items_up_to += sum(items)
+        if items_up_to > 0:
+            total += positives * positives_up_to / items_up_to
+    return 1 - total / sum(positive)
+
+
+def one_minus_soft_bin_ap(scores: Sequence[float], positive: Sequence[bool], num_bins: int) -> float | None:
+    """Precision × increment of recall over bins of the cosine (Revaud et al., ICCV 2019, Eq. 8–10)."""
+    if not any(positive):
+        return None
+    width = 2 / (num_bins - 1)
+    total, positives_up_to, items_up_to = 0.0, 0.0, 0.0
+    for bin_ in range(num_bins):
+        centre = 1 - bin_ * width
+        shares = [max(1 - abs(score - centre) / width, 0.0) for score in scores]
+        positives = sum(share for share, holds in zip(shares, positive, strict=True) if holds)
+        positives_up_to += positives
+        items_up_to += sum(shares)
+        if items_up_to > 0:
+            total += (positives_up_to / items_up_to) * (positives / sum(positive))
+    return 1 - total
+
+
+def places(scores: Sequence[float]) -> list[int]:
+    """Rank of each item, 1 for the largest score; the first of equal ones before the next."""
+    return [
+        1 + sum(1 for j, other in enumerate(scores) if other > own or (other == own and j < k))
+        for k, own in enumerate(scores)
+    ]
+
+
+def one_minus_ap_of_places(ranks: Sequence[float], positive: Sequence[bool]) -> float:
+    own = [rank for rank, holds in zip(ranks, positive, strict=True) if holds]
+    return 1 - sum(sum(1 for other in own if other <= rank) / rank for rank in own) / len(own)
+
+
+def blackbox_gradient(scores: Sequence[float], positive: Sequence[bool], lambda_: float, weight: float) -> list[float]:
+    """Of weight·(1 − AP) with respect to the scores (Rolínek et al., CVPR 2020), ranks divided by their number."""
+    num, ranks = len(scores), places(scores)
+    own = [rank for rank, holds in zip(ranks, positive, strict=True) if holds]
+    upstream = []
+    for rank, holds in zip(ranks, positive, strict=True):
+        ahead = sum(1 for other in own if other <= rank)
+        upstream.append(weight * ahead / len(own) / rank**2 * num if holds else 0.0)
+    nudged = places([score + lambda_ * slope for score, slope in zip(scores, upstream, strict=True)])
+    return [(new - old) / num / lambda_ for new, old in zip(nudged, ranks, strict=True)]
+
+
+def csl(
+    cosines: Sequence[float],
+    own: Sequence[int],
+    class_paths: Sequence[Sequence[int]],
+    *,
+    margins: Sequence[float],
+    scale: float,
+) -> float:
+    own_cosine = next(cos for cos, path in zip(cosines, class_paths, strict=True) if list(path) == list(own))
+    total = 0.0
+    for level, margin in enumerate(margins, start=1):
+        inside = 1.0
+        for cos, path in zip(cosines, class_paths, strict=True):
+            if level_of(own, path) < level:
+                inside += math.exp(scale * (cos - own_cosine + margin))
+        total += math.log(inside)
+    return total
+
+
+def proxy_mixture(cosines: Sequence[Sequence[float]], own: int, *, eta: float) -> float:
+    """Several proxies a class: cosines[c] are those to the proxies of class c."""
+    shares = [sum(math.exp(cos / eta) for cos in of_class) for of_class in cosines]
+    return -math.log(shares[own] / sum(shares))

@@ -1,0 +1,82 @@
+"""Labels, paths and options that the samplers allow, drawn by hypothesis, and samplers to compare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from hiertree.samplers import ClassBalancedSampler, SuperCategoryPairSampler, TreeSampler
+from hiertree.samplers.closed_batches import ClassTree
+
+Sampler = ClassBalancedSampler | SuperCategoryPairSampler | TreeSampler
+
+
+LABELS = np.repeat(np.arange(30), 6)
+PATHS = np.stack([LABELS // 10, LABELS], axis=1)
+TREE = np.stack([LABELS // 15, LABELS // 5, LABELS], axis=1)
+
+
+@st.composite
+def class_balanced(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Labels in random order, and options that they allow."""
+    sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=12))
+    m, policy = draw(st.integers(1, 5)), draw(st.sampled_from(["replace", "drop"]))
+    kept = sum(size >= m for size in sizes) if policy == "drop" else len(sizes)
+    if kept == 0:
+        sizes, kept = [*sizes, m], 1
+    labels = np.random.default_rng(draw(st.integers(0, 99))).permutation(np.repeat(np.arange(len(sizes)) * 3, sizes))
+    batch_size = m * draw(st.integers(1, kept))
+    seed = draw(st.integers(0, 5))
+    return labels, {"batch_size": batch_size, "images_per_class": m, "small_classes": policy, "seed": seed}
+
+
+@st.composite
+def super_pairs(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Paths of three levels with super-categories at level 2, and options that they allow."""
+    supers = draw(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=6), min_size=2, max_size=5))
+    rows, leaf = [], 0
+    for number, sizes in enumerate(supers):
+        for size in sizes:
+            rows += [[number % 2, number, leaf]] * size
+            leaf += 1
+    paths = np.random.default_rng(draw(st.integers(0, 99))).permutation(np.array(rows))
+    m, half = draw(st.integers(1, 4)), draw(st.integers(1, min(map(len, supers))))
+    options = {"batch_size": 2 * m * half, "images_per_class": m, "batches_per_pair": draw(st.integers(1, 4))}
+    return paths, {**options, "super_level": 2, "seed": draw(st.integers(0, 5))}
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[NDArray[np.int64], dict[str, Any]]:
+    """Paths of one to four levels, of very uneven nodes and classes, and options that they allow."""
+    branching = st.sampled_from([1, 1, 2, 2, 3, 5])
+    rows: list[list[int]] = [[]]
+    for _ in range(draw(st.integers(1, 4))):
+        rows = [[*row, child] for row in rows for child in range(draw(branching))][:40]
+    paths = np.repeat(np.array(rows), [draw(st.integers(1, 4)) for _ in rows], axis=0)
+    paths = np.random.default_rng(draw(st.integers(0, 99))).permutation(paths)
+    m, policy = draw(st.integers(2, 4)), draw(st.sampled_from(["replace", "drop"]))
+    kept, counts = np.unique(paths, axis=0, return_counts=True)
+    if policy == "drop" and not (counts >= m).any():
+        policy = "replace"
+    kept = kept if policy == "replace" else kept[counts >= m]
+    classes = ClassTree(kept.astype(np.int64)).largest_cost() + draw(st.integers(0, 6))
+    options = {"images_per_class": m, "small_classes": policy, "seed": draw(st.integers(0, 5))}
+    return paths, {"batch_size": m * classes, "tree": True, **options}
+
+
+def build(case: Any) -> Sampler:
+    paths, options = case
+    if "tree" in options:
+        return TreeSampler(paths, **{name: value for name, value in options.items() if name != "tree"})
+    return (SuperCategoryPairSampler if "super_level" in options else ClassBalancedSampler)(paths, **options)
+
+
+def samplers(seed: int = 0) -> list[Sampler]:
+    return [
+        ClassBalancedSampler(PATHS, batch_size=20, images_per_class=2, seed=seed),
+        SuperCategoryPairSampler(PATHS, batch_size=20, images_per_class=2, seed=seed),
+        TreeSampler(TREE, batch_size=20, images_per_class=2, seed=seed),
+    ]
