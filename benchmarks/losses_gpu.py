@@ -4,8 +4,8 @@ Run ``python benchmarks/losses_gpu.py`` on a CUDA machine; some minutes, most of
 network. Values and gradients are checked first, against the torch backend in float64. Batches: 512-d float32 at random,
 four images a class, two super-categories (L = 2), each split in two (L = 3). Times are medians, by CUDA events, from
 embeddings to their gradient. The floor is that of a kernel that meets every pair of a target and a candidate, forward
-and backward: 4 cycles of a multiprocessor for 32 step evaluations (``losses/kernels/triton/kernel.py`` says why). Memory is
-the peak beyond the inputs.
+and backward: 4 cycles of a multiprocessor for 32 step evaluations (``losses/kernels/triton/kernel.py`` says why).
+Memory is the peak beyond the inputs.
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ class Saved(NamedTuple):
 
 
 class TorchKernel:
-    """See :class:`hiertree.losses.kernels.choice.PairKernel`; rows of (query, target), a bounded number of pairs at a time.
+    """See :class:`hiertree.losses.kernels.choice.PairKernel`; rows of (query, target), a bounded number of pairs at a
+    time.
 
     The gradient is the same bit for bit each time; on CUDA under ``torch.use_deterministic_algorithms(True)``.
     """

@@ -1,6 +1,7 @@
 """The positives of some queries on a device of torch: gathered, sorted, and the other items counted among them.
 
-What :mod:`hiertree.metrics.ranking.sorted_positives` does on the processor, in the operations that a GPU has, with the same outcome on
+What :mod:`hiertree.metrics.ranking.sorted_positives` does on the processor, in the operations that a GPU has, with
+the same outcome on
 the same scores. Scores are held with their sign turned, so that the best comes first in rising order and an item that
 is not there is +∞.
 """

@@ -1,8 +1,8 @@
 """The values of the metrics, block of queries by block.
 
 Blocks are taken in tree order, where the positives of neighbours are the same few items. There are three ways, each in
-a room of its own: with all scores of a block (:mod:`hiertree.metrics.engine.in_memory`), with a tile of them at a time, whose
-memory does not grow with the gallery (:mod:`hiertree.metrics.engine.tiled`), or on a device of torch
+a room of its own: with all scores of a block (:mod:`hiertree.metrics.engine.in_memory`), with a tile of them at a
+time, whose memory does not grow with the gallery (:mod:`hiertree.metrics.engine.tiled`), or on a device of torch
 (:mod:`hiertree.metrics.engine.on_device`). Which one it is depends on sizes alone, not on that of the blocks.
 """
 

@@ -39,7 +39,8 @@ def whole_lists(scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.i
 
     Args:
         scores: −inf marks an item that is left out.
-        low: (r, L) first place of the range of each level, as in :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`.
+        low: (r, L) first place of the range of each level, as in
+            :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`.
         high: (r, L) one past its last place.
         ties: the policy; those that order the members of a group go another way.
     """

@@ -91,8 +91,8 @@ def gather(
 ) -> None:
     """Append the positives of a part of the gallery, in tree order, ``offset`` being the place of its first item.
 
-    ``low`` and ``high`` are the ranges of :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`. A score of −inf marks an
-    item that is left out.
+    ``low`` and ``high`` are the ranges of :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`. A score of −inf
+    marks an item that is left out.
     """
     num_levels, width = low.shape[1], scores.shape[1]
     for row in range(len(scores)):

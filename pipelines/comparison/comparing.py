@@ -59,7 +59,8 @@ def compare(
     Raises:
         OptionError: no recipe or no seed, or one given twice; a grid without values or with one twice; a reference that
             is no row.
-        HiertreeError: as :func:`hiertree.pipelines.training.run.training.train`; every recipe is checked before the first is run.
+        HiertreeError: as :func:`hiertree.pipelines.training.run.training.train`; every recipe is checked before the
+            first is run.
     """
     planned = plan_runs(recipes, seeds=seeds, out=Path(out), overrides=overrides, grid=grid or {})
     reference = choose_reference(list(dict.fromkeys(run.row for run in planned)), against)

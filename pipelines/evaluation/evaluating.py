@@ -52,8 +52,8 @@ def evaluate_file(
     """Evaluate embeddings on disk, print the result, and write what is asked for.
 
     Args:
-        embeddings: an ``.npz``, ``.npy``, ``.pt`` or ``.parquet`` file, as :mod:`hiertree.pipelines.evaluation.retrieval_files`
-            reads them; ``hiertree train`` writes the first.
+        embeddings: an ``.npz``, ``.npy``, ``.pt`` or ``.parquet`` file, as
+            :mod:`hiertree.pipelines.evaluation.retrieval_files` reads them; ``hiertree train`` writes the first.
         labels: for a file without labels, a CSV or Parquet table with one row an embedding, in the same order.
         levels: columns of labels, coarse → fine; all but ``ids`` unless given.
         gallery: a file of the same kinds for a separate gallery, unless EMBEDDINGS holds one.

@@ -1,7 +1,8 @@
 """What other libraries make of the same scores and levels, under the names of :mod:`hiertree.metrics`.
 
 Each function takes a :class:`Problem` and returns the library's own means. Nothing is corrected here: where a library
-follows another convention, or is wrong, its number says so; :mod:`hiertree.pipelines.evaluation.auditing` finds the reason.
+follows another convention, or is wrong, its number says so; :mod:`hiertree.pipelines.evaluation.auditing` finds the
+reason.
 """
 
 from __future__ import annotations

@@ -109,7 +109,8 @@ def load_revisited(
 ) -> RevisitedDataset:
     """Read ROxford5k or RParis6k from ``gnd_roxford5k.pkl`` or ``gnd_rparis6k.pkl`` and the folder ``jpg``.
 
-    The ground truth is published as a pickle; no code in it is run (see :mod:`hiertree.datasets.readers.plain_pickles`).
+    The ground truth is published as a pickle; no code in it is run (see
+    :mod:`hiertree.datasets.readers.plain_pickles`).
 
     Args:
         root: the folder ``roxford5k`` or ``rparis6k``, or its parent.

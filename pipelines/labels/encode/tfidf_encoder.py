@@ -1,7 +1,8 @@
 """Label texts as vectors without any download: TF-IDF with a little grammar, then SVD.
 
 Five blocks of features, each of unit length and then weighted so that a label's square norm divides as in
-``_SHARES``: the sense of its head noun (:mod:`hiertree.pipelines.labels.encode.phrases`), the theme of that sense, the head
+``_SHARES``: the sense of its head noun (:mod:`hiertree.pipelines.labels.encode.phrases`), the theme of that sense,
+the head
 noun itself, its words, and the character 3- to 5-grams of its words. So the cosine of two labels is a weighted mean of
 five agreements: "lake" and "pond" agree in sense and theme, "road bridge" and "railway bridge" in head and a word as
 well, "theatre" and "theater" in most characters. Words that say who owns, lists or locates a place ("national",

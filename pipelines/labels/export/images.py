@@ -69,7 +69,8 @@ def images_step(
 
     Args:
         export: a folder made by ``labels export`` or ``labels build``, or a table in GLDv2's published columns.
-        images: the folder of the images, found as :class:`hiertree.pipelines.labels.fill.image_folder.ImageFolder` does.
+        images: the folder of the images, found as :class:`hiertree.pipelines.labels.fill.image_folder.ImageFolder`
+            does.
         out: the folder to make.
         image_table: CSV or Parquet of image ids and ``landmark_id``, where files bear the images' ids.
         hold_out: share of landmarks in the test split, 0 … 1.
