@@ -28,8 +28,7 @@ class Saved(NamedTuple):
 
 
 class TorchKernel:
-    """See :class:`hiertree.losses.kernels.choice.PairKernel`; rows of (query, target), a bounded number of pairs at a
-    time.
+    """A :class:`~hiertree.losses.kernels.choice.PairKernel` over rows of (query, target), a bounded number at a time.
 
     The gradient is the same bit for bit each time; on CUDA under ``torch.use_deterministic_algorithms(True)``.
     """

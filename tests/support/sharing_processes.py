@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from hiertree.errors import HiertreeError
-from hiertree.pipelines.training.recipe.schema.reading import check_recipe
+from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training import train
 

@@ -20,8 +20,8 @@ from hiertree.pipelines.comparison.grid import read_grid
 from hiertree.pipelines.comparison.page import html
 from hiertree.pipelines.comparison.significance import choose_reference, compare_with_reference, described, query_values
 from hiertree.pipelines.comparison.table import Table, make_table
-from hiertree.pipelines.training.recipe.schema.reading import load_recipe
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.reading import load_recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 
 TESTS = "comparison-tests.csv"
 TWO = ["synthetic-happier", "synthetic-smooth-ap"]

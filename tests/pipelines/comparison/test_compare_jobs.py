@@ -19,7 +19,7 @@ from hiertree.pipelines.cli.entry import main
 from hiertree.pipelines.comparison.comparing import train_in_turn
 from hiertree.pipelines.comparison.plan import plan_runs
 from hiertree.pipelines.comparison.submitting import Jobs, read_parameters, slurm_executor
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.training import train
 
 submitit = pytest.importorskip("submitit")

@@ -16,11 +16,11 @@ from hiertree.errors import OptionError
 from hiertree.pipelines.cli.entry import main
 from hiertree.pipelines.evaluation.embedding import embed
 from hiertree.pipelines.evaluation.evaluating import evaluate_file
-from hiertree.pipelines.training.data.loading.loading import Views, load_split
+from hiertree.pipelines.training.data.loading import Views, load_split
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder
-from hiertree.pipelines.training.recipe.schema.reading import load_recipe
-from hiertree.pipelines.training.recipe.schema.schema import Model
+from hiertree.pipelines.training.recipe.reading import load_recipe
+from hiertree.pipelines.training.recipe.schema import Model
 from hiertree.pipelines.training.run.training import train
 
 

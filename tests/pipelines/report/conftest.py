@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from hiertree.datasets import ImageDataset
-from hiertree.pipelines.training.data.loading.loading import load_split
-from hiertree.pipelines.training.recipe.schema.reading import load_recipe
+from hiertree.pipelines.training.data.loading import load_split
+from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.run.training import train
 
 SMALL = [

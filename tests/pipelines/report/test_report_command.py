@@ -20,8 +20,8 @@ from hiertree.pipelines.cli.entry import main
 from hiertree.pipelines.comparison.comparing import compare
 from hiertree.pipelines.report import Beside, report
 from hiertree.pipelines.report.retrievals import extreme_queries
-from hiertree.pipelines.training.data.loading.loading import load_split
-from hiertree.pipelines.training.recipe.schema.reading import check_recipe
+from hiertree.pipelines.training.data.loading import load_split
+from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.training import train
 
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>"

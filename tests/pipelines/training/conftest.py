@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hiertree.pipelines.training.recipe.schema.reading import load_recipe
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.reading import load_recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 
 TINY = (
     "data.families=2",

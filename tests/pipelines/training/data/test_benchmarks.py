@@ -15,10 +15,10 @@ from PIL import Image
 from hiertree import datasets
 from hiertree.errors import RecipeError
 from hiertree.pipelines.evaluation.evaluating import evaluate_file
-from hiertree.pipelines.training.data.loading.loading import load_split
-from hiertree.pipelines.training.data.loading.tested_lists import pictures_of
-from hiertree.pipelines.training.recipe.schema.reading import check_recipe
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.data.loading import load_split
+from hiertree.pipelines.training.data.tested_lists import pictures_of
+from hiertree.pipelines.training.recipe.reading import check_recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.measuring import Examination
 from hiertree.pipelines.training.run.training import train
 

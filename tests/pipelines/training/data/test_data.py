@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from hiertree.datasets import ImageDataset, load_synthetic
-from hiertree.pipelines.training.data.loading.augmentation import NUMBERS, batch_numbers, crop_photo, move_glyphs
-from hiertree.pipelines.training.data.loading.loading import BatchKey, EpochKeys, Views, evaluation_keys, loader_of
-from hiertree.pipelines.training.recipe.schema.schema import (
+from hiertree.pipelines.training.data.augmentation import NUMBERS, batch_numbers, crop_photo, move_glyphs
+from hiertree.pipelines.training.data.loading import BatchKey, EpochKeys, Views, evaluation_keys, loader_of
+from hiertree.pipelines.training.recipe.schema import (
     GlyphAugmentation,
     Images,
     NoAugmentation,

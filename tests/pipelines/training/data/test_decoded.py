@@ -13,10 +13,10 @@ from PIL import Image
 
 from hiertree.datasets import ImageDataset, load_table
 from hiertree.errors import ImageError, MissingResourceError
-from hiertree.pipelines.training.data.loading import decoded
-from hiertree.pipelines.training.data.loading.decoded import DecodedFile
-from hiertree.pipelines.training.data.loading.loading import BatchKey, Views, loader_of
-from hiertree.pipelines.training.recipe.schema.schema import Images, NoAugmentation, PhotoAugmentation
+from hiertree.pipelines.training.data import decoded
+from hiertree.pipelines.training.data.decoded import DecodedFile
+from hiertree.pipelines.training.data.loading import BatchKey, Views, loader_of
+from hiertree.pipelines.training.recipe.schema import Images, NoAugmentation, PhotoAugmentation
 
 EVERYTHING = [BatchKey(0, 0, [0, 1, 2]), BatchKey(1, 7, [9, 3, 3])]
 

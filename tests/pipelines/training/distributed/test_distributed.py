@@ -26,7 +26,7 @@ from hiertree.errors import DeviceError
 from hiertree.pipelines.training.distributed.launching import started
 from hiertree.pipelines.training.distributed.processes import Processes
 from hiertree.pipelines.training.distributed.sharing import own_draws
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoint import checkpoints
 from hiertree.pipelines.training.run.history import read_history
 from hiertree.pipelines.training.run.training import train

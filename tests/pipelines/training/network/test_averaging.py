@@ -10,9 +10,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hiertree.pipelines.training.data.loading.loading import Views, load_split
+from hiertree.pipelines.training.data.loading import Views, load_split
 from hiertree.pipelines.training.network.embedder import load_embedder
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training import train
 

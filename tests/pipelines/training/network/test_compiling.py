@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from hiertree.errors import RecipeError
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.training import train
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from hiertree.errors import CheckpointError, MissingResourceError, RecipeError
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder, GeM, load_embedder, save_embedder
-from hiertree.pipelines.training.recipe.schema.schema import Model
+from hiertree.pipelines.training.recipe.schema import Model
 
 SMALL = Model(width=4, embedding_size=6)
 

@@ -12,10 +12,10 @@ from sklearn.decomposition import PCA
 
 from hiertree.datasets import ImageDataset
 from hiertree.errors import RecipeError
-from hiertree.pipelines.training.data.loading.loading import Views, load_split
+from hiertree.pipelines.training.data.loading import Views, load_split
 from hiertree.pipelines.training.network.embedder import Embedder, load_embedder
 from hiertree.pipelines.training.network.projection import initialise_projection, principal_projection
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run import loop
 from hiertree.pipelines.training.run.learner import Learner, build_fabric
 from hiertree.pipelines.training.run.training import train

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from hiertree.metrics.conventions.protocols import protocol_of
 from hiertree.pipelines.comparison.published import published_rows
-from hiertree.pipelines.training.recipe.schema import reading
-from hiertree.pipelines.training.recipe.schema.reading import built_in_recipes
+from hiertree.pipelines.training.recipe import reading
+from hiertree.pipelines.training.recipe.reading import built_in_recipes
 
 QUOTED = re.compile(r"^# (?:Published, percent|With mAP@R)(.*): (.*) \[(.*)\]\.$", flags=re.MULTILINE)
 LEVELS = {"inat-full": 7, "h-gldv2": 3}

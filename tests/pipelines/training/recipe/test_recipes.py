@@ -16,10 +16,10 @@ from PIL import Image
 
 from hiertree.datasets import ImageDataset
 from hiertree.metrics.conventions.protocols import protocol_of
-from hiertree.pipelines.training.data.loading.loading import EpochKeys, Views, load_split
-from hiertree.pipelines.training.recipe.schema import reading
-from hiertree.pipelines.training.recipe.schema.reading import built_in_recipes, load_recipe
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.data.loading import EpochKeys, Views, load_split
+from hiertree.pipelines.training.recipe import reading
+from hiertree.pipelines.training.recipe.reading import built_in_recipes, load_recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.learner import Learner, build_fabric
 from hiertree.pipelines.training.run.loop import build_sampler
 from hiertree.pipelines.training.run.measuring import Examination

@@ -20,9 +20,9 @@ from benchmark_files import write_benchmark
 from safetensors.torch import load_file
 
 from hiertree.errors import CheckpointError, DeviceError, ImageError, RecipeError, TrainingError
-from hiertree.pipelines.training.data.loading.loading import load_split
-from hiertree.pipelines.training.recipe.schema.reading import check_recipe
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.data.loading import load_split
+from hiertree.pipelines.training.recipe.reading import check_recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoint import checkpoints
 from hiertree.pipelines.training.run.history import read_history
 from hiertree.pipelines.training.run.learner import Learner, build_fabric

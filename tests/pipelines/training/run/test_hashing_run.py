@@ -11,7 +11,7 @@ import pytest
 
 from hiertree.metrics import evaluate_codes
 from hiertree.pipelines.evaluation.evaluating import evaluate_file
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training import train
 

@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import MultiStepLR
 
 from hiertree.losses import HAPPIER, SmoothAP
 from hiertree.pipelines.training.network.embedder import Embedder
-from hiertree.pipelines.training.recipe.schema.schema import Model, Optimizer, Schedule
+from hiertree.pipelines.training.recipe.schema import Model, Optimizer, Schedule
 from hiertree.pipelines.training.run.optimization import (
     build_optimizer,
     learning_rate_factor,

@@ -24,7 +24,7 @@ from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, DeviceError, ImageError, OptionError, RecipeError, TrainingError
 from hiertree.metrics import evaluate
 from hiertree.pipelines.training.network.embedder import load_embedder
-from hiertree.pipelines.training.recipe.schema.schema import Recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoint import checkpoints
 from hiertree.pipelines.training.run.history import read_history
 from hiertree.pipelines.training.run.learner import Learner
@@ -380,7 +380,7 @@ ONLY_TINY = (
 
 @pytest.mark.parametrize("images", ["{cache: false, size: 16, augmentation: {name: photo}}", "{size: 16}"])
 def test_table_of_image_files_trains_end_to_end(table: Path, images: str) -> None:
-    from hiertree.pipelines.training.recipe.schema.reading import load_recipe
+    from hiertree.pipelines.training.recipe.reading import load_recipe
 
     recipe = load_recipe("synthetic-happier", [table_section(table), f"images={images}", *ONLY_TINY])
     metrics = train(recipe, table / "run").metrics
@@ -390,7 +390,7 @@ def test_table_of_image_files_trains_end_to_end(table: Path, images: str) -> Non
 
 
 def test_undecodable_image_is_named_or_left_out_and_counted(table: Path) -> None:
-    from hiertree.pipelines.training.recipe.schema.reading import load_recipe
+    from hiertree.pipelines.training.recipe.reading import load_recipe
 
     (table / "photos" / "train" / "3.png").write_bytes(b"no image")
     with pytest.raises(ImageError, match=r"train/3\.png"):
