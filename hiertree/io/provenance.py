@@ -1,4 +1,4 @@
-"""Where an artefact came from: a ``manifest.json`` beside it, enough to make it again."""
+"""Where a file came from: a manifest beside it, enough to make it again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ from typing import Any
 
 import hiertree
 
+from .files import write_json
+
+MANIFEST = "manifest.json"  # of a folder
 _RECORDED_PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "faiss-cpu", "open_clip_torch", "timm", "lightning")
 
 
@@ -34,7 +37,7 @@ def manifest(
     outputs: Iterable[str | os.PathLike[str]] = (),
     seed: int | None = None,
 ) -> dict[str, Any]:
-    """What made an artefact: command, parameters, seed, hashes of the files read and written, versions, time.
+    """What made some files: command, parameters, seed, hashes of the files read and written, versions, time.
 
     Args:
         command: the command or function, as a user would type it.
@@ -58,6 +61,16 @@ def manifest(
         "python": platform.python_version(),
         "packages": {name: found for name in _RECORDED_PACKAGES if (found := _version(name))},
     }
+
+
+def manifest_beside(path: str | os.PathLike[str]) -> Path:
+    """The file that holds the manifest of a single output: ``table.csv.manifest.json`` of ``table.csv``."""
+    return Path(path).with_name(f"{Path(path).name}.{MANIFEST}")
+
+
+def write_manifest_beside(path: str | os.PathLike[str], made: Mapping[str, Any]) -> None:
+    """Write what :func:`manifest` returned beside a single output, which it then lists with its hash."""
+    write_json(manifest_beside(path), {**made, "outputs": [_file(path)]})
 
 
 def _file(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -1,0 +1,113 @@
+"""No output overwrites an input, another output, or a file that hiertree did not write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from hiertree.errors import OutputError
+from hiertree.io.files import write_json
+from hiertree.io.outputs import check_outputs, is_written_by_hiertree
+from hiertree.io.provenance import manifest, write_manifest_beside
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "labels.csv").write_text("a\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def link(kind: str, target: Path) -> Path:
+    """Another name of a file."""
+    other = target.with_name(f"{kind}.csv")
+    if kind == "symbolic":
+        other.symlink_to(target)
+    elif kind == "hard":
+        os.link(target, other)
+    return {"relative": Path("data/../data/labels.csv"), "absolute": target}.get(kind, other)
+
+
+@pytest.mark.parametrize("kind", ["relative", "absolute", "symbolic", "hard"])
+def test_an_input_is_no_output_under_any_name(folder: Path, kind: str) -> None:
+    output = link(kind, folder / "data" / "labels.csv")
+    with pytest.raises(OutputError, match="is also an input"):
+        check_outputs([output], inputs=["data/labels.csv"], force=True)
+
+
+def test_a_file_that_does_not_exist_yet_is_no_output_if_it_is_an_input(folder: Path) -> None:
+    (folder / "dangling.csv").symlink_to(folder / "new.csv")
+    with pytest.raises(OutputError, match="also an input"):
+        check_outputs(["dangling.csv"], inputs=["new.csv"])
+
+
+def test_nothing_is_written_inside_an_input_folder(folder: Path) -> None:
+    (folder / "linked").symlink_to(folder / "data")
+    for output in ("data/out.csv", "linked/deep/out.csv"):
+        with pytest.raises(OutputError, match="inside the input folder data"):
+            check_outputs([output], inputs=["data"], force=True)
+    with pytest.raises(OutputError, match="inside the input folder"):
+        check_outputs([], folders=["data/embedded"], inputs=["data"])
+    check_outputs(["data2.csv"], inputs=["data"])
+
+
+def test_a_folder_with_an_input_is_not_replaced_but_may_gain_files(folder: Path) -> None:
+    with pytest.raises(OutputError, match=r"labels\.csv, an input, inside"):
+        check_outputs(["data"], inputs=["data/labels.csv"], force=True)
+    check_outputs([], folders=["data"], inputs=["data/labels.csv"], force=True)
+
+
+@pytest.mark.parametrize("other", ["same.csv", "./same.csv", "SAME.csv", "linked/same.csv"])
+def test_two_outputs_are_two_files_on_every_disk(folder: Path, other: str) -> None:
+    (folder / "linked").symlink_to(folder)
+    with pytest.raises(OutputError, match="named twice"):
+        check_outputs(["same.csv", other])
+    check_outputs(["same.csv", None, "different.csv"])
+
+
+def test_a_foreign_file_is_replaced_only_by_force(folder: Path) -> None:
+    before = (folder / "data" / "labels.csv").read_bytes()
+    with pytest.raises(OutputError, match=r"hiertree did not write it.*--force"):
+        check_outputs(["data/labels.csv"])
+    check_outputs(["data/labels.csv"], force=True)
+    assert (folder / "data" / "labels.csv").read_bytes() == before
+
+
+def test_an_own_file_is_replaced_until_somebody_edits_it(folder: Path) -> None:
+    table = folder / "table.csv"
+    table.write_text("a,b\n")
+    write_manifest_beside(table, manifest(command="example", parameters={}))
+    check_outputs([table])
+    table.write_text("a,c\n")
+    with pytest.raises(OutputError, match="as it is now"):
+        check_outputs([table])
+
+
+def test_json_with_a_manifest_and_files_of_a_manifest_are_own(folder: Path) -> None:
+    write_json(folder / "means.json", {"means": {}, "manifest": manifest(command="example", parameters={})})
+    made = manifest(command="example", parameters={}, outputs=["data/labels.csv"])
+    write_json(folder / "data" / "manifest.json", made)
+    assert is_written_by_hiertree("means.json")
+    assert is_written_by_hiertree("data/labels.csv")
+    for foreign in ('{"manifest": 3}', "[", "[" * 100_000, '{"means": 1}'):
+        (folder / "foreign.json").write_text(foreign)
+        assert not is_written_by_hiertree("foreign.json")
+
+
+def test_a_folder_is_new_empty_or_marked(folder: Path) -> None:
+    (folder / "empty").mkdir()
+    check_outputs([], folders=["new", "empty"])
+    with pytest.raises(OutputError, match="a folder of other files"):
+        check_outputs([], folders=["data"])
+    check_outputs([], folders=["data"], marks=("manifest.json", "labels.csv"))
+    check_outputs(["data"], force=True)
+
+
+def test_an_empty_file_may_be_replaced_and_a_device_may_not(folder: Path) -> None:
+    (folder / "empty.csv").touch()
+    check_outputs(["empty.csv"])
+    with pytest.raises(OutputError, match="no regular file"):
+        check_outputs(["/dev/null"])
