@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 from torchvision.transforms.v2 import functional
 
-from ..recipe.schema import GlyphAugmentation, PhotoAugmentation
+from ..recipe.settings import GlyphAugmentation, PhotoAugmentation
 
 NUMBERS = 5  # that one image needs at most
 

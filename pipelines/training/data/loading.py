@@ -24,7 +24,8 @@ from hiertree.errors import ImageError
 from hiertree.io.progress import track
 
 from ..recipe.components import takes, target
-from ..recipe.schema import GlyphAugmentation, Images, NoAugmentation, Recipe
+from ..recipe.schema import Recipe
+from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation
 from .augmentation import batch_numbers, crop_photo, move_glyphs
 from .decoded import DecodedFile
 
@@ -84,7 +85,7 @@ class Views(Dataset[Batch]):
         ImageError: an image does not decode (at once where they are cached).
     """
 
-    def __init__(self, dataset: Pictured, settings: Images, *, augment: int | None = None) -> None:
+    def __init__(self, dataset: Pictured, settings: ImageSettings, *, augment: int | None = None) -> None:
         self.images, self.settings = dataset.images, settings
         self.augmentation = NoAugmentation() if augment is None else settings.augmentation
         self.seed = augment or 0

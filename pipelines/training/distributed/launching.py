@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hiertree.errors import DeviceError
 
-from ..recipe.schema import Training
+from ..recipe.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -51,7 +51,7 @@ def started() -> Started | None:
     return found if found.devices * found.nodes > 1 else None
 
 
-def kind_of_device(training: Training) -> str:
+def kind_of_device(training: TrainingSettings) -> str:
     """``cuda`` or ``cpu``.
 
     Raises:
@@ -72,7 +72,7 @@ def kind_of_device(training: Training) -> str:
     return device
 
 
-def number_of_devices(training: Training) -> int:
+def number_of_devices(training: TrainingSettings) -> int:
     """How many devices of this machine a recipe asks for.
 
     Raises:
@@ -98,7 +98,7 @@ def _require_devices(device: str, count: int) -> None:
         )
 
 
-def launched_fabric(training: Training, group: Started) -> Fabric:
+def launched_fabric(training: TrainingSettings, group: Started) -> Fabric:
     """Lightning Fabric in one of several processes: the same network in each, gradients averaged.
 
     Raises:

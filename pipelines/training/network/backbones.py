@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from hiertree.errors import MissingResourceError, RecipeError
 
 if TYPE_CHECKING:
-    from ..recipe.schema import Model
+    from ..recipe.settings import ModelSettings
 
 _FORMATS = ".safetensors, .pth or .pt"
 _WRAPPERS = ("state_dict", "model", "net_state")  # under which training scripts keep their weights
@@ -69,7 +69,7 @@ class TimmBackbone(nn.Module):
         return maps
 
 
-def build_backbone(model: Model, *, channels: int, load_weights: bool = True) -> nn.Module:
+def build_backbone(model: ModelSettings, *, channels: int, load_weights: bool = True) -> nn.Module:
     """The backbone a recipe asks for.
 
     Args:
@@ -96,7 +96,7 @@ def build_backbone(model: Model, *, channels: int, load_weights: bool = True) ->
     return SmallCNN(channels, model.width)
 
 
-def input_statistics(model: Model, *, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation that a backbone expects of its pixels, which lie in [0, 1]."""
     if model.backbone == "small_cnn":
         return (0.5,) * channels, (0.5,) * channels
@@ -109,7 +109,7 @@ def input_statistics(model: Model, *, channels: int) -> tuple[tuple[float, ...],
     return tuple(mean), tuple(std)
 
 
-def _timm_backbone(model: Model, *, channels: int, load_weights: bool) -> TimmBackbone:
+def _timm_backbone(model: ModelSettings, *, channels: int, load_weights: bool) -> TimmBackbone:
     import timm
 
     if not timm.is_model(model.backbone):
@@ -135,7 +135,7 @@ def _timm_backbone(model: Model, *, channels: int, load_weights: bool) -> TimmBa
     return TimmBackbone(network, own_pooling=model.pooling == "backbone")
 
 
-def _recompute_activations(network: nn.Module, model: Model) -> None:
+def _recompute_activations(network: nn.Module, model: ModelSettings) -> None:
     """Keep few activations of the forward pass and compute the others again in the backward pass."""
     if not model.freeze_batch_norm and any(map(is_batch_norm, network.modules())):
         raise RecipeError(
@@ -149,7 +149,7 @@ def _recompute_activations(network: nn.Module, model: Model) -> None:
         raise _no_checkpointing(model) from error
 
 
-def _no_checkpointing(model: Model) -> RecipeError:
+def _no_checkpointing(model: ModelSettings) -> RecipeError:
     return RecipeError(
         f"model.gradient_checkpointing with {model.backbone}",
         expected="a timm model that can compute its activations again, resnet50 or vit_base_patch16_224 for instance",

@@ -13,7 +13,7 @@ from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d, normal
 from hiertree.errors import CheckpointError
 from hiertree.io import files
 
-from ..recipe.schema import Model
+from ..recipe.settings import ModelSettings
 from .backbones import build_backbone, input_statistics, is_batch_norm
 
 
@@ -58,7 +58,7 @@ class Embedder(nn.Module):
         RecipeError: no such backbone, or options it does not have.
         MissingResourceError: pretrained weights that are not there.
 
-    >>> embedder = Embedder(Model(width=4, embedding_size=8), channels=1)
+    >>> embedder = Embedder(ModelSettings(width=4, embedding_size=8), channels=1)
     >>> embedder(torch.zeros(2, 1, 28, 28, dtype=torch.uint8)).shape
     torch.Size([2, 8])
     """
@@ -66,7 +66,7 @@ class Embedder(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, model: Model, *, channels: int, load_weights: bool = True) -> None:
+    def __init__(self, model: ModelSettings, *, channels: int, load_weights: bool = True) -> None:
         super().__init__()
         self.settings, self.channels = model, channels
         mean, std = input_statistics(model, channels=channels)
@@ -122,7 +122,7 @@ class Embedder(nn.Module):
                 module.eval()
 
 
-def _normalisation(model: Model, features: int) -> nn.Module:
+def _normalisation(model: ModelSettings, features: int) -> nn.Module:
     if model.layer_norm:
         return nn.LayerNorm(features, elementwise_affine=False)
     return UnitLength() if model.l2_norm else nn.Identity()
@@ -152,7 +152,7 @@ def load_embedder(folder: str | os.PathLike[str]) -> Embedder:
 
     try:
         settings = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
-        model = Model.model_validate(settings["model"])
+        model = ModelSettings.model_validate(settings["model"])
         embedder = Embedder(model, channels=settings["channels"], load_weights=False)
         embedder.load_state_dict(load_file(Path(folder) / "model.safetensors"))
     except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsA
 from pydantic_core import PydanticCustomError
 
 
-class Section(BaseModel):
+class RecipeSection(BaseModel):
     """A part of a recipe: frozen, and strict about its keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -31,7 +31,7 @@ class Section(BaseModel):
         return values
 
 
-class Component(Section):
+class Component(RecipeSection):
     """A section that names a function or class; subclasses hold its options."""
 
     name: str

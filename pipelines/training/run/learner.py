@@ -22,7 +22,8 @@ from ..network.averaging import moving_average
 from ..network.compiling import compile_network, compiler_errors
 from ..network.embedder import Embedder
 from ..network.scales import embed_at_scales, require_scalable
-from ..recipe.schema import Recipe, Training
+from ..recipe.schema import Recipe
+from ..recipe.settings import TrainingSettings
 from .loss_building import build_loss
 from .optimization import build_optimizer, set_learning_rates
 
@@ -37,7 +38,7 @@ _SMALLER_STEPS = (
 )
 
 
-def build_fabric(training: Training, group: Started | None = None) -> Fabric:
+def build_fabric(training: TrainingSettings, group: Started | None = None) -> Fabric:
     """Lightning Fabric on the device and with the precision asked for, for a process alone or one of a group.
 
     Raises:

@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import nn
 from torch.optim import SGD, Adam, AdamW
-from torch.optim import Optimizer as TorchOptimizer
+from torch.optim import Optimizer
 
 from ..network.embedder import Embedder
-from ..recipe.schema import Optimizer, Schedule
+from ..recipe.settings import OptimizerSettings, ScheduleSettings
 
 
-def parameter_groups(embedder: Embedder, loss: nn.Module, settings: Optimizer) -> list[dict[str, Any]]:
+def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> list[dict[str, Any]]:
     """Backbone, head and proxies (what the loss learns, if anything), each with its learning rate and weight decay."""
     groups = [
         ("backbone", list(embedder.backbone.parameters()), settings.lr, settings.weight_decay),
@@ -28,7 +28,7 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: Optimizer) -
     ]
 
 
-def build_optimizer(embedder: Embedder, loss: nn.Module, settings: Optimizer) -> TorchOptimizer:
+def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> Optimizer:
     """The optimizer a recipe asks for, over all parameter groups."""
     groups = parameter_groups(embedder, loss, settings)
     if settings.name == "sgd":
@@ -74,7 +74,7 @@ def learning_rate_factor(
 
 
 def set_learning_rates(
-    optimizer: TorchOptimizer, settings: Schedule, *, step: int, total: int, steps_per_epoch: int
+    optimizer: Optimizer, settings: ScheduleSettings, *, step: int, total: int, steps_per_epoch: int
 ) -> None:
     """Give every parameter group the learning rate of this step."""
     warmup = round(settings.warmup_epochs * steps_per_epoch)

@@ -20,7 +20,7 @@ from hiertree.pipelines.training.data.loading import Views, load_split
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.recipe.schema import Model
+from hiertree.pipelines.training.recipe.settings import ModelSettings
 from hiertree.pipelines.training.run.training import train
 
 
@@ -96,7 +96,7 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, mon
 
 def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
     write_benchmark("sop", tmp_path / "data")
-    backbone = build_backbone(Model(backbone="resnet18"), channels=3)
+    backbone = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
     assert isinstance(backbone, TimmBackbone)
     save_file(backbone.network.state_dict(), tmp_path / "weights.safetensors")
     settings = ["images.size=32", "images.workers=0", "data.verify=structure", "model.backbone=resnet18"]

@@ -16,7 +16,7 @@ from hiertree.errors import ImageError, MissingResourceError
 from hiertree.pipelines.training.data import decoded
 from hiertree.pipelines.training.data.decoded import DecodedFile
 from hiertree.pipelines.training.data.loading import BatchKey, Views, loader_of
-from hiertree.pipelines.training.recipe.schema import Images, NoAugmentation, PhotoAugmentation
+from hiertree.pipelines.training.recipe.settings import ImageSettings, NoAugmentation, PhotoAugmentation
 
 EVERYTHING = [BatchKey(0, 0, [0, 1, 2]), BatchKey(1, 7, [9, 3, 3])]
 
@@ -36,8 +36,8 @@ def photos(tmp_path: Path) -> ImageDataset:
     return load_table(tmp_path / "images.csv", root=tmp_path, image="file", levels=["label"])
 
 
-def settings(**options: object) -> Images:
-    return Images.model_validate({"size": 16, "augmentation": PhotoAugmentation(), **options})
+def settings(**options: object) -> ImageSettings:
+    return ImageSettings.model_validate({"size": 16, "augmentation": PhotoAugmentation(), **options})
 
 
 @pytest.mark.parametrize("resize", [None, 20])

@@ -14,15 +14,15 @@ from torch import nn
 from hiertree.errors import CheckpointError, MissingResourceError, RecipeError
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder, GeM, load_embedder, save_embedder
-from hiertree.pipelines.training.recipe.schema import Model
+from hiertree.pipelines.training.recipe.settings import ModelSettings
 
-SMALL = Model(width=4, embedding_size=6)
+SMALL = ModelSettings(width=4, embedding_size=6)
 
 
 @pytest.mark.parametrize("pooling", ["gem", "average", "max"])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_embeddings_have_unit_norm(pooling: str, channels: int) -> None:
-    embedder = Embedder(Model(width=4, embedding_size=6, pooling=pooling), channels=channels)
+    embedder = Embedder(ModelSettings(width=4, embedding_size=6, pooling=pooling), channels=channels)
     embeddings = embedder(torch.randint(0, 256, (5, channels, 28, 28), dtype=torch.uint8))
     assert embeddings.shape == (5, 6)
     torch.testing.assert_close(embeddings.norm(dim=1), torch.ones(5))
@@ -63,7 +63,7 @@ def test_thawed_backbone_learns_again() -> None:
 
 
 def test_frozen_batch_norm_keeps_its_statistics_while_its_weights_learn() -> None:
-    embedder = Embedder(Model(width=4, embedding_size=6, freeze_batch_norm=True), channels=1)
+    embedder = Embedder(ModelSettings(width=4, embedding_size=6, freeze_batch_norm=True), channels=1)
     embedder.set_training(frozen_backbone=False)
     norms = [module for module in embedder.backbone.modules() if isinstance(module, nn.BatchNorm2d)]
     embedder(torch.rand(4, 1, 28, 28) * 255).sum().backward()
@@ -91,33 +91,37 @@ def test_folder_without_a_whole_model_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("backbone", "pooling"), [("resnet18", "gem"), ("vit_tiny_patch16_224", "backbone")])
 def test_timm_backbones_embed(backbone: str, pooling: str) -> None:
-    embedder = Embedder(Model(backbone=backbone, pooling=pooling, embedding_size=7), channels=3).eval()
+    embedder = Embedder(ModelSettings(backbone=backbone, pooling=pooling, embedding_size=7), channels=3).eval()
     assert embedder(torch.zeros(1, 3, 224, 224, dtype=torch.uint8)).shape == (1, 7)
 
 
 def test_transformer_tokens_cannot_be_pooled_as_maps() -> None:
-    embedder = Embedder(Model(backbone="vit_tiny_patch16_224", pooling="gem"), channels=3)
+    embedder = Embedder(ModelSettings(backbone="vit_tiny_patch16_224", pooling="gem"), channels=3)
     with pytest.raises(RecipeError, match=r"set model\.pooling=backbone"):
         embedder(torch.zeros(1, 3, 224, 224))
 
 
-@pytest.mark.parametrize("model", [Model(backbone="resnet_18"), Model(pretrained=True), Model(pooling="backbone")])
-def test_impossible_backbone_is_refused(model: Model) -> None:
+@pytest.mark.parametrize(
+    "model", [ModelSettings(backbone="resnet_18"), ModelSettings(pretrained=True), ModelSettings(pooling="backbone")]
+)
+def test_impossible_backbone_is_refused(model: ModelSettings) -> None:
     with pytest.raises(RecipeError, match="model"):
         build_backbone(model, channels=3)
 
 
 def test_local_weights_are_used(tmp_path: Path) -> None:
-    source = build_backbone(Model(backbone="resnet18"), channels=3)
+    source = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
     assert isinstance(source, TimmBackbone)
     save_file(source.network.state_dict(), tmp_path / "weights.safetensors")
-    loaded = build_backbone(Model(backbone="resnet18", pretrained=str(tmp_path / "weights.safetensors")), channels=3)
+    loaded = build_backbone(
+        ModelSettings(backbone="resnet18", pretrained=str(tmp_path / "weights.safetensors")), channels=3
+    )
     assert all(torch.equal(tensor, loaded.state_dict()[name]) for name, tensor in source.state_dict().items())
 
 
 def test_local_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "weights.safetensors"
-    model = Model(backbone="resnet18", pretrained=str(path))
+    model = ModelSettings(backbone="resnet18", pretrained=str(path))
     with pytest.raises(MissingResourceError):
         build_backbone(model, channels=3)
     path.write_bytes(b"PK\x03\x04 a pickle, perhaps")
@@ -130,12 +134,12 @@ def test_local_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_local_pth_file_is_used_whatever_a_training_script_wrapped_it_in(tmp_path: Path, wrapped: bool) -> None:
-    source = build_backbone(Model(backbone="resnet18"), channels=3)
+    source = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
     assert isinstance(source, TimmBackbone)
     weights = {f"module.{name}": tensor for name, tensor in source.network.state_dict().items()}
     weights["module.fc.weight"] = torch.zeros(10, 512)
     torch.save({"state_dict": weights, "epoch": 3} if wrapped else weights, tmp_path / "weights.pth")
-    loaded = build_backbone(Model(backbone="resnet18", pretrained=str(tmp_path / "weights.pth")), channels=3)
+    loaded = build_backbone(ModelSettings(backbone="resnet18", pretrained=str(tmp_path / "weights.pth")), channels=3)
     assert all(torch.equal(tensor, loaded.state_dict()[name]) for name, tensor in source.state_dict().items())
 
 
@@ -147,7 +151,7 @@ def test_pth_file_that_is_not_tensors_alone_is_refused(tmp_path: Path, content: 
     else:
         torch.save({"a": Path("an object, not a tensor")} if content is None else content, path)
     with pytest.raises(RecipeError, match=r"model\.pretrained="):
-        build_backbone(Model(backbone="resnet18", pretrained=str(path)), channels=3)
+        build_backbone(ModelSettings(backbone="resnet18", pretrained=str(path)), channels=3)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,7 @@ def test_pth_file_that_is_not_tensors_alone_is_refused(tmp_path: Path, content: 
     ],
 )
 def test_backbones_of_the_papers_build_offline(backbone: str, pooling: str, features: int) -> None:
-    model = Model.model_validate({"backbone": backbone, "pooling": pooling, "projection_bias": False})
+    model = ModelSettings.model_validate({"backbone": backbone, "pooling": pooling, "projection_bias": False})
     embedder = Embedder(model, channels=3)
     assert [tuple(parameter.shape) for parameter in embedder.head.parameters()] == [(128, features)]
     assert isinstance(embedder.head[0], nn.LayerNorm)
@@ -172,10 +176,10 @@ def test_absent_pretrained_weights_name_the_command(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(MissingResourceError, match=r"timm\.create_model\('resnet18', pretrained=True\)"):
-        build_backbone(Model(backbone="resnet18", pretrained=True), channels=3)
+        build_backbone(ModelSettings(backbone="resnet18", pretrained=True), channels=3)
 
 
-def gradients_and_memory(model: Model, images: torch.Tensor) -> tuple[dict[str, torch.Tensor], int]:
+def gradients_and_memory(model: ModelSettings, images: torch.Tensor) -> tuple[dict[str, torch.Tensor], int]:
     """Of one step: every gradient, and the bytes that the forward pass keeps for the backward pass."""
     torch.manual_seed(0)
     embedder = Embedder(model, channels=3)
@@ -200,8 +204,8 @@ def gradients_and_memory(model: Model, images: torch.Tensor) -> tuple[dict[str, 
 def test_checkpointed_gradients_are_the_same_with_less_memory(backbone: str, pooling: str, size: int) -> None:
     images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
     options = {"backbone": backbone, "pooling": pooling, "freeze_batch_norm": True, "embedding_size": 8}
-    plain, memory = gradients_and_memory(Model.model_validate(options), images)
-    checkpointing = Model.model_validate({**options, "gradient_checkpointing": True})
+    plain, memory = gradients_and_memory(ModelSettings.model_validate(options), images)
+    checkpointing = ModelSettings.model_validate({**options, "gradient_checkpointing": True})
     gradients, less = gradients_and_memory(checkpointing, images)
     assert gradients.keys() == plain.keys()
     assert all(torch.equal(gradient, gradients[name]) for name, gradient in plain.items())
@@ -213,6 +217,6 @@ def test_checkpointed_gradients_are_the_same_with_less_memory(backbone: str, poo
     [("small_cnn", True, "with small_cnn"), ("dla34", True, "with dla34"), ("resnet18", False, "every batch twice")],
 )
 def test_checkpointing_that_cannot_be_is_refused(backbone: str, freeze: bool, problem: str) -> None:
-    model = Model(backbone=backbone, gradient_checkpointing=True, freeze_batch_norm=freeze)
+    model = ModelSettings(backbone=backbone, gradient_checkpointing=True, freeze_batch_norm=freeze)
     with pytest.raises(RecipeError, match=problem):
         build_backbone(model, channels=3)

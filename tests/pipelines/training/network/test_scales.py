@@ -12,7 +12,8 @@ from torchvision.transforms.v2.functional import resize
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training.network.embedder import Embedder
 from hiertree.pipelines.training.network.scales import embed_at_scales, require_scalable
-from hiertree.pipelines.training.recipe.schema import Evaluation, Model, Recipe
+from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.recipe.settings import EvaluationSettings, ModelSettings
 from hiertree.pipelines.training.run.learner import Learner, build_fabric
 
 IMAGES = torch.randint(0, 256, (3, 3, 64, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -20,7 +21,7 @@ IMAGES = torch.randint(0, 256, (3, 3, 64, 48), dtype=torch.uint8, generator=torc
 
 @pytest.mark.parametrize("backbone", ["resnet18", "small_cnn"])
 def test_embedding_is_the_unit_mean_of_those_at_each_scale(backbone: str) -> None:
-    embedder = Embedder(Model(backbone=backbone, width=4, embedding_size=6), channels=3).eval()
+    embedder = Embedder(ModelSettings(backbone=backbone, width=4, embedding_size=6), channels=3).eval()
     with torch.inference_mode():
         half, double = (resize(IMAGES.float(), size, antialias=True) for size in ([32, 24], [128, 96]))
         expected = normalize((embedder(half) + embedder(IMAGES) + embedder(double)) / 3, dim=1)
@@ -40,7 +41,7 @@ def test_run_measures_at_the_recipes_scales(tiny_recipe: Callable[..., Recipe]) 
 
 
 def test_backbone_of_one_image_size_refuses_scales() -> None:
-    embedder = Embedder(Model(backbone="vit_tiny_patch16_224", pooling="backbone"), channels=3)
+    embedder = Embedder(ModelSettings(backbone="vit_tiny_patch16_224", pooling="backbone"), channels=3)
     require_scalable(embedder, (1.0,))
     with pytest.raises(RecipeError, match="images of one size"):
         require_scalable(embedder, (1.0, 1.4142))
@@ -49,4 +50,4 @@ def test_backbone_of_one_image_size_refuses_scales() -> None:
 @pytest.mark.parametrize("scales", [[], [0], [1, -1], [float("inf")]])
 def test_scales_that_are_none_are_refused(scales: list[float]) -> None:
     with pytest.raises(ValueError, match="scales"):
-        Evaluation.model_validate({"scales": scales})
+        EvaluationSettings.model_validate({"scales": scales})

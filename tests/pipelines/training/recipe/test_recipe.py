@@ -13,7 +13,7 @@ from hiertree import datasets, losses
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training.recipe.components import names
 from hiertree.pipelines.training.recipe.reading import built_in_recipes, check_recipe, load_recipe, parse_yaml
-from hiertree.pipelines.training.recipe.schema import GlyphAugmentation
+from hiertree.pipelines.training.recipe.settings import GlyphAugmentation
 from hiertree.pipelines.training.run.loss_building import build_loss
 
 MINIMAL = """

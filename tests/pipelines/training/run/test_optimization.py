@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import MultiStepLR
 
 from hiertree.losses import HAPPIER, SmoothAP
 from hiertree.pipelines.training.network.embedder import Embedder
-from hiertree.pipelines.training.recipe.schema import Model, Optimizer, Schedule
+from hiertree.pipelines.training.recipe.settings import ModelSettings, OptimizerSettings, ScheduleSettings
 from hiertree.pipelines.training.run.optimization import (
     build_optimizer,
     learning_rate_factor,
@@ -22,7 +22,7 @@ from hiertree.pipelines.training.run.optimization import (
 
 @pytest.fixture(scope="module")
 def embedder() -> Embedder:
-    return Embedder(Model(width=4, embedding_size=8), channels=1)
+    return Embedder(ModelSettings(width=4, embedding_size=8), channels=1)
 
 
 @pytest.fixture
@@ -31,14 +31,14 @@ def happier() -> HAPPIER:
 
 
 def test_groups_hold_every_parameter_once(embedder: Embedder, happier: HAPPIER) -> None:
-    groups = parameter_groups(embedder, happier, Optimizer())
+    groups = parameter_groups(embedder, happier, OptimizerSettings())
     grouped = [id(parameter) for group in groups for parameter in group["params"]]
     everything = [id(parameter) for module in (embedder, happier) for parameter in module.parameters()]
     assert sorted(grouped) == sorted(everything)
 
 
 def test_groups_have_their_own_rates_and_proxies_no_decay(embedder: Embedder, happier: HAPPIER) -> None:
-    settings = Optimizer(lr=1e-3, head_lr=2e-3, proxies_lr=1.0, weight_decay=0.1)
+    settings = OptimizerSettings(lr=1e-3, head_lr=2e-3, proxies_lr=1.0, weight_decay=0.1)
     rates = {
         group["name"]: (group["lr"], group["weight_decay"]) for group in parameter_groups(embedder, happier, settings)
     }
@@ -46,16 +46,19 @@ def test_groups_have_their_own_rates_and_proxies_no_decay(embedder: Embedder, ha
 
 
 def test_loss_without_parameters_has_no_group(embedder: Embedder) -> None:
-    assert [group["name"] for group in parameter_groups(embedder, SmoothAP(), Optimizer())] == ["backbone", "head"]
+    assert [group["name"] for group in parameter_groups(embedder, SmoothAP(), OptimizerSettings())] == [
+        "backbone",
+        "head",
+    ]
 
 
 @pytest.mark.parametrize(("name", "kind"), [("adam", "Adam"), ("adamw", "AdamW"), ("sgd", "SGD")])
 def test_optimizer_is_the_one_asked_for(embedder: Embedder, happier: HAPPIER, name: str, kind: str) -> None:
-    assert type(build_optimizer(embedder, happier, Optimizer(name=name))).__name__ == kind
+    assert type(build_optimizer(embedder, happier, OptimizerSettings(name=name))).__name__ == kind
 
 
 def test_sgd_without_momentum_is_not_nesterov(embedder: Embedder, happier: HAPPIER) -> None:
-    optimizer = build_optimizer(embedder, happier, Optimizer(name="sgd", momentum=0.0))
+    optimizer = build_optimizer(embedder, happier, OptimizerSettings(name="sgd", momentum=0.0))
     assert optimizer.defaults["nesterov"] is False
 
 
@@ -88,9 +91,9 @@ def test_warm_up_as_long_as_the_run_is_legal() -> None:
 def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder: Embedder) -> None:
     """[B]'s own milestones for VehicleID: unsorted, and one of them twice."""
     published = [200, 300, 300, 120, 220, 250, 280]
-    optimizer, other = (build_optimizer(embedder, nn.Identity(), Optimizer(lr=1e-5)) for _ in range(2))
+    optimizer, other = (build_optimizer(embedder, nn.Identity(), OptimizerSettings(lr=1e-5)) for _ in range(2))
     scheduler = MultiStepLR(other, milestones=published, gamma=0.3)
-    schedule = Schedule(name="step", milestones=tuple(published), factor=0.3)
+    schedule = ScheduleSettings(name="step", milestones=tuple(published), factor=0.3)
     for epoch in range(400):
         for step in (2 * epoch, 2 * epoch + 1):
             set_learning_rates(optimizer, schedule, step=step, total=800, steps_per_epoch=2)
@@ -102,19 +105,19 @@ def test_steps_are_those_of_torchs_scheduler_epoch_by_epoch(embedder: Embedder) 
 @pytest.mark.parametrize("schedule", [{"name": "step"}, {"milestones": [3]}, {"name": "step", "milestones": [0]}])
 def test_milestones_without_steps_and_steps_without_milestones_are_refused(schedule: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="milestones"):
-        Schedule.model_validate(schedule)
+        ScheduleSettings.model_validate(schedule)
 
 
 def test_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER) -> None:
-    optimizer = build_optimizer(embedder, happier, Optimizer(lr=1e-3, proxies_lr=10.0))
-    schedule = Schedule(final=0.0, proxies_final=0.01)
+    optimizer = build_optimizer(embedder, happier, OptimizerSettings(lr=1e-3, proxies_lr=10.0))
+    schedule = ScheduleSettings(final=0.0, proxies_final=0.01)
     set_learning_rates(optimizer, schedule, step=100, total=100, steps_per_epoch=10)
     rates = {group["name"]: group["lr"] for group in optimizer.param_groups}
     assert rates == pytest.approx({"backbone": 0.0, "head": 0.0, "proxies": 0.1})
 
 
 def test_setting_rates_twice_does_not_compound(embedder: Embedder) -> None:
-    optimizer = build_optimizer(embedder, nn.Identity(), Optimizer(lr=1.0))
+    optimizer = build_optimizer(embedder, nn.Identity(), OptimizerSettings(lr=1.0))
     for _ in range(3):
-        set_learning_rates(optimizer, Schedule(), step=5, total=10, steps_per_epoch=5)
+        set_learning_rates(optimizer, ScheduleSettings(), step=5, total=10, steps_per_epoch=5)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.5)

@@ -1,0 +1,208 @@
+"""The plain sections of a recipe. Each key is declared once: its type, its default and what it means.
+
+``docs/training.md`` lists them from these declarations.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from .components import RecipeSection
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+LARGEST_SIDE = 8192  # pixels; an RGB image of this side takes 200 MB
+
+
+def _key(default: Any, meaning: str) -> Any:
+    return Field(default, description=meaning)
+
+
+class GlyphAugmentation(RecipeSection):
+    """Small rotations, scalings, shears and shifts, as handwriting varies. Never a flip."""
+
+    name: Literal["glyph"] = "glyph"
+    degrees: NonNegative = _key(10.0, "largest rotation, either way")
+    scale: Annotated[float, Field(ge=0, lt=1)] = _key(0.1, "largest change of size, as a fraction")
+    shear: NonNegative = _key(0.1, "largest shear, as a fraction of the side")
+    shift: Fraction = _key(0.08, "largest shift, as a fraction of the side")
+
+
+class PhotoAugmentation(RecipeSection):
+    """A random crop of random area and aspect ratio, resized, and a left-right flip."""
+
+    name: Literal["photo"] = "photo"
+    smallest_area: Annotated[float, Field(gt=0, le=1)] = _key(0.2, "smallest area of the crop, as a fraction")
+    widest_aspect: Annotated[float, Field(ge=1)] = _key(4 / 3, "largest width over height, or height over width")
+    flip: bool = _key(True, "mirror every second image")
+
+
+class NoAugmentation(RecipeSection):
+    """Train on the evaluation's view of each image."""
+
+    name: Literal["none"] = "none"
+
+
+class ImageSettings(RecipeSection):
+    """How an image file becomes a tensor."""
+
+    size: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] = _key(32, "height and width in pixels")
+    channels: Literal[1, 3] = _key(3, "1 (gray) or 3 (RGB)")
+    resize: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] | None = _key(
+        None, "at evaluation: shorter side before the central crop; null squeezes the whole image into the square"
+    )
+    cache: bool = _key(
+        True, "decode every image once and keep the evaluation's view of it, in memory or in `cache_folder`"
+    )
+    cache_folder: str | None = _key(
+        None,
+        "folder of memory-mapped files with those views, which runs share; null keeps them in memory, for tiny images",
+    )
+    cache_size: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] | None = _key(
+        None, "height and width of the views kept; null means `size`. Larger views keep detail for crops"
+    )
+    augmentation: Annotated[GlyphAugmentation | PhotoAugmentation | NoAugmentation, Field(discriminator="name")] = _key(
+        GlyphAugmentation(), "what training does to an image: `name` is `glyph`, `photo` or `none`"
+    )
+    workers: Annotated[int, Field(ge=0)] = _key(0, "processes that decode; 0 decodes in the training process")
+    on_bad_image: Literal["error", "skip"] = _key(
+        "error",
+        "`error` if an image does not decode, or `skip`: every image is decoded once before the run, and those that "
+        "fail are left out and listed in `metrics.json`",
+    )
+
+
+class ModelSettings(RecipeSection):
+    """Backbone → pooling → LayerNorm → linear projection → unit length."""
+
+    backbone: str = _key("small_cnn", "`small_cnn` (built in, for tiny images) or the name of a timm model")
+    width: Count = _key(32, "channels of the first stage of `small_cnn`")
+    pretrained: bool | str = _key(
+        False, "timm's weights (true), a local `.safetensors`, `.pth` or `.pt` file, or none (false)"
+    )
+    pooling: Literal["gem", "average", "max", "backbone"] = _key(
+        "gem", "`gem`, `average` or `max` over the feature map, or `backbone`: what the timm model does itself"
+    )
+    layer_norm: bool = _key(True, "normalize the pooled features, without affine parameters")
+    l2_norm: bool = _key(False, "instead scale the pooled features to unit length, as networks for landmarks do")
+    embedding_size: Count = _key(128, "dimensions of an embedding")
+    projection_bias: bool = _key(True, "whether the linear projection adds a bias")
+    projection_init: Literal["random", "pca", "pca_whitened"] = _key(
+        "random",
+        "`random`, or the principal directions of the features of training images before the first step (`pca`), each "
+        "scaled to unit variance with `pca_whitened`; the mean of the features goes into the bias if there is one",
+    )
+    projection_images: Count = _key(
+        20_000, "training images for that PCA, drawn with the seed; all of them if there are fewer"
+    )
+    freeze_backbone_epochs: Annotated[int, Field(ge=0)] = _key(
+        0, "epochs at the start in which only head and loss learn"
+    )
+    gradient_checkpointing: bool = _key(
+        False,
+        "compute most activations of the backbone again in the backward pass instead of keeping them: less memory for "
+        "one more forward pass. BatchNorm must be frozen",
+    )
+    freeze_batch_norm: bool = _key(False, "use the backbone's stored BatchNorm statistics in training too")
+    sync_batch_norm: bool = _key(
+        False, "with several processes, normalize over the whole batch and not over each process's part; GPUs only"
+    )
+
+    @model_validator(mode="after")
+    def _require_one_norm(self) -> ModelSettings:
+        if self.layer_norm and self.l2_norm:
+            raise PydanticCustomError("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
+        return self
+
+
+class OptimizerSettings(RecipeSection):
+    """One optimizer, three groups of parameters: backbone, head, and what the loss learns (its proxies)."""
+
+    name: Literal["adam", "adamw", "sgd"] = _key("adam", "`adam`, `adamw` or `sgd`")
+    lr: Positive = _key(1e-3, "learning rate of the backbone, and of the others unless they have their own")
+    head_lr: Positive | None = _key(None, "learning rate of the head; null means `lr`")
+    proxies_lr: Positive | None = _key(
+        None, "learning rate of the loss's parameters, which have no weight decay; null means `lr`"
+    )
+    weight_decay: NonNegative = _key(0.0, "of backbone and head")
+    momentum: Annotated[float, Field(ge=0, lt=1)] = _key(0.9, "of `sgd`; Nesterov's if above 0")
+    clip_norm: Positive | None = _key(None, "largest norm of the gradient; null does not clip")
+
+
+class ScheduleSettings(RecipeSection):
+    """The factor on the learning rates, step by step."""
+
+    name: Literal["cosine", "step", "constant"] = _key(
+        "cosine", "`cosine` falls to `final` along half a cosine, `step` falls at the milestones, `constant` stays"
+    )
+    warmup_epochs: NonNegative = _key(0.0, "epochs in which the factor first rises linearly from 0 to 1")
+    final: Fraction = _key(0.0, "fraction of the learning rate at the end")
+    proxies_final: Fraction | None = _key(None, "the same for the loss's parameters; null means `final`")
+    milestones: tuple[Positive, ...] = _key(
+        (), "of `step`: after each of these epochs every learning rate is multiplied by `factor`; twice if listed twice"
+    )
+    factor: Annotated[float, Field(gt=0, le=1)] = _key(0.1, "of `step`")
+
+    @model_validator(mode="after")
+    def _require_milestones_of_steps(self) -> ScheduleSettings:
+        if (self.name == "step") != bool(self.milestones):
+            raise PydanticCustomError("milestones", "name: step and milestones, [40, 70] for instance, go together")
+        return self
+
+
+class TrainingSettings(RecipeSection):
+    """How long, on what, and how often a checkpoint is kept."""
+
+    epochs: Count = Field(description="passes over the sampler")
+    device: Literal["auto", "cpu", "cuda"] = _key("auto", "`auto` takes a GPU if there is one; `cuda` requires one")
+    devices: Count | Literal["auto"] = _key(
+        1,
+        "processes that share every batch, one GPU of this machine each (without GPUs, that many CPU processes); "
+        "`auto` takes all GPUs. Under torchrun, `fabric run` or SLURM, the number of processes started counts instead",
+    )
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = _key(
+        "32-true", "as Lightning Fabric names it; the loss is always computed in float32"
+    )
+    checkpoint_every_steps: Count | None = _key(
+        None, "steps between checkpoints; null keeps one at the end of each epoch only"
+    )
+    accumulate: Literal["none", "two_pass"] = _key(
+        "none",
+        "`two_pass` embeds a batch twice, a chunk at a time, and computes the loss once in between: the gradient of "
+        "the whole batch in the memory of a chunk. BatchNorm must be frozen",
+    )
+    chunk_size: Count = _key(64, "images of a chunk")
+    compile: bool = _key(
+        False,
+        "translate the network with `torch.compile` at the first step, which takes minutes and needs a C++ compiler "
+        "(on a GPU, Triton)",
+    )
+    ema_decay: Annotated[float, Field(gt=0, lt=1)] | None = _key(
+        None,
+        "measure and keep the exponential moving average of the weights: after each step, this fraction of the average "
+        "plus the rest of the new weights; null keeps the last weights",
+    )
+    on_nan: Literal["stop", "skip"] = _key(
+        "stop", "`stop` if a loss or its gradient is not finite, or `skip` the batch; the tenth in a row stops"
+    )
+
+
+class EvaluationSettings(RecipeSection):
+    """When the test split is measured, and how its images are embedded."""
+
+    every: Count | None = _key(None, "epochs between evaluations; null evaluates after the last epoch only")
+    batch_size: Count = _key(512, "images embedded at once")
+    scales: Annotated[tuple[Positive, ...], Field(min_length=1)] = _key(
+        (1.0,), "image sizes, as factors of `images.size`, over whose embeddings the mean is taken"
+    )
+    metrics: tuple[str, ...] | None = _key(
+        None, "names as `evaluate` takes them; null computes those of the data set's protocol"
+    )
+    select: str = _key(
+        "H-AP", "metric that picks the best epoch; the results reported are those of the last epoch all the same"
+    )
