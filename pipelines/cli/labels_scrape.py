@@ -106,10 +106,10 @@ def scrape(
 
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
     """
-    from ..labels import Columns
+    from ..labels import ColumnNames
     from ..labels import scrape as pipeline
 
-    columns = Columns(landmark_id=id_column, category=category_column)
+    columns = ColumnNames(landmark_id=id_column, category=category_column)
     if dump is not None:
         found, reading = pipeline.scrape_dump(
             landmarks, store=store, dump=dump, columns=columns, processes=processes, table=table

@@ -2,24 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
 from hiertree.errors import OptionError
 
 if TYPE_CHECKING:
-    from ..labels import Columns, TextEncoder
+    from pydantic import BaseModel
+    from pydantic.fields import FieldInfo
+
+    from ..labels import ColumnNames, TextEncoder
 
 OUT_FOLDER = click.Path(file_okay=False, path_type=Path)
 FILE = click.Path(dir_okay=False, path_type=Path)
 ANY_PATH = click.Path(path_type=Path)
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
+
+
+def settings_options(
+    parameter: str, model: type[BaseModel], *, leave_out: Collection[str] = ()
+) -> Callable[[Command], Callable[..., Any]]:
+    """A decorator that makes an option of each field of a model; the command receives the checked model.
+
+    An option is called as its field, with hyphens, or as the field's ``json_schema_extra={"option": …}`` says. Type,
+    default and help are those of the field: booleans are flags, literals choices, tuples options to repeat.
+
+    Args:
+        parameter: the command's parameter that takes the model.
+        model: what declares the settings.
+        leave_out: fields without an option, which keep their defaults.
+    """
+    taken = {name: info for name, info in model.model_fields.items() if name not in leave_out}
+
+    def decorate(command: Command) -> Callable[..., Any]:
+        @wraps(command)
+        def collected(**given: Any) -> Any:
+            values = {name: given.pop(name) for name in taken}
+            return command(**{parameter: _checked(model, values)}, **given)
+
+        for name, info in reversed(taken.items()):
+            collected = _option(name, info)(collected)
+        return collected
+
+    return decorate
+
+
+def _option(name: str, info: FieldInfo) -> Option:
+    extra: dict[str, Any] = {"default": info.get_default(call_default_factory=True), "show_default": True}
+    kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
+    origin = get_origin(info.annotation)
+    if info.is_required():
+        extra = {"required": True}
+    elif extra["default"] in (None, "", ()):
+        extra["show_default"] = False
+    if info.annotation is bool:
+        extra = {"is_flag": True, "default": info.default}
+    elif origin is tuple:
+        extra |= {"multiple": True}
+    elif origin is Literal:
+        extra |= {"type": click.Choice(kinds)}
+    elif len(kinds) == 1:
+        extra |= {"type": ANY_PATH if kinds[0] is Path else kinds[0]}
+    return click.option(f"--{_option_name(name, info)}", name, help=info.description, **extra)
+
+
+def _option_name(name: str, info: FieldInfo) -> str:
+    own = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    return str(own.get("option", name.replace("_", "-")))
+
+
+def _checked(model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
+    """The model.
+
+    Raises:
+        OptionError: a value out of range; the message names the option.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0]) if error.errors()[0]["loc"] else ""
+        complaints = [one["msg"].removeprefix("Value error, ") for one in error.errors() if one["loc"][:1] == (name,)]
+        if not name:
+            raise OptionError(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        option = _option_name(name, model.model_fields[name])
+        raise OptionError(f"--{option} {values[name]}: {' or '.join(complaints)}") from None
 
 
 def together(name: str, kind: type[Any], options: Sequence[Option]) -> Callable[[Command], Callable[..., Any]]:
@@ -53,11 +127,16 @@ class ColumnOptions:
     instance_column: str
     item_column: str | None
 
-    def columns(self) -> Columns:
+    def columns(self) -> ColumnNames:
         """As the pipeline takes them."""
-        from ..labels import Columns
+        from ..labels import ColumnNames
 
-        return Columns(self.id_column, self.category_column, self.instance_column, self.item_column)
+        return ColumnNames(
+            landmark_id=self.id_column,
+            category=self.category_column,
+            instance_of=self.instance_column,
+            item_ids=self.item_column,
+        )
 
 
 id_column = click.option("--id-column", default="landmark_id", show_default=True, help="Column of the landmark ids.")

@@ -8,8 +8,7 @@
 
 from .building import BuildResult, build
 from .clean.landmark_file import read_kept, write_kept
-from .clean.reading import Columns, read_landmarks
-from .clean.rules import clean, normalise_label
+from .clean.rules import clean
 from .cluster.clustering import choose_k, spherical_kmeans
 from .cluster.proposal_file import check_proposal, read_proposal, write_proposal
 from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
@@ -25,12 +24,14 @@ from .encode.clip_encoder import ClipEncoder
 from .encode.encoders import make_encoder
 from .encode.text_encoders import TextEncoder
 from .encode.tfidf_encoder import TfidfEncoder
+from .label_texts import normalize_label
+from .landmarks import ColumnNames, read_landmarks
 
 __all__ = [
     "BuildResult",
     "ClipEncoder",
     "Cluster",
-    "Columns",
+    "ColumnNames",
     "LabelPlace",
     "Proposal",
     "TextEncoder",
@@ -46,7 +47,7 @@ __all__ = [
     "describe_filling",
     "describe_proposal",
     "make_encoder",
-    "normalise_label",
+    "normalize_label",
     "propose",
     "read_kept",
     "read_landmarks",

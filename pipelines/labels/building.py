@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +16,6 @@ from hiertree.tree import LabelTree
 
 from .clean.counting import cleaning_report, label_counts, proposal_report
 from .clean.landmark_file import DROPPED, write_dropped
-from .clean.reading import Columns, read_landmarks
 from .clean.rules import Cleaned, Multi, clean
 from .cluster.proposing import Proposal, propose
 from .encode.text_encoders import TextEncoder
@@ -34,6 +33,7 @@ from .export.tables import (
     write_labels,
 )
 from .folders import Making
+from .landmarks import ColumnNames, read_landmarks
 
 COMMAND = "hiertree labels build"
 
@@ -65,7 +65,7 @@ def build(
     seed: int = 0,
     multi: Multi = "drop",
     separator: str = "|",
-    columns: Columns | None = None,
+    columns: ColumnNames | None = None,
 ) -> BuildResult:
     """Build hierarchical labels from landmark ids and what they are instances of.
 
@@ -89,8 +89,8 @@ def build(
         OptionError: an option outside its range, or ``out`` is something else than an earlier build.
         MissingResourceError: the encoder's weights are out of reach.
     """
-    folder, names, embed = Path(out), columns or Columns(), encoder or TfidfEncoder()
-    choices = {"clusters": clusters, "multi": multi, "separator": separator, "columns": asdict(names)}
+    folder, names, embed = Path(out), columns or ColumnNames(), encoder or TfidfEncoder()
+    choices = {"clusters": clusters, "multi": multi, "separator": separator, "columns": names.model_dump()}
     inputs = (landmarks,) if instances is None else (landmarks, instances)
     making = Making(COMMAND, {**embed.settings(), **choices}, inputs, seed)
     making.check(folder)  # now, not after the work

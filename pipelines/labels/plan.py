@@ -30,21 +30,13 @@ from .encode.clip_encoder import ClipEncoder
 from .encode.sentence_encoder import SentenceEncoder
 from .export.tree_page import TITLE
 from .fill.filling import NEIGHBOURS, TEMPERATURE, THRESHOLD
+from .landmarks import ColumnNames
 
 Count = Annotated[int, Field(ge=1)]
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-
-class ColumnNames(_Section):
-    """What the columns of the tables are called."""
-
-    landmark_id: str = "landmark_id"
-    category: str = "category"
-    instance_of: str = "instance_of"
-    item_ids: str | None = None
 
 
 class ScrapePlan(_Section):
@@ -120,7 +112,7 @@ class TreePlan(_Section):
     image_table: str | None = None
 
 
-class Plan(_Section):
+class LabelsPlan(_Section):
     """The whole file."""
 
     landmarks: str
@@ -135,7 +127,7 @@ class Plan(_Section):
     tree: TreePlan = TreePlan()
 
 
-def read_plan(path: str | os.PathLike[str]) -> Plan:
+def read_plan(path: str | os.PathLike[str]) -> LabelsPlan:
     """Read and check a plan.
 
     Args:
@@ -154,7 +146,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
     return check_plan(parse_yaml(text, source=file.name), source=file.name)
 
 
-def check_plan(values: Any, *, source: str = "plan") -> Plan:
+def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
     """The plan that a mapping describes.
 
     Args:
@@ -168,7 +160,7 @@ def check_plan(values: Any, *, source: str = "plan") -> Plan:
     78
     """
     try:
-        plan = Plan.model_validate(values)
+        plan = LabelsPlan.model_validate(values)
     except ValidationError as error:
         raise RecipeError(f"{source}: {'; '.join(map(complaint, error.errors()))}") from None
     if plan.instances is not None and plan.scrape is not None:

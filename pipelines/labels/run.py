@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from .clean.reading import Columns
 from .clean.step import CleanSettings, clean_making, clean_step
 from .cluster.step import ClusterSettings, cluster_making, cluster_step
 from .encode.clip_encoder import ClipEncoder
@@ -22,7 +21,7 @@ from .export.tables import TREE
 from .export.tree_page import example_images, show_tree
 from .fill.step import FillSettings, ImageSource, fill_making, fill_step
 from .folders import Making
-from .plan import Plan, read_plan
+from .plan import LabelsPlan, read_plan
 from .scrape.planned import STORE, dump_planned, scrape_planned
 
 CLEANED, FILLED, CLUSTERED, EXPORTED, SHOWN = "cleaned", "filled", "clustered", "exported", "tree"
@@ -80,7 +79,7 @@ class _Run:
         self._say(f"{name}: {text or 'unchanged'}")
 
 
-def _scraped(plan: Plan, base: Path, run: _Run) -> Path | None:
+def _scraped(plan: LabelsPlan, base: Path, run: _Run) -> Path | None:
     """The store: a dump is read once, Wikimedia is asked only for what is lacking."""
     asked = plan.scrape
     if asked is None:
@@ -93,10 +92,10 @@ def _scraped(plan: Plan, base: Path, run: _Run) -> Path | None:
     return run.folder / STORE
 
 
-def _cleaned(plan: Plan, base: Path, store: Path | None, run: _Run) -> Path:
+def _cleaned(plan: LabelsPlan, base: Path, store: Path | None, run: _Run) -> Path:
     landmarks = base / plan.landmarks
     instances = None if plan.instances is None else base / plan.instances
-    settings = CleanSettings(plan.clean.multi, plan.clean.separator, Columns(**plan.columns.model_dump()))
+    settings = CleanSettings(plan.clean.multi, plan.clean.separator, plan.columns)
     making = clean_making(landmarks, instances=instances, store=store, settings=settings)
     return run.step(
         CLEANED,
@@ -105,7 +104,7 @@ def _cleaned(plan: Plan, base: Path, store: Path | None, run: _Run) -> Path:
     )
 
 
-def _filled(plan: Plan, base: Path, cleaned: Path, run: _Run) -> Path:
+def _filled(plan: LabelsPlan, base: Path, cleaned: Path, run: _Run) -> Path:
     if plan.fill is None:
         return cleaned
     asked = plan.fill
@@ -125,7 +124,7 @@ def _file_or_name(base: Path, weights: str) -> str:
     return str(base / weights) if (base / weights).is_file() else weights
 
 
-def _clustered(plan: Plan, base: Path, cleaned: Path, run: _Run) -> Path:
+def _clustered(plan: LabelsPlan, base: Path, cleaned: Path, run: _Run) -> Path:
     asked = plan.cluster
     encoder = make_encoder(
         asked.encoder,
@@ -147,7 +146,7 @@ def _clustered(plan: Plan, base: Path, cleaned: Path, run: _Run) -> Path:
     )
 
 
-def _exported(plan: Plan, base: Path, clustered: Path, run: _Run) -> Path:
+def _exported(plan: LabelsPlan, base: Path, clustered: Path, run: _Run) -> Path:
     review = None if plan.review is None else base / plan.review
     making = export_making(clustered, review=review, split=plan.export.split)
     return run.step(
@@ -155,7 +154,7 @@ def _exported(plan: Plan, base: Path, clustered: Path, run: _Run) -> Path:
     )
 
 
-def _shown(plan: Plan, base: Path, exported: Path, run: _Run) -> None:
+def _shown(plan: LabelsPlan, base: Path, exported: Path, run: _Run) -> None:
     asked = plan.tree
     images, table = (None if path is None else base / path for path in (asked.images, asked.image_table))
     pictures = () if images is None else tuple(example_images(exported, images, table))

@@ -9,10 +9,10 @@ from typing import Any
 from ..cluster.proposing import Proposal
 from ..encode.phrases import KINDS
 from ..export.tables import Row
-from .rules import Cleaned, Kept
+from .rules import Cleaned, KeptLandmark
 
 
-def label_counts(kept: Iterable[Kept]) -> Counter[str]:
+def label_counts(kept: Iterable[KeptLandmark]) -> Counter[str]:
     """Distinct labels, and how many landmarks carry each."""
     return Counter(label for landmark in kept for label in landmark.labels)
 

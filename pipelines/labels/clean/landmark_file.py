@@ -14,8 +14,8 @@ from typing import Any, get_args
 from hiertree.errors import TableError
 from hiertree.io.tables import read_table, write_table
 
-from .reading import Origin, unique_ids
-from .rules import Dropped, Kept, Reason
+from ..landmarks import Origin, unique_ids
+from .rules import DroppedLandmark, KeptLandmark, Reason
 
 LANDMARKS = "landmarks.csv"
 SEPARATOR = "|"
@@ -24,7 +24,7 @@ COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", *Origi
 DROPPED_COLUMNS = ("landmark_id", "category", "instance_of", "reason", *Origin._fields[:-1], "scrape_reason")
 
 
-def write_kept(path: str | os.PathLike[str], kept: Iterable[Kept]) -> None:
+def write_kept(path: str | os.PathLike[str], kept: Iterable[KeptLandmark]) -> None:
     """Write landmarks, whole or not at all.
 
     Args:
@@ -37,7 +37,7 @@ def write_kept(path: str | os.PathLike[str], kept: Iterable[Kept]) -> None:
     write_table(path, COLUMNS, map(_cells, kept))
 
 
-def read_kept(path: str | os.PathLike[str]) -> list[Kept]:
+def read_kept(path: str | os.PathLike[str]) -> list[KeptLandmark]:
     """Read what :func:`write_kept` wrote.
 
     Args:
@@ -48,7 +48,7 @@ def read_kept(path: str | os.PathLike[str]) -> list[Kept]:
             labels, or a confidence outside 0 … 1; file, line and value are named.
 
     >>> import tempfile
-    >>> kept = [Kept(7, "Category:Pond", ("pond", "park"), ("Q3253281", ""))]
+    >>> kept = [KeptLandmark(7, "Category:Pond", ("pond", "park"), ("Q3253281", ""))]
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_kept(Path(folder) / LANDMARKS, kept)
     ...     read_kept(folder) == kept
@@ -61,7 +61,7 @@ def read_kept(path: str | os.PathLike[str]) -> list[Kept]:
     return [_kept(landmark_id, cells, f"{file}, line {line}") for line, landmark_id, cells in rows]
 
 
-def write_dropped(path: str | os.PathLike[str], dropped: Iterable[Dropped]) -> None:
+def write_dropped(path: str | os.PathLike[str], dropped: Iterable[DroppedLandmark]) -> None:
     """Write landmarks that were left out, whole or not at all.
 
     Args:
@@ -74,7 +74,7 @@ def write_dropped(path: str | os.PathLike[str], dropped: Iterable[Dropped]) -> N
     write_table(path, DROPPED_COLUMNS, rows)
 
 
-def read_dropped(path: str | os.PathLike[str]) -> list[Dropped]:
+def read_dropped(path: str | os.PathLike[str]) -> list[DroppedLandmark]:
     """Read what :func:`write_dropped` wrote.
 
     Args:
@@ -90,15 +90,15 @@ def read_dropped(path: str | os.PathLike[str]) -> list[Dropped]:
     return [_dropped(landmark_id, cells, f"{file}, line {line}") for line, landmark_id, cells in rows]
 
 
-def _dropped(landmark_id: int, cells: tuple[Any, ...], where: str) -> Dropped:
+def _dropped(landmark_id: int, cells: tuple[Any, ...], where: str) -> DroppedLandmark:
     _, category, values, reason, *origin = cells
     if reason not in get_args(Reason):
         raise TableError(f"{where}: reason {reason!r}", expected=f"one of {', '.join(get_args(Reason))}")
     scraped = tuple(values.split(SEPARATOR)) if values else ()
-    return Dropped(landmark_id, category, scraped, reason, Origin(*origin))
+    return DroppedLandmark(landmark_id, category, scraped, reason, Origin(*origin))
 
 
-def _cells(landmark: Kept) -> Sequence[object]:
+def _cells(landmark: KeptLandmark) -> Sequence[object]:
     for label in landmark.labels:
         if SEPARATOR in label:
             raise TableError(
@@ -116,12 +116,12 @@ def _cells(landmark: Kept) -> Sequence[object]:
     )
 
 
-def _kept(landmark_id: int, cells: tuple[str, ...], where: str) -> Kept:
+def _kept(landmark_id: int, cells: tuple[str, ...], where: str) -> KeptLandmark:
     _, category, labels, item_ids, confidence, *origin = cells
     names, ids = tuple(labels.split(SEPARATOR)), tuple(item_ids.split(SEPARATOR))
     if not all(names) or len(ids) != len(names):
         raise TableError(f"{where}: labels {labels!r}, item_ids {item_ids!r}", expected="a label, and as many ids")
-    return Kept(landmark_id, category, names, ids, _confidence(confidence, where), Origin(*origin))
+    return KeptLandmark(landmark_id, category, names, ids, _confidence(confidence, where), Origin(*origin))
 
 
 def _confidence(cell: str, where: str) -> float | None:

@@ -7,7 +7,7 @@ The folder holds ``landmarks.csv`` (those kept), ``labels.csv`` (distinct labels
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ from hiertree.io.tables import read_table, write_table
 
 from ..export.tables import LABELS, REPORT
 from ..folders import AnyPath, Making
+from ..landmarks import GLDV2_COLUMNS, ColumnNames, Landmark, join_landmarks, read_landmarks
 from .counting import cleaning_report, label_counts
 from .landmark_file import DROPPED, LANDMARKS, write_dropped, write_kept
-from .reading import Columns, Landmark, join_landmarks, read_landmarks
 from .rules import Cleaned, Multi, clean
 
 COMMAND = "hiertree labels clean"
-_UNIT_SEPARATOR = "\x1f"  # no label holds it: normalise_label would take it out
+_UNIT_SEPARATOR = "\x1f"  # no label holds it: normalize_label would take it out
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class CleanSettings:
 
     multi: Multi = "drop"
     separator: str = "|"
-    columns: Columns = Columns()  # noqa: RUF009  (frozen)
+    columns: ColumnNames = GLDV2_COLUMNS
 
 
 def clean_step(
@@ -88,7 +88,7 @@ def clean_making(
     if instances is not None and store is not None:
         raise OptionError("both instances and a store", expected="one of them")
     inputs = tuple(path for path in (landmarks, instances, store) if path is not None)
-    return Making(COMMAND, asdict(settings), inputs)
+    return Making(COMMAND, {**asdict(settings), "columns": settings.columns.model_dump()}, inputs)
 
 
 def write_cleaned(folder: Path, cleaned: Cleaned, report: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ def read_report(folder: AnyPath) -> dict[str, Any]:
         raise TableError(f"{file}: {error}", expected=f"the report of '{COMMAND}'") from None
 
 
-def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: Columns) -> tuple[list[Landmark], int]:
+def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:
     """The landmarks of a table with the values that a store has for them; see :func:`read_landmarks`.
 
     Raises:
@@ -132,6 +132,6 @@ def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: Columns) -> tupl
             ["" if cell is None else str(cell) for cell in row] for row in table_rows(opened, separator=_UNIT_SEPARATOR)
         ]
     scraped = pd.DataFrame(rows, columns=list(COLUMNS), index=pd.RangeIndex(1, len(rows) + 1), dtype=str)
-    stored = replace(columns, instance_of="instance_of", item_ids="item_ids")
+    stored = columns.model_copy(update={"instance_of": "instance_of", "item_ids": "item_ids"})
     scraped = scraped.rename(columns={"landmark_id": columns.landmark_id})
     return join_landmarks(listed, scraped, columns=stored, separator=_UNIT_SEPARATOR, paths=(landmarks, store))

@@ -13,7 +13,7 @@ from pathlib import Path
 from hiertree.errors import OptionError, ShapeError, TableError
 from hiertree.io.tables import read_table
 
-from ..clean.rules import normalise_label
+from ..label_texts import normalize_label
 
 
 def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict[str, float]:
@@ -70,7 +70,7 @@ def read_reference(spec: str) -> tuple[str, dict[str, str]]:
     votes: dict[str, Counter[str]] = {}
     for label, answer in zip(table["label"], table[column], strict=True):
         if label.strip() and answer.strip():
-            votes.setdefault(normalise_label(label).casefold(), Counter())[answer.strip()] += 1
+            votes.setdefault(normalize_label(label).casefold(), Counter())[answer.strip()] += 1
     if not votes:
         raise TableError(f"{path}: no label with a {column}", expected="at least one")
     chosen = {label: min(counts, key=lambda name: (-counts[name], name)) for label, counts in votes.items()}

@@ -149,11 +149,11 @@ def _ordered(vectors: NDArray[np.float32], assignment: NDArray[Any], weights: ND
     renumbered = np.empty(used.max() + 1, dtype=np.int64)
     renumbered[used[order]] = np.arange(len(used))
     numbers = renumbered[assignment]
-    centres = unit_centres(vectors, numbers, weights)
+    centres = unit_centers(vectors, numbers, weights)
     return Clustering(numbers, centres, float(weights @ (vectors * centres[numbers]).sum(axis=1)))
 
 
-def unit_centres(
+def unit_centers(
     vectors: NDArray[np.float32], assignment: NDArray[np.int64], weights: NDArray[np.float64]
 ) -> NDArray[np.float32]:
     """The mean direction of each cluster; of opposite vectors, that of the first."""

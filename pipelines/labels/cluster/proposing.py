@@ -12,7 +12,7 @@ from hiertree.errors import OptionError
 
 from ..encode.phrases import HUMAN_MADE, NATURAL, thesaurus
 from ..encode.text_encoders import TextEncoder
-from .clustering import RESTARTS, choose_k, spherical_kmeans, unit_centres
+from .clustering import RESTARTS, choose_k, spherical_kmeans, unit_centers
 from .grouping import groups_above
 from .kinds import kind_margins, kind_of, settle_kinds
 from .naming import propose_names
@@ -173,7 +173,7 @@ def propose_for(
     assignment, cluster_margins = settle_kinds(
         vectors, clustering.assignment, clustering.centres, embedding.margins, embedding.certain
     )
-    centres = unit_centres(vectors, assignment, weights)
+    centres = unit_centers(vectors, assignment, weights)
     members = _members(embedding, counts, assignment, centres)
     names = propose_names([{place.label: place.landmarks for place in cluster} for cluster in members])
     kinds = [kind_of(margin) for margin in cluster_margins]

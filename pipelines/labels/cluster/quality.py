@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .agreement import against
-from .clustering import silhouette, unit_centres
+from .clustering import silhouette, unit_centers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -37,7 +37,7 @@ def quality(
     """
     number_of = {place.label: number for number, cluster in enumerate(proposal.clusters) for place in cluster.labels}
     assignment = np.array([number_of[label] for label in embedding.labels])
-    centres = unit_centres(embedding.vectors, assignment, np.ones(len(assignment)))
+    centres = unit_centers(embedding.vectors, assignment, np.ones(len(assignment)))
     similarity = (embedding.vectors * centres[assignment]).sum(axis=1).astype(np.float64)
     names = [cluster.name for cluster in proposal.clusters]
     return {

@@ -14,9 +14,9 @@ from typing import Any
 from hiertree.errors import TableError
 from hiertree.io.tables import read_table, write_table
 
-from ..clean.reading import unique_ids
 from ..cluster.agreement import agreement
 from ..folders import AnyPath
+from ..landmarks import unique_ids
 from .tables import HIERARCHICAL, Row
 
 _COMPARED = ("supercategory", "hierarchical_label", "natural_or_human_made")

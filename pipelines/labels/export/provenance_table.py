@@ -12,9 +12,9 @@ from typing import Any
 
 from hiertree.io.files import replacing
 
-from ..clean.reading import Origin
-from ..clean.rules import Dropped, Kept
+from ..clean.rules import DroppedLandmark, KeptLandmark
 from ..cluster.proposing import Cluster, Proposal
+from ..landmarks import Origin
 from .tables import Row
 
 PROVENANCE = "provenance.parquet"
@@ -26,8 +26,8 @@ _ORIGIN = ("wikidata_item", *Origin._fields[1:-1], "scrape_reason")
 
 def provenance_rows(
     rows: Iterable[Row],
-    kept: Iterable[Kept],
-    dropped: Iterable[Dropped],
+    kept: Iterable[KeptLandmark],
+    dropped: Iterable[DroppedLandmark],
     *,
     final: Proposal,
     proposed: Proposal,
@@ -88,12 +88,12 @@ def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
         pq.write_table(table, temporary, compression="zstd")
 
 
-def _about(landmark: Kept | Dropped) -> dict[str, Any]:
+def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:
     origin = {name: text or None for name, text in zip(_ORIGIN, landmark.origin, strict=True)}
     return {"landmark_id": landmark.landmark_id, "category": landmark.category, **origin}
 
 
-def _first_label(landmark: Kept, cluster: Cluster) -> str:
+def _first_label(landmark: KeptLandmark, cluster: Cluster) -> str:
     """The landmark's first label that lies in the cluster."""
     inside = {place.label for place in cluster.labels}
     return next(label for label in landmark.labels if label in inside)

@@ -23,7 +23,7 @@ from hiertree.tree import LabelTree
 
 from ..clean.counting import label_counts, proposal_report
 from ..clean.landmark_file import DROPPED, LANDMARKS, SEPARATOR, read_dropped, read_kept, write_dropped
-from ..clean.rules import Dropped, Kept, relevant
+from ..clean.rules import DroppedLandmark, KeptLandmark, relevant
 from ..clean.step import read_report
 from ..cluster import step as clustering
 from ..cluster.proposal_file import PROPOSAL, read_proposal
@@ -133,7 +133,7 @@ def _reviewed(source: Path, proposed: Proposal, log: AnyPath | None) -> tuple[Pr
     return found.proposal, found.irrelevant, told
 
 
-def _check_labels(kept: Sequence[Kept], final: Proposal, source: Path) -> None:
+def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: Path) -> None:
     """Every landmark's labels have a place."""
     missing = sorted(label_counts(kept).keys() - final.cluster_of().keys())
     if missing or not kept:
@@ -144,7 +144,7 @@ def _check_labels(kept: Sequence[Kept], final: Proposal, source: Path) -> None:
 
 
 def _report(
-    source: Path, kept: Sequence[Kept], dropped: Sequence[Dropped], final: Proposal, rows: Sequence[Row]
+    source: Path, kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], final: Proposal, rows: Sequence[Row]
 ) -> dict[str, Any]:
     """The counts of cleaning, brought up to date, and those of the clusters."""
     now = {

@@ -15,7 +15,7 @@ from hiertree.tree import LabelTree
 from hiertree.tree.text import H_GLDV2_LEVELS
 
 from ..clean.landmark_file import SEPARATOR
-from ..clean.rules import Kept
+from ..clean.rules import KeptLandmark
 from ..cluster.proposing import Cluster, Proposal
 
 HIERARCHICAL, TREE, CLUSTERS, LABELS, REPORT = (
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     natural_or_human_made: str
 
 
-def hierarchical_rows(kept: Iterable[Kept], proposal: Proposal, *, separator: str = "|") -> list[Row]:
+def hierarchical_rows(kept: Iterable[KeptLandmark], proposal: Proposal, *, separator: str = "|") -> list[Row]:
     """One row a landmark, in the order given.
 
     A landmark with several labels goes to the cluster that holds most of them (the first label's on a tie), and its

@@ -19,7 +19,7 @@ from hiertree.io.tables import write_table
 from ..clean import step as cleaning
 from ..clean.counting import label_counts
 from ..clean.landmark_file import DROPPED, LANDMARKS, read_dropped, read_kept
-from ..clean.rules import Cleaned, Dropped, Kept
+from ..clean.rules import Cleaned, DroppedLandmark, KeptLandmark
 from ..clean.step import read_report, write_cleaned
 from ..encode.clip_encoder import ClipEncoder
 from ..export.tables import REPORT
@@ -136,18 +136,18 @@ def fill_making(cleaned: AnyPath, *, source: ImageSource, vectors: ImageVectors,
     return Making(COMMAND, parameters, (*(folder / name for name in READ), *files))
 
 
-def _unlabelled(dropped: Sequence[Dropped]) -> list[int]:
+def _unlabelled(dropped: Sequence[DroppedLandmark]) -> list[int]:
     return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
 
 
-def _label_of(kept: Sequence[Kept]) -> dict[int, str]:
+def _label_of(kept: Sequence[KeptLandmark]) -> dict[int, str]:
     """The landmarks whose images can be neighbours: those with one label."""
     return {landmark.landmark_id: landmark.labels[0] for landmark in kept if len(landmark.labels) == 1}
 
 
 def _filled(
-    kept: Sequence[Kept],
-    dropped: Sequence[Dropped],
+    kept: Sequence[KeptLandmark],
+    dropped: Sequence[DroppedLandmark],
     vectors: ImageVectors,
     encoder: ClipEncoder,
     settings: FillSettings,
@@ -166,11 +166,11 @@ def _filled(
     )
 
 
-def _with_labels(kept: Sequence[Kept], dropped: Sequence[Dropped], taken: dict[int, Filled]) -> Cleaned:
+def _with_labels(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], taken: dict[int, Filled]) -> Cleaned:
     """Those that got a label among the others, in order of their ids after these."""
     id_of = {label: item for landmark in kept for label, item in zip(landmark.labels, landmark.item_ids, strict=True)}
     new = [
-        Kept(
+        KeptLandmark(
             drop.landmark_id,
             drop.category,
             (taken[drop.landmark_id].label,),
@@ -185,7 +185,11 @@ def _with_labels(kept: Sequence[Kept], dropped: Sequence[Dropped], taken: dict[i
 
 
 def _report(
-    folder: Path, kept: Sequence[Kept], dropped: Sequence[Dropped], found: Sequence[Filled], taken: dict[int, Filled]
+    folder: Path,
+    kept: Sequence[KeptLandmark],
+    dropped: Sequence[DroppedLandmark],
+    found: Sequence[Filled],
+    taken: dict[int, Filled],
 ) -> dict[str, Any]:
     left = [drop for drop in dropped if drop.landmark_id not in taken]
     return read_report(folder) | {

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hiertree.errors import CategoryError
 
-from ..clean.rules import Kept
+from ..clean.rules import KeptLandmark
 from ..fill.image_folder import ImageFolder
 from ..scrape.titles import PREFIX, category_title
 
@@ -24,14 +24,14 @@ class Example:
     image: bool
 
 
-def examples(kept: Iterable[Kept], images: ImageFolder | None = None) -> dict[str, list[Example]]:
+def examples(kept: Iterable[KeptLandmark], images: ImageFolder | None = None) -> dict[str, list[Example]]:
     """Up to six landmarks of each label, in the order given, those with an image first.
 
-    >>> from hiertree.pipelines.labels.clean.rules import Kept
-    >>> examples([Kept(7, "http://commons.wikimedia.org/wiki/Category:Mud_Lake", ("lake",))])["lake"][0].name
+    >>> from hiertree.pipelines.labels.clean.rules import KeptLandmark
+    >>> examples([KeptLandmark(7, "http://commons.wikimedia.org/wiki/Category:Mud_Lake", ("lake",))])["lake"][0].name
     'Mud Lake'
     """
-    of_label: defaultdict[str, list[Kept]] = defaultdict(list)
+    of_label: defaultdict[str, list[KeptLandmark]] = defaultdict(list)
     for landmark in kept:
         for label in landmark.labels:
             if len(of_label[label]) < LOOKED_AT:
@@ -39,7 +39,7 @@ def examples(kept: Iterable[Kept], images: ImageFolder | None = None) -> dict[st
     return {label: _shown(landmarks, images) for label, landmarks in of_label.items()}
 
 
-def _shown(landmarks: list[Kept], images: ImageFolder | None) -> list[Example]:
+def _shown(landmarks: list[KeptLandmark], images: ImageFolder | None) -> list[Example]:
     found = [
         Example(at.landmark_id, _name(at.category), bool(images and images.find(at.landmark_id))) for at in landmarks
     ]

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from hiertree.errors import OptionError
 
-from ..clean.reading import Value
-from ..clean.rules import is_wikimedia_page
+from ..label_texts import is_wikimedia_page
+from ..landmarks import InstanceValue
 from .facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP
 from .store import LandmarkRow, Store
 
@@ -173,7 +173,7 @@ def _judged(known: Outcome, instances: Sequence[Instance], reason_for_none: str)
     known = replace(known, instances=tuple(instances))
     if not instances:
         return replace(known, status="unlabelled", reason=reason_for_none)
-    if all(is_wikimedia_page(Value(instance.text, instance.item_id)) for instance in instances):
+    if all(is_wikimedia_page(InstanceValue(instance.text, instance.item_id)) for instance in instances):
         return replace(known, status="unlabelled", reason="Wikimedia page")
     return replace(known, status="labelled")
 

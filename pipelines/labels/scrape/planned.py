@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from hiertree.io.files import write_json
 from hiertree.io.provenance import sha256
 
-from ..clean.reading import Columns
-from ..plan import Plan, ScrapePlan
+from ..landmarks import ColumnNames
+from ..plan import LabelsPlan, ScrapePlan
 
 if TYPE_CHECKING:
     from . import Web
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 STORE, DUMP_READ = "store.sqlite", "dump.json"
 
 
-def dump_planned(plan: Plan, asked: ScrapePlan, *, base: Path, folder: Path) -> str | None:
+def dump_planned(plan: LabelsPlan, asked: ScrapePlan, *, base: Path, folder: Path) -> str | None:
     """Read the plan's dump into the store, unless the same dump was read for the same landmarks; what is told of it.
 
     A dump of a hundred gigabytes is known by its name, size and time, not by its hash.
@@ -48,7 +48,7 @@ def _noted(note: Path) -> object:
         return None  # nothing that can be trusted: the dump is read again
 
 
-def scrape_planned(plan: Plan, asked: ScrapePlan, *, base: Path, folder: Path) -> str:
+def scrape_planned(plan: LabelsPlan, asked: ScrapePlan, *, base: Path, folder: Path) -> str:
     """Ask Wikimedia for what the store lacks; what is told of it.
 
     Raises:
@@ -76,5 +76,5 @@ def _web(asked: ScrapePlan) -> Web:
     return scraping.Web(str(asked.contact), asked.source, scraping.Endpoints().replaced(endpoints), etiquette)
 
 
-def _columns(plan: Plan) -> Columns:
-    return Columns(landmark_id=plan.columns.landmark_id, category=plan.columns.category)
+def _columns(plan: LabelsPlan) -> ColumnNames:
+    return ColumnNames(landmark_id=plan.columns.landmark_id, category=plan.columns.category)

@@ -16,7 +16,7 @@ from hiertree.io.files import open_replacing
 from hiertree.io.progress import progress
 from hiertree.io.tables import read_table
 
-from ..clean.reading import Columns, unique_ids
+from ..landmarks import ColumnNames, unique_ids
 from . import action_api, infobox
 from .client import Client, Unanswered
 from .etiquette import REAL_TIME, Clock, Refused
@@ -28,7 +28,7 @@ from .transport import Endpoints
 
 Path = str | os.PathLike[str]
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
-GLDV2 = Columns()
+GLDV2 = ColumnNames()
 LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
 MOST_FAILURES_IN_A_ROW = 3
 
@@ -76,7 +76,7 @@ def html_source(client: Client, endpoints: Endpoints) -> Source:
     return Source("html", {"page": partial(infobox.ask_page, client, endpoints.commons_site)}, 1)
 
 
-def read_categories(path: Path, *, columns: Columns = GLDV2) -> list[LandmarkRow]:
+def read_categories(path: Path, *, columns: ColumnNames = GLDV2) -> list[LandmarkRow]:
     """Read landmarks and the titles of their categories; a malformed one is kept with the reason.
 
     Raises:

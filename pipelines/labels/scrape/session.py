@@ -12,7 +12,7 @@ from typing import IO, Any, Literal, TypeAlias
 
 from hiertree.errors import OptionError
 
-from ..clean.reading import Columns
+from ..landmarks import ColumnNames
 from .client import Client
 from .dump import Reading, read_dump
 from .dump_blocks import dump_file
@@ -78,7 +78,7 @@ def scrape(
     *,
     store: str | Path,
     web: Web,
-    columns: Columns = GLDV2,
+    columns: ColumnNames = GLDV2,
     refresh_older_than: float | None = None,
     table: str | Path | None = None,
 ) -> Tally:
@@ -116,7 +116,7 @@ def scrape_dump(
     *,
     store: str | Path,
     dump: str | Path,
-    columns: Columns = GLDV2,
+    columns: ColumnNames = GLDV2,
     processes: int | None = None,
     table: str | Path | None = None,
 ) -> tuple[Tally, Reading]:

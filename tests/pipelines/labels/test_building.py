@@ -7,7 +7,7 @@ import pytest
 
 import hiertree as ht
 from hiertree.errors import OptionError, TableError
-from hiertree.pipelines.labels import Columns, build, describe
+from hiertree.pipelines.labels import ColumnNames, build, describe
 from hiertree.tree.text import H_GLDV2_LEVELS
 
 FILES = {
@@ -19,7 +19,7 @@ FILES = {
     "report.json",
     "manifest.json",
 }
-WASHINGTON = Columns(instance_of="supercategory")
+WASHINGTON = ColumnNames(instance_of="supercategory")
 
 
 def rows(path):

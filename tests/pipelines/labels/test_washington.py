@@ -6,7 +6,7 @@ import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.tools import FakeTime, scrape
 
-from hiertree.pipelines.labels import Columns, read_landmarks, read_proposal
+from hiertree.pipelines.labels import ColumnNames, read_landmarks, read_proposal
 from hiertree.pipelines.labels.review import Approve, Mark, Merge, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.scrape.scraping import api_source, html_source, read_categories, write_table
 from hiertree.pipelines.labels.scrape.store import Store
@@ -33,7 +33,7 @@ def test_both_sources_differ_from_the_scraped_column_only_where_that_is_wrong_or
     landmarks, folder = scraped
     with landmarks.open(encoding="utf-8-sig", newline="") as file:
         column = {int(row["landmark_id"]): row["supercategory"] for row in csv.DictReader(file)}
-    read, strangers = read_landmarks(landmarks, folder / f"{source}.csv", columns=Columns(item_ids="item_ids"))
+    read, strangers = read_landmarks(landmarks, folder / f"{source}.csv", columns=ColumnNames(item_ids="item_ids"))
     found = {landmark.landmark_id: [value.text for value in landmark.values] for landmark in read}
     different = {key: (column[key], found[key]) for key in column if found[key] != [column[key]]}
     assert (len(column), strangers, len(different)) == (844, 0, 4)

@@ -13,8 +13,8 @@ from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 
 from ...clean.landmark_file import SEPARATOR
-from ...clean.reading import unique_ids
 from ...folders import AnyPath
+from ...landmarks import unique_ids
 from ...scrape.titles import PREFIX, category_title
 from ..differences import hierarchical_table
 from ..tables import TREE, Row

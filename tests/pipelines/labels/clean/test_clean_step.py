@@ -5,10 +5,10 @@ import json
 import pytest
 
 from hiertree.errors import OptionError, ScrapeError, TableError
-from hiertree.pipelines.labels import Columns, describe_cleaning, read_kept
+from hiertree.pipelines.labels import ColumnNames, describe_cleaning, read_kept
 from hiertree.pipelines.labels.clean.landmark_file import read_dropped, write_dropped, write_kept
-from hiertree.pipelines.labels.clean.reading import Origin
-from hiertree.pipelines.labels.clean.rules import Dropped, Kept
+from hiertree.pipelines.labels.clean.rules import DroppedLandmark, KeptLandmark
+from hiertree.pipelines.labels.landmarks import Origin
 from hiertree.pipelines.labels.scrape.facts import Item, Label, Page
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 from hiertree.pipelines.labels.steps import CleanSettings, clean_step
@@ -57,7 +57,7 @@ def test_a_table_is_cleaned_into_a_folder_with_its_counts(landmarks, instances, 
 
 
 def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
-    settings = CleanSettings("all", columns=Columns(landmark_id="id"))
+    settings = CleanSettings("all", columns=ColumnNames(landmark_id="id"))
     report = clean_step(listed, store=store, out=tmp_path / "out", settings=settings)
     (kept,) = read_kept(tmp_path / "out")
     assert (kept.landmark_id, kept.labels, kept.item_ids) == (0, ("lake", "pond"), ("Q23397", "Q3253281"))
@@ -77,8 +77,8 @@ def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
 
 def test_files_hold_every_field(tmp_path):
     origin = Origin(*"abcdefgh")
-    kept = [Kept(1, "C, 1", ("a", "b"), ("Q1", ""), 0.75, origin), Kept(2, "", ("é",), ("",))]
-    dropped = [Dropped(3, "C", ("a", "b"), "several labels", origin), Dropped(4, "", (), "no label")]
+    kept = [KeptLandmark(1, "C, 1", ("a", "b"), ("Q1", ""), 0.75, origin), KeptLandmark(2, "", ("é",), ("",))]
+    dropped = [DroppedLandmark(3, "C", ("a", "b"), "several labels", origin), DroppedLandmark(4, "", (), "no label")]
     write_kept(tmp_path / "landmarks.csv", kept)
     write_dropped(tmp_path / "dropped.csv", dropped)
     assert read_kept(tmp_path) == kept
@@ -110,5 +110,5 @@ def test_other_sources_are_refused(landmarks, instances, store, tmp_path):
     with pytest.raises(ScrapeError, match="a store of 'labels scrape'"):
         clean_step(landmarks, store=instances, out=tmp_path / "out")
     with pytest.raises(TableError, match=r"no '\|' in a label"):
-        write_kept(tmp_path / "landmarks.csv", [Kept(1, "", ("a|b",))])
+        write_kept(tmp_path / "landmarks.csv", [KeptLandmark(1, "", ("a|b",))])
     assert not (tmp_path / "out").exists()

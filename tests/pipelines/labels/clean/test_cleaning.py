@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.labels import clean, normalise_label, read_landmarks
-from hiertree.pipelines.labels.clean.reading import Landmark, Value
-from hiertree.pipelines.labels.clean.rules import is_wikimedia_page
+from hiertree.pipelines.labels import clean, normalize_label, read_landmarks
+from hiertree.pipelines.labels.label_texts import is_wikimedia_page
+from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
 
 
 def landmark(number, *texts):
-    return Landmark(number, f"C{number}", tuple(Value(text) for text in texts))
+    return Landmark(number, f"C{number}", tuple(InstanceValue(text) for text in texts))
 
 
 @pytest.mark.parametrize(
@@ -31,14 +31,14 @@ def landmark(number, *texts):
     ],
 )
 def test_labels_take_one_form(text, label):
-    assert normalise_label(text) == label
+    assert normalize_label(text) == label
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_a_normalised_label_is_stable_composed_and_on_one_line(text):
-    label = normalise_label(text)
-    assert normalise_label(label) == label
+    label = normalize_label(text)
+    assert normalize_label(label) == label
     assert unicodedata.is_normalized("NFC", label)
     assert label == " ".join(label.split())
     assert not any(unicodedata.category(sign) == "Cc" for sign in label)
@@ -47,9 +47,9 @@ def test_a_normalised_label_is_stable_composed_and_on_one_line(text):
 @settings(deadline=None)
 @given(st.from_regex(r"[a-z]{1,8}( [a-z]{1,8}){0,3}", fullmatch=True), st.text("( )", max_size=3))
 def test_decoration_does_not_change_a_plain_label(label, blanks):
-    assert normalise_label(label) == label
-    assert normalise_label(f"  {label} (1999)") == label
-    assert normalise_label(f"{label} {blanks.replace(')', '(')}").startswith(label)
+    assert normalize_label(label) == label
+    assert normalize_label(f"  {label} (1999)") == label
+    assert normalize_label(f"{label} {blanks.replace(')', '(')}").startswith(label)
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_decoration_does_not_change_a_plain_label(label, blanks):
     ],
 )
 def test_wikimedias_own_pages_are_known_by_text(text):
-    assert is_wikimedia_page(Value(text))
+    assert is_wikimedia_page(InstanceValue(text))
 
 
 @pytest.mark.parametrize("text", ["waterfall", "category 1 listed building", "page", "list of kings", "Wikimedian"])
 def test_places_are_not_taken_for_wikimedias_pages(text):
-    assert not is_wikimedia_page(Value(text))
+    assert not is_wikimedia_page(InstanceValue(text))
 
 
 def test_wikimedias_own_pages_are_known_by_item_id_whatever_their_text():
-    assert is_wikimedia_page(Value("Kategorie", "Q4167836"))
+    assert is_wikimedia_page(InstanceValue("Kategorie", "Q4167836"))
 
 
 def test_every_drop_has_its_reason(landmarks, instances):

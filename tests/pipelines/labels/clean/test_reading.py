@@ -3,8 +3,8 @@
 import pytest
 
 from hiertree.errors import OptionError, TableError
-from hiertree.pipelines.labels import Columns, read_landmarks
-from hiertree.pipelines.labels.clean.reading import Value
+from hiertree.pipelines.labels import ColumnNames, read_landmarks
+from hiertree.pipelines.labels.landmarks import InstanceValue
 
 
 def write(folder, text):
@@ -17,7 +17,7 @@ def test_two_tables_are_joined_by_id_and_strangers_counted(landmarks, instances)
     read, strangers = read_landmarks(landmarks, instances)
     assert [landmark.landmark_id for landmark in read] == list(range(19))
     assert read[0].category == "http://commons.wikimedia.org/wiki/Category:Place,_0"
-    assert read[15].values == (Value("castle"), Value("palace"))
+    assert read[15].values == (InstanceValue("castle"), InstanceValue("palace"))
     assert read[17].values == ()
     assert read[18].values is None
     assert strangers == 1
@@ -25,9 +25,9 @@ def test_two_tables_are_joined_by_id_and_strangers_counted(landmarks, instances)
 
 def test_one_table_may_serve_as_both_with_other_column_names(tmp_path):
     path = write(tmp_path, "id,url,kind,qid\n5,A,lake;pond,Q1;Q2\n")
-    columns = Columns(landmark_id="id", category="url", instance_of="kind", item_ids="qid")
+    columns = ColumnNames(landmark_id="id", category="url", instance_of="kind", item_ids="qid")
     read, _ = read_landmarks(path, columns=columns, separator=";")
-    assert read[0].values == (Value("lake", "Q1"), Value("pond", "Q2"))
+    assert read[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_bad_tables_name_file_line_and_value(tmp_path, text, message):
 def test_as_many_item_ids_as_values_are_asked_for(tmp_path):
     path = write(tmp_path, "landmark_id,category,instance_of,qids\n1,A,lake|pond,Q1\n")
     with pytest.raises(TableError, match="line 2: 2 values but 1 ids"):
-        read_landmarks(path, columns=Columns(item_ids="qids"))
+        read_landmarks(path, columns=ColumnNames(item_ids="qids"))
 
 
 def test_values_may_have_no_known_ids(tmp_path):
     path = write(tmp_path, "landmark_id,category,instance_of,qids\n1,A,lake|pond,\n")
-    read, _ = read_landmarks(path, columns=Columns(item_ids="qids"))
-    assert read[0].values == (Value("lake"), Value("pond"))
+    read, _ = read_landmarks(path, columns=ColumnNames(item_ids="qids"))
+    assert read[0].values == (InstanceValue("lake"), InstanceValue("pond"))
 
 
 def test_an_empty_separator_is_refused(landmarks, instances):
@@ -69,7 +69,7 @@ def test_an_empty_separator_is_refused(landmarks, instances):
 
 def test_published_quoting_percent_signs_and_apostrophes_survive(shared_data):
     path = shared_data / "gldv2_qids" / "gldv2_first_ids.csv"
-    read, _ = read_landmarks(path, columns=Columns(instance_of="wikidata_id", item_ids="wikidata_id"))
+    read, _ = read_landmarks(path, columns=ColumnNames(instance_of="wikidata_id", item_ids="wikidata_id"))
     assert len(read) == 52
     assert "http://commons.wikimedia.org/wiki/Category:Tweed_Heads,_New_South_Wales" in {x.category for x in read}
     assert all(value.item_id.startswith("Q") for landmark in read for value in landmark.values)

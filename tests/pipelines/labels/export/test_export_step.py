@@ -8,7 +8,7 @@ import pytest
 
 import hiertree as ht
 from hiertree.errors import HiertreeError, OptionError, TableError
-from hiertree.pipelines.labels import Columns, describe_exported, read_proposal
+from hiertree.pipelines.labels import ColumnNames, describe_exported, read_proposal
 from hiertree.pipelines.labels.export.differences import compare, describe_differences
 from hiertree.pipelines.labels.review import Mark, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
@@ -39,7 +39,7 @@ def clustered(tmp_path_factory):
     cells = [(label, "|".join("Q5" for _ in label.split("|") if label)) for label in labels]
     rows = [f"{number},C{number},{label},{ids}" for number, (label, ids) in enumerate(cells)]
     (folder / "listed.csv").write_text("\n".join(["landmark_id,category,instance_of,ids", *rows]))
-    reading = CleanSettings("all", columns=Columns(item_ids="ids"))
+    reading = CleanSettings("all", columns=ColumnNames(item_ids="ids"))
     clean_step(folder / "listed.csv", out=folder / "cleaned", settings=reading)
     settings = ClusterSettings(clusters=6, levels=1, restarts=3)
     cluster_step(folder / "cleaned", out=folder / "clustered", settings=settings)

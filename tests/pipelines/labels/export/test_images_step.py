@@ -13,7 +13,7 @@ from hiertree.datasets import load_table
 from hiertree.errors import HiertreeError, ImageError, OptionError, TableError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.entry import commands
-from hiertree.pipelines.labels import Columns, build
+from hiertree.pipelines.labels import ColumnNames, build
 from hiertree.pipelines.labels.export.images import _held_out
 from hiertree.pipelines.labels.steps import images_step
 from hiertree.tree import LabelTree
@@ -23,7 +23,8 @@ from hiertree.tree import LabelTree
 def washington(shared_data, tmp_path_factory):
     """The tree of Washington's landmarks, their photos unpacked, and the table of the photos."""
     folder, source = tmp_path_factory.mktemp("washington"), shared_data / "gldv2_washington"
-    build(source / "landmarks_washington_full.csv", out=folder / "built", columns=Columns(instance_of="supercategory"))
+    columns = ColumnNames(instance_of="supercategory")
+    build(source / "landmarks_washington_full.csv", out=folder / "built", columns=columns)
     with zipfile.ZipFile(source / "gldv2_wa_112px.zip") as archive:
         archive.extractall(folder / "photos")
     return folder / "built", folder / "photos", source / "gldv2_wa_images.csv"

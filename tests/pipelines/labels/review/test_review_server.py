@@ -17,7 +17,7 @@ from PIL import Image
 from review_server import SMALL, running
 
 from hiertree.errors import OptionError, TableError
-from hiertree.pipelines.labels.clean.rules import Kept
+from hiertree.pipelines.labels.clean.rules import KeptLandmark
 from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
 from hiertree.pipelines.labels.review.examples import ImageFolder, examples
 from hiertree.pipelines.labels.review.server import MOST_BYTES, thumbnail
@@ -205,7 +205,9 @@ def test_image_tables_name_plain_files_only(tmp_path):
 def test_examples_with_images_come_first(tmp_path):
     Image.new("RGB", (9, 9)).save(tmp_path / "9.jpg")
     category = "http://commons.wikimedia.org/wiki/Category:"
-    kept = [Kept(number, f"{category}Lake_{number}", ("lake",)) for number in range(12)] + [Kept(40, "odd", ("pond",))]
+    kept = [KeptLandmark(number, f"{category}Lake_{number}", ("lake",)) for number in range(12)] + [
+        KeptLandmark(40, "odd", ("pond",))
+    ]
     found = examples(kept, ImageFolder(tmp_path))
     assert [(at.landmark, at.name, at.image) for at in found["lake"][:2]] == [(9, "Lake 9", True), (0, "Lake 0", False)]
     assert (len(found["lake"]), found["pond"][0].name) == (6, "odd")

@@ -11,7 +11,7 @@ from wikimedia.tools import FakeTime, places, scrape
 from wikimedia.world import CommonsPage, entity, recorded, statement
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.labels import Columns, read_landmarks
+from hiertree.pipelines.labels import ColumnNames, read_landmarks
 from hiertree.pipelines.labels.scrape.facts import Item, Label
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.scraping import read_categories
@@ -205,7 +205,7 @@ def test_recorded_answers_are_read_as_they_are(shared_data):
 
 def test_published_ids_are_found_from_published_urls(shared_data, store):
     path = shared_data / "gldv2_qids" / "gldv2_first_ids.csv"
-    read, _ = read_landmarks(path, columns=Columns(instance_of="wikidata_id"))
+    read, _ = read_landmarks(path, columns=ColumnNames(instance_of="wikidata_id"))
     world = World()
     world.add(entity("Q39614", labels={"en": "place"}))
     for landmark in read:

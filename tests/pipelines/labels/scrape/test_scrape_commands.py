@@ -8,7 +8,7 @@ from wikimedia.tools import CONTACT
 
 from hiertree.errors import OptionError
 from hiertree.pipelines.cli.entry import main
-from hiertree.pipelines.labels import Columns, build
+from hiertree.pipelines.labels import ColumnNames, build
 from hiertree.pipelines.labels.scrape import Endpoints, Etiquette, Web
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
@@ -41,9 +41,8 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source, la
         assert run("scrape", table, "--store", store, *options) == 0
     assert f"60 landmarks\n      {labelled} labelled" in capsys.readouterr().out
     assert json.loads(log.read_text().splitlines()[-1])["requests"] == len(wikimedia.asked)
-    result = build(
-        table, instances=scraped, out=tmp_path / "out", clusters=5, columns=Columns(item_ids="item_ids"), multi="all"
-    )
+    columns = ColumnNames(item_ids="item_ids")
+    result = build(table, instances=scraped, out=tmp_path / "out", clusters=5, columns=columns, multi="all")
     assert result.report["landmarks"] == 60
     assert result.report["kept"] == 48
 

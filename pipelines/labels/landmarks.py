@@ -1,14 +1,18 @@
-"""What comes in: landmark ids with their Commons category, and the "instance of" values scraped for them."""
+"""Landmarks as tables list them: ids, Commons categories, and the "instance of" values scraped for them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from pydantic import Field
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.tables import check_columns, integer_column, read_table
+
+from .settings import Settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,25 +20,32 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 
 
+class ColumnNames(Settings):
+    """What the columns of the tables are called; the defaults are GLDv2's."""
+
+    landmark_id: Annotated[
+        str, Field(description="Column of the landmark ids.", json_schema_extra={"option": "id-column"})
+    ] = "landmark_id"
+    category: Annotated[
+        str, Field(description="Column of the Commons categories.", json_schema_extra={"option": "category-column"})
+    ] = "category"
+    instance_of: Annotated[
+        str, Field(description="Column of the 'instance of' values.", json_schema_extra={"option": "instance-column"})
+    ] = "instance_of"
+    item_ids: Annotated[
+        str | None,
+        Field(
+            description="Column of the values' Wikidata ids, if there is one.",
+            json_schema_extra={"option": "item-column"},
+        ),
+    ] = None
+
+
+GLDV2_COLUMNS = ColumnNames()
+
+
 @dataclass(frozen=True)
-class Columns:
-    """What the columns are called; the defaults are GLDv2's.
-
-    Attributes:
-        landmark_id: the landmark's integer id, in both tables.
-        category: its Commons category URL, in the landmark table.
-        instance_of: its "instance of" labels, separated, in the scraped table.
-        item_ids: their Wikidata ids (Q…), separated likewise, or None where there is no such column.
-    """
-
-    landmark_id: str = "landmark_id"
-    category: str = "category"
-    instance_of: str = "instance_of"
-    item_ids: str | None = None
-
-
-@dataclass(frozen=True)
-class Value:
+class InstanceValue:
     """One "instance of" value as scraped: its text, and its Wikidata id or an empty string."""
 
     text: str
@@ -42,7 +53,7 @@ class Value:
 
 
 class Origin(NamedTuple):
-    """Where values come from: the columns of these names that ``labels scrape`` writes, empty where it did not."""
+    """Where values come from: columns that ``labels scrape`` writes, empty texts where a table lacks them."""
 
     item: str = ""
     languages: str = ""
@@ -63,7 +74,7 @@ class Landmark:
 
     landmark_id: int
     category: str
-    values: tuple[Value, ...] | None
+    values: tuple[InstanceValue, ...] | None
     origin: Origin = NO_ORIGIN
 
 
@@ -71,7 +82,7 @@ def read_landmarks(
     landmarks: Path,
     instances: Path | None = None,
     *,
-    columns: Columns = Columns(),
+    columns: ColumnNames = GLDV2_COLUMNS,
     separator: str = "|",
 ) -> tuple[list[Landmark], int]:
     """Read the landmark table and the scraped table, which may be one file.
@@ -99,7 +110,7 @@ def read_landmarks(
 
 
 def join_landmarks(
-    listed: pd.DataFrame, scraped: pd.DataFrame, *, columns: Columns, separator: str, paths: tuple[Path, Path]
+    listed: pd.DataFrame, scraped: pd.DataFrame, *, columns: ColumnNames, separator: str, paths: tuple[Path, Path]
 ) -> tuple[list[Landmark], int]:
     """The landmarks of one table with the values of another; see :func:`read_landmarks`.
 
@@ -144,10 +155,12 @@ def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:
     return ids
 
 
-def _values(table: pd.DataFrame, columns: Columns, separator: str, path: Path) -> Iterator[tuple[Value, ...]]:
+def _values(
+    table: pd.DataFrame, columns: ColumnNames, separator: str, path: Path
+) -> Iterator[tuple[InstanceValue, ...]]:
     texts = [_split(cell, separator) for cell in table[columns.instance_of]]
     if columns.item_ids is None:
-        yield from (tuple(map(Value, parts)) for parts in texts)
+        yield from (tuple(map(InstanceValue, parts)) for parts in texts)
         return
     for line, parts, cell in zip(table.index, texts, table[columns.item_ids], strict=True):
         item_ids = _split(cell, separator) or [""] * len(parts)  # an empty cell: values whose ids are not known
@@ -156,7 +169,7 @@ def _values(table: pd.DataFrame, columns: Columns, separator: str, path: Path) -
                 f"{path}, line {line}: {len(parts)} values but {len(item_ids)} ids in {columns.item_ids} ({cell!r})",
                 expected="one id a value",
             )
-        yield tuple(Value(text, item_id.strip()) for text, item_id in zip(parts, item_ids, strict=True))
+        yield tuple(InstanceValue(text, item_id.strip()) for text, item_id in zip(parts, item_ids, strict=True))
 
 
 def _origins(table: pd.DataFrame) -> Iterator[Origin]:

@@ -1,0 +1,57 @@
+"""Texts of labels: their one form, and those that name a page of Wikimedia's own instead of a type of place."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from .landmarks import InstanceValue
+
+WIKIMEDIA_ITEMS = {
+    "Q4167836": "Wikimedia category",
+    "Q4167410": "Wikimedia disambiguation page",
+    "Q11266439": "Wikimedia template",
+    "Q13406463": "Wikimedia list article",
+    "Q14204246": "Wikimedia project page",
+    "Q15184295": "Wikimedia module",
+    "Q15623926": "Wikimedia set index article",
+    "Q17362920": "Wikimedia duplicated page",
+    "Q21286738": "Wikimedia permanent duplicate item",
+    "Q22808320": "Wikimedia human name disambiguation page",
+    "Q4663903": "Wikimedia portal",
+}
+_WIKIMEDIA_TEXT = re.compile(
+    r"(wikimedia|wikipedia|wikidata|wikivoyage|wikinews|wikisource|wikispecies)\b.*\b"
+    r"(category|page|template|list|article|module|portal|item|namespace|administration|redirect)\b"
+    r"|(human name )?disambiguation page|list article|set index article",
+    re.IGNORECASE,
+)
+_QUALIFIER = re.compile(r"\s*\([^()]*\)?$")
+
+
+def normalize_label(text: str) -> str:
+    """One form of a label: Unicode NFC, single spaces, no control characters, no qualifier in parentheses at the end.
+
+    ``|``, which separates labels in files, becomes ``/``. Qualifiers are what the infobox adds to a label (a year, a
+    place) and what scraping may cut off half-way.
+
+    >>> normalize_label("county hall ("), normalize_label(" church  building (1909)"), normalize_label("cafe\u0301")
+    ('county hall', 'church building', 'café')
+    """
+    plain = text.replace("|", "/")
+    visible = "".join(" " if unicodedata.category(sign) in ("Cc", "Zs", "Zl", "Zp") else sign for sign in plain)
+    label = " ".join(unicodedata.normalize("NFC", visible.replace("\u200b", "").replace("\ufeff", "")).split())
+    while (shorter := _QUALIFIER.sub("", label)) != label:
+        label = shorter
+    return label
+
+
+def is_wikimedia_page(value: InstanceValue) -> bool:
+    """Whether a value says that the item is a page of Wikimedia's own (by Wikidata id, or by text) and not a place.
+
+    >>> is_wikimedia_page(InstanceValue("Wikimedia category")), is_wikimedia_page(InstanceValue("Q-less", "Q4167410"))
+    (True, True)
+    >>> is_wikimedia_page(InstanceValue("waterfall", "Q34038"))
+    False
+    """
+    return value.item_id in WIKIMEDIA_ITEMS or _WIKIMEDIA_TEXT.fullmatch(normalize_label(value.text)) is not None
