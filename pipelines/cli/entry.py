@@ -18,6 +18,7 @@ from .data import datasets
 from .labels_group import labels
 from .measuring import audit, evaluate
 from .options import ANY_PATH, OUT_FOLDER
+from .recipes_group import recipes
 from .reporting import report
 
 
@@ -103,6 +104,7 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
         click.echo(f"{array} with {table.name}")
 
 
+commands.add_command(recipes)
 commands.add_command(compare)
 commands.add_command(evaluate)
 commands.add_command(audit)

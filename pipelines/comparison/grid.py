@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from hiertree.errors import OptionError
 
-from ..training.recipe.reading import parse_yaml
+from ..yaml_files import parse_yaml
 
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
 Settings: TypeAlias = Mapping[str, Any]

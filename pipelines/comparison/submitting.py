@@ -16,7 +16,7 @@ from hiertree.errors import CheckpointError, MissingResourceError, OptionError, 
 from hiertree.io import files
 from hiertree.io.progress import progress
 
-from ..training.recipe.reading import parse_yaml
+from ..yaml_files import parse_yaml
 from .plan import PlannedRun
 from .training_job import TrainingJob
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hiertree.errors import RecipeError
 
-from ..training.recipe.reading import complaint, parse_yaml
+from ..yaml_files import complaint, parse_yaml
 from .clean.rules import Multi
 from .encode.clip_encoder import ClipEncoder
 from .encode.sentence_encoder import SentenceEncoder

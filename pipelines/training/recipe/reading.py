@@ -1,4 +1,4 @@
-"""Recipes from YAML files: nothing is read twice, nothing is ignored, every complaint names its place.
+"""Reading a recipe: a file or a built-in one, what it extends, overrides, and every check.
 
 >>> load_recipe("synthetic-happier", ["optimizer.lr=1e-4"]).optimizer.lr
 0.0001
@@ -8,52 +8,54 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from hiertree.errors import RecipeError
 
+from ...yaml_files import complaint, parse_yaml, read_text
+from .built_in import built_in_recipe, built_in_recipes
+from .layers import Layer, Setting, annotated, merge, parse_layer, plain
 from .schema import Recipe
-
-_BUILT_IN = Path(__file__).parents[1] / "recipes"
-
-
-def built_in_recipes() -> list[str]:
-    """Names of the recipes that come with the package.
-
-    >>> "omniglot-happier" in built_in_recipes()
-    True
-    """
-    return sorted(path.stem for path in _BUILT_IN.glob("*.yaml"))
 
 
 def load_recipe(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe file or a built-in recipe, apply overrides, and check everything.
 
     Args:
-        recipe: path of a YAML file, or the name of a built-in recipe.
+        recipe: path of a YAML file, or the name of a built-in recipe. A file may say ``extends:``, the name of a
+            built-in recipe or the path of another file, relative to its own folder; it then says only what differs.
         overrides: ``"section.key=value"``, the value in YAML; later ones win.
 
     Raises:
-        RecipeError: no such file or name, no valid YAML, a key given twice, an unknown key, a value out of range; the
-            message names the file and the place in it.
+        RecipeError: no such file or name, files that extend each other in a circle, invalid YAML, a key given twice,
+            an unknown key, a value out of range; the message names the file and the place in it.
     """
-    path = _locate(recipe)
-    values = parse_yaml(path.read_text(encoding="utf-8-sig"), source=path.name)
-    if not isinstance(values, dict):
-        raise RecipeError(path.name, expected="a mapping of sections")
-    values.setdefault("name", path.stem)
+    source = " ".join([Path(recipe).name, *(f"--set {override}" for override in overrides)])
+    return check_recipe(plain(read_layers(recipe, overrides)), source=source)
+
+
+def read_layers(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Layer:
+    """The settings of a recipe and of all that it extends, each with its source; unchecked, without defaults.
+
+    Args:
+        recipe: as :func:`load_recipe` takes it.
+        overrides: as :func:`load_recipe` takes them.
+
+    Raises:
+        RecipeError: the recipe cannot be found or read.
+    """
+    layer = _read(recipe, ())
+    layer.setdefault("name", Setting(Path(recipe).stem))
     for override in overrides:
-        _apply(values, override)
-    return check_recipe(values, source=" ".join([path.name, *(f"--set {override}" for override in overrides)]))
+        _apply(layer, override)
+    return layer
 
 
-def check_recipe(values: Mapping[str, Any], *, source: str = "recipe") -> Recipe:
+def check_recipe(values: Any, *, source: str = "recipe") -> Recipe:
     """The recipe that a mapping of sections describes.
 
     Args:
@@ -61,76 +63,60 @@ def check_recipe(values: Mapping[str, Any], *, source: str = "recipe") -> Recipe
         source: what error messages call it.
 
     Raises:
-        RecipeError: an unknown key or a value out of range.
+        RecipeError: no mapping, an unknown key or a value out of range.
     """
     try:
-        return Recipe.model_validate(dict(values))
+        return Recipe.model_validate(values)
     except ValidationError as error:
         raise RecipeError(f"{source}: {'; '.join(map(complaint, error.errors()))}") from error
 
 
-def parse_yaml(text: str, *, source: str) -> Any:
-    """Parse YAML, refusing duplicate keys and reading 1e-4 as the number it is.
+def _read(recipe: str | os.PathLike[str], extending: tuple[Path, ...]) -> Layer:
+    """The layers of a file or of a built-in recipe.
 
-    >>> parse_yaml("lr: 1e-4", source="example")
-    {'lr': 0.0001}
+    Args:
+        recipe: its path or its name.
+        extending: the files that extend it, the first one first.
     """
-    try:
-        return yaml.load(text, Loader=_RecipeLoader)  # noqa: S506  (a SafeLoader)
-    except yaml.YAMLError as error:
-        raise RecipeError(f"{source}: {error}", expected="valid YAML") from error
-
-
-class _RecipeLoader(yaml.SafeLoader):
-    """The safe loader with YAML 1.2's numbers and unique keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: list[Any] = []
-        for key, _ in node.value:
-            if key.value in seen:
-                problem = f"key {key.value!r} is given twice"
-                raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
-            seen.append(key.value)
-        return super().construct_mapping(node, deep)
-
-
-_RecipeLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
-)
-
-
-def _locate(recipe: str | os.PathLike[str]) -> Path:
     path = Path(recipe)
-    if path.is_file():
-        return path
-    known = built_in_recipes()
-    if str(recipe) in known:
-        return _BUILT_IN / f"{recipe}.yaml"
-    close = difflib.get_close_matches(str(recipe), known, n=1)
-    raise RecipeError(
-        f"recipe {str(recipe)!r}",
-        expected=f"a YAML file or one of {', '.join(known)}",
-        remedy=f"did you mean {close[0]!r}?" if close else None,
+    if not path.is_file():
+        found = built_in_recipe(path.name)
+        if found is None:
+            raise _unknown(path, extending)
+        return merge(found.layer, {"name": Setting(found.name)})
+    if path.resolve() in extending:
+        circle = " extends ".join(file.name for file in (*extending, path))
+        raise RecipeError(circle, expected="recipes that do not extend each other in a circle")
+    layer = parse_layer(read_text(path), source=path.name)
+    extends = layer.pop("extends", None)
+    if extends is None:
+        return layer
+    if not isinstance(extends, Setting) or not isinstance(extends.value, str):
+        raise RecipeError(f"{path.name}: extends", expected="the name of a recipe or the path of a file")
+    inherited = _read(path.parent / extends.value, (*extending, path.resolve()))
+    inherited.pop("name", None)
+    return merge(inherited, layer)
+
+
+def _unknown(path: Path, extending: tuple[Path, ...]) -> RecipeError:
+    close = difflib.get_close_matches(path.name, built_in_recipes(), n=3)
+    return RecipeError(
+        f"{extending[-1].name}: extends {path}" if extending else f"recipe {str(path)!r}",
+        expected="a YAML file or the name of a built-in recipe",
+        remedy=f"did you mean {' or '.join(map(repr, close))}?" if close else "`hiertree recipes` lists them",
     )
 
 
-def _apply(values: dict[str, Any], override: str) -> None:
+def _apply(layer: Layer, override: str) -> None:
     """Set one value in place; the check that follows refuses keys that do not exist."""
     place, equals, text = override.partition("=")
     *sections, key = place.strip().split(".")
     if not equals or not all([*sections, key]):
         raise RecipeError(f"--set {override}", expected="section.key=value, optimizer.lr=1e-4 for instance")
     for depth, section in enumerate(sections, start=1):
-        values = values.setdefault(section, {})
-        if not isinstance(values, dict):
+        layer = layer.setdefault(section, {})
+        if not isinstance(layer, dict):
             raise RecipeError(
                 f"--set {override}", expected=f"{'.'.join(sections[:depth])} to be a section, not a value"
             )
-    values[key] = parse_yaml(text, source=f"--set {override}")
-
-
-def complaint(error: Any) -> str:
-    """One of pydantic's errors in words: the place, what is wrong, what was given."""
-    place = ".".join(map(str, error["loc"]))
-    given = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
-    return f"{place}: {error['msg']}{given}" if place else f"{error['msg']}{given}"
+    layer[key] = annotated(parse_yaml(text, source=f"--set {override}"), "--set")

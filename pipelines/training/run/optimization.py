@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
-from torch.optim import SGD, Adam, AdamW
-from torch.optim import Optimizer
+from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from ..network.embedder import Embedder
 from ..recipe.settings import OptimizerSettings, ScheduleSettings

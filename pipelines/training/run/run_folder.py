@@ -16,8 +16,9 @@ from hiertree.errors import CheckpointError, OptionError, RecipeError
 from hiertree.io import files
 from hiertree.io.provenance import manifest
 
+from ...yaml_files import read_yaml
 from ..network.embedder import Embedder, save_embedder
-from ..recipe.reading import check_recipe, parse_yaml
+from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
 from .measuring import Measured
 
@@ -130,8 +131,7 @@ class RunFolder:
         return written
 
     def _require_same(self, recipe: Recipe) -> None:
-        values = parse_yaml(self.recipe.read_text(encoding="utf-8"), source=str(self.recipe))
-        earlier = check_recipe(values, source=str(self.recipe))
+        earlier = check_recipe(read_yaml(self.recipe), source=str(self.recipe))
         if earlier.fingerprint() != recipe.fingerprint():
             differing = _differences(earlier.experiment(), recipe.experiment())
             raise RecipeError(

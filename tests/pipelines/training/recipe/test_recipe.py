@@ -12,9 +12,10 @@ import yaml
 from hiertree import datasets, losses
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training.recipe.components import names
-from hiertree.pipelines.training.recipe.reading import built_in_recipes, check_recipe, load_recipe, parse_yaml
+from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.settings import GlyphAugmentation
 from hiertree.pipelines.training.run.loss_building import build_loss
+from hiertree.pipelines.yaml_files import parse_yaml
 
 MINIMAL = """
 data: {name: synthetic}
@@ -155,8 +156,9 @@ def test_malformed_override_is_refused(tmp_path: Path, override: str) -> None:
 
 
 def test_unknown_built_in_recipe_suggests_the_right_one() -> None:
-    with pytest.raises(RecipeError, match=r"did you mean 'synthetic-happier'\?"):
+    with pytest.raises(RecipeError, match=r"did you mean 'synthetic-happier' or ") as caught:
         load_recipe("synthetic-hapier")
+    assert str(caught.value).count("'") <= 2 * 4  # what was given, and three suggestions at most
 
 
 def test_recipe_survives_a_round_trip_through_yaml(tmp_path: Path) -> None:
@@ -177,7 +179,78 @@ def test_fingerprint_changes_with_any_setting(tmp_path: Path) -> None:
     assert len({load_recipe(path).fingerprint(), *prints}) == len(changes) + 1
 
 
-@pytest.mark.parametrize("name", built_in_recipes())
-def test_built_in_recipe_says_its_own_name(name: str) -> None:
-    overrides = ["data.root=somewhere"] if name.startswith("omniglot") else []
-    assert load_recipe(name, overrides).name == name
+EXTENDING = """
+extends: sop-happier
+optimizer: {lr: 1e-4}
+loss: {name: SmoothAP}
+"""
+
+
+def test_extending_recipe_changes_what_it_says_and_keeps_the_rest(tmp_path: Path) -> None:
+    recipe, base = load_recipe(write(tmp_path, EXTENDING)), load_recipe("sop-happier")
+    assert recipe.name == "mine"
+    assert recipe.optimizer == base.optimizer.model_copy(update={"lr": 1e-4})
+    assert recipe.loss.options() == load_recipe(write(tmp_path, MINIMAL), ["loss={name: SmoothAP}"]).loss.options()
+    assert (recipe.data, recipe.images, recipe.training) == (base.data, base.images, base.training)
+
+
+def test_another_name_replaces_the_whole_section(tmp_path: Path) -> None:
+    recipe = load_recipe(write(tmp_path, "extends: sop-happier\noptimizer: {name: sgd}"))
+    assert (
+        recipe.optimizer
+        == check_recipe({**load_recipe("sop-happier").as_dict(), "optimizer": {"name": "sgd"}}).optimizer
+    )
+    same = load_recipe(write(tmp_path, "extends: sop-happier\nloss: {name: HAPPIER, alpha: 2.0}"))
+    assert same.loss.options() == {**load_recipe("sop-happier").loss.options(), "alpha": 2.0}
+
+
+def test_recipe_extends_a_file_relative_to_its_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "theirs.yaml").write_text(f"name: theirs\nseed: 5\n{MINIMAL}", encoding="utf-8")
+    recipe = load_recipe(write(tmp_path, "extends: shared/theirs.yaml\ntraining: {epochs: 7}"))
+    assert (recipe.name, recipe.seed, recipe.training.epochs) == ("mine", 5, 7)
+
+
+def test_recipes_that_extend_each_other_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text("extends: mine.yaml", encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"mine\.yaml extends other\.yaml extends mine\.yaml"):
+        load_recipe(write(tmp_path, "extends: other.yaml"))
+
+
+@pytest.mark.parametrize("extends", ["sop-hapier", "[sop-happier]", "{a: b}", "3", "missing.yaml"])
+def test_impossible_extends_is_refused_with_its_file(tmp_path: Path, extends: str) -> None:
+    with pytest.raises(RecipeError, match=r"^mine\.yaml: extends"):
+        load_recipe(write(tmp_path, f"extends: {extends}"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("name: \xe9".encode("latin-1"), "mine.yaml, byte 6: expected text in UTF-8"),
+        (b"a: " + b"[" * 5000, "mine.yaml: nested too deeply"),
+        (b"a: {" * 3000, "mine.yaml: nested too deeply"),
+        (b"seed: 2001-99-99", "mine.yaml: month must be in 1..12"),
+        (b"seed: !!int much", "mine.yaml: invalid literal"),
+    ],
+)
+def test_unreadable_file_is_one_line_of_complaint(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(content)
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "override", ["seed=-1", "seed=4294967296", "images.size=1000000", "images.cache_size=99999", "images.resize=100000"]
+)
+def test_setting_out_of_range_is_refused(tmp_path: Path, override: str) -> None:
+    with pytest.raises(RecipeError, match=override.partition("=")[0]):
+        load_recipe(write(tmp_path, MINIMAL), [override])
+
+
+@pytest.mark.parametrize("values", [None, 3, "name: a", [1]])
+def test_values_that_are_no_mapping_are_refused(values: object) -> None:
+    with pytest.raises(RecipeError):
+        check_recipe(values)

@@ -1,0 +1,92 @@
+"""YAML files of settings: numbers as YAML 1.2 reads them, no key twice, one typed error for whatever is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from hiertree.errors import RecipeError
+
+
+class StrictLoader(yaml.SafeLoader):
+    """The safe loader with YAML 1.2's numbers and unique keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Construct a mapping whose keys are all different."""
+        require_unique_keys(node)
+        return super().construct_mapping(node, deep)
+
+
+StrictLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+$"), list("-+.0123456789")
+)
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds.
+
+    Raises:
+        RecipeError: it is not UTF-8 or not valid YAML, or a key is given twice; the message names file and line.
+    """
+    return parse_yaml(read_text(path), source=str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file of settings.
+
+    Raises:
+        RecipeError: it is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecipeError(f"{path}, byte {error.start}", expected="text in UTF-8") from None
+
+
+def parse_yaml(text: str, *, source: str) -> Any:
+    """Parse YAML, refusing duplicate keys and reading 1e-4 as a number.
+
+    Args:
+        text: the YAML.
+        source: what error messages call it.
+
+    Raises:
+        RecipeError: the text is not valid YAML, or a key is given twice.
+
+    >>> parse_yaml("lr: 1e-4", source="example")
+    {'lr': 0.0001}
+    """
+    try:
+        return yaml.load(text, Loader=StrictLoader)  # noqa: S506  (a SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise yaml_error(error, source) from error
+
+
+def require_unique_keys(node: yaml.MappingNode) -> None:
+    """Refuse a mapping that has a key twice."""
+    seen: list[Any] = []
+    for key, _ in node.value:
+        if key.value in seen:
+            problem = f"key {key.value!r} is given twice"
+            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
+        seen.append(key.value)
+
+
+def yaml_error(error: Exception, source: str) -> RecipeError:
+    """Our error for one of PyYAML's, in one line."""
+    if isinstance(error, RecursionError):
+        return RecipeError(f"{source}: nested too deeply", expected="sections of keys and values")
+    mark = getattr(error, "problem_mark", None)
+    place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    problem = getattr(error, "problem", None) or str(error)
+    return RecipeError(f"{source}: {problem}{place}", expected="valid YAML")
+
+
+def complaint(error: Any) -> str:
+    """One of pydantic's errors in words: the place, what is wrong, what was given."""
+    place = ".".join(map(str, error["loc"]))
+    given = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
+    return f"{place}: {error['msg']}{given}" if place else f"{error['msg']}{given}"

@@ -1,0 +1,145 @@
+"""The built-in recipes: their names stay, and each variant says only what differs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.training.recipe import built_in
+from hiertree.pipelines.training.recipe.built_in import (
+    all_built_in_recipes,
+    built_in_recipe,
+    built_in_recipes,
+    recipe_datasets,
+)
+from hiertree.pipelines.training.recipe.layers import Layer, Setting, merge, parse_layer, plain
+from hiertree.pipelines.training.recipe.printing import recipe_yaml
+from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe, read_layers
+from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.yaml_files import parse_yaml
+
+BASELINES = "fastap softbin-ap blackbox-ap smooth-ap sup-ap"
+TREES = "triplet triplet-sum nsm nsm-sum nca nca-sum csl rod-ndcg happier happier-f"
+ABLATIONS = "smooth-recall sup-recall rod-recall smooth-hap sup-hap smooth-ndcg sup-ndcg"
+B128 = "fastap-b128 softbin-ap-b128 blackbox-ap-b128 smooth-ap-b128 sup-ap-b128 roadmap-margins-b128 smooth-ap-b384"
+DYML = "triplet nsm smooth-ap roadmap csl rod-ndcg happier"
+NAMES = {  # in other people's scripts: names are added, never changed
+    "cub": f"{BASELINES} roadmap roadmap-deit roadmap-margins roadmap-margins-256px roadmap-margins-deit",
+    "dyml": " ".join(f"{part}-{loss}" for part in ("vehicle", "animal", "product") for loss in DYML.split()),
+    "h-gldv2": "smooth-ap roadmap csl happier happier-f",
+    "inat-base": f"{BASELINES} {TREES} {ABLATIONS} {B128} roadmap roadmap-margins roadmap-margins-b384 roadmap-deit "
+    "roadmap-margins-deit",
+    "inat-full": f"{TREES} smooth-ap roadmap",
+    "inshop": "roadmap-margins-256px roadmap-margins-deit",
+    "omniglot": f"{BASELINES} {ABLATIONS} {TREES} roadmap proxies recall talr-ap talr-ndcg",
+    "sop": f"{BASELINES} {TREES} {ABLATIONS} {B128} roadmap roadmap-deit roadmap-margins roadmap-margins-256px "
+    "roadmap-margins-deit fastap-deit softbin-ap-deit blackbox-ap-deit smooth-ap-deit",
+    "synthetic": "smooth-ap happier",
+    "vehicleid": "smooth-ap-b384",
+    "washington": "smooth-ap happier",
+}
+NOT_ON_OMNIGLOT = {"triplet", "nsm", "nca", "happier-f", "smooth-recall", "sup-recall"}
+
+
+def names_of(dataset: str) -> set[str]:
+    left_out = NOT_ON_OMNIGLOT if dataset == "omniglot" else set()
+    return {f"{dataset}-{variant}" for variant in NAMES[dataset].split() if variant not in left_out}
+
+
+def content(dataset: str) -> dict[str, Any]:
+    text = (Path(built_in.__file__).parents[1] / "recipes" / f"{dataset}.yaml").read_text(encoding="utf-8")
+    return parse_layer(text, source=dataset)
+
+
+def parts_of(file: dict[str, Any], part: str) -> list[Layer]:
+    """What the part extends and then itself, settings alone."""
+    own = dict(file["variants"].get(part) or file["shared"][part])
+    extends = plain(own.pop("extends")) if "extends" in own else []
+    settings = {key: value for key, value in own.items() if key not in ("about", "note")}
+    parents = [extends] if isinstance(extends, str) else extends
+    return [*(layer for parent in parents for layer in parts_of(file, parent)), settings]
+
+
+def leaves(layer: Layer, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], Setting]:
+    found = {}
+    for key, value in layer.items():
+        found |= {(*place, key): value} if isinstance(value, Setting) else leaves(value, (*place, key))
+    return found
+
+
+def repetitions(layer: Layer, inherited: Layer) -> list[str]:
+    """Sections of a layer with a setting that is inherited just so, value and source."""
+    replaced = {key for key in layer if plain(merge(inherited, layer)[key]) == plain(layer[key])}  # another component
+    before = leaves(inherited)
+    return [
+        ".".join(at) for at, setting in leaves(layer).items() if before.get(at) == setting and at[0] not in replaced
+    ]
+
+
+def test_names_stay() -> None:
+    assert set(recipe_datasets()) == set(NAMES)
+    missing = {name for dataset in NAMES for name in names_of(dataset)} - set(built_in_recipes())
+    assert not missing
+    assert len(built_in_recipes()) == len(set(built_in_recipes()))
+
+
+@pytest.mark.parametrize("dataset", list(NAMES))
+def test_base_says_every_section_and_variants_only_what_differs(dataset: str) -> None:
+    file = content(dataset)
+    assert {*file["base"], "name", "loss"} == set(Recipe.model_fields)
+    for variant in file["variants"]:
+        *parents, own = parts_of(file, variant)
+        inherited = file["base"]
+        for layer in parents:
+            inherited = merge(inherited, layer)
+        assert not repetitions(own, inherited), variant
+
+
+def test_every_recipe_is_described() -> None:
+    for recipe in all_built_in_recipes():
+        assert recipe.about, recipe.name
+        assert built_in_recipe(recipe.name) == recipe
+
+
+@pytest.mark.parametrize("name", built_in_recipes())
+def test_printed_recipe_is_the_recipe(name: str) -> None:
+    recipe = load_recipe(name)
+    assert recipe.name == name
+    assert check_recipe(parse_yaml(recipe_yaml(recipe, read_layers(name)), source=name)) == recipe
+
+
+def test_printed_recipe_has_the_source_behind_every_value() -> None:
+    printed = recipe_yaml(
+        load_recipe("sop-happier-f", ["optimizer.lr=1"]), read_layers("sop-happier-f", ["optimizer.lr=1"])
+    )
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    assert "alpha: 5.0 # [S]" in lines
+    assert "pooling: average # the authors' public code" in lines
+    assert "lr: 1.0 # --set" in lines
+    assert "momentum: 0.9 # default" in lines
+
+
+def test_list_names_every_recipe_with_what_it_is_for() -> None:
+    text = CliRunner().invoke(commands, ["recipes"]).output
+    assert all(f"  {name} " in text for name in built_in_recipes())
+    assert "sop: Stanford Online Products, super-category → product" in text
+    listed = json.loads(CliRunner().invoke(commands, ["recipes", "--json"]).output)
+    assert [entry["name"] for entry in listed] == built_in_recipes()
+    found = next(entry for entry in listed if entry["name"] == "sop-happier")
+    assert (found["dataset"], found["about"]) == ("sop", "HAPPIER")
+    assert found["published"][0]["percent"]["H-AP"] == 59.4
+
+
+def test_shown_recipe_can_be_saved_and_trained(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(commands, ["recipes", "show", "sop-happier", "--set", "seed=3"])
+    assert shown.exit_code == 0
+    assert "# Published, percent: R@1 81.0" in shown.output
+    assert "# [S] Ramzi et al." in shown.output
+    file = tmp_path / "saved.yaml"
+    file.write_text(shown.output, encoding="utf-8")
+    assert load_recipe(file) == load_recipe("sop-happier", ["seed=3"])
