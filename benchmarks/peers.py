@@ -21,7 +21,7 @@ import numpy as np
 from evaluation import clustered, inaturalist_like, product, shop_like
 
 from hiertree.metrics import evaluate
-from hiertree.pipelines.evaluation.other_libraries import Problem, values_of
+from hiertree.pipelines.evaluation.other_libraries import ScoredQueries, values_of
 
 SCORE_LIBRARIES = ("torchmetrics", "sklearn", "ir_measures", "ranx")
 
@@ -65,7 +65,7 @@ def compared(num_items: int, num_levels: int, peer_queries: int, repeats: int) -
     return [(who, median, median / medians["product"]) for who, median in medians.items()]
 
 
-def some_queries(embeddings: np.ndarray[Any, Any], paths: np.ndarray[Any, Any], number: int) -> Problem:
+def some_queries(embeddings: np.ndarray[Any, Any], paths: np.ndarray[Any, Any], number: int) -> ScoredQueries:
     """The first queries with their scores and levels."""
     import hiertree as ht
 
@@ -73,7 +73,7 @@ def some_queries(embeddings: np.ndarray[Any, Any], paths: np.ndarray[Any, Any], 
     classes, queries = paths[:, -1], embeddings[:number]
     scores, levels = queries @ embeddings.T, ht.levels(paths[:number], paths)
     own = classes[:number]
-    return Problem(scores, levels, valid, paths.shape[1], queries, own, embeddings, classes, self_retrieval=True)
+    return ScoredQueries(scores, levels, valid, paths.shape[1], queries, own, embeddings, classes, self_retrieval=True)
 
 
 def finest_level(embeddings: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]) -> dict[str, float]:

@@ -1,5 +1,5 @@
 """``python -m hiertree``: the command line."""
 
-from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.cli.application import main
 
 main()

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .report import MetricRow, branches_of, side_by_side, write_report
+from .report import MetricRow, branches_of, side_by_side, write_demo_page
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.tree import Tree
 
-    from .report import Branch
+    from .report import TreeBranch
     from .training.recipe.schema import Recipe
     from .training.run.training import Trained
 
@@ -99,7 +99,7 @@ def run_demo(
     console.rule(f"[bold]3  {_TITLE}", align="left")
     rows = side_by_side([run.metrics for run in trained], level_names=images.tree.level_names)
     console.print(_table(rows, [recipe.loss.name for recipe in recipes]), _differences(rows, recipes), sep="\n")
-    page = write_report(
+    page = write_demo_page(
         folder / "index.html",
         [run.folder for run in trained],
         title=_TITLE,
@@ -155,7 +155,7 @@ def _run_name(recipe: Recipe) -> str:
     return f"{recipe.name}-{recipe.fingerprint()[:8]}"
 
 
-def _drawn(root: Branch) -> Tree:
+def _drawn(root: TreeBranch) -> Tree:
     """The tree for the terminal: kinds, super-categories, and as many landmarks of each as fit the line."""
     from rich.text import Text
     from rich.tree import Tree

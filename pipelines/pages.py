@@ -1,19 +1,26 @@
-"""HTML pages that are one file: a package's ``page.html`` filled, its style inside, everything else escaped."""
+"""HTML pages that are one file: a package's ``page.html`` filled in, its style and its pictures inside."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from importlib.resources import files as resources
-from typing import Any
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+LARGEST_SIDE = 160  # pixels of a picture inside a page
 
 
 def fill_page(package: str, values: Mapping[str, Any], *, style_of: str | None = None) -> str:
-    """The template of a package, filled; only what is Markup among the values is not escaped.
+    """Fill in the template of a package; every value that is not Markup is escaped.
 
     Args:
         package: its full name; it holds ``page.html``.
-        values: what the template names, but for ``css``.
-        style_of: the package whose ``page.css`` it wears; None: its own.
+        values: what the template names, except ``css``.
+        style_of: the package whose ``page.css`` is used; None: its own.
     """
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
@@ -22,3 +29,23 @@ def fill_page(package: str, values: Mapping[str, Any], *, style_of: str | None =
     css = resources(style_of or package).joinpath("page.css").read_text(encoding="utf-8").rstrip()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(template).render(values, css=Markup(css)) + "\n"  # noqa: S704  (our own file)
+
+
+def data_uri(image: Image.Image) -> str:
+    """A picture as a data URI, at most 160 pixels a side.
+
+    Pictures that are already that small are kept exactly, as PNG; larger ones are reduced and become JPEG.
+
+    >>> from PIL import Image
+    >>> data_uri(Image.new("L", (2, 2))).partition(",")[0]
+    'data:image/png;base64'
+    """
+    from PIL.Image import Resampling
+
+    small = max(image.size) <= LARGEST_SIDE
+    picture = image.convert("RGB") if image.mode not in ("L", "RGB") else image.copy()
+    if not small:
+        picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE), Resampling.LANCZOS)
+    buffer = BytesIO()
+    picture.save(buffer, format="PNG" if small else "JPEG", optimize=True, quality=85)
+    return f"data:image/{'png' if small else 'jpeg'};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import click
 
-from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.cli.application import commands
 
 INTRODUCTION = """# Commands
 

@@ -17,7 +17,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels.review import Approve, Comment, Mark, Merge, Move, Rename, SetAbove, SetKind
 from hiertree.pipelines.labels.review.history import Done
 from hiertree.pipelines.labels.review.serving import open_review, served

@@ -1,5 +1,5 @@
 """The command line: ``hiertree`` and its commands."""
 
-from .entry import main
+from .application import main
 
 __all__ = ["main"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from hiertree.io import files
 
 from .grid import setting_text
-from .runs_table import metric_names, row_names
-from .table import groups_of
+from .result_table import groups_of
+from .run_rows import metric_names, row_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     """Draw a panel a metric, on its own scale: every run a point, the mean over seeds a line, a colour a recipe.
 
     Args:
-        runs: as :func:`hiertree.pipelines.comparison.runs_table.runs_table` makes it.
+        runs: as :func:`hiertree.pipelines.comparison.run_rows.runs_table` makes it.
         path: a PNG, PDF or SVG file.
     """
     labels = row_names(runs)

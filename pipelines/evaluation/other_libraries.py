@@ -1,8 +1,8 @@
 """What other libraries make of the same scores and levels, under the names of :mod:`hiertree.metrics`.
 
-Each function takes a :class:`Problem` and returns the library's own means. Nothing is corrected here: where a library
-follows another convention, or is wrong, its number says so; :mod:`hiertree.pipelines.evaluation.auditing` finds the
-reason.
+Each function takes :class:`ScoredQueries` and returns the library's own means. Nothing is corrected here: where a
+library follows another convention, or is wrong, its number shows it;
+:mod:`hiertree.pipelines.evaluation.difference_reasons` finds the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 K = 10
 
 
-class Problem(NamedTuple):
+class ScoredQueries(NamedTuple):
     """Queries and a gallery, as each library may want them.
 
     Attributes:
@@ -28,7 +28,7 @@ class Problem(NamedTuple):
         levels: (Q, N) uint8.
         valid: (Q, N), False for the query itself.
         num_levels: L.
-        queries: (Q, d) normalised embeddings.
+        embeddings: (Q, d) of the queries, normalized.
         query_classes: (Q,) numbers of the finest classes.
         gallery: (N, d).
         gallery_classes: (N,).
@@ -39,7 +39,7 @@ class Problem(NamedTuple):
     levels: NDArray[np.uint8]
     valid: NDArray[np.bool_]
     num_levels: int
-    queries: NDArray[Any]
+    embeddings: NDArray[Any]
     query_classes: NDArray[np.int64]
     gallery: NDArray[Any]
     gallery_classes: NDArray[np.int64]
@@ -61,18 +61,18 @@ class Problem(NamedTuple):
         return run, qrels
 
 
-def torchmetrics(problem: Problem) -> dict[str, float]:
+def torchmetrics(queries: ScoredQueries) -> dict[str, float]:
     """Means of its functional forms, which give 0 to a query without positives."""
     import torch
     from torchmetrics.functional import retrieval as theirs
 
     rows = []
-    for scores, levels in problem.lists():
+    for scores, levels in queries.lists():
         preds, graded = torch.tensor(scores), torch.tensor(levels.astype(np.int64))
-        fine = graded >= problem.num_levels
+        fine = graded >= queries.num_levels
         row = {
             f"AP[{level}]": theirs.retrieval_average_precision(preds, graded >= level)
-            for level in range(1, problem.num_levels + 1)
+            for level in range(1, queries.num_levels + 1)
         }
         row |= {
             f"mAP@{K}": theirs.retrieval_average_precision(preds, fine, top_k=K),
@@ -86,15 +86,15 @@ def torchmetrics(problem: Problem) -> dict[str, float]:
     return _means(rows)
 
 
-def scikit_learn(problem: Problem) -> dict[str, float]:
+def scikit_learn(queries: ScoredQueries) -> dict[str, float]:
     """Means of its ranking metrics, query by query."""
     from sklearn.metrics import average_precision_score, ndcg_score
 
     rows = []
-    for scores, levels in problem.lists():
+    for scores, levels in queries.lists():
         row = {
             f"AP[{level}]": float(average_precision_score(levels >= level, scores))
-            for level in range(1, problem.num_levels + 1)
+            for level in range(1, queries.num_levels + 1)
         }
         row["NDCG"] = float(ndcg_score([levels], [scores]))
         row[f"NDCG@{K}"] = float(ndcg_score([levels], [scores], k=K))
@@ -102,11 +102,11 @@ def scikit_learn(problem: Problem) -> dict[str, float]:
     return _means(rows)
 
 
-def ir_measures(problem: Problem) -> dict[str, float]:
+def ir_measures(queries: ScoredQueries) -> dict[str, float]:
     """Means by its provider pytrec_eval, which is trec_eval's own code."""
     import ir_measures as theirs
 
-    fine = problem.num_levels
+    fine = queries.num_levels
     measures: dict[str, Any] = {f"AP[{level}]": theirs.AP(rel=level) for level in range(1, fine + 1)}
     measures |= {
         f"mAP@{K}": theirs.AP(rel=fine) @ K,
@@ -116,16 +116,16 @@ def ir_measures(problem: Problem) -> dict[str, float]:
         "NDCG": theirs.nDCG,
         f"NDCG@{K}": theirs.nDCG @ K,
     }
-    run, qrels = problem.named()
+    run, qrels = queries.named()
     found = theirs.pytrec_eval.calc_aggregate(list(measures.values()), qrels, run)
     return {name: float(found[measure]) for name, measure in measures.items()}
 
 
-def ranx(problem: Problem) -> dict[str, float]:
+def ranx(queries: ScoredQueries) -> dict[str, float]:
     """Means of its metrics."""
     import ranx as theirs
 
-    fine = problem.num_levels
+    fine = queries.num_levels
     names = {f"AP[{level}]": f"map-l{level}" for level in range(1, fine + 1)}
     names |= {
         f"mAP@{K}": f"map@{K}-l{fine}",
@@ -135,32 +135,32 @@ def ranx(problem: Problem) -> dict[str, float]:
         "NDCG": "ndcg_burges",
         f"NDCG@{K}": f"ndcg_burges@{K}",
     }
-    run, qrels = problem.named()
+    run, qrels = queries.named()
     found = theirs.evaluate(theirs.Qrels(qrels), theirs.Run(run), list(names.values()))
     return {name: float(found[theirs_name]) for name, theirs_name in names.items()}
 
 
-def pytorch_metric_learning(problem: Problem) -> dict[str, float]:
+def pytorch_metric_learning(queries: ScoredQueries) -> dict[str, float]:
     """Its accuracy calculator on embeddings and finest classes, neighbours found by faiss."""
     import torch
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
-    order = np.arange(len(problem.gallery))
-    if problem.self_retrieval:  # it wants the queries first in the gallery
-        itself = problem.valid.argmin(axis=1)
+    order = np.arange(len(queries.gallery))
+    if queries.self_retrieval:  # it wants the queries first in the gallery
+        itself = queries.valid.argmin(axis=1)
         order = np.concatenate([itself, np.setdiff1d(order, itself)])
-    gallery = problem.gallery[order], problem.gallery_classes[order]
-    tensors = [torch.tensor(array) for array in (problem.queries, problem.query_classes, *gallery)]
+    gallery = queries.gallery[order], queries.gallery_classes[order]
+    tensors = [torch.tensor(array) for array in (queries.embeddings, queries.query_classes, *gallery)]
     found: dict[str, float] = {}
     for k, names in ((None, {"mAP@R": "mean_average_precision_at_r"}), (K, {f"mAP@{K}": "mean_average_precision"})):
         wanted = {"P@1": "precision_at_1", **names}
         calculator = AccuracyCalculator(include=tuple(wanted.values()), k=k, device=torch.device("cpu"))
-        values = calculator.get_accuracy(*tensors, ref_includes_query=problem.self_retrieval)
+        values = calculator.get_accuracy(*tensors, ref_includes_query=queries.self_retrieval)
         found |= {name: float(values[theirs_name]) for name, theirs_name in wanted.items()}
     return found
 
 
-LIBRARIES: Mapping[str, Callable[[Problem], dict[str, float]]] = MappingProxyType(
+LIBRARIES: Mapping[str, Callable[[ScoredQueries], dict[str, float]]] = MappingProxyType(
     {
         "torchmetrics": torchmetrics,
         "sklearn": scikit_learn,
@@ -171,11 +171,11 @@ LIBRARIES: Mapping[str, Callable[[Problem], dict[str, float]]] = MappingProxyTyp
 )
 
 
-def values_of(library: str, problem: Problem) -> dict[str, float]:
-    """A library's means; what it warns of (a query without positives, a cast) is beside the point here."""
+def values_of(library: str, queries: ScoredQueries) -> dict[str, float]:
+    """A library's means, without its warnings of queries without positives and of casts."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return LIBRARIES[library](problem)
+        return LIBRARIES[library](queries)
 
 
 def _means(rows: list[dict[str, float]]) -> dict[str, float]:

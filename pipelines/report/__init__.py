@@ -1,20 +1,18 @@
-"""Reports: what was measured, side by side, as one self-contained HTML page."""
+"""Reports: models side by side, on one self-contained HTML page."""
 
-from .comparison import MetricRow, has_a_best, side_by_side
-from .images import data_uri
-from .page import write_report
-from .reporting import report
-from .sources import Beside
-from .tree import Branch, branches_of
+from .demo_page import write_demo_page
+from .metric_rows import MetricRow, has_a_best, side_by_side
+from .retrieval_report import make_report
+from .sources import EmbeddingsOptions
+from .tree_branches import TreeBranch, branches_of
 
 __all__ = [
-    "Beside",
-    "Branch",
+    "EmbeddingsOptions",
     "MetricRow",
+    "TreeBranch",
     "branches_of",
-    "data_uri",
     "has_a_best",
-    "report",
+    "make_report",
     "side_by_side",
-    "write_report",
+    "write_demo_page",
 ]

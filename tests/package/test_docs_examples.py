@@ -12,7 +12,7 @@ from contextlib import redirect_stdout
 import pytest
 from project import ROOT
 
-from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.cli.application import main
 
 _BLOCK = re.compile(r"^```(pycon|console)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 PAGES = {"metrics.md": (), "statistics.md": (), "peers.md": ("ir_measures", "ranx", "pytorch_metric_learning")}

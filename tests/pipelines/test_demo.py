@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from hiertree import LabelTree
 from hiertree.errors import MissingResourceError
-from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.demo import landmark_names, run_demo
 from hiertree.tree.text import H_GLDV2_LEVELS
 

@@ -14,7 +14,7 @@ from hiertree.errors import OptionError, RecipeError
 from hiertree.io.progress import track
 from hiertree.metrics import evaluate, evaluate_codes
 
-from ...evaluation.retrieval_files import Retrieval
+from ...evaluation.labeled_embeddings import LabeledEmbeddings
 from ..data.loading import Views, evaluation_keys, loader_of
 from ..data.tested_lists import averaged, list_name, means_of, named, pictures_of
 from ..distributed.processes import Processes
@@ -118,7 +118,7 @@ class Examination:
     def _measured(self, embeddings: NDArray[np.float32], *, codes: bool) -> Measured:
         arrays = [retrieval_arrays(part, embeddings[rows]) for part, rows in zip(self._lists, self._rows, strict=True)]
         results = {
-            list_name(part): self._evaluated(Retrieval(**dict[str, Any](own)), codes=codes)
+            list_name(part): self._evaluated(LabeledEmbeddings(**dict[str, Any](own)), codes=codes)
             for part, own in zip(self._lists, arrays, strict=True)
         }
         means = means_of(results) if self._averages() else {}
@@ -128,7 +128,7 @@ class Examination:
         }
         return Measured(lists, means)
 
-    def _evaluated(self, retrieval: Retrieval, *, codes: bool) -> Evaluation:
+    def _evaluated(self, retrieval: LabeledEmbeddings, *, codes: bool) -> Evaluation:
         """Every metric, of embeddings by their cosines or of the codes that they are by Hamming distances."""
         ids: dict[str, Any] = {"query_ids": retrieval.ids, "gallery_ids": retrieval.gallery_ids}
         metrics, protocol = self._settings.metrics, self._protocol

@@ -19,7 +19,7 @@ from hiertree import datasets
 from hiertree.datasets import Benchmark, Counts, Download, download
 from hiertree.datasets.downloading import unpack
 from hiertree.errors import MissingResourceError, OptionError
-from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.cli.application import main
 
 IMAGE = bytes(range(256)) * 4000  # a megabyte
 

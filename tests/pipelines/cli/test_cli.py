@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from project import ROOT
 
-from hiertree.pipelines.cli.entry import commands, main
+from hiertree.pipelines.cli.application import commands, main
 
 LANDMARKS = ROOT / "pipelines" / "landmarks.csv"
 
@@ -42,7 +42,7 @@ def test_the_page_of_commands_says_what_their_help_says():
 
 def test_help_loads_no_heavy_library():
     heavy = "('torch', 'pandas', 'numpy', 'networkx', 'rich')"
-    code = f"import sys, hiertree.pipelines.cli.entry; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, hiertree.pipelines.cli.application; print([name for name in {heavy} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
 

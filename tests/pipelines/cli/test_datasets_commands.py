@@ -11,7 +11,7 @@ from benchmark_files import NAMES, write_benchmark
 from project import ROOT
 
 from hiertree import datasets
-from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.cli.application import main
 
 
 def run(*arguments: object) -> int:

@@ -14,12 +14,12 @@ from bs4 import BeautifulSoup
 
 from hiertree.errors import OptionError, RecipeError
 from hiertree.metrics.statistics import paired_randomisation_test
-from hiertree.pipelines.comparison.comparing import compare, comparison_table
-from hiertree.pipelines.comparison.formats import latex, markdown
 from hiertree.pipelines.comparison.grid import read_grid
-from hiertree.pipelines.comparison.page import html
+from hiertree.pipelines.comparison.html_page import html
+from hiertree.pipelines.comparison.recipe_comparison import compare, comparison_table
+from hiertree.pipelines.comparison.result_table import Table, make_table
 from hiertree.pipelines.comparison.significance import choose_reference, compare_with_reference, described, query_values
-from hiertree.pipelines.comparison.table import Table, make_table
+from hiertree.pipelines.comparison.text_tables import latex, markdown
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 

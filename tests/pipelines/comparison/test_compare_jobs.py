@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from hiertree.errors import MissingResourceError, OptionError, TrainingError
-from hiertree.pipelines.cli.entry import main
-from hiertree.pipelines.comparison.comparing import train_in_turn
-from hiertree.pipelines.comparison.plan import plan_runs
-from hiertree.pipelines.comparison.submitting import Jobs, read_parameters, slurm_executor
+from hiertree.pipelines.cli.application import main
+from hiertree.pipelines.comparison.cluster_jobs import Jobs, read_parameters, slurm_executor
+from hiertree.pipelines.comparison.planned_runs import plan_runs
+from hiertree.pipelines.comparison.recipe_comparison import train_in_turn
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.training import train
 

@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.evaluation.auditing import DIFFERENCES, audit, compare_libraries, make_problem
+from hiertree.pipelines.evaluation.difference_reasons import DIFFERENCES
+from hiertree.pipelines.evaluation.labeled_embeddings import LabeledEmbeddings
+from hiertree.pipelines.evaluation.library_audit import audit, compare_libraries, draw_queries
 from hiertree.pipelines.evaluation.other_libraries import LIBRARIES
-from hiertree.pipelines.evaluation.retrieval_files import Retrieval
 
 EMPTY, LINEAR, POSITIVE = DIFFERENCES["empty"], DIFFERENCES["linear"], DIFFERENCES["positive"]
 
 
-def retrieval(*, lonely=0, shift=0.0):
+def labeled(*, lonely=0, shift=0.0):
     """Classes of 15 in kinds of 30; the first items may be alone, and a common direction makes cosines positive."""
     random = np.random.default_rng(0)
     paths = np.stack([np.arange(120) // 30, np.arange(120) // 15], axis=1)
     paths[:lonely] = np.arange(lonely)[:, None] + [10, 100]
     embeddings = 0.7 * random.standard_normal((8, 8))[np.arange(120) // 15] + random.standard_normal((120, 8)) + shift
-    return Retrieval(embeddings.astype(np.float32), paths)
+    return LabeledEmbeddings(embeddings.astype(np.float32), paths)
 
 
 def reasons(problem, library):
@@ -33,13 +34,13 @@ def reasons(problem, library):
 @pytest.fixture(scope="module")
 def plain():
     """All cosines positive, no ties, every query with positives."""
-    return make_problem(retrieval(shift=4.0), queries=60, seed=0)
+    return draw_queries(labeled(shift=4.0), queries=60, seed=0)
 
 
 @pytest.fixture(scope="module")
 def awkward():
     """Cosines of either sign, and queries without positives."""
-    return make_problem(retrieval(lonely=9), queries=120, seed=0)
+    return draw_queries(labeled(lonely=9), queries=120, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -97,23 +98,25 @@ def test_every_difference_on_ties_is_explained(library, tied):
 
 def test_a_duplicate_of_the_query_stays_in_its_list_as_with_us():
     pytest.importorskip("pytorch_metric_learning")
-    embeddings, paths = retrieval()[:2]
+    embeddings, paths = labeled()[:2]
     embeddings[15:30] = embeddings[:15]  # every item of a class again in another
-    found = reasons(make_problem(Retrieval(embeddings, paths), queries=120, seed=0), "pytorch_metric_learning")
+    found = reasons(draw_queries(LabeledEmbeddings(embeddings, paths), queries=120, seed=0), "pytorch_metric_learning")
     assert found["P@1"] == found["mAP@R"] == ""
 
 
 def test_a_number_that_no_convention_gives_is_called_so(plain, monkeypatch):
-    monkeypatch.setattr("hiertree.pipelines.evaluation.auditing.values_of", lambda library, problem: {"AP[1]": 0.123})
+    monkeypatch.setattr(
+        "hiertree.pipelines.evaluation.library_audit.values_of", lambda library, problem: {"AP[1]": 0.123}
+    )
     table = compare_libraries(plain, ["sklearn"])
     assert table["reason"].tolist() == ["not explained"]
 
 
 def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, capsys, monkeypatch):
-    from hiertree.pipelines.cli.entry import main
+    from hiertree.pipelines.cli.application import main
 
-    monkeypatch.setattr("hiertree.pipelines.evaluation.auditing.find_spec", lambda name: name == "sklearn" or None)
-    own = retrieval()
+    monkeypatch.setattr("hiertree.pipelines.evaluation.library_audit.find_spec", lambda name: name == "sklearn" or None)
+    own = labeled()
     np.savez(tmp_path / "e.npz", embeddings=own.embeddings, paths=own.paths)
     for options in ([], ["--json"]):
         with pytest.raises(SystemExit) as ended:
@@ -129,5 +132,5 @@ def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, caps
 
 
 def test_a_large_gallery_stays_whole_and_fewer_queries_are_drawn(monkeypatch):
-    monkeypatch.setattr("hiertree.pipelines.evaluation.auditing.MOST_PAIRS", 1200)
-    assert make_problem(retrieval(), queries=50, seed=0).scores.shape == (10, 120)
+    monkeypatch.setattr("hiertree.pipelines.evaluation.library_audit.MOST_PAIRS", 1200)
+    assert draw_queries(labeled(), queries=50, seed=0).scores.shape == (10, 120)

@@ -13,9 +13,9 @@ import torch
 import hiertree as ht
 from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, TableError
 from hiertree.metrics import evaluate, evaluate_codes
-from hiertree.pipelines.evaluation import retrieval_files
-from hiertree.pipelines.evaluation.evaluating import evaluate_file
-from hiertree.pipelines.evaluation.retrieval_files import read_retrieval
+from hiertree.pipelines.evaluation import embeddings_files
+from hiertree.pipelines.evaluation.embeddings_files import read_embeddings
+from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
 
 LABELS = ["kind", "name"]
 
@@ -231,9 +231,9 @@ def test_a_large_npy_stays_on_disk(retrieval, tmp_path, monkeypatch):
     np.save(tmp_path / "e.npy", embeddings)
     pd.DataFrame(paths, columns=LABELS).to_csv(tmp_path / "labels.csv", index=False)
     expected = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
-    assert type(read_retrieval(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings) is np.ndarray
-    monkeypatch.setattr(retrieval_files, "MAPPED_BYTES", 100)
-    assert isinstance(read_retrieval(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings, np.memmap)
+    assert type(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings) is np.ndarray
+    monkeypatch.setattr(embeddings_files, "MAPPED_BYTES", 100)
+    assert isinstance(read_embeddings(tmp_path / "e.npy", labels=tmp_path / "labels.csv").embeddings, np.memmap)
     found = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "labels.csv").values
     np.testing.assert_array_equal(found, expected)
 

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import read_proposal
 from hiertree.pipelines.labels.review import Rename, Session
 from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step

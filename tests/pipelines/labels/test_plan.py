@@ -12,7 +12,7 @@ from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 
 from hiertree.errors import OptionError, RecipeError, ScrapeError, TableError
-from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import read_proposal
 from hiertree.pipelines.labels.plan import check_plan, read_plan
 from hiertree.pipelines.labels.review import Rename, Session

@@ -19,8 +19,8 @@ from PIL import Image
 from hiertree import LabelTree
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, OptionError
-from hiertree.pipelines.report import side_by_side, write_report
-from hiertree.pipelines.report.images import data_uri
+from hiertree.pipelines.pages import data_uri
+from hiertree.pipelines.report import side_by_side, write_demo_page
 
 HOSTILE = "<script>alert('label')</script>"
 
@@ -28,7 +28,7 @@ HOSTILE = "<script>alert('label')</script>"
 @pytest.fixture(scope="module")
 def page(runs: list[Path], images: ImageDataset, tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
     tree = LabelTree.from_paths([("natural", "lake", 1), ("natural", "peak", 2), ("human-made", HOSTILE, 3)])
-    path = write_report(
+    path = write_demo_page(
         tmp_path_factory.mktemp("page") / "index.html",
         runs,
         title=HOSTILE,
@@ -86,7 +86,7 @@ def test_hostile_class_labels_are_escaped_in_pictures(runs: list[Path], images: 
     labels = map(images.tree.labels_of, images.tree.paths(images.tree.leaves).tolist())
     rows = [(*above, f'{number}">{HOSTILE}') for number, (*above, _) in enumerate(labels)]
     hostile = replace(images, tree=LabelTree.from_paths(rows, level_names=("<b>", '"', "'")))
-    text = write_report(tmp_path / "index.html", runs, dataset=hostile).read_text(encoding="utf-8")
+    text = write_demo_page(tmp_path / "index.html", runs, dataset=hostile).read_text(encoding="utf-8")
     assert "<script" not in text
     assert HOSTILE in BeautifulSoup(text, "html.parser").img["alt"]
 
@@ -156,15 +156,15 @@ def test_curves_are_described_by_their_ends(page: BeautifulSoup, runs: list[Path
 
 
 def test_the_same_runs_give_the_same_bytes(runs: list[Path], images: ImageDataset, tmp_path: Path):
-    pages = [write_report(tmp_path / name, runs, dataset=images).read_bytes() for name in ("a.html", "b.html")]
+    pages = [write_demo_page(tmp_path / name, runs, dataset=images).read_bytes() for name in ("a.html", "b.html")]
     assert pages[0] == pages[1]
 
 
 def test_images_are_loaded_as_the_recipe_says_where_none_are_given(
     runs: list[Path], images: ImageDataset, tmp_path: Path
 ):
-    given = write_report(tmp_path / "a.html", runs[:1], dataset=images).read_text()
-    assert write_report(tmp_path / "b.html", runs[:1]).read_text() == given
+    given = write_demo_page(tmp_path / "a.html", runs[:1], dataset=images).read_text()
+    assert write_demo_page(tmp_path / "b.html", runs[:1]).read_text() == given
     assert "★" not in given  # one run is no competition
 
 
@@ -185,7 +185,7 @@ def test_a_metric_that_one_run_lacks_is_left_out():
 
 def test_a_folder_without_a_finished_run_is_refused(tmp_path: Path):
     with pytest.raises(OptionError, match="finished run"):
-        write_report(tmp_path / "index.html", [tmp_path])
+        write_demo_page(tmp_path / "index.html", [tmp_path])
     assert not (tmp_path / "index.html").exists()
 
 
@@ -193,7 +193,7 @@ def test_a_damaged_run_is_refused(runs: list[Path], tmp_path: Path):
     broken = shutil.copytree(runs[0], tmp_path / "broken")
     (broken / "embeddings.npz").write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(CheckpointError, match="broken"):
-        write_report(tmp_path / "index.html", [broken])
+        write_demo_page(tmp_path / "index.html", [broken])
 
 
 def test_runs_on_other_images_are_refused(runs: list[Path], images: ImageDataset, tmp_path: Path):
@@ -201,17 +201,17 @@ def test_runs_on_other_images_are_refused(runs: list[Path], images: ImageDataset
     with np.load(other / "embeddings.npz") as arrays:
         np.savez(other / "embeddings.npz", embeddings=arrays["embeddings"], paths=arrays["paths"][::-1])
     with pytest.raises(OptionError, match="different images"):
-        write_report(tmp_path / "index.html", [runs[0], other])
+        write_demo_page(tmp_path / "index.html", [runs[0], other])
     with pytest.raises(OptionError, match="same paths"):
-        write_report(tmp_path / "index.html", [other], dataset=images)
+        write_demo_page(tmp_path / "index.html", [other], dataset=images)
 
 
 def test_the_same_run_twice_is_refused(runs: list[Path], tmp_path: Path):
     with pytest.raises(OptionError, match="twice"):
-        write_report(tmp_path / "index.html", [runs[0], runs[0]])
+        write_demo_page(tmp_path / "index.html", [runs[0], runs[0]])
 
 
 @pytest.mark.parametrize("options", [{"queries": 0}, {"hits": 0}])
 def test_a_grid_without_pictures_is_refused(runs: list[Path], tmp_path: Path, options: dict[str, int]):
     with pytest.raises(OptionError, match="1 or more"):
-        write_report(tmp_path / "index.html", runs, **options)
+        write_demo_page(tmp_path / "index.html", runs, **options)

@@ -16,10 +16,10 @@ from PIL import Image
 
 from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, TableError
-from hiertree.pipelines.cli.entry import main
-from hiertree.pipelines.comparison.comparing import compare
-from hiertree.pipelines.report import Beside, report
-from hiertree.pipelines.report.retrievals import extreme_queries
+from hiertree.pipelines.cli.application import main
+from hiertree.pipelines.comparison.recipe_comparison import compare
+from hiertree.pipelines.report import EmbeddingsOptions, make_report
+from hiertree.pipelines.report.rankings import extreme_queries
 from hiertree.pipelines.training.data.loading import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.training import train
@@ -68,7 +68,7 @@ def benchmark_run(name: str, data: dict[str, str], folder: Path, **evaluation: o
 
 def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images(tmp_path: Path) -> None:
     run, test = benchmark_run("inshop", {"name": "inshop"}, tmp_path, metrics=["H-AP", "R@1", "AP[1]"])
-    page = parsed(report([run], tmp_path / "with.html", hits=3))
+    page = parsed(make_report([run], tmp_path / "with.html", hits=3))
     assert "2 queries in a gallery of 4 of inshop" in page.select_one(".facts").text
     sections = [section["id"] for section in page.find_all("section")]
     assert sections == ["metrics", "queries", "classes", "retrievals", "learning", "reproduce"]
@@ -88,13 +88,15 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
         levels = (arrays["paths"][:, None] == arrays["gallery_paths"][None]).cumprod(axis=2).sum(axis=2)
     worst = int(np.argmin(values))
     nearest = np.argsort(-scores[worst], kind="stable")[:3]
-    finds = page.select_one(".query").select(".hits li")
+    pictures = page.select_one(".query").select(".hits li")
     assert len(page.select("#retrievals img")) == 2 * (1 + 3)
     marks = {3: "✓", 2: test.tree.level_names[1], 1: test.tree.level_names[0], 0: "✗"}
-    assert [find.select_one(".mark").text for find in finds] == [marks[level] for level in levels[worst, nearest]]
+    assert [picture.select_one(".mark").text for picture in pictures] == [
+        marks[level] for level in levels[worst, nearest]
+    ]
 
     (tmp_path / "data").rename(tmp_path / "elsewhere")
-    bare = parsed(report([run], tmp_path / "without.html", hits=3))
+    bare = parsed(make_report([run], tmp_path / "without.html", hits=3))
     assert "no pictures of these images" in bare.select_one("#retrievals .missing").text
     assert bare.find("img") is None
     assert len(bare.select(".nopicture")) == 2 * (1 + 3)
@@ -104,14 +106,14 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     again = (tmp_path / "moved.html").read_bytes()
     assert again == (tmp_path / "with.html").read_bytes()
     next((tmp_path / "elsewhere").glob("img/**/id_00000003/01_1_front.jpg")).write_bytes(b"no image")
-    broken = parsed(report([run], tmp_path / "broken.html", overrides=[moved]))
+    broken = parsed(make_report([run], tmp_path / "broken.html", overrides=[moved]))
     assert "1 of the pictures below cannot be read" in broken.select_one("#retrievals .missing").text
 
 
 def test_a_run_on_dymls_lists_shows_the_first_and_masks_the_query_in_its_gallery(tmp_path: Path) -> None:
     data = {"name": "dyml", "collection": "vehicle"}
     run, _ = benchmark_run("dyml-vehicle", data, tmp_path, select="mean AP")
-    page = parsed(report([run], tmp_path / "page.html", queries=1))
+    page = parsed(make_report([run], tmp_path / "page.html", queries=1))
     metrics = [next(iter(row.th.stripped_strings)) for row in page.select("#metrics tbody tr")]
     assert {"mean AP", "AP[fine]", "AP[middle]", "R@1[coarse]"} <= set(metrics)
     assert page.select_one(".score").text.startswith("AP[fine]")
@@ -120,15 +122,15 @@ def test_a_run_on_dymls_lists_shows_the_first_and_masks_the_query_in_its_gallery
 
 
 def test_the_worst_the_median_and_the_best_queries_are_shown(runs: list[Path], tmp_path: Path) -> None:
-    page = parsed(report(runs, tmp_path / "page.html", queries=2, hits=2))
+    page = parsed(make_report(runs, tmp_path / "page.html", queries=2, hits=2))
     values = sum(pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy() for run in runs) / 2
     scores = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
     shown = np.array(scores).reshape(-1, 2).mean(axis=1)
     known = 100 * np.sort(values)
     assert [heading.text for heading in page.select(".group")] == [
-        "The worst answered",
-        "Those in the middle",
-        "The best answered",
+        "Worst queries",
+        "Median queries",
+        "Best queries",
     ]
     middle = (len(known) - 2) // 2
     assert shown == pytest.approx([*known[:2], *known[middle : middle + 2], *known[:-3:-1]], abs=0.1)
@@ -136,7 +138,7 @@ def test_the_worst_the_median_and_the_best_queries_are_shown(runs: list[Path], t
 
 
 def test_every_node_has_the_mean_of_its_queries(runs: list[Path], images: ImageDataset, tmp_path: Path) -> None:
-    page = parsed(report(runs, tmp_path / "page.html"))
+    page = parsed(make_report(runs, tmp_path / "page.html"))
     values = pd.concat([pd.read_parquet(run / "per_query.parquet")["H-AP"] for run in runs], axis=1)
     labels = ["/".join(map(str, images.tree.labels_of(path[:2]))) for path in images.paths.tolist()]
     expected = values.groupby(np.array(labels)).mean()
@@ -154,13 +156,13 @@ def test_a_comparison_shows_the_first_seed_of_each_row(tmp_path: Path) -> None:
     compare(
         ["synthetic-happier"], seeds=[10, 9], out=tmp_path / "table", overrides=small, grid={"optimizer.lr": (0.1, 0.2)}
     )
-    page = parsed(report([tmp_path / "table"], tmp_path / "page.html", queries=1, hits=2))
+    page = parsed(make_report([tmp_path / "table"], tmp_path / "page.html", queries=1, hits=2))
     assert "comparison.html" in page.select_one(".lead").text
     names = [heading.text for heading in page.select("#metrics thead th.number")][:2]
     assert names == ["synthetic-happier/optimizer.lr=0.1", "synthetic-happier/optimizer.lr=0.2"]
     assert all("seed: 9\n" in block.text for block in page.select("#reproduce details code"))
     with pytest.raises(OptionError, match="at most 8"):
-        report([tmp_path / str(number) for number in range(9)], tmp_path / "page.html")
+        make_report([tmp_path / str(number) for number in range(9)], tmp_path / "page.html")
 
 
 def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_none_of_them(tmp_path: Path) -> None:
@@ -173,14 +175,16 @@ def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_non
         np.save(tmp_path / f"{part}.npy", random.normal(size=(count, 4)))
         for name in names[1:]:
             Image.new("RGB", (400, 300), "red").save(tmp_path / name)
-    beside = Beside(
+    beside = EmbeddingsOptions(
         labels=tmp_path / "queries.csv",
         gallery=tmp_path / "gallery.npy",
         gallery_labels=tmp_path / "gallery.csv",
         ids="image",
         images=tmp_path,
     )
-    out = report([tmp_path / "queries.npy"], tmp_path / "page.html", title=HOSTILE, beside=beside, queries=9, hits=99)
+    out = make_report(
+        [tmp_path / "queries.npy"], tmp_path / "page.html", title=HOSTILE, options=beside, queries=9, hits=99
+    )
     page = parsed(out)
     assert page.h1.text == HOSTILE
     assert f"{HOSTILE} (2) › leaf (4)" in page.select_one(".facts").text
@@ -196,10 +200,10 @@ def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_non
 
     (tmp_path / "queries.csv").write_text("image,leaf\n../../etc/passwd,a\nb,a\nc,a\nd,a\n")
     with pytest.raises(TableError, match="below root"):
-        report(
+        make_report(
             [tmp_path / "queries.npy"],
             out,
-            beside=Beside(labels=tmp_path / "queries.csv", ids="image", images=tmp_path),
+            options=EmbeddingsOptions(labels=tmp_path / "queries.csv", ids="image", images=tmp_path),
         )
 
 
@@ -210,16 +214,16 @@ def test_sources_that_make_no_page_are_refused(
     cases = [
         ([runs[0], file], {}, "one file of embeddings alone"),
         ([file], {"overrides": ["seed=1"]}, "one file of embeddings alone"),
-        (runs, {"beside": Beside(ids="image")}, "beside embeddings only"),
+        (runs, {"options": EmbeddingsOptions(ids="image")}, "beside embeddings only"),
         ([tmp_path], {}, "finished run"),
         (runs, {"hits": 0}, "1 or more"),
         (runs, {"queries": 500}, "at most 3,000 on a page"),
         ([], {}, "1 or more"),
-        ([file], {"beside": Beside(images=tmp_path)}, "--ids"),
+        ([file], {"options": EmbeddingsOptions(images=tmp_path)}, "--ids"),
     ]
     for sources, options, message in cases:
         with pytest.raises(OptionError, match=message):
-            report(sources, out, **options)
+            make_report(sources, out, **options)
     assert not out.exists()
     main_exits(["report", str(tmp_path), "--out", str(out)], 2)
     assert "expected the folder of a finished run" in capsys.readouterr().err

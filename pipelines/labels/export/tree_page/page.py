@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from hiertree.errors import ImageError
 from hiertree.io.files import write_text
 
-from ....pages import fill_page
+from ....pages import data_uri, fill_page
 from .content import TreeNode, as_json, level_sizes
 
 if TYPE_CHECKING:
@@ -66,8 +66,6 @@ def _pictures(root: TreeNode, images: ImageFolder) -> dict[int, str]:
 
 def _embedded(path: Path) -> str:
     from PIL import Image
-
-    from ....report import data_uri
 
     try:
         with Image.open(path) as image:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hiertree.datasets import load_table
 from hiertree.errors import HiertreeError, ImageError, OptionError, TableError
 from hiertree.io.tables import read_table
-from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels import ColumnNames, build
 from hiertree.pipelines.labels.export.images import _held_out
 from hiertree.pipelines.labels.steps import images_step

@@ -13,7 +13,7 @@ from review_server import SMALL
 from sklearn.metrics import cohen_kappa_score
 
 from hiertree.errors import ReviewError
-from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
 from hiertree.pipelines.labels.review import (
     Approve,

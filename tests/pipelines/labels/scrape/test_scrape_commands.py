@@ -7,7 +7,7 @@ from wikimedia import Wikimedia, World
 from wikimedia.tools import CONTACT
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import ColumnNames, build
 from hiertree.pipelines.labels.scrape import Endpoints, Etiquette, Web
 

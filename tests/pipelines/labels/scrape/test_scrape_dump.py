@@ -11,7 +11,7 @@ from wikimedia.tools import CONTACT, FakeTime, places, scrape
 from wikimedia.world import recorded
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.cli.entry import main
+from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels.scrape.dump import Wanted, parse_lines, read_dump
 from hiertree.pipelines.labels.scrape.dump_blocks import shown_blocks
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally

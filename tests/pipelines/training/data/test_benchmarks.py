@@ -14,7 +14,7 @@ from PIL import Image
 
 from hiertree import datasets
 from hiertree.errors import RecipeError
-from hiertree.pipelines.evaluation.evaluating import evaluate_file
+from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
 from hiertree.pipelines.training.data.loading import load_split
 from hiertree.pipelines.training.data.tested_lists import pictures_of
 from hiertree.pipelines.training.recipe.reading import check_recipe

@@ -13,9 +13,9 @@ from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.cli.entry import main
-from hiertree.pipelines.evaluation.embedding import embed
-from hiertree.pipelines.evaluation.evaluating import evaluate_file
+from hiertree.pipelines.cli.application import main
+from hiertree.pipelines.embedding import embed
+from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
 from hiertree.pipelines.training.data.loading import Views, load_split
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder

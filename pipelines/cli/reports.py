@@ -1,4 +1,4 @@
-"""The command that makes a page of what was measured: ``hiertree report``."""
+"""The commands that make a page: ``hiertree report`` and ``hiertree demo``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .measuring import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
-from .options import ANY_PATH, FILE, listed
+from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
+from .options import ANY_PATH, FILE, OUT_FOLDER, listed
 
 if TYPE_CHECKING:
     from hiertree.metrics import ProtocolName
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="data.root=PATH where a run's images have moved."
 )
-@click.option("--queries", default=3, show_default=True, help="Of the best, the middling and the worst, each.")
+@click.option("--queries", default=3, show_default=True, help="How many of the worst, the median and the best, each.")
 @click.option("--hits", default=8, show_default=True, help="Images shown of each ranking.")
 @labels_option
 @levels_option
@@ -50,10 +50,9 @@ def report(
     SOURCES are folders of finished runs or of comparisons, on the same images, or one file of embeddings, with labels
     as for evaluate. Where the images are not there, the page says so and shows the rest.
     """
-    from ..report import Beside
-    from ..report import report as run
+    from ..report import EmbeddingsOptions, make_report
 
-    beside = Beside(
+    options = EmbeddingsOptions(
         labels=labels,
         levels=tuple(listed(levels)),
         gallery=gallery,
@@ -62,4 +61,19 @@ def report(
         images=images,
         protocol=protocol,
     )
-    click.echo(run(sources, out, title=title, overrides=overrides, beside=beside, queries=queries, hits=hits))
+    click.echo(make_report(sources, out, title=title, overrides=overrides, options=options, queries=queries, hits=hits))
+
+
+@click.command()
+@click.option(
+    "--out", type=OUT_FOLDER, default=Path("hiertree-demo"), show_default=True, help="Folder for everything it makes."
+)
+@click.option("--data", type=ANY_PATH, help="Omniglot (zip, npz or folder) instead of the drawn images.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The one seed.")
+@click.option("--quick", is_flag=True, help="A few steps only: to see that everything runs.")
+@click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")
+def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:
+    """Landmark ids to labels, images to a trained HAPPIER model, and a page that shows both. Offline, in minutes."""
+    from ..demo import run_demo
+
+    run_demo(out, data=data, seed=seed, quick=quick, fresh=fresh)

@@ -1,4 +1,4 @@
-"""Commands that measure: ``hiertree evaluate`` and ``hiertree audit``."""
+"""The commands about embeddings: ``hiertree embed``, ``evaluate`` and ``audit``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from hiertree.errors import OptionError
 
-from .options import FILE, OUT_FOLDER, json_option, listed
+from .options import ANY_PATH, FILE, OUT_FOLDER, json_option, listed
 
 labels_option = click.option(
     "--labels", type=FILE, help="CSV or Parquet table with one row an embedding, where these have no labels."
@@ -24,6 +24,25 @@ protocol_option = click.option(
     type=click.Choice(["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]),
     help="A benchmark: its metrics and its rules.",
 )
+
+
+@click.command()
+@click.argument("model", metavar="RUN_OR_RECIPE")
+@click.argument("data", type=ANY_PATH)
+@click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the embeddings.")
+@click.option("--split", default="test", show_default=True, help="Which of the data set's splits.")
+@click.option("--shard-size", default=16_384, show_default=True, help="Images between two points to go on from.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
+def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overrides: tuple[str, ...]) -> None:
+    """Embed the images in DATA, a data set's root, for evaluate; an interrupted call goes on where it was.
+
+    RUN_OR_RECIPE is the folder of a finished run, or a recipe with pretrained weights.
+    """
+    from ..embedding import embed as run
+
+    made = run(model, data, out, split=split, shard_size=shard_size, overrides=overrides)
+    for array, table in zip(made.embeddings, made.labels, strict=True):
+        click.echo(f"{array} with {table.name}")
 
 
 @click.command()
@@ -85,16 +104,66 @@ protocol_option = click.option(
 @json_option
 @click.option("--per-query", type=FILE, help="Parquet or CSV file for the values of every query.")
 @click.option("--out", type=FILE, help="JSON file for means, conventions and provenance.")
-def evaluate(embeddings: Path, levels: str, names: str, relevance: str, weights: str, **given: Any) -> None:
-    """Measure EMBEDDINGS with label paths inside (.npz, .pt), columns of labels (.parquet), or a table beside.
+def evaluate(
+    embeddings: Path,
+    labels: Path | None,
+    levels: str,
+    gallery: Path | None,
+    gallery_labels: Path | None,
+    ids: str | None,
+    junk: Path | None,
+    distractors: bool,
+    names: str,
+    alpha: float,
+    relevance: Any,
+    weights: str,
+    counts: Any,
+    ties: Any,
+    protocol: Any,
+    compat: Any,
+    codes: bool,
+    block_size: int | None,
+    device: str | None,
+    precision: Any,
+    approximate: Any,
+    resume: Path | None,
+    as_json: bool,
+    per_query: Path | None,
+    out: Path | None,
+) -> None:
+    """Measure EMBEDDINGS, whose labels are paths inside (.npz, .pt), columns (.parquet), or a table of their own.
 
-    An .npz of paths is what train writes; the table, --labels, stands beside an .npy or a .pt of one tensor. An .npz or
-    .pt may also hold gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors.
+    An .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table, --labels. An .npz or .pt
+    may also hold gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors.
     """
-    from ..evaluation.evaluating import evaluate_file
+    from ..evaluation.file_evaluation import evaluate_file
 
-    chosen: Any = _numbers("--weights", weights) if weights else relevance
-    evaluate_file(embeddings, levels=listed(levels), metrics=listed(names) or None, relevance=chosen, **given)
+    evaluate_file(
+        embeddings,
+        labels=labels,
+        levels=listed(levels),
+        gallery=gallery,
+        gallery_labels=gallery_labels,
+        ids=ids,
+        junk=junk,
+        distractors=distractors,
+        metrics=listed(names) or None,
+        alpha=alpha,
+        relevance=_numbers("--weights", weights) if weights else relevance,
+        counts=counts,
+        ties=ties,
+        protocol=protocol,
+        compat=compat,
+        codes=codes,
+        block_size=block_size,
+        device=device,
+        precision=precision,
+        approximate=approximate,
+        resume=resume,
+        as_json=as_json,
+        per_query=per_query,
+        out=out,
+    )
 
 
 @click.command()
@@ -115,8 +184,8 @@ def audit(
     """
     import json
 
-    from ..evaluation.auditing import audit as run
-    from ..evaluation.auditing import print_audit
+    from ..evaluation.library_audit import audit as run
+    from ..evaluation.library_audit import print_audit
 
     table = run(embeddings, labels=labels, levels=listed(levels), queries=queries, seed=seed, out=out)
     if as_json:

@@ -1,4 +1,4 @@
-"""Embeddings with columns beside them: labels, ids of the images, and the pairs of a table of junk."""
+"""Columns that belong to embeddings: labels, ids of the images, and the pairs of a table of junk."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from hiertree import LabelTree
     from hiertree.tree.paths import Where
 
 PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
-class Columns:
+class LabelColumns:
     """What the columns of a table mean.
 
     Attributes:
@@ -47,24 +48,34 @@ class Columns:
         return levels
 
 
-class Items(NamedTuple):
-    """One file: embeddings with rows of labels, perhaps ids, and a function that names row i in messages."""
+class LabeledRows(NamedTuple):
+    """The embeddings of one file with their labels.
+
+    Attributes:
+        embeddings: (n, d).
+        levels: names of the levels.
+        rows: n tuples of labels, coarse → fine.
+        where: names row i in messages.
+        ids: n ids, if a column of them was asked for.
+    """
 
     embeddings: NDArray[Any]
+    levels: tuple[str, ...]
     rows: list[tuple[str, ...]]
     where: Where
     ids: list[str] | None = None
 
 
-class Paths(NamedTuple):
-    """The paths of queries and perhaps of a gallery, and which gallery rows have none."""
+class SharedPaths(NamedTuple):
+    """The paths of queries and perhaps of a gallery in one tree, and which gallery rows have none."""
 
+    tree: LabelTree
     queries: NDArray[Any]
     gallery: NDArray[Any] | None = None
     distractors: NDArray[np.bool_] | None = None
 
 
-def items_in_parquet(file: Path, columns: Columns, *, with_labels: bool) -> Items:
+def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> LabeledRows:
     """One column of lists, and columns of labels unless these stand elsewhere.
 
     Raises:
@@ -93,17 +104,17 @@ def items_in_parquet(file: Path, columns: Columns, *, with_labels: bool) -> Item
         return f"{file.name}, row {row + 1}"
 
     if not with_labels:
-        return Items(embeddings, [], where)
+        return LabeledRows(embeddings, (), [], where)
     missing = [name for name in (*columns.levels, *filter(None, [columns.ids])) if name not in others]
     if missing or not others:
         raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="labels beside")
     levels = columns.chosen(others)
     cells = [_texts(table.column(name).to_pylist()) for name in levels]
     ids = None if columns.ids is None else _checked_ids(_texts(table[columns.ids].to_pylist()), columns.ids, where)
-    return Items(embeddings, list(zip(*cells, strict=True)), where, ids)
+    return LabeledRows(embeddings, tuple(levels), list(zip(*cells, strict=True)), where, ids)
 
 
-def items_beside(embeddings: NDArray[Any], file: Path, columns: Columns) -> Items:
+def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns) -> LabeledRows:
     """Embeddings with the rows of a table of labels.
 
     Raises:
@@ -120,12 +131,13 @@ def items_beside(embeddings: NDArray[Any], file: Path, columns: Columns) -> Item
     def where(row: int) -> str:
         return f"{file.name}, line {lines[row]}"
 
-    cells = [table[name].tolist() for name in columns.chosen(list(table.columns))]
+    levels = columns.chosen(list(table.columns))
+    cells = [table[name].tolist() for name in levels]
     ids = None if columns.ids is None else _checked_ids(table[columns.ids].tolist(), columns.ids, where)
-    return Items(embeddings, list(zip(*cells, strict=True)), where, ids)
+    return LabeledRows(embeddings, tuple(levels), list(zip(*cells, strict=True)), where, ids)
 
 
-def shared_paths(queries: Items, gallery: Items | None, *, distractors: bool) -> Paths:
+def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> SharedPaths:
     """One tree numbers the labels of both; the same text under two parents is two labels.
 
     Raises:
@@ -136,20 +148,22 @@ def shared_paths(queries: Items, gallery: Items | None, *, distractors: bool) ->
 
     split = len(queries.rows)
     rows = [*queries.rows, *(gallery.rows if gallery is not None else [])]
-    labelled = [row < split or not (distractors and all(map(is_empty, rows[row]))) for row in range(len(rows))]
-    kept = np.flatnonzero(labelled)
+    labeled = [row < split or not (distractors and all(map(is_empty, rows[row]))) for row in range(len(rows))]
+    kept = np.flatnonzero(labeled)
 
     def where(position: int) -> str:
         row = int(kept[position])
         return queries.where(row) if gallery is None or row < split else gallery.where(row - split)
 
     listed = [rows[row] for row in kept]
-    paths = LabelTree.from_paths(listed, leaf="path", repeats="merge", where=where).paths(listed)
+    tree = LabelTree.from_paths(listed, level_names=queries.levels, leaf="path", repeats="merge", where=where)
+    paths = tree.paths(listed)
     if gallery is None:
-        return Paths(paths)
+        return SharedPaths(tree, paths)
     whole = np.full((len(rows), paths.shape[1]), -1, np.int64)
     whole[kept] = paths
-    return Paths(whole[:split], whole[split:], ~np.array(labelled[split:], np.bool_) if distractors else None)
+    unlabeled = ~np.array(labeled[split:], np.bool_) if distractors else None
+    return SharedPaths(tree, whole[:split], whole[split:], unlabeled)
 
 
 def junk_in_table(file: PathLike, num_queries: int) -> list[NDArray[np.int64]]:
@@ -181,7 +195,7 @@ def junk_lists(query: NDArray[Any], item: NDArray[Any], num_queries: int) -> lis
 
 
 def _stacked(file: Path, column: pa.Array) -> NDArray[Any]:
-    """A column of lists of numbers as (n, d), without a detour over Python's objects."""
+    """A column of lists of numbers as (n, d), without a Python object for each number."""
     lengths = {len(cell) if cell is not None else -1 for cell in column[:1].to_pylist()}
     width = next(iter(lengths), 0)
     numbers = column.flatten().to_numpy(zero_copy_only=False)
@@ -197,7 +211,7 @@ def _texts(cells: Sequence[Any]) -> list[str]:
 
 
 def _checked_ids(ids: list[str], column: str, where: Where) -> list[str]:
-    """Refuse a row without id, which would pass for the same image as the next one."""
+    """Refuse rows without an id: they would all count as the same image."""
     if "" in ids:
         raise TableError(f"{where(ids.index(''))}: no {column}", expected="an id for every row")
     return ids

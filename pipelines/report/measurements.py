@@ -1,4 +1,4 @@
-"""What is reported on: finished runs of training, read back from their folders, or whatever else was measured."""
+"""What a report shows of a model: its metrics, queries and rankings, most often read from the folder of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, OptionError
 
-from ..evaluation.retrieval_files import Retrieval
+from ..evaluation.labeled_embeddings import LabeledEmbeddings
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history
@@ -30,21 +30,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What was measured of a model.
+    """The measurement of one model.
 
     Attributes:
         results: metrics, skipped and convention, as ``metrics.json`` has them.
-        retrieval: (Q, d) embeddings and (Q, L) paths, coarse → fine, of the queries, and of their gallery if they have
-            one.
+        labeled: the embeddings and paths of the queries, and of their gallery if they have one.
         per_query: one row a query, one column a metric; NaN where a query has no positive.
-        history: one row an epoch of its training, if that is known.
+        history: one row for each epoch of its training; empty where that is unknown.
         recipe_text: the experiment as YAML, every setting included; empty if there was none.
-        command: what measures it again.
+        command: the command that gives these numbers again.
         manifest: versions, time and hashes.
     """
 
     results: dict[str, Any]
-    retrieval: Retrieval
+    labeled: LabeledEmbeddings
     per_query: pd.DataFrame
     history: Sequence[Mapping[str, Any]] = ()
     recipe_text: str = ""
@@ -58,8 +57,8 @@ class Measurement:
 
     @property
     def vectors(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """What the queries and their gallery were ranked by, as vectors whose cosines say the order."""
-        query, gallery = self.retrieval.embeddings, self.retrieval.gallery_embeddings
+        """Vectors of the queries and of the gallery, by whose cosines the gallery was ranked."""
+        query, gallery = self.labeled.embeddings, self.labeled.gallery_embeddings
         gallery = query if gallery is None else gallery
         if "Hamming" not in self.results["convention"]["scores"]:
             return query, gallery
@@ -67,7 +66,7 @@ class Measurement:
 
     def left_out(self, query: int) -> NDArray[np.int64]:
         """Rows of the gallery that the list of a query leaves out: itself, whatever has its id, its junk."""
-        found = self.retrieval
+        found = self.labeled
         rows = [np.array([query])] if found.gallery_embeddings is None else []
         if found.ids is not None:
             others = found.ids if found.gallery_ids is None else found.gallery_ids
@@ -77,8 +76,8 @@ class Measurement:
         return np.unique(np.concatenate(rows)).astype(np.int64) if rows else np.array([], dtype=np.int64)
 
     def same_items(self, other: Measurement) -> bool:
-        """Whether both were measured on the same queries and gallery, as far as their labels tell."""
-        mine, theirs = self.retrieval, other.retrieval
+        """Whether both were measured on the same queries and gallery, judged by their paths."""
+        mine, theirs = self.labeled, other.labeled
         if (mine.gallery_paths is None) != (theirs.gallery_paths is None):
             return False
         same = np.array_equal(mine.paths, theirs.paths)
@@ -89,7 +88,7 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedRun(Measurement):
-    """What a run left behind: where, and the experiment."""
+    """A finished run of training: also its folder and its recipe."""
 
     folder: Path
     recipe: Recipe
@@ -114,9 +113,9 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
         )
     try:
         with (folder.path / "embeddings.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            retrieval = Retrieval(**{name: arrays[name] for name in arrays.files})
-        as_embeddings(retrieval.embeddings)
-        as_paths(retrieval.paths)
+            labeled = LabeledEmbeddings(**{name: arrays[name] for name in arrays.files})
+        as_embeddings(labeled.embeddings)
+        as_paths(labeled.paths)
         return FinishedRun(
             folder=folder.path,
             recipe=load_recipe(folder.recipe),
@@ -124,7 +123,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             results=results,
             history=read_history(folder.history),
             manifest=json.loads((folder.path / "manifest.json").read_text(encoding="utf-8")),
-            retrieval=retrieval,
+            labeled=labeled,
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
             per_query=pd.read_parquet(folder.path / "per_query.parquet"),
         )
@@ -133,7 +132,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
 
 
 def read_runs(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()) -> dict[str, FinishedRun]:
-    """Read runs that were measured on the same images, by the names that tables call them.
+    """Read runs that were measured on the same images, by the names that the page gives them.
 
     A run is called by its loss where that tells the runs apart, or else by its recipe, or else by its folder, unless
     names are given.

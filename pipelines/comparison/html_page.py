@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..pages import fill_page
-from .table import Table
+from .result_table import ResultTable
 
 
-def html(table: Table, *, title: str, lead: str, figures: Mapping[Path, str]) -> str:
+def html(table: ResultTable, *, title: str, lead: str, figures: Mapping[Path, str]) -> str:
     """The page.
 
     Args:

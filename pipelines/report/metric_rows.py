@@ -31,7 +31,7 @@ class MetricRow:
     Attributes:
         metric: its name.
         meaning: what it asks, in a few words; empty for the rarer ones.
-        values: one number in 0 … 1 a run.
+        values: one number in 0 … 1 for each run.
     """
 
     metric: str
@@ -39,7 +39,7 @@ class MetricRow:
     values: tuple[float, ...]
 
     def is_best(self, run: int) -> bool:
-        """Whether no other run does better: never where there is only one run, or where more is not better."""
+        """Whether no other run does better; False for a single run, and for metrics without a best."""
         return len(self.values) > 1 and has_a_best(self.metric) and self.values[run] == max(self.values)
 
     @property
@@ -49,7 +49,7 @@ class MetricRow:
 
 
 def has_a_best(metric: str) -> bool:
-    """Whether more of a metric is better: of all but the shares of first errors."""
+    """Whether a larger value is better: True for every metric but the shares of first errors."""
     return not metric.startswith("first-error")
 
 

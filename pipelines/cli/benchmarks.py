@@ -1,4 +1,4 @@
-"""The commands of ``hiertree datasets``: which there are, whether one is whole, how large it is, how to get it."""
+"""The commands of ``hiertree datasets``: list the benchmarks, check, measure and download one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hiertree report``: how good it is, for which queries and classes, and what it finds, on one self-contained page."""
+"""``hiertree report``: how good models are, for which queries and classes they fail, and what they retrieve."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ import numpy as np
 
 from hiertree.errors import OptionError
 
-from .figures import histogram, learning_curves
-from .grids import Grids
-from .nodes import answered_nodes, tree_of_means
+from .node_means import answered_nodes, tree_of_means
 from .page import QueryGroup, judging_metric, write_page
-from .retrievals import extreme_queries
-from .sources import Beside, is_comparison, read_sources, values_of
+from .ranking_grids import RankingGrids
+from .rankings import extreme_queries
+from .sources import EmbeddingsOptions, is_comparison, read_sources, values_of
+from .svg_figures import histogram, learning_curves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .runs import Measurement
-    from .scene import Scene
+    from .measurements import Measurement
+    from .queries_and_gallery import QueriesAndGallery
 
 QUANTILES = {"least": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "greatest": 1.0}
-_TITLES = {"worst": "The worst answered", "median": "Those in the middle", "best": "The best answered"}
+_TITLES = {"worst": "Worst queries", "median": "Median queries", "best": "Best queries"}
 _OF_COMPARISONS = (
-    "Of each row of the comparison its first seed; comparison.html beside the runs has the means over seeds."
+    "Each row of the comparison is shown by its first seed; comparison.html, in its folder, has the means over seeds."
 )
 MOST_PICTURES = 3_000
 _SHOWN = 4  # metrics whose curves are drawn
 _WORST = 12  # nodes of a level that a table names
 
 
-def report(
+def make_report(
     sources: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
     title: str = "Retrieval report",
     overrides: Sequence[str] = (),
-    beside: Beside | None = None,
+    options: EmbeddingsOptions | None = None,
     queries: int = 3,
     hits: int = 8,
 ) -> Path:
-    """Write finished runs, a comparison, or an evaluation of embeddings as one self-contained HTML page.
+    """Write finished runs, a comparison, or a file of embeddings as one self-contained HTML page.
 
-    Where the images are not there, or are other ones now, the page says so and shows the rest.
+    Where the images are missing, or have changed since, the page says so and shows the rest.
 
     Args:
         sources: folders of finished runs or of comparisons (of which the first seed of each row is shown), measured on
@@ -54,8 +54,8 @@ def report(
         out: the HTML file.
         title: of the page.
         overrides: of the first run's recipe: ``"data.root=PATH"`` where its images have moved.
-        beside: labels, gallery and images that belong to a file of embeddings.
-        queries: how many of the best, the middling and the worst queries are shown, each.
+        options: labels, gallery and images of a file of embeddings.
+        queries: how many of the worst, the median and the best queries are shown, each.
         hits: how many images of each ranking are shown.
 
     Returns:
@@ -69,11 +69,11 @@ def report(
     if queries < 1 or hits < 1 or not sources:
         given = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(given, expected="1 or more of each")
-    found, scene = read_sources(sources, overrides=overrides, beside=beside)
-    _require_few(3 * queries * (1 + len(found) * min(hits, len(scene.gallery_paths))))
+    found, data = read_sources(sources, overrides=overrides, options=options)
+    _require_few(3 * queries * (1 + len(found) * min(hits, len(data.gallery_paths))))
     judged_by = judging_metric(found)
     values = values_of(found, judged_by)
-    grids = Grids(scene)
+    grids = RankingGrids(data)
     groups = [
         QueryGroup(_TITLES[name], grids.queries(found, chosen, hits=hits, metric=judged_by))
         for name, chosen in extreme_queries(values.mean(axis=1), count=queries).items()
@@ -82,12 +82,12 @@ def report(
     return write_page(
         out,
         found,
-        scene,
+        data,
         grids,
         groups,
         title=title,
         lead=[_OF_COMPARISONS] if any(is_comparison(Path(source)) for source in sources) else [],
-        rule=f"The queries are those of the least, the middle and the greatest {judged_by}"
+        rule=f"The queries are those with the least, the median and the greatest {judged_by}"
         + (", the mean over the models." if len(found) > 1 else "."),
         hits=hits,
         judged_by=judged_by,
@@ -96,7 +96,7 @@ def report(
             metrics=_curves(found),
             learning_rate=True,
         ),
-        analysis=_analysis(found, scene, values, judged_by),
+        analysis=_analysis(found, data, values, judged_by),
     )
 
 
@@ -108,19 +108,19 @@ def _require_few(pictures: int) -> None:
 
 
 def _curves(found: Mapping[str, Measurement]) -> list[str]:
-    """The metrics that some run measured on the way, those of the whole tree and the means first."""
+    """The metrics that some run measured during training; those of the whole tree and the means first."""
     measured = dict.fromkeys(name for run in found.values() for row in run.history for name in row.get("metrics", {}))
     first = [name for name in measured if name.startswith("mean ") or name in ("H-AP", "R@1", "NDCG", "ASI")]
     return [*first, *(name for name in measured if name not in first)][:_SHOWN]
 
 
 def _analysis(
-    found: Mapping[str, Measurement], scene: Scene, values: NDArray[np.float64], judged_by: str
+    found: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64], judged_by: str
 ) -> dict[str, Any]:
-    """How the values of the queries are spread, and over which nodes of the tree."""
+    """How the values of the queries are spread, and their means by node of the tree."""
     columns = {name: column[~np.isnan(column)] for name, column in zip(found, values.T, strict=True)}
-    answered = answered_nodes(scene, values)
-    top, left_out = tree_of_means(scene, values)
+    answered = answered_nodes(data, values)
+    top, left_out = tree_of_means(data, values)
     return {
         "histogram": histogram(columns, metric=judged_by),
         "quantiles": list(QUANTILES),

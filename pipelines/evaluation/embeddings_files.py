@@ -1,11 +1,11 @@
-"""Embeddings and labels on disk: ``.npz``, ``.npy``, ``.pt``, ``.parquet``, with labels inside or in a table beside.
+"""Reading embeddings and labels: ``.npz``, ``.npy``, ``.pt``, ``.parquet``, with the labels inside or in a table.
 
 =============  =================================================================================================
 ``.npz``       arrays ``embeddings`` and ``paths``; perhaps ``gallery_embeddings`` and ``gallery_paths``, ``ids``
                and ``gallery_ids``, ``junk``, and ``distractors``
-``.pt``        a dictionary of tensors of these names, or one tensor (n, d) beside a table of labels
-``.npy``       an array (n, d) beside a table of labels; more than half a GiB stays on disk as a memory map
-``.parquet``   a column of lists, the embeddings, and columns of labels, coarse → fine, or a table beside
+``.pt``        a dictionary of tensors of these names, or one tensor (n, d) with a table of labels
+``.npy``       an array (n, d) with a table of labels; more than half a GiB stays on disk as a memory map
+``.parquet``   a column of lists, the embeddings, and columns of labels, coarse → fine, or a table of labels
 =============  =================================================================================================
 
 ``ids`` name images: a query never retrieves an item of its own id. ``junk`` is (M, 2) pairs, a row of the queries and a
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -26,19 +26,17 @@ import numpy as np
 from hiertree.arrays import to_numpy
 from hiertree.errors import InputError, OptionError
 
-from .retrieval_tables import (
-    Columns,
-    Items,
+from .label_columns import (
+    LabelColumns,
+    LabeledRows,
     PathLike,
-    items_beside,
-    items_in_parquet,
     junk_in_table,
     junk_lists,
+    rows_in_parquet,
+    rows_with_table,
     shared_paths,
 )
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from .labeled_embeddings import LabeledEmbeddings
 
 MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
 _NEEDED = ("embeddings", "paths")
@@ -46,34 +44,7 @@ _ARRAYS = (*_NEEDED, "gallery_embeddings", "gallery_paths", "ids", "gallery_ids"
 _SUFFIXES = (".npz", ".npy", ".pt", ".parquet")
 
 
-class Retrieval(NamedTuple):
-    """What files say: queries and, unless they retrieve each other, a gallery; what each list leaves out."""
-
-    embeddings: NDArray[Any]
-    paths: NDArray[Any]
-    gallery_embeddings: NDArray[Any] | None = None
-    gallery_paths: NDArray[Any] | None = None
-    ids: Sequence[Any] | None = None
-    gallery_ids: Sequence[Any] | None = None
-    junk: Sequence[NDArray[Any]] | None = None
-    distractors: NDArray[Any] | None = None
-
-    @property
-    def masked(self) -> bool:
-        """Whether lists leave out more than the query itself, or hold distractors."""
-        return any(value is not None for value in self[4:])
-
-    def as_codes(self) -> Retrieval:
-        """The same of binary codes: booleans, True where a number of an embedding is positive.
-
-        Raises:
-            EmbeddingError: NaN or infinite embeddings; the message names the rows.
-        """
-        gallery = None if self.gallery_embeddings is None else _codes(self.gallery_embeddings)
-        return self._replace(embeddings=_codes(self.embeddings), gallery_embeddings=gallery)
-
-
-def read_retrieval(
+def read_embeddings(
     source: PathLike,
     *,
     labels: PathLike | None = None,
@@ -83,7 +54,7 @@ def read_retrieval(
     ids: str | None = None,
     junk: PathLike | None = None,
     distractors: bool = False,
-) -> Retrieval:
+) -> LabeledEmbeddings:
     """Read queries and perhaps a gallery.
 
     Args:
@@ -99,18 +70,18 @@ def read_retrieval(
 
     Raises:
         InputError: a file that cannot be read, or does not hold what it should.
-        OptionError: labels beside a file that has its own, none for a file without, an unknown suffix, or columns named
-            for a file of arrays.
+        OptionError: labels for a file that has its own, no labels for a file without, an unknown suffix, or columns
+            named for a file of arrays.
         TableError: a table that cannot be read as asked.
     """
     if gallery is None and (gallery_labels is not None or distractors):
         raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
-    columns = Columns(tuple(levels), ids, distractors)
+    columns = LabelColumns(tuple(levels), ids, distractors)
     queries = _read(Path(source), labels, columns)
     items = None if gallery is None else _read(Path(gallery), gallery_labels, columns)
-    if isinstance(queries, Items) and not isinstance(items, Retrieval):
-        found = _from_items(queries, items, distractors=distractors)
-    elif isinstance(queries, Retrieval) and not isinstance(items, Items):
+    if isinstance(queries, LabeledRows) and not isinstance(items, LabeledEmbeddings):
+        found = _from_rows(queries, items, distractors=distractors)
+    elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
         found = queries if items is None else _from_arrays(queries, items, Path(source).name)
     else:
         raise OptionError(
@@ -119,21 +90,15 @@ def read_retrieval(
     if junk is None:
         return found
     if found.junk is not None:
-        raise OptionError(f"a table of junk beside the junk in {Path(source).name}", expected="one of the two")
+        raise OptionError(f"a table of junk and the junk in {Path(source).name}", expected="one of the two")
     return found._replace(junk=junk_in_table(junk, len(found.embeddings)))
 
 
-def _codes(embeddings: NDArray[Any]) -> NDArray[np.bool_]:
-    from hiertree.losses import binary_codes
-
-    return np.unpackbits(binary_codes(embeddings), axis=1, count=embeddings.shape[1]).astype(np.bool_)
-
-
-def _from_items(queries: Items, gallery: Items | None, *, distractors: bool) -> Retrieval:
+def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
     paths = shared_paths(queries, gallery, distractors=distractors)
     if gallery is None:
-        return Retrieval(queries.embeddings, paths.queries, ids=queries.ids)
-    return Retrieval(
+        return LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
+    return LabeledEmbeddings(
         queries.embeddings,
         paths.queries,
         gallery.embeddings,
@@ -141,12 +106,13 @@ def _from_items(queries: Items, gallery: Items | None, *, distractors: bool) -> 
         queries.ids,
         gallery.ids,
         distractors=paths.distractors,
+        tree=paths.tree,
     )
 
 
-def _from_arrays(queries: Retrieval, gallery: Retrieval, name: str) -> Retrieval:
+def _from_arrays(queries: LabeledEmbeddings, gallery: LabeledEmbeddings, name: str) -> LabeledEmbeddings:
     if queries.gallery_paths is not None or gallery.gallery_paths is not None:
-        raise OptionError(f"a gallery beside one inside {name}", expected="one of the two")
+        raise OptionError(f"a gallery and the one inside {name}", expected="one of the two")
     return queries._replace(
         gallery_embeddings=gallery.embeddings,
         gallery_paths=gallery.paths,
@@ -155,21 +121,21 @@ def _from_arrays(queries: Retrieval, gallery: Retrieval, name: str) -> Retrieval
     )
 
 
-def _read(file: Path, labels: PathLike | None, columns: Columns) -> Retrieval | Items:
+def _read(file: Path, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
     if file.suffix not in _SUFFIXES:
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(_SUFFIXES)}")
     if not file.is_file():
         raise InputError(f"{file}", expected=f"an existing {file.suffix} file")
     if file.suffix == ".parquet":
-        items = items_in_parquet(file, columns, with_labels=labels is None)
-        return items if labels is None else items_beside(items.embeddings, Path(labels), columns)
+        items = rows_in_parquet(file, columns, with_labels=labels is None)
+        return items if labels is None else rows_with_table(items.embeddings, Path(labels), columns)
     content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
     if not isinstance(content, Mapping):
         if labels is None:
             remedy = "name a CSV or Parquet file"
             raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
-        return items_beside(content, Path(labels), columns)
-    if labels is not None or columns != Columns():
+        return rows_with_table(content, Path(labels), columns)
+    if labels is not None or columns != LabelColumns():
         remedy = "leave labels, columns and distractors out"
         raise OptionError(f"columns of labels for {file.name}", expected="the arrays inside", remedy=remedy)
     return _named(file, content)
@@ -204,13 +170,13 @@ def _load_torch(file: Path) -> Any:
     raise InputError(f"{file.name} with a {type(content).__name__}", expected="a tensor or a dictionary of tensors")
 
 
-def _named(file: Path, content: Mapping[str, Any]) -> Retrieval:
+def _named(file: Path, content: Mapping[str, Any]) -> LabeledEmbeddings:
     if not set(_NEEDED) <= set(content) <= set(_ARRAYS):
         raise InputError(
             f"{file.name} with arrays {', '.join(content) or 'none'}",
             expected=f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_ARRAYS[2:])}",
         )
-    found = Retrieval(**content)
+    found = LabeledEmbeddings(**content)
     if found.junk is None:
         return found
     pairs, number = np.asarray(found.junk), len(found.embeddings)

@@ -7,7 +7,7 @@ import pytest
 
 from hiertree.errors import OptionError
 from hiertree.metrics import evaluate
-from hiertree.pipelines.report.retrievals import choose_queries, hits_of, nearest_images
+from hiertree.pipelines.report.rankings import choose_queries, nearest_images, ranked_images
 
 PATHS = np.array([[0, 0, 0], [0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]])
 
@@ -28,8 +28,8 @@ def test_no_more_hits_than_other_images():
 
 def test_each_hit_is_judged_by_the_depth_it_shares_with_the_query():
     embeddings = np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.7, 0.3], [0.6, 0.4]])
-    (row,) = hits_of(embeddings, PATHS, [0], count=4)
-    assert [(hit.index, hit.level, hit.verdict) for hit in row] == [
+    (row,) = ranked_images(embeddings, PATHS, [0], count=4)
+    assert [(hit.index, hit.level, hit.match) for hit in row] == [
         (1, 3, "same"),
         (2, 2, "near"),
         (3, 1, "near"),
@@ -41,20 +41,20 @@ def test_a_query_whose_junk_fills_the_gallery_does_not_shorten_the_lists_of_othe
     embeddings = np.array([[1.0, 0.0], [0.9, 0.1]])
     gallery = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 0.5]]), PATHS[:3]
     junk = [np.array([0, 1]), np.array([], dtype=np.int64)]
-    rows = hits_of(embeddings, PATHS[:2], [0, 1], count=3, gallery=gallery, left_out=junk)
+    rows = ranked_images(embeddings, PATHS[:2], [0, 1], count=3, gallery=gallery, left_out=junk)
     assert [[hit.index for hit in row] for row in rows] == [[2], [1, 2, 0]]
 
 
 def test_with_one_level_a_hit_is_right_or_wrong():
-    (row,) = hits_of(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2]]), np.array([[0], [0], [1]]), [0], count=2)
-    assert [hit.verdict for hit in row] == ["same", "wrong"]
+    (row,) = ranked_images(np.array([[1.0, 0.0], [0.9, 0.1], [0.8, 0.2]]), np.array([[0], [0], [1]]), [0], count=2)
+    assert [hit.match for hit in row] == ["same", "wrong"]
 
 
 def test_first_hits_agree_with_the_metric():
     random = np.random.default_rng(0)
     embeddings, paths = random.normal(size=(60, 4)), random.integers(0, 3, size=(60, 2))
     paths[:, 1] += 3 * paths[:, 0]
-    first = [row[0].verdict == "same" for row in hits_of(embeddings, paths, range(60), count=1)]
+    first = [row[0].match == "same" for row in ranked_images(embeddings, paths, range(60), count=1)]
     assert np.mean(first) == evaluate(embeddings, paths, metrics=["R@1"]).summary()["R@1"]
 
 

@@ -12,7 +12,7 @@ from hiertree.errors import OptionError
 from .options import OUT_FOLDER, json_option, listed
 
 if TYPE_CHECKING:
-    from ..comparison.submitting import Jobs
+    from ..comparison.cluster_jobs import ClusterJobs
 
 
 @click.command()
@@ -65,9 +65,9 @@ def compare(
     The table is written as Markdown, LaTeX, HTML and JSON, with the runs as CSV; rows that differ from a reference by a
     paired test on the values of the queries are marked.
     """
-    from ..comparison.comparing import compare as run
     from ..comparison.grid import read_grid
-    from ..comparison.plan import plan_runs
+    from ..comparison.planned_runs import plan_runs
+    from ..comparison.recipe_comparison import compare as run
 
     numbers, values = _integers("--seeds", seeds), read_grid(grid)
     jobs = _jobs(launcher, out, slurm, wait=wait)
@@ -89,15 +89,15 @@ def compare(
     click.echo((out / f"comparison.{'json' if as_json else 'md'}").read_text(encoding="utf-8").rstrip())
 
 
-def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) -> Jobs | None:
+def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) -> ClusterJobs | None:
     """What submits the runs; None where they are trained here."""
     if launcher == "local":
         if parameters or not wait:
             raise OptionError("--slurm or --no-wait with --launcher local", expected="--launcher slurm")
         return None
-    from ..comparison.submitting import Jobs, read_parameters, slurm_executor
+    from ..comparison.cluster_jobs import ClusterJobs, read_parameters, slurm_executor
 
-    return Jobs(slurm_executor(out / "jobs", read_parameters(parameters)))
+    return ClusterJobs(slurm_executor(out / "jobs", read_parameters(parameters)))
 
 
 def _integers(option: str, text: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""A label tree as the page shows it: branches that unfold, and the leaves at their ends."""
+"""A label tree as the page shows it: branches that unfold, with leaves at the ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Branch:
+class TreeBranch:
     """A node of the tree.
 
     Attributes:
@@ -23,7 +23,7 @@ class Branch:
     """
 
     label: str
-    branches: tuple[Branch, ...]
+    branches: tuple[TreeBranch, ...]
     leaves: tuple[str, ...]
 
     def __len__(self) -> int:
@@ -31,7 +31,7 @@ class Branch:
         return len(self.leaves) + sum(map(len, self.branches))
 
 
-def branches_of(tree: LabelTree, leaf_names: Mapping[Hashable, str] | None = None) -> Branch:
+def branches_of(tree: LabelTree, leaf_names: Mapping[Hashable, str] | None = None) -> TreeBranch:
     """The root of a tree, with all that is below it.
 
     Args:
@@ -46,7 +46,7 @@ def branches_of(tree: LabelTree, leaf_names: Mapping[Hashable, str] | None = Non
     return _branch(tree.to_networkx(), (), leaf_names or {})
 
 
-def _branch(graph: nx.DiGraph[Any], node: Hashable, leaf_names: Mapping[Hashable, str]) -> Branch:
+def _branch(graph: nx.DiGraph[Any], node: Hashable, leaf_names: Mapping[Hashable, str]) -> TreeBranch:
     below = list(graph.successors(node))
     ends = [child for child in below if graph.out_degree(child) == 0]
     leaves = [
@@ -55,7 +55,7 @@ def _branch(graph: nx.DiGraph[Any], node: Hashable, leaf_names: Mapping[Hashable
         for leaf in graph.nodes[child]["leaf_ids"]
     ]
     branches = [_branch(graph, child, leaf_names) for child in below if child not in ends]
-    return Branch(str(graph.nodes[node].get("label", "")), tuple(branches), tuple(leaves))
+    return TreeBranch(str(graph.nodes[node].get("label", "")), tuple(branches), tuple(leaves))
 
 
 def own_label(labels: tuple[Hashable, ...]) -> str:

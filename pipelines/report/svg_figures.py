@@ -1,6 +1,6 @@
-"""Learning curves as SVG that lives inside the page: its text and colours are the page's own, light or dark.
+"""Learning curves and histograms as SVG inside the page, in the page's own fonts and colors, light or dark.
 
-matplotlib draws with stand-in colours, which become CSS: ``currentColor`` for ink and ``var(--run-1)`` … for the runs.
+matplotlib draws with placeholder colors, which become CSS: ``currentColor`` for ink, ``var(--run-1)`` … for the runs.
 The same numbers give the same bytes.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-COLOURS = 6  # of runs, in the page's style
+COLORS = 6  # of runs, in the page's style
 Lines: TypeAlias = "Mapping[str, Sequence[tuple[float, float]]]"
 _INK = "#010203"
 _STYLE: Any = {  # matplotlib types its keys one by one, and each release has others
@@ -42,7 +42,7 @@ _STYLE: Any = {  # matplotlib types its keys one by one, and each release has ot
 
 
 @dataclass(frozen=True)
-class Figure:
+class SvgFigure:
     """A drawing.
 
     Attributes:
@@ -59,7 +59,7 @@ def learning_curves(
     *,
     metrics: Sequence[str] = ("H-AP", "R@1"),
     learning_rate: bool = False,
-) -> list[Figure]:
+) -> list[SvgFigure]:
     """The loss of each run, and metrics of all runs, epoch by epoch.
 
     Losses of different kinds have no common scale, so each has its own drawing. A metric is drawn where some run
@@ -73,22 +73,22 @@ def learning_curves(
     figures = []
     for number, (name, rows) in enumerate(histories.items()):
         points = [(row["epoch"], row["loss"]) for row in rows if "loss" in row]
-        figures.append(_drawing({name: points}, title=f"{name}: training loss", first_colour=number))
+        figures.append(_drawing({name: points}, title=f"{name}: training loss", first_color=number))
     for metric in metrics:
         measured = {
             name: [(row["epoch"], 100 * row["metrics"][metric]) for row in rows if metric in row.get("metrics", {})]
             for name, rows in histories.items()
         }
         if any(len(points) > 1 for points in measured.values()):
-            figures.append(_drawing(measured, title=f"{metric} on the test split, percent", first_colour=0))
+            figures.append(_drawing(measured, title=f"{metric} on the test split, percent", first_color=0))
     if learning_rate and histories:
         rates = {name: [(row["epoch"], row["lr"]) for row in rows if "lr" in row] for name, rows in histories.items()}
-        figures.append(_drawing(rates, title="learning rate after each epoch", first_colour=0))
+        figures.append(_drawing(rates, title="learning rate after each epoch", first_color=0))
     return figures
 
 
-def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> Figure:
-    """How the values of the queries are spread: a line a run, the share of its queries in each twentieth of 0 … 1.
+def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> SvgFigure:
+    """The spread of the queries' values: for each run the share of its queries in each twentieth of 0 … 1.
 
     Args:
         values: of each run's queries.
@@ -100,11 +100,11 @@ def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> Figu
     spread = {name: np.quantile(100 * column, [0.25, 0.75]) for name, column in values.items() if len(column)}
     described = (f"{name}: half of them from {low:.1f} to {high:.1f}." for name, (low, high) in spread.items())
     title = f"Percent of the queries in each twentieth of {metric}"
-    return _drawing(shares, title=title, first_colour=0, steps_of=f"{metric}, percent", description=" ".join(described))
+    return _drawing(shares, title=title, first_color=0, steps_of=f"{metric}, percent", description=" ".join(described))
 
 
 def _shares(values: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Where each twentieth begins and its share, in percent; the last one twice, that its line has an end."""
+    """Where each twentieth begins and its share, in percent; the last twice, so that its step is drawn to the end."""
     import numpy as np
 
     counts, edges = np.histogram(values.clip(0, 1), bins=20, range=(0, 1))
@@ -112,8 +112,8 @@ def _shares(values: NDArray[np.float64]) -> list[tuple[float, float]]:
     return [(100 * float(edge), float(share)) for edge, share in zip(edges, [*percent, percent[-1]], strict=True)]
 
 
-def _drawing(lines: Lines, *, title: str, first_colour: int, steps_of: str = "", description: str = "") -> Figure:
-    """Values by epoch, or steps of something else."""
+def _drawing(lines: Lines, *, title: str, first_color: int, steps_of: str = "", description: str = "") -> SvgFigure:
+    """A line a run: values by epoch, or steps over another quantity."""
     import matplotlib as mpl
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import MaxNLocator
@@ -126,23 +126,23 @@ def _drawing(lines: Lines, *, title: str, first_colour: int, steps_of: str = "",
         if not steps_of:
             axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         axes.grid(axis="y", color=_INK, alpha=0.12, linewidth=0.6)
-        for number, (name, points) in enumerate(lines.items(), start=first_colour):
+        for number, (name, points) in enumerate(lines.items(), start=first_color):
             if points:
-                _line(axes, name if len(lines) > 1 else "", points, colour=number, steps=bool(steps_of))
+                _line(axes, name if len(lines) > 1 else "", points, color=number, steps=bool(steps_of))
         axes.set_xlim(left=0)
         if steps_of:
             axes.set(xlim=(0, 100), ylim=(0, None))
         text = StringIO()
         canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     described = description or _described(lines)
-    return Figure(_embeddable(text.getvalue(), prefix=f"{_slug(title)}-{first_colour}"), f"{title}. {described}")
+    return SvgFigure(_embeddable(text.getvalue(), prefix=f"{_slug(title)}-{first_color}"), f"{title}. {described}")
 
 
-def _line(axes: Axes, name: str, points: Sequence[tuple[float, float]], *, colour: int, steps: bool) -> None:
+def _line(axes: Axes, name: str, points: Sequence[tuple[float, float]], *, color: int, steps: bool) -> None:
     epochs, values = zip(*points, strict=True)
-    dashes = ((None, None), (5, 2), (2, 2), (6, 2, 1, 2))[colour % 4]  # told apart without colour too
+    dashes = ((None, None), (5, 2), (2, 2), (6, 2, 1, 2))[color % 4]  # so that lines differ without color too
     look: dict[str, Any] = {"drawstyle": "steps-post"} if steps else {"marker": "o", "markersize": 3}
-    axes.plot(epochs, values, color=_stand_in(colour), linewidth=1.8, dashes=dashes, label=name, **look)
+    axes.plot(epochs, values, color=_placeholder(color), linewidth=1.8, dashes=dashes, label=name, **look)
     if name:
         axes.legend(frameon=False, loc="best", handlelength=2.6)
 
@@ -156,12 +156,12 @@ def _described(lines: Lines) -> str:
     )
 
 
-def _stand_in(colour: int) -> str:
-    return f"#0000{colour % COLOURS + 16:02x}"
+def _placeholder(color: int) -> str:
+    return f"#0000{color % COLORS + 16:02x}"
 
 
 def _embeddable(svg: str, *, prefix: str) -> str:
-    """The ``<svg>`` element alone, in the page's colours and fonts, its ids its own."""
+    """The ``<svg>`` element alone, in the page's colors and fonts, its ids its own."""
     svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"#0000([0-9a-f]{2})\b", lambda found: f"var(--run-{int(found[1], 16) - 15})", svg)

@@ -10,10 +10,10 @@ from hiertree.io import files
 from hiertree.io.provenance import manifest
 
 from .figures import plot_lines, plot_points
-from .formats import latex, markdown
-from .page import html
-from .runs_table import varied_number
-from .table import Table
+from .html_page import html
+from .result_table import ResultTable
+from .run_rows import varied_number
+from .text_tables import latex, markdown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +22,7 @@ _TESTS, _LINES = _NOT_ALWAYS = ("comparison-tests.csv", "comparison-lines.png")
 
 
 def write_comparison(
-    folder: Path, *, runs: pd.DataFrame, tests: pd.DataFrame, table: Table, parameters: Mapping[str, Any]
+    folder: Path, *, runs: pd.DataFrame, tests: pd.DataFrame, table: ResultTable, parameters: Mapping[str, Any]
 ) -> None:
     """Write every file.
 
@@ -65,7 +65,7 @@ def _draw(runs: pd.DataFrame, folder: Path) -> dict[Path, str]:
     return drawn
 
 
-def _rows(table: Table) -> list[dict[str, Any]]:
+def _rows(table: ResultTable) -> list[dict[str, Any]]:
     """Names, runs (0 of a published row) and metrics, in 0 … 1."""
     return [
         {

@@ -1,4 +1,4 @@
-"""Which images are shown as queries, what each model finds for them, and how right each find is."""
+"""Which queries are shown, the images that each model retrieves for them, and the level that these share."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Verdict = Literal["same", "near", "wrong"]
+Match = Literal["same", "near", "wrong"]
 
 
 @dataclass(frozen=True)
-class Hit:
+class RankedImage:
     """One retrieved image.
 
     Attributes:
-        index: which image.
+        index: its row in the gallery.
         level: depth of the lowest common ancestor of query and image, 0 … L.
-        verdict: ``same`` at the finest level, ``near`` in a shared super-category, ``wrong`` with nothing shared.
+        match: ``same`` at the finest level, ``near`` in a shared supercategory, ``wrong`` with nothing shared.
     """
 
     index: int
     level: int
-    verdict: Verdict
+    match: Match
 
 
 def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list[int]:
-    """Draw queries at random, but from as many coarsest categories as there are.
+    """Draw queries at random from as many of the coarsest categories as possible.
 
-    The categories and the images of each are shuffled by the seed; categories then give one image each in turn. Images
-    without a second image of their class are passed over, for nothing could be found for them.
+    The categories and the images of each are shuffled by the seed; the categories then give one image each in turn.
+    Images that are alone in their class are left out: nothing could be found for them.
 
     Args:
         paths: (n, L) integers, coarse → fine.
@@ -104,10 +104,10 @@ def nearest_images(
         queries: Q indices.
         count: images wanted; fewer where no query has as many.
         gallery: (N, d) vectors to look in; the embeddings themselves unless given.
-        left_out: for each query, rows of the gallery that are not found; itself unless given.
+        left_out: for each query, rows of the gallery that are not ranked; the query itself unless given.
 
     Returns:
-        (Q, at most count) int64 indices, best first; what a query leaves out stands at the end of its row.
+        (Q, at most count) int64 indices, best first; the rows that a query leaves out stand at the end.
 
     >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
     array([[2, 1]])
@@ -123,7 +123,7 @@ def nearest_images(
     return np.argsort(-scores, axis=1, kind="stable")[:, : min(count, most)]
 
 
-def hits_of(
+def ranked_images(
     embeddings: NDArray[np.floating],
     paths: NDArray[np.integer],
     queries: Sequence[int],
@@ -131,15 +131,15 @@ def hits_of(
     count: int,
     gallery: tuple[NDArray[np.floating], NDArray[np.integer]] | None = None,
     left_out: Sequence[NDArray[np.int64]] | None = None,
-) -> list[list[Hit]]:
-    """The nearest images of each query with the level they share with it.
+) -> list[list[RankedImage]]:
+    """The nearest images of each query, with the level that each shares with it.
 
     Args:
         embeddings: (n, d) real vectors.
         paths: (n, L) integers, coarse → fine.
         queries: indices of images.
-        count: hits wanted for each.
-        gallery: vectors and paths to look in; these themselves unless given.
+        count: images wanted for each.
+        gallery: vectors and paths of the images to rank; ``embeddings`` and ``paths`` unless given.
         left_out: as in :func:`nearest_images`.
     """
     items, item_paths = (embeddings, paths) if gallery is None else gallery
@@ -149,15 +149,15 @@ def hits_of(
     shared = [levels(paths[[query]], item_paths[row])[0] for query, row in zip(queries, found, strict=True)]
     return [
         [
-            Hit(int(index), int(level), verdict(int(level), paths.shape[1]))
+            RankedImage(int(index), int(level), match_of(int(level), paths.shape[1]))
             for index, level in zip(row, depth, strict=True)
         ]
         for row, depth in zip(found, shared, strict=True)
     ]
 
 
-def verdict(level: int, num_levels: int) -> Verdict:
-    """How right an image is that shares this level with the query."""
+def match_of(level: int, num_levels: int) -> Match:
+    """What it means that an image shares this level with the query."""
     if level == num_levels:
         return "same"
     return "near" if level else "wrong"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from .table import Cell, Row, Table
+from .result_table import ResultTable, TableCell, TableRow
 
 _LATEX: Mapping[str, str] = MappingProxyType(
     {
@@ -24,7 +24,7 @@ _LATEX: Mapping[str, str] = MappingProxyType(
 )
 
 
-def markdown(table: Table) -> str:
+def markdown(table: ResultTable) -> str:
     """A pipe table, and the notes below it."""
     head = ["recipe", "runs", *table.metrics]
     lines = [_pipes(head), "|" + "---|" * len(head)]
@@ -35,7 +35,7 @@ def markdown(table: Table) -> str:
     return "\n\n".join(["\n".join(lines), *table.notes])
 
 
-def latex(table: Table) -> str:
+def latex(table: ResultTable) -> str:
     r"""A ``tabular`` of booktabs, the notes as comments: ``\usepackage{booktabs}`` is all that it needs."""
     groups, end = table.groups, r" \\"
     rules, first = [], 3
@@ -70,18 +70,18 @@ def _pipes(cells: list[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def _markdown_cell(cell: Cell | None) -> str:
+def _markdown_cell(cell: TableCell | None) -> str:
     if cell is None:
         return "–"
     return (f"**{cell.text}**" if cell.best else cell.text) + ("†" if cell.differs else "")
 
 
-def _latex_row(row: Row, table: Table) -> str:
+def _latex_row(row: TableRow, table: ResultTable) -> str:
     name = escaped(row.name) if row.runs else rf"\quad\textit{{{escaped(row.name)}}}"
     return " & ".join([name, str(row.runs or ""), *(_latex_cell(row.cells.get(metric)) for metric in table.metrics)])
 
 
-def _latex_cell(cell: Cell | None) -> str:
+def _latex_cell(cell: TableCell | None) -> str:
     if cell is None:
         return "--"
     text = escaped(cell.text)

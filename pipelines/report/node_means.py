@@ -1,4 +1,4 @@
-"""How well the queries of every node of the tree are answered: which supercategories fail."""
+"""The mean of the queries below every node of the tree: which supercategories fail."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .tree import own_label
+from .tree_branches import own_label
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .scene import Scene
+    from .queries_and_gallery import QueriesAndGallery
 
-MOST_NODES = 1_500  # of the tree that a page draws
-MOST_BELOW = 60  # of them below one node
+MOST_NODES = 1_500  # that a page draws of the tree
+MOST_BELOW = 60  # nodes that it draws below one node
 
 
 @dataclass(frozen=True)
-class Node:
+class NodeMeans:
     """A node and the queries below it.
 
     Attributes:
@@ -38,7 +38,7 @@ class Node:
     level: int
     queries: int
     means: tuple[float, ...]
-    below: tuple[Node, ...] = ()
+    below: tuple[NodeMeans, ...] = ()
     left_out: int = 0
 
     @property
@@ -47,35 +47,35 @@ class Node:
         return float(np.mean(self.means))
 
 
-def answered_nodes(scene: Scene, values: NDArray[np.float64]) -> dict[str, list[Node]]:
+def answered_nodes(data: QueriesAndGallery, values: NDArray[np.float64]) -> dict[str, list[NodeMeans]]:
     """For each level above the finest (or that one alone) its nodes with queries, those of the least means first.
 
     Args:
-        scene: the queries.
+        data: the queries.
         values: (Q, R) a metric of each query, a column a run; NaN where it has none.
     """
-    names = scene.tree.level_names[:-1] or scene.tree.level_names
+    names = data.tree.level_names[:-1] or data.tree.level_names
     return {
-        name: sorted((node for node in _nodes(scene, values, level) if node.queries), key=lambda node: node.mean)
+        name: sorted((node for node in _nodes(data, values, level) if node.queries), key=lambda node: node.mean)
         for level, name in enumerate(names, start=1)
     }
 
 
-def tree_of_means(scene: Scene, values: NDArray[np.float64]) -> tuple[tuple[Node, ...], int]:
-    """The nodes of level 1 with those below them, as deep and as many as a page bears, and how many more there are.
+def tree_of_means(data: QueriesAndGallery, values: NDArray[np.float64]) -> tuple[tuple[NodeMeans, ...], int]:
+    """The nodes of level 1 with those below them, as many as fit on a page, and how many more there are.
 
     Args:
-        scene: the queries.
+        data: the queries.
         values: as above.
     """
-    sizes = np.cumsum(scene.tree.level_sizes)
+    sizes = np.cumsum(data.tree.level_sizes)
     depth = max(1, int((sizes <= MOST_NODES).sum()))
-    below: dict[tuple[int, ...], list[Node]] = {}
+    below: dict[tuple[int, ...], list[NodeMeans]] = {}
     for level in range(depth, 0, -1):
-        above: dict[tuple[int, ...], list[Node]] = {}
-        for path, node in zip(_paths(scene, level), _nodes(scene, values, level), strict=True):
+        above: dict[tuple[int, ...], list[NodeMeans]] = {}
+        for path, node in zip(_paths(data, level), _nodes(data, values, level), strict=True):
             own = below.get(path, [])
-            whole = Node(
+            whole = NodeMeans(
                 node.label,
                 node.path,
                 level,
@@ -90,26 +90,26 @@ def tree_of_means(scene: Scene, values: NDArray[np.float64]) -> tuple[tuple[Node
     return tuple(top[:MOST_BELOW]), max(0, len(top) - MOST_BELOW)
 
 
-def _paths(scene: Scene, level: int) -> list[tuple[int, ...]]:
+def _paths(data: QueriesAndGallery, level: int) -> list[tuple[int, ...]]:
     """The paths of a level's nodes that queries or gallery have, in their order."""
-    every = np.concatenate([scene.query_paths[:, :level], scene.gallery_paths[:, :level]])
+    every = np.concatenate([data.query_paths[:, :level], data.gallery_paths[:, :level]])
     return [tuple(path) for path in np.unique(every, axis=0).tolist()]
 
 
-def _nodes(scene: Scene, values: NDArray[np.float64], level: int) -> list[Node]:
-    """Those nodes, with means but with nothing below them."""
-    paths = _paths(scene, level)
+def _nodes(data: QueriesAndGallery, values: NDArray[np.float64], level: int) -> list[NodeMeans]:
+    """These nodes with their means; the nodes below them are not filled in."""
+    paths = _paths(data, level)
     place = {path: number for number, path in enumerate(paths)}
-    rows = np.array([place[tuple(path)] for path in scene.query_paths[:, :level].tolist()])
+    rows = np.array([place[tuple(path)] for path in data.query_paths[:, :level].tolist()])
     known = ~np.isnan(values).any(axis=1)
     counts = np.bincount(rows[known], minlength=len(paths))
     sums = [np.bincount(rows[known], weights=column[known], minlength=len(paths)) for column in values.T]
     means = np.divide(sums, counts, out=np.full((len(sums), len(paths)), np.nan), where=counts > 0)
     return [
-        _node(scene, path, int(counts[number]), tuple(means[:, number].tolist())) for number, path in enumerate(paths)
+        _node(data, path, int(counts[number]), tuple(means[:, number].tolist())) for number, path in enumerate(paths)
     ]
 
 
-def _node(scene: Scene, path: Sequence[int], queries: int, means: tuple[float, ...]) -> Node:
-    labels = scene.tree.labels_of(path)
-    return Node(own_label(labels), scene.label(np.array(path)), len(path), queries, means)
+def _node(data: QueriesAndGallery, path: Sequence[int], queries: int, means: tuple[float, ...]) -> NodeMeans:
+    labels = data.tree.labels_of(path)
+    return NodeMeans(own_label(labels), data.label(np.array(path)), len(path), queries, means)

@@ -17,7 +17,7 @@ from hiertree.io import files
 from hiertree.io.progress import progress
 
 from ..yaml_files import parse_yaml
-from .plan import PlannedRun
+from .planned_runs import PlannedRun
 from .training_job import TrainingJob
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
     return executor
 
 
-class Jobs:
+class ClusterJobs:
     """The jobs of a comparison: each run one, until it is finished.
 
     ``submitted.json`` in the executor's folder remembers them, so that no run is submitted while its job is under way.

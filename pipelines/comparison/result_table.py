@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..report import has_a_best
 from .published import published_rows
-from .runs_table import metric_names, row_names
+from .run_rows import metric_names, row_names
 from .significance import SIGNIFICANT
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _FINEST, _TREE, _MEANS, _OTHERS = "finest level", "hierarchy", "mean over levels
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A number of the table.
 
     Attributes:
@@ -53,7 +53,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A row of the table.
 
     Attributes:
@@ -64,11 +64,11 @@ class Row:
 
     name: str
     runs: int | None
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, TableCell]
 
 
 @dataclass(frozen=True)
-class Group:
+class ColumnGroup:
     """Columns that stand together."""
 
     title: str
@@ -76,11 +76,11 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """Groups of columns, rows, and sentences that go below them."""
 
-    groups: tuple[Group, ...]
-    rows: tuple[Row, ...]
+    groups: tuple[ColumnGroup, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
 
     @property
@@ -96,17 +96,17 @@ def make_table(
     published: bool = False,
     num_levels: int | None = None,
     notes: Iterable[str] = (),
-) -> Table:
+) -> ResultTable:
     """The table of runs.
 
     Args:
-        runs: as :func:`hiertree.pipelines.comparison.runs_table.runs_table` makes it.
+        runs: as :func:`hiertree.pipelines.comparison.run_rows.runs_table` makes it.
         tests: as :func:`hiertree.pipelines.comparison.significance.compare_with_reference` makes it.
         published: put what papers report for a built-in recipe under its rows.
         num_levels: of the tree; unless given, the largest that a metric names.
         notes: sentences to go below.
     """
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     papers: list[str] = []
     labels, recipes = row_names(runs), runs["recipe"].tolist()
     recipe_of = dict(zip(labels, recipes, strict=True))
@@ -114,15 +114,15 @@ def make_table(
     for recipe in dict.fromkeys(recipes):
         rows += [row for row in ours if recipe_of[row.name] == recipe]
         for found in published_rows(recipe) if published else ():
-            cells = {metric: Cell(value) for metric, value in found.percent.items()}
-            rows.append(Row(f"published [{found.source}]", None, cells))
+            cells = {metric: TableCell(value) for metric, value in found.percent.items()}
+            rows.append(TableRow(f"published [{found.source}]", None, cells))
             papers.append(found.paper)
     shown = dict.fromkeys(metric for row in rows for metric in row.cells)
     below = (*notes, *(f"{paper}." for paper in dict.fromkeys(papers)))
-    return Table(tuple(groups_of(shown, num_levels=num_levels)), tuple(rows), below)
+    return ResultTable(tuple(groups_of(shown, num_levels=num_levels)), tuple(rows), below)
 
 
-def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[Group]:
+def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[ColumnGroup]:
     """The metrics in groups, in the order of papers.
 
     Args:
@@ -138,7 +138,7 @@ def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[
     for name in names:
         title = _title(name, finest)
         grouped[title if title in grouped else _OTHERS].append(name)
-    return [Group(title, tuple(sorted(own, key=_place))) for title, own in grouped.items() if own]
+    return [ColumnGroup(title, tuple(sorted(own, key=_place))) for title, own in grouped.items() if own]
 
 
 def _level(metric: str) -> str | None:
@@ -172,7 +172,7 @@ def _place(metric: str) -> tuple[int, int]:
     return next((number for number, kind in enumerate(_OF_THE_TREE) if metric.startswith(kind)), len(_OF_THE_TREE)), 0
 
 
-def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> list[Row]:
+def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> list[TableRow]:
     metrics = metric_names(runs)
     grouped = runs[metrics].groupby(labels, sort=False)
     means, deviations, counts = 100 * grouped.mean(), 100 * grouped.std(), grouped.count()
@@ -188,6 +188,6 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
             mean, number = float(means.loc[name, metric]), int(counts.loc[name, metric])
             if number:
                 deviation = float(deviations.loc[name, metric]) if number > 1 else None
-                cells[metric] = Cell(mean, deviation, mean == best.get(metric), (str(name), metric) in differing)
-        rows.append(Row(str(name), int(size), cells))
+                cells[metric] = TableCell(mean, deviation, mean == best.get(metric), (str(name), metric) in differing)
+        rows.append(TableRow(str(name), int(size), cells))
     return rows

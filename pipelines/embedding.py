@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageDataset
 
-    from ..training.network.embedder import Embedder
-    from ..training.recipe.schema import Recipe
+    from .training.network.embedder import Embedder
+    from .training.recipe.schema import Recipe
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,8 @@ def embed(
         OptionError: untrained weights, data that are drawn, or a folder of something else.
         HiertreeError: whatever is wrong with the recipe, the network or the images.
     """
-    from ..training.data.loading import load_split
-    from ..training.run.learner import build_fabric
+    from .training.data.loading import load_split
+    from .training.run.learner import build_fabric
 
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
@@ -96,8 +96,8 @@ def embed(
 
 def _recipe(model: Path, data: str | os.PathLike[str], overrides: Sequence[str]) -> Recipe:
     """The recipe of the run or of that name, its data where they are now."""
-    from ..training.recipe.components import takes
-    from ..training.recipe.reading import load_recipe
+    from .training.recipe.components import takes
+    from .training.recipe.reading import load_recipe
 
     source = model / "recipe.yaml" if model.is_dir() else model
     recipe = load_recipe(source, overrides)
@@ -108,10 +108,10 @@ def _recipe(model: Path, data: str | os.PathLike[str], overrides: Sequence[str])
 
 def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
-    from ..training.data.loading import load_split
-    from ..training.network.embedder import load_embedder
-    from ..training.network.projection import initialise_projection
-    from ..training.network.scales import require_scalable
+    from .training.data.loading import load_split
+    from .training.network.embedder import load_embedder
+    from .training.network.projection import initialise_projection
+    from .training.network.scales import require_scalable
 
     embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
     require_scalable(embedder, recipe.evaluation.scales)
@@ -125,7 +125,7 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
     """Pretrained weights below a projection that the seed draws."""
     import torch
 
-    from ..training.network.embedder import Embedder
+    from .training.network.embedder import Embedder
 
     if not recipe.model.pretrained:
         raise OptionError(
@@ -176,8 +176,8 @@ def _embed_shards(
 
     from hiertree.io.progress import progress
 
-    from ..training.data.loading import BatchKey, Views, loader_of
-    from ..training.network.scales import embed_at_scales
+    from .training.data.loading import BatchKey, Views, loader_of
+    from .training.network.scales import embed_at_scales
 
     scales = recipe.evaluation.scales
     network = fabric.setup_module(embedder)

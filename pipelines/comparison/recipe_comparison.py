@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..training.run.training import train
-from .formats import markdown
+from .comparison_files import write_comparison
 from .grid import Grid
-from .plan import PlannedRun, plan_runs
-from .runs_table import runs_table
+from .planned_runs import PlannedRun, plan_runs
+from .result_table import make_table
+from .run_rows import runs_table
 from .significance import QueryValues, choose_reference, compare_with_reference, described, query_values
-from .table import make_table
-from .writing import write_comparison
+from .text_tables import markdown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,8 +50,8 @@ def compare(
         against: the row that the others are tested against, see
             :func:`hiertree.pipelines.comparison.significance.choose_reference`.
         published: show what papers report for a built-in recipe below its rows.
-        launch: what finishes the runs, such as :meth:`hiertree.pipelines.comparison.submitting.Jobs.finish`; unless
-            given, they are trained here, one after the other.
+        launch: what finishes the runs; unless given, they are trained here, one after the other. See
+            :meth:`hiertree.pipelines.comparison.cluster_jobs.ClusterJobs.finish`.
 
     Returns:
         One row a run, with columns ``recipe``, one a key of the grid, ``seed`` and one a metric, in [0, 1].

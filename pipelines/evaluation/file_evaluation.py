@@ -13,8 +13,9 @@ from hiertree.io import files
 from hiertree.io.provenance import manifest
 from hiertree.metrics import Compat, Evaluation, ProtocolName, evaluate, evaluate_codes
 
-from .retrieval_files import Retrieval, read_retrieval
-from .retrieval_tables import PathLike
+from .embeddings_files import read_embeddings
+from .label_columns import PathLike
+from .labeled_embeddings import LabeledEmbeddings
 
 if TYPE_CHECKING:
     from hiertree.metrics.conventions.request import Relevance
@@ -53,10 +54,10 @@ def evaluate_file(
 
     Args:
         embeddings: an ``.npz``, ``.npy``, ``.pt`` or ``.parquet`` file, as
-            :mod:`hiertree.pipelines.evaluation.retrieval_files` reads them; ``hiertree train`` writes the first.
+            :mod:`hiertree.pipelines.evaluation.embeddings_files` reads them; ``hiertree train`` writes the first.
         labels: for a file without labels, a CSV or Parquet table with one row an embedding, in the same order.
         levels: columns of labels, coarse → fine; all but ``ids`` unless given.
-        gallery: a file of the same kinds for a separate gallery, unless EMBEDDINGS holds one.
+        gallery: a file of the same kinds for a separate gallery, unless ``embeddings`` holds one.
         gallery_labels: its table of labels.
         ids: a column of the tables: no query retrieves an item of its own id.
         junk: a CSV or Parquet table of columns ``query`` and ``item``: pairs of rows, from 0, that are left out.
@@ -70,7 +71,7 @@ def evaluate_file(
         protocol: a benchmark, as :func:`hiertree.metrics.evaluate` takes it.
         compat: whose conventions to follow.
         codes: rank binary codes, the signs of embeddings, by Hamming distance, as
-            :func:`hiertree.metrics.evaluate_codes` does; beside none of counts and the five that follow.
+            :func:`hiertree.metrics.evaluate_codes` does; without counts and the five that follow.
         block_size: queries at once.
         device: a torch device that multiplies.
         precision: of its products.
@@ -82,30 +83,30 @@ def evaluate_file(
 
     Raises:
         InputError: a file that cannot be read, or does not hold what it should.
-        OptionError: labels beside a file that has its own, none for a file without, or a suffix that is not known.
+        OptionError: labels for a file that has its own, no labels for a file without, or a suffix that is not known.
         HiertreeError: as :func:`hiertree.metrics.evaluate` and :func:`hiertree.io.tables.read_table`.
     """
     source, table = Path(embeddings), None if per_query is None else Path(per_query)
     if table is not None and table.suffix not in (".parquet", ".csv"):
         raise OptionError(f"a per-query file {table.name!r}", expected="a name that ends in .parquet or .csv")
     options: dict[str, Any] = {"alpha": alpha, "ties": ties, "protocol": protocol, "compat": compat}
-    of_search: dict[str, Any] = {"counts": counts, "device": device, "precision": precision, "approximate": approximate}
+    search: dict[str, Any] = {"counts": counts, "device": device, "precision": precision, "approximate": approximate}
     columns: dict[str, Any] = {"levels": list(levels), "ids": ids, "distractors": distractors}
-    retrieval = read_retrieval(
+    labeled = read_embeddings(
         source, labels=labels, gallery=gallery, gallery_labels=gallery_labels, junk=junk, **columns
     )
     result = _evaluated(
-        retrieval,
+        labeled,
         codes=codes,
         options={"metrics": metrics, "relevance": _relevance(relevance), **options},
-        of_search={"block_size": block_size, "resume": resume, **of_search},
+        search={"block_size": block_size, "resume": resume, **search},
     )
     inputs = [source, *(Path(file) for file in (labels, gallery, gallery_labels, junk) if file is not None)]
     if table is not None:
         _write_per_query(result, table)
     if out is not None:
         parameters = {"metrics": list(result.names), "relevance": relevance, "codes": codes}
-        parameters |= {**options, **of_search, **columns}
+        parameters |= {**options, **search, **columns}
         made = manifest(command="hiertree evaluate", parameters=parameters, inputs=inputs)
         files.write_json(out, {**result.as_dict(), "manifest": made})
     if as_json:
@@ -115,22 +116,18 @@ def evaluate_file(
     return result
 
 
-def _evaluated(retrieval: Retrieval, *, codes: bool, options: dict[str, Any], of_search: dict[str, Any]) -> Evaluation:
+def _evaluated(
+    labeled: LabeledEmbeddings, *, codes: bool, options: dict[str, Any], search: dict[str, Any]
+) -> Evaluation:
     """Every metric, by cosines or by Hamming distances."""
-    options = {
-        "query_ids": retrieval.ids,
-        "gallery_ids": retrieval.gallery_ids,
-        "junk": retrieval.junk,
-        "distractors": retrieval.distractors,
-        **options,
-    }
+    options = {**labeled.masks, **options}
     if not codes:
-        options |= of_search
-        return evaluate(*retrieval[:4], progress=True, **options)
-    beside = [name for name, value in of_search.items() if value is not None]
-    if beside:
-        raise OptionError(f"codes beside {', '.join(beside)}", expected="codes alone: their search is a count of bits")
-    return evaluate_codes(*retrieval.as_codes()[:4], **options)
+        options |= search
+        return evaluate(*labeled[:4], progress=True, **options)
+    given = [name for name, value in search.items() if value is not None]
+    if given:
+        raise OptionError(f"codes with {', '.join(given)}", expected="codes alone: their search is a count of bits")
+    return evaluate_codes(*labeled.as_codes()[:4], **options)
 
 
 def _relevance(given: str | Sequence[float]) -> Relevance | None:

@@ -1,0 +1,127 @@
+"""The queries and the gallery that a report shows: paths, labels and, where they are at hand, pictures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree.datasets.labeling import label_paths
+
+from .tree_branches import own_label
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from hiertree.datasets import ImageDataset, ImageSource
+    from hiertree.tree import LabelTree
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueriesAndGallery:
+    """Queries and the items that are ranked for them.
+
+    Attributes:
+        facts: how many there are and of what, in a sentence.
+        tree: of their labels.
+        query_paths: (Q, L) of the queries.
+        gallery_paths: (N, L) of the gallery; the queries' own where these retrieve each other.
+        separate: whether the gallery is not the queries themselves.
+        images: pictures of queries and gallery, or None.
+        query_rows: (Q,) rows of the queries among the images.
+        gallery_rows: (N,) rows of the gallery among the images.
+        without: why there are no pictures; empty where there are.
+    """
+
+    facts: str
+    tree: LabelTree
+    query_paths: NDArray[np.int32]
+    gallery_paths: NDArray[np.int32]
+    separate: bool
+    images: ImageSource | None
+    query_rows: NDArray[np.int64]
+    gallery_rows: NDArray[np.int64]
+    without: str = ""
+
+    @classmethod
+    def from_dataset(cls, dataset: ImageDataset) -> QueriesAndGallery:
+        """The queries and the gallery of a data set, or all of its images."""
+        everything = np.arange(len(dataset))
+        separate = dataset.queries is not None and dataset.gallery is not None
+        query = everything if dataset.queries is None else dataset.queries
+        gallery = everything if dataset.gallery is None else dataset.gallery
+        counts = _counts(len(query), len(gallery)) if separate else f"the {len(query):,} images"
+        return cls(
+            facts=f"Measured on {counts} of {dataset.name}, {dataset.split} split. {_levels(dataset.tree)}",
+            tree=dataset.tree,
+            query_paths=dataset.paths[query],
+            gallery_paths=dataset.paths[gallery],
+            separate=separate,
+            images=dataset.images,
+            query_rows=query,
+            gallery_rows=gallery,
+        )
+
+    @classmethod
+    def from_paths(
+        cls,
+        tree: LabelTree,
+        queries: NDArray[np.int32],
+        gallery: NDArray[np.int32] | None,
+        *,
+        images: ImageSource | None = None,
+        without: str = "",
+    ) -> QueriesAndGallery:
+        """Queries and gallery of which labels are known, and perhaps pictures.
+
+        Args:
+            tree: of the labels.
+            queries: (Q, L) paths in it.
+            gallery: (N, L) paths of a separate gallery.
+            images: of the queries, then of the gallery.
+            without: why there are none.
+        """
+        query = np.arange(len(queries))
+        rest = query if gallery is None else np.arange(len(query), len(query) + len(gallery))
+        counts = f"{len(query):,} queries" if gallery is None else _counts(len(query), len(rest))
+        return cls(
+            facts=f"Measured on {counts}. {_levels(tree)}",
+            tree=tree,
+            query_paths=queries,
+            gallery_paths=queries if gallery is None else gallery,
+            separate=gallery is not None,
+            images=images,
+            query_rows=query,
+            gallery_rows=rest,
+            without=without,
+        )
+
+    @classmethod
+    def from_labels(
+        cls, queries: Sequence[Any], gallery: Sequence[Any] | None, *, images: ImageSource | None = None, without: str
+    ) -> QueriesAndGallery:
+        """The same from L columns of labels or ids, coarse → fine, whose levels have no names."""
+        columns = queries if gallery is None else [[*own, *other] for own, other in zip(queries, gallery, strict=True)]
+        names = [f"level {level}" for level in range(1, len(columns) + 1)]
+        tree, paths = label_paths(columns, level_names=names, where=lambda row: f"item {row}", leaf="path")
+        split = len(queries[0])
+        rest = None if gallery is None else paths[split:]
+        return cls.from_paths(tree, paths[:split], rest, images=images, without=without)
+
+    def label(self, path: NDArray[np.int32]) -> str:
+        """The labels of a path, coarse › fine."""
+        labels = self.tree.labels_of(path.tolist())
+        return " › ".join(own_label(labels[: depth + 1]) for depth in range(len(labels)))
+
+
+def _counts(queries: int, gallery: int) -> str:
+    return f"{queries:,} queries in a gallery of {gallery:,}"
+
+
+def _levels(tree: LabelTree) -> str:
+    """Names and sizes of the levels, in a sentence."""
+    levels = zip(tree.level_names, tree.level_sizes, strict=True)
+    return f"Levels: {' › '.join(f'{name} ({size:,})' for name, size in levels)}."
