@@ -15,7 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hiertree.io.tables import read_table
+
+from .labels import build
 from .report import MetricRow, branches_of, side_by_side, write_demo_page
+from .training.data.loading import load_split
+from .training.recipe.reading import load_recipe
+from .training.run.training import train
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,10 +89,6 @@ def run_demo(
     """
     from rich.console import Console
 
-    from .labels import build
-    from .training.data.loading import load_split
-    from .training.run.training import train
-
     console, folder, started = Console(), Path(out), time.monotonic()
     recipes = _recipes(data, seed=seed, quick=quick)
     images = load_split(recipes[0], "test")  # now, so that a wrong path is told at once
@@ -121,16 +123,12 @@ def landmark_names() -> dict[Hashable, str]:
     >>> landmark_names()[1]
     'Mount Everest'
     """
-    from hiertree.io.tables import read_table
-
     table = read_table(LANDMARKS, required=["landmark_id", "name"])
     return dict(zip(map(int, table["landmark_id"]), table["name"].tolist(), strict=True))
 
 
 def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> list[Recipe]:
     """Smooth-AP's recipe and HAPPIER's, alike in everything but the loss."""
-    from .training.recipe.reading import load_recipe
-
     source = "synthetic" if data is None else "omniglot"
     overrides = [f"seed={seed}", *(_QUICK if quick else _SHORT)[source]]
     overrides += [] if data is None else [f"data.root={os.fspath(data)}"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from hiertree.errors import OptionError
 from hiertree.io import files
+from hiertree.io.progress import progress
 from hiertree.io.provenance import manifest
 
 if TYPE_CHECKING:
@@ -173,8 +174,6 @@ def _embed_shards(
 ) -> None:
     """Write the shards that are not there yet, each whole."""
     import torch
-
-    from hiertree.io.progress import progress
 
     from .training.data.loading import BatchKey, Views, loader_of
     from .training.network.scales import embed_at_scales

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+import hiertree as ht
 
 from .options import ANY_PATH, OUT_FOLDER, json_option
 
@@ -29,9 +32,7 @@ def datasets() -> None:
 @json_option
 def list_all(as_json: bool) -> None:
     """What benchmarks there are: levels, published sizes, licence, address."""
-    from hiertree.datasets import benchmark, benchmarks
-
-    cards = [benchmark(name) for name in benchmarks()]
+    cards = [ht.datasets.benchmark(name) for name in ht.datasets.benchmarks()]
     if as_json:
         _print_json([_card(card) for card in cards])
         return
@@ -50,11 +51,8 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
 
     Ends with status 1 if anything is missing.
     """
-    from dataclasses import asdict
-
-    from hiertree.datasets import check as run
-
-    reports = run(name, root, splits=splits, verify="structure" if structure else "published", decode=decode)
+    verify: Any = "structure" if structure else "published"
+    reports = ht.datasets.check(name, root, splits=splits, verify=verify, decode=decode)
     if as_json:
         _print_json([{**asdict(report), "sound": report.sound} for report in reports])
     else:
@@ -79,11 +77,9 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
 @json_option
 def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_json: bool) -> None:
     """How many nodes each level of NAME in ROOT has, and how images and children are spread over them."""
-    from hiertree.datasets import benchmark, load, statistics
-
-    chosen = splits or tuple(benchmark(name).splits)
+    chosen = splits or tuple(ht.datasets.benchmark(name).splits)
     verify: Any = "structure" if structure else "published"
-    found = [statistics(load(name, root, split, verify=verify)) for split in chosen]
+    found = [ht.datasets.statistics(ht.datasets.load(name, root, split, verify=verify)) for split in chosen]
     if as_json:
         _print_json(found)
         return
@@ -99,15 +95,12 @@ def download(name: str, root: Path, mirror: str | None) -> None:
 
     An interrupted download goes on where it stopped. Nothing else in this package fetches data sets.
     """
-    from hiertree.datasets import benchmark
-    from hiertree.datasets import download as run
-
-    card = benchmark(name)
+    card = ht.datasets.benchmark(name)
     click.echo(f"{card.title}: {card.url}\nlicence: {card.licence}")
     if not card.downloads:
         click.echo(_numbered(card.steps))
         return
-    for path, state in run(card, root, mirror=mirror):
+    for path, state in ht.datasets.download(card, root, mirror=mirror):
         again = f", unpacked earlier; to fetch it again, remove {root / f'.{path.name}.unpacked'}"
         click.echo(f"{path}{again if state == 'unpacked' else f': {state}, its MD5 as published'}")
     if card.by_hand:
@@ -116,8 +109,6 @@ def download(name: str, root: Path, mirror: str | None) -> None:
 
 
 def _card(card: Benchmark) -> dict[str, Any]:
-    from dataclasses import asdict
-
     return {
         "name": card.name, "title": card.title, "levels": card.levels, "protocol": card.protocol,
         "splits": {split: asdict(counts) for split, counts in card.splits.items()},

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hiertree import LabelTree
 from hiertree.errors import InputError, OptionError, TableError
+from hiertree.io.tables import integer_column, read_table
+from hiertree.tree.paths import is_empty
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hiertree import LabelTree
     from hiertree.tree.paths import Where
 
 PathLike = str | os.PathLike[str]
@@ -121,8 +123,6 @@ def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns)
         InputError: another number of rows than embeddings.
         TableError: a table that cannot be read, a column that is not there, or a row without id.
     """
-    from hiertree.io.tables import read_table
-
     table = read_table(file, required=[*columns.levels, *filter(None, [columns.ids])])
     if len(table) != len(embeddings):
         raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one an embedding")
@@ -143,9 +143,6 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
     Raises:
         HierarchyError: labels that do not form a tree of one depth; the message names file and line.
     """
-    from hiertree import LabelTree
-    from hiertree.tree.paths import is_empty
-
     split = len(queries.rows)
     rows = [*queries.rows, *(gallery.rows if gallery is not None else [])]
     labeled = [row < split or not (distractors and all(map(is_empty, rows[row]))) for row in range(len(rows))]
@@ -172,8 +169,6 @@ def junk_in_table(file: PathLike, num_queries: int) -> list[NDArray[np.int64]]:
     Raises:
         TableError: a table that cannot be read, or a cell that is no row of the queries.
     """
-    from hiertree.io.tables import integer_column, read_table
-
     table = read_table(file, required=["query", "item"])
     query, item = (integer_column(table, name, path=file) for name in ("query", "item"))
     outside = np.flatnonzero((query < 0) | (query >= num_queries))

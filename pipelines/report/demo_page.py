@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from hiertree.errors import OptionError
 
+from ..training.data.loading import load_split
 from .measurements import FinishedRun, read_runs
 from .page import QueryGroup, judging_metric, write_page
 from .queries_and_gallery import QueriesAndGallery
@@ -91,8 +92,6 @@ def write_demo_page(
 
 def _data_of(run: FinishedRun, dataset: ImageDataset | None) -> QueriesAndGallery:
     """The images that a run was measured on."""
-    from ..training.data.loading import load_split
-
     images = load_split(run.recipe, "test") if dataset is None else dataset
     data = QueriesAndGallery.from_dataset(images)
     require_measured_on(data, run, f"{images.name} ({images.split})")

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hiertree.datasets.readers.image_names import inside
+from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import HiertreeError, OptionError
+from hiertree.io.provenance import manifest
+from hiertree.metrics import evaluate
 
+from ..evaluation.embeddings_files import read_embeddings
+from ..training.data.loading import load_split
+from ..training.recipe.reading import load_recipe
 from .measurements import FinishedRun, Measurement, read_runs
 from .queries_and_gallery import QueriesAndGallery
 
@@ -112,9 +119,6 @@ def _by_seed(folder: Path) -> tuple[str, int]:
 
 def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGallery:
     """The data set of the run's recipe; the paths alone where it is missing, or has other images now."""
-    from ..training.data.loading import load_split
-    from ..training.recipe.reading import load_recipe
-
     recipe = load_recipe(run.folder / "recipe.yaml", overrides)
     try:
         dataset = load_split(recipe, "test")
@@ -141,11 +145,6 @@ def require_measured_on(data: QueriesAndGallery, run: FinishedRun, what: str) ->
 
 
 def _measured_file(file: Path, options: EmbeddingsOptions) -> tuple[dict[str, Measurement], QueriesAndGallery]:
-    from hiertree.io.provenance import manifest
-    from hiertree.metrics import evaluate
-
-    from ..evaluation.embeddings_files import read_embeddings
-
     labeled = read_embeddings(
         file,
         labels=options.labels,
@@ -207,9 +206,6 @@ def _columns(labeled: LabeledEmbeddings) -> tuple[list[Any], list[Any] | None]:
 
 def _images(labeled: LabeledEmbeddings, folder: Path) -> ImageSource:
     """The files that the ids name."""
-    from hiertree.datasets.readers.image_names import inside
-    from hiertree.datasets.readers.images import FileImages
-
     if labeled.ids is None:
         raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
     names = [*map(str, labeled.ids), *map(str, () if labeled.gallery_ids is None else labeled.gallery_ids)]

@@ -17,7 +17,7 @@ from hiertree.metrics.statistics import paired_randomisation_test
 from hiertree.pipelines.comparison.grid import read_grid
 from hiertree.pipelines.comparison.html_page import html
 from hiertree.pipelines.comparison.recipe_comparison import compare, comparison_table
-from hiertree.pipelines.comparison.result_table import Table, make_table
+from hiertree.pipelines.comparison.result_table import ResultTable, make_table
 from hiertree.pipelines.comparison.significance import choose_reference, compare_with_reference, described, query_values
 from hiertree.pipelines.comparison.text_tables import latex, markdown
 from hiertree.pipelines.training.recipe.reading import load_recipe
@@ -107,7 +107,7 @@ def test_reference_is_the_first_row_or_the_one_named() -> None:
 
 
 @pytest.fixture(scope="module")
-def table() -> Table:
+def table() -> ResultTable:
     """Two rows with their published ones: one metric marked, one that a row lacks, a name that formats must escape."""
     names = ["NDCG", "H-AP", "ASI", "AP[1]", "AP[2]", "R@10", "R@1"]
     rows = [["sop-happier", 0, *[0.5] * 7], ["sop-happier", 1, *[0.7] * 7], ["<b> & 100%_", 0, *[0.5] * 6, None]]
@@ -116,7 +116,7 @@ def table() -> Table:
     return make_table(runs, tests=tests, published=True, notes=["† differs."])
 
 
-def test_columns_stand_as_in_papers_and_published_rows_below_ours(table: Table) -> None:
+def test_columns_stand_as_in_papers_and_published_rows_below_ours(table: ResultTable) -> None:
     assert table.metrics == ("R@1", "R@10", "AP[2]", "AP[1]", "H-AP", "ASI", "NDCG")
     assert [group.title for group in table.groups] == ["finest level", "level 1", "hierarchy"]
     assert markdown(table).splitlines()[2:5] == [
@@ -126,7 +126,7 @@ def test_columns_stand_as_in_papers_and_published_rows_below_ours(table: Table) 
     ]
 
 
-def test_latex_is_a_booktabs_table_of_even_rows(table: Table) -> None:
+def test_latex_is_a_booktabs_table_of_even_rows(table: ResultTable) -> None:
     lines = latex(table).splitlines()
     body = [line for line in lines if line.endswith(r"\\")]
     assert lines[1] == r"\begin{tabular}{lrccccccc}"
@@ -137,7 +137,7 @@ def test_latex_is_a_booktabs_table_of_even_rows(table: Table) -> None:
     assert r" & 50.0$^{\dagger}$ & " in body[4]
 
 
-def test_page_is_one_file_whose_table_reads_as_the_others(table: Table, tmp_path: Path) -> None:
+def test_page_is_one_file_whose_table_reads_as_the_others(table: ResultTable, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"\x89PNG")
     text = html(table, title="T", lead="L", figures={tmp_path / "a.png": "What it shows"})
     page = BeautifulSoup(text, "html.parser")

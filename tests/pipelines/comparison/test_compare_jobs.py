@@ -16,7 +16,7 @@ import pytest
 
 from hiertree.errors import MissingResourceError, OptionError, TrainingError
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.comparison.cluster_jobs import Jobs, read_parameters, slurm_executor
+from hiertree.pipelines.comparison.cluster_jobs import ClusterJobs, read_parameters, slurm_executor
 from hiertree.pipelines.comparison.planned_runs import plan_runs
 from hiertree.pipelines.comparison.recipe_comparison import train_in_turn
 from hiertree.pipelines.training.recipe.schema import Recipe
@@ -78,7 +78,7 @@ def test_interrupted_job_ends_as_a_run_that_was_not_and_one_that_fails_is_named(
     interruption = threading.Thread(target=interrupt_once_it_trains, args=(whole.folder,))
     interruption.start()
     with pytest.raises(TrainingError, match=r"1 of 2 runs .*batch_size=64, seed 0: .*Error: .*; their logs are in"):
-        Jobs(executor, seconds=0.2).finish([whole, failing])
+        ClusterJobs(executor, seconds=0.2).finish([whole, failing])
     interruption.join()
     logs = [path.read_text() for path in (tmp_path / "out" / "jobs").glob("*_log.err")]
     assert sum("stopped after step" in text for text in logs) == 1

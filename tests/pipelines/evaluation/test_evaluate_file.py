@@ -69,7 +69,7 @@ def test_codes_are_the_signs_of_embeddings(retrieval, tmp_path):
     )
     np.testing.assert_array_equal(found.values, expected.values)
     assert "Hamming distance, 6 bits" in (tmp_path / "result.json").read_text()
-    with pytest.raises(OptionError, match="codes beside resume, device"):
+    with pytest.raises(OptionError, match="codes with resume, device"):
         evaluate_file(tmp_path / "e.npz", codes=True, resume=tmp_path / "parts", device="cpu")
     np.savez(tmp_path / "e.npz", embeddings=np.array([[1.0, np.nan], [0.0, 1.0]]), paths=np.zeros((2, 1), int))
     with pytest.raises(EmbeddingError, match="rows: 0"):

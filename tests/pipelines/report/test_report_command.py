@@ -214,7 +214,7 @@ def test_sources_that_make_no_page_are_refused(
     cases = [
         ([runs[0], file], {}, "one file of embeddings alone"),
         ([file], {"overrides": ["seed=1"]}, "one file of embeddings alone"),
-        (runs, {"options": EmbeddingsOptions(ids="image")}, "beside embeddings only"),
+        (runs, {"options": EmbeddingsOptions(ids="image")}, "with a file of embeddings only"),
         ([tmp_path], {}, "finished run"),
         (runs, {"hits": 0}, "1 or more"),
         (runs, {"queries": 500}, "at most 3,000 on a page"),
