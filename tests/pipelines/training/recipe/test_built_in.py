@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from hiertree.pipelines.cli.entry import commands
+from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.training.recipe import built_in
 from hiertree.pipelines.training.recipe.built_in import (
     all_built_in_recipes,
