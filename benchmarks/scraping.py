@@ -25,12 +25,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hiertree.pipelines.labels.scrape.client import Client
+from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_source, ask_missing
+from hiertree.pipelines.labels.scrape.clock import Clock
 from hiertree.pipelines.labels.scrape.dump import read_dump
-from hiertree.pipelines.labels.scrape.etiquette import Answer, Clock
-from hiertree.pipelines.labels.scrape.scraping import Journal, api_source, run, write_table
+from hiertree.pipelines.labels.scrape.outcomes import write_table
+from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
-from hiertree.pipelines.labels.scrape.transport import Endpoints
+from hiertree.pipelines.labels.scrape.web.answers import HttpAnswer
+from hiertree.pipelines.labels.scrape.web.client import Client
 
 URL = "http://commons.wikimedia.org/wiki/Category:A_place_with_a_name_"
 TITLE = "Category:A place with a name "
@@ -53,7 +55,7 @@ class MadeUp:
     def __init__(self) -> None:
         self.requests: Counter[str] = Counter()
 
-    def get(self, url: str, parameters: Mapping[str, str] | None = None) -> Answer:
+    def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
         """Answer as either API would."""
         if not url.endswith("/w/api.php"):
             raise ValueError(url)
@@ -65,7 +67,7 @@ class MadeUp:
         else:
             entity = self._label if asked["props"] == "labels" else self._item
             content = {"entities": {key: entity(key) for key in asked["ids"].split("|")}, "success": 1}
-        return Answer(200, {}, json.dumps(content).encode(), 0.2)
+        return HttpAnswer(200, {}, json.dumps(content).encode(), 0.2)
 
     def _page(self, title: str, prop: str) -> dict[str, Any]:
         number, head = int(title.rsplit(maxsplit=1)[-1]), {"ns": 14, "title": title}
@@ -103,7 +105,9 @@ def measure_api(folder: Path, count: int) -> None:
     server, started = MadeUp(), time.perf_counter()
     with Store(folder / "store.sqlite") as store:
         store.add_landmarks(landmarks(count))
-        run(store, api_source(Client(server, clock=clock), Endpoints()), clock=clock, journal=Journal(None, clock))
+        settings = ScrapeSettings()
+        source = api_source(Client(server, settings=settings, clock=clock), settings)
+        ask_missing(store, source, clock=clock, log=ScrapeLog(None, clock))
         write_table(store, folder / "scraped.csv")
     megabytes = (folder / "store.sqlite").stat().st_size / 1e6
     print(f"{server.requests.total()} requests {dict(server.requests)}, {passed() / 60:.0f} min at 200 a minute")

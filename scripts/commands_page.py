@@ -15,7 +15,9 @@ with status 130. `HIERTREE_PROGRESS=0` silences progress.
 
 def every_command(group: click.Group, above: str = "hiertree") -> Iterator[tuple[str, click.Command]]:
     """Full names and commands, depth first, in alphabetical order."""
-    for name, command in sorted(group.commands.items()):
+    context = click.Context(group)
+    for name in sorted(group.list_commands(context)):
+        command = group.get_command(context, name)
         if isinstance(command, click.Group):
             yield from every_command(command, f"{above} {name}")
         else:

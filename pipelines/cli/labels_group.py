@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
-from .labels_build import build
-from .labels_clean import clean
-from .labels_cluster import cluster
-from .labels_export import diff, export
-from .labels_fill import fill
-from .labels_images import images
-from .labels_review import agreement, review
-from .labels_scrape import retry, scrape, status
-from .labels_tree import tree
+MODULES = {
+    "build": "labels_build",
+    "clean": "labels_clean",
+    "fill": "labels_fill",
+    "cluster": "labels_cluster",
+    "review": "labels_review",
+    "agreement": "labels_review",
+    "scrape": "labels_scrape",
+    "retry": "labels_scrape",
+    "status": "labels_scrape",
+    "export": "labels_export",
+    "images": "labels_images",
+    "diff": "labels_export",
+    "tree": "labels_tree",
+}
 
 
-@click.group()
+class LabelsGroup(click.Group):
+    """Imports the module of a command only when the command is needed, so that other commands start fast."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names, sorted."""
+        return sorted(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of a name."""
+        if cmd_name not in MODULES:
+            return None
+        command: click.Command = getattr(import_module(f".{MODULES[cmd_name]}", __package__), cmd_name)
+        return command
+
+
+@click.group(cls=LabelsGroup)
 def labels() -> None:
     """Hierarchical labels from raw landmark ids."""
-
-
-for command in (build, clean, fill, cluster, review, agreement, scrape, retry, status, export, images, diff, tree):
-    labels.add_command(command)

@@ -31,28 +31,13 @@ from .encode.sentence_encoder import SentenceEncoder
 from .export.tree_page import TITLE
 from .fill.filling import NEIGHBOURS, TEMPERATURE, THRESHOLD
 from .landmarks import ColumnNames
+from .scrape.settings import ScrapeSettings
 
 Count = Annotated[int, Field(ge=1)]
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-
-class ScrapePlan(_Section):
-    """``labels scrape``: the dump to read, what to ask Wikimedia, and how; the store is beside the steps' folders."""
-
-    contact: str | None = None
-    dump: str | None = None
-    processes: Count | None = None
-    source: Literal["api", "html"] = "api"
-    refresh_older_than: float | None = None
-    requests_per_minute: float = 200.0
-    max_retries: int = 8
-    backoff: float = 5.0
-    commons_api: str | None = None
-    wikidata_api: str | None = None
-    commons_site: str | None = None
 
 
 class CleanPlan(_Section):
@@ -118,7 +103,7 @@ class LabelsPlan(_Section):
     landmarks: str
     instances: str | None = None
     columns: ColumnNames = ColumnNames()
-    scrape: ScrapePlan | None = None
+    scrape: ScrapeSettings | None = None
     clean: CleanPlan = CleanPlan()
     fill: FillPlan | None = None
     cluster: ClusterPlan = ClusterPlan()

@@ -22,7 +22,8 @@ from .export.tree_page import example_images, show_tree
 from .fill.step import FillSettings, ImageSource, fill_making, fill_step
 from .folders import Making
 from .plan import LabelsPlan, read_plan
-from .scrape.planned import STORE, dump_planned, scrape_planned
+from .scrape import describe_outcomes
+from .scrape.step import STORE, dump_step, scrape_step
 
 CLEANED, FILLED, CLUSTERED, EXPORTED, SHOWN = "cleaned", "filled", "clustered", "exported", "tree"
 PAGE = "index.html"
@@ -84,11 +85,13 @@ def _scraped(plan: LabelsPlan, base: Path, run: _Run) -> Path | None:
     asked = plan.scrape
     if asked is None:
         return None
+    landmarks, columns = base / plan.landmarks, plan.columns
     if asked.dump is not None:
-        read = dump_planned(plan, asked, base=base, folder=run.folder)
-        run.told("dump", read)
+        settings = asked.model_copy(update={"dump": base / asked.dump})
+        run.told("dump", dump_step(landmarks, settings=settings, columns=columns, folder=run.folder))
     if asked.contact is not None:
-        run.told("scraped", scrape_planned(plan, asked, base=base, folder=run.folder))
+        found = scrape_step(landmarks, settings=asked, columns=columns, folder=run.folder)
+        run.told("scraped", describe_outcomes(found))
     return run.folder / STORE
 
 

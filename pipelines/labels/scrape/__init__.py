@@ -1,13 +1,12 @@
 """Types of landmarks from Wikimedia: from category URLs to "instance of" values, politely and over days if need be."""
 
-from .etiquette import Etiquette
-from .session import Web, describe_outcomes, describe_status, retry, scrape, scrape_dump, status
-from .transport import Endpoints
+from .reporting import count_failed, describe_outcomes, describe_status, status
+from .scraping import retry, scrape, scrape_dump
+from .settings import ScrapeSettings
 
 __all__ = [
-    "Endpoints",
-    "Etiquette",
-    "Web",
+    "ScrapeSettings",
+    "count_failed",
     "describe_outcomes",
     "describe_status",
     "retry",

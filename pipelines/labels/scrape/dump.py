@@ -2,7 +2,7 @@
 
 An item is kept if its Commons category is wanted. Which classes and main topics will be needed is not known before
 the end, so that every item with a "topic's main category" (P910) and the label of every item with a "subclass of"
-(P279) waits in a temporary file; what is needed is taken from there. The few that a dump does not settle (categories
+(P279) waits in a temporary file; what is needed is taken from there. The few that a dump does not answer (categories
 that were moved, unusual classes) stay missing, and a run with the api source asks for these alone.
 """
 
@@ -25,8 +25,8 @@ from typing import Any
 
 from hiertree.errors import ScrapeError
 
+from .clock import REAL_TIME, Clock
 from .dump_blocks import shown_blocks
-from .etiquette import REAL_TIME, Clock
 from .facts import FOUND, Fact, Item, Label, Page
 from .store import Store
 from .titles import PREFIX
@@ -57,7 +57,7 @@ class Found:
 
 
 @dataclass
-class Reading:
+class DumpReading:
     """How a dump was read: entities, unreadable lines, bytes of JSON, facts kept, seconds."""
 
     entities: int = 0
@@ -79,7 +79,7 @@ class Reading:
 
 def read_dump(
     path: str | os.PathLike[str], store: Store, *, processes: int | None = None, clock: Clock = REAL_TIME
-) -> Reading:
+) -> DumpReading:
     """Take from a dump what the store lacks.
 
     Args:
@@ -93,12 +93,12 @@ def read_dump(
         ScrapeError: no such file, or one that breaks off; what was read up to there is kept.
     """
     cores = processes or os.cpu_count() or 1
-    reading, started = Reading(), clock.monotonic()
+    reading, started = DumpReading(), clock.monotonic()
     missing = Wanted(*(frozenset(store.missing(stage)) for stage in ("page", "item", "label")))
     now = int(clock.now().timestamp())
     with _Waiting(store.path.parent) as waiting, _parsers(missing, cores) as parse:
         try:
-            for block, found in parse(shown_blocks(Path(path), cores=cores, told=reading.so_far)):
+            for block, found in parse(shown_blocks(Path(path), cores=cores, note=reading.so_far)):
                 reading.bytes += block
                 reading.entities += found.entities
                 reading.unreadable += found.unreadable

@@ -34,13 +34,13 @@ def dump_file(path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def shown_blocks(path: Path, *, cores: int, told: Callable[[float], str]) -> Iterator[bytes]:
+def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Iterator[bytes]:
     """The dump in blocks of whole lines, with progress by the bytes of the file.
 
     Args:
         path: the dump.
         cores: how many may unpack bzip2, if rapidgzip is installed; otherwise one does.
-        told: what to show beside the progress after so many seconds.
+        note: what to show beside the progress after so many seconds.
 
     Raises:
         ScrapeError: no such file, one that breaks off, or a line that does not end.
@@ -51,7 +51,7 @@ def shown_blocks(path: Path, *, cores: int, told: Callable[[float], str]) -> Ite
         for block in _whole_lines(path, read):
             yield block
             done = tell() >> 20
-            advance(done - shown, told(time.monotonic() - started))
+            advance(done - shown, note(time.monotonic() - started))
             shown = done
 
 
@@ -76,7 +76,7 @@ def _unpacked(path: Path, file: IO[bytes]) -> Any:
 
 @contextmanager
 def _good(path: Path) -> Iterator[None]:
-    """Say which file is broken, however the library at work complains (rapidgzip: ValueError and RuntimeError)."""
+    """Say which file is broken, however the library in use complains (rapidgzip: ValueError and RuntimeError)."""
     try:
         yield
     except (EOFError, OSError, zlib.error, ValueError, RuntimeError) as error:

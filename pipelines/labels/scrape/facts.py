@@ -1,4 +1,4 @@
-"""What one question to Wikimedia settles: where a category leads, what an item is, how a class is called."""
+"""What Wikimedia is asked for: where a category leads, what an item is, what a class is called."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Stage: TypeAlias = Literal["page", "move", "item", "label"]
+STAGES: tuple[Stage, ...] = ("page", "move", "item", "label")
 SourceName: TypeAlias = Literal["api", "html", "dump"]
 MOST_MOVES = 5  # soft redirects followed from one category to the next
 
@@ -63,7 +64,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Label:
-    """How an item is called, and in which language; None where no language of the fallback knows."""
+    """What an item is called, and in which language; None where no language of the fallback has a label."""
 
     key: str
     text: str | None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -10,13 +12,15 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from hiertree.errors import OptionError
+from hiertree.io.files import open_replacing
 
 from ..label_texts import is_wikimedia_page
 from ..landmarks import InstanceValue
 from .facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP
 from .store import LandmarkRow, Store
 
-Status: TypeAlias = Literal["labelled", "unlabelled", "failed", "pending"]
+Tally: TypeAlias = "Counter[tuple[str, str]]"
+Status: TypeAlias = Literal["labeled", "unlabeled", "failed", "pending"]
 COLUMNS = (
     "landmark_id",
     "category",
@@ -43,8 +47,8 @@ class Instance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A landmark and what is known of it; ``redirects`` lists every title gone through."""
+class ScrapeOutcome:
+    """A landmark and what is known about it; ``redirects`` lists every title gone through."""
 
     landmark_id: int
     category: str
@@ -59,13 +63,13 @@ class Outcome:
     time: int | None = None
 
 
-def outcomes(store: Store) -> Iterator[Outcome]:
+def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
     """Every landmark, in order of its id."""
     rows = store.connection.cursor().execute("SELECT * FROM landmarks ORDER BY landmark_id")
     yield from (_outcome(store.connection, LandmarkRow(*row)) for row in rows)
 
 
-def tally(store: Store) -> Counter[tuple[str, str]]:
+def tally(store: Store) -> Tally:
     """Landmarks by status and reason."""
     return Counter((outcome.status, outcome.reason) for outcome in outcomes(store))
 
@@ -77,7 +81,7 @@ def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, 
         OptionError: a label holds the separator.
     """
     for outcome in outcomes(store):
-        if outcome.status not in ("labelled", "unlabelled"):
+        if outcome.status not in ("labeled", "unlabeled"):
             continue
         texts, ids, languages = (tuple(zip(*outcome.instances, strict=True)) or ((), (), ()))[:3]
         for text in texts:
@@ -100,11 +104,21 @@ def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, 
         )
 
 
-def _outcome(connection: sqlite3.Connection, landmark: LandmarkRow) -> Outcome:
+def write_table(store: Store, path: str | os.PathLike[str], *, separator: str = "|") -> None:
+    """Write the table that ``labels build --instances`` reads, whole or not at all."""
+    if not separator:
+        raise OptionError("separator=''", expected="at least one character, such as '|'")
+    with open_replacing(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows(table_rows(store, separator=separator))
+
+
+def _outcome(connection: sqlite3.Connection, landmark: LandmarkRow) -> ScrapeOutcome:
     """Follow a landmark from its category through its pages to the first that has not moved."""
-    known = Outcome(landmark.landmark_id, landmark.category)
+    known = ScrapeOutcome(landmark.landmark_id, landmark.category)
     if landmark.title is None:
-        return replace(known, status="unlabelled", reason=f"malformed category: {landmark.reason}")
+        return replace(known, status="unlabeled", reason=f"malformed category: {landmark.reason}")
     way: tuple[str, ...] = ()
     seen = [landmark.title]
     while len(seen) <= MOST_MOVES + 1:
@@ -120,23 +134,25 @@ def _outcome(connection: sqlite3.Connection, landmark: LandmarkRow) -> Outcome:
             return _of_page(connection, known, seen[-1], status, read)
         way = (*way, target)
         if target in seen:
-            return replace(known, status="unlabelled", reason=REDIRECT_LOOP, redirects=way)
+            return replace(known, status="unlabeled", reason=REDIRECT_LOOP, redirects=way)
         seen.append(target)
-    return replace(known, status="unlabelled", reason=f"more than {MOST_MOVES} moves", redirects=way)
+    return replace(known, status="unlabeled", reason=f"more than {MOST_MOVES} moves", redirects=way)
 
 
-def _of_page(connection: sqlite3.Connection, known: Outcome, title: str, status: str, read: str | None) -> Outcome:
+def _of_page(
+    connection: sqlite3.Connection, known: ScrapeOutcome, title: str, status: str, read: str | None
+) -> ScrapeOutcome:
     """By what the page itself says, or else by its item; a move that was not read yet is still to be asked."""
     if read is not None:
         return _judged(known, tuple(Instance(text, "", "en") for text, _ in json.loads(read)), status)
     if status == MOVED:
         return _unanswered(connection, known, "move", title)
     if status != FOUND:
-        return replace(known, status="unlabelled", reason="missing page" if status == MISSING else status)
+        return replace(known, status="unlabeled", reason="missing page" if status == MISSING else status)
     return _of_item(connection, known, known.item)
 
 
-def _of_item(connection: sqlite3.Connection, known: Outcome, item: str) -> Outcome:
+def _of_item(connection: sqlite3.Connection, known: ScrapeOutcome, item: str) -> ScrapeOutcome:
     """By the item's classes, or those of a category's main topic."""
     for hop in ("item", "main topic"):
         found = connection.execute(
@@ -147,16 +163,16 @@ def _of_item(connection: sqlite3.Connection, known: Outcome, item: str) -> Outco
         status, is_category, topic, revision, modified, source, time = found
         known = replace(known, item=item, revision=revision, modified=modified or "", source=source, time=time)
         if status != FOUND:
-            return replace(known, status="unlabelled", reason=f"{status} {hop}")
+            return replace(known, status="unlabeled", reason=f"{status} {hop}")
         if not is_category:
             return _of_instances(connection, known, item)
         if topic is None:
-            return replace(known, status="unlabelled", reason="category without main topic")
+            return replace(known, status="unlabeled", reason="category without main topic")
         item = topic
-    return replace(known, status="unlabelled", reason="main topic is a category")
+    return replace(known, status="unlabeled", reason="main topic is a category")
 
 
-def _of_instances(connection: sqlite3.Connection, known: Outcome, item: str) -> Outcome:
+def _of_instances(connection: sqlite3.Connection, known: ScrapeOutcome, item: str) -> ScrapeOutcome:
     rows = connection.execute(
         "SELECT value, labels.item, text, language FROM instances LEFT JOIN labels ON labels.item = value"
         " WHERE instances.item = ? ORDER BY position",
@@ -169,15 +185,15 @@ def _of_instances(connection: sqlite3.Connection, known: Outcome, item: str) -> 
     return _judged(known, instances, "no instance of")
 
 
-def _judged(known: Outcome, instances: Sequence[Instance], reason_for_none: str) -> Outcome:
+def _judged(known: ScrapeOutcome, instances: Sequence[Instance], reason_for_none: str) -> ScrapeOutcome:
     known = replace(known, instances=tuple(instances))
     if not instances:
-        return replace(known, status="unlabelled", reason=reason_for_none)
+        return replace(known, status="unlabeled", reason=reason_for_none)
     if all(is_wikimedia_page(InstanceValue(instance.text, instance.item_id)) for instance in instances):
-        return replace(known, status="unlabelled", reason="Wikimedia page")
-    return replace(known, status="labelled")
+        return replace(known, status="unlabeled", reason="Wikimedia page")
+    return replace(known, status="labeled")
 
 
-def _unanswered(connection: sqlite3.Connection, known: Outcome, stage: str, key: str) -> Outcome:
+def _unanswered(connection: sqlite3.Connection, known: ScrapeOutcome, stage: str, key: str) -> ScrapeOutcome:
     failure = connection.execute("SELECT reason FROM failures WHERE stage = ? AND key = ?", (stage, key)).fetchone()
     return known if failure is None else replace(known, status="failed", reason=failure[0])

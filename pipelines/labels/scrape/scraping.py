@@ -1,82 +1,128 @@
-"""The run: ask what is missing, batch by batch and stage by stage, until nothing is."""
+"""Scrape the types of landmarks into a store: from Wikimedia, from a dump, or again what failed."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import IO, Any, NamedTuple, TypeAlias
-from urllib.parse import quote
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
 
-from hiertree.errors import CategoryError, OptionError, ScrapeError
-from hiertree.io.files import open_replacing
-from hiertree.io.progress import progress
+from hiertree.errors import CategoryError, ScrapeError
 from hiertree.io.tables import read_table
 
-from ..landmarks import ColumnNames, unique_ids
-from . import action_api, infobox
-from .client import Client, Unanswered
-from .etiquette import REAL_TIME, Clock, Refused
-from .facts import Fact, SourceName, Stage
-from .outcomes import COLUMNS, table_rows
+from ..landmarks import GLDV2_COLUMNS, ColumnNames, unique_ids
+from .asking import SOURCES, FactSource, ScrapeLog, ask_missing
+from .clock import REAL_TIME, Clock
+from .dump import DumpReading, read_dump
+from .dump_blocks import dump_file
+from .outcomes import Tally, tally, write_table
+from .settings import ScrapeSettings
 from .store import LandmarkRow, Store
 from .titles import category_title
-from .transport import Endpoints
+from .web.client import Client
+from .web.transport import Transport
 
-Path = str | os.PathLike[str]
-Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
-GLDV2 = ColumnNames()
-LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
-MOST_FAILURES_IN_A_ROW = 3
+AnyPath = str | Path
+_DAY = 86_400
 
 
-@dataclass(frozen=True)
-class Source:
-    """Whom to ask: for each stage, in order, what answers a batch of at most ``batch`` keys."""
+def scrape(
+    landmarks: AnyPath,
+    *,
+    store: AnyPath,
+    settings: ScrapeSettings,
+    columns: ColumnNames = GLDV2_COLUMNS,
+    table: AnyPath | None = None,
+    log: IO[str] | None = None,
+    clock: Clock = REAL_TIME,
+) -> Tally:
+    """Ask Wikimedia for the types of landmarks: only for what the store does not know yet.
 
-    name: SourceName
-    stages: Mapping[Stage, Ask]
-    batch: int
+    Args:
+        landmarks: CSV or Parquet with ids and Commons categories, as GLDv2's ``train_label_to_category.csv``.
+        store: SQLite file, made where there is none; every answer is in it as soon as it has come.
+        settings: whom to ask, and how.
+        columns: what the columns are called.
+        table: a CSV for ``labels build --instances``, written at the end.
+        log: a text file for JSON lines.
+        clock: time.
 
+    Returns:
+        Landmarks by status and reason.
 
-class Journal:
-    """A log of JSON lines; without a file, nothing."""
-
-    def __init__(self, file: IO[str] | None, clock: Clock) -> None:
-        self._file, self._clock = file, clock
-
-    def write(self, event: str, details: Mapping[str, Any]) -> None:
-        """Append a line."""
-        if self._file is not None:
-            time = self._clock.now().isoformat(timespec="milliseconds")
-            self._file.write(json.dumps({"time": time, "event": event, **details}, ensure_ascii=False) + "\n")
-            self._file.flush()
-
-    def retried(self, reason: str, seconds: float) -> None:
-        """Append a line about a wait before a retry."""
-        self.write("retry", {"reason": reason, "seconds": round(seconds, 3)})
-
-
-def api_source(client: Client, endpoints: Endpoints) -> Source:
-    """Wikimedia's action API."""
-    stages: dict[Stage, Ask] = {
-        "page": partial(action_api.ask_pages, client, endpoints.commons_api),
-        "move": partial(action_api.ask_moves, client, endpoints.commons_api),
-        "item": partial(action_api.ask_items, client, endpoints.wikidata_api),
-        "label": partial(action_api.ask_labels, client, endpoints.wikidata_api),
-    }
-    return Source("api", stages, action_api.MOST_KEYS)
-
-
-def html_source(client: Client, endpoints: Endpoints) -> Source:
-    """The category pages, one a request."""
-    return Source("html", {"page": partial(infobox.ask_page, client, endpoints.commons_site)}, 1)
+    Raises:
+        TableError: the landmarks cannot be read.
+        OptionError: no contact.
+        ScrapeError: the store is another's or in use, or the servers refuse or stay silent.
+    """
+    rows, days = read_categories(landmarks, columns=columns), settings.refresh_older_than
+    before = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
+    with _connected(settings, log, clock) as (source, journal), Store(store) as opened, opened.alone():
+        opened.add_landmarks(rows)
+        ask_missing(opened, source, before=before, clock=clock, log=journal)
+        return _finished(opened, table)
 
 
-def read_categories(path: Path, *, columns: ColumnNames = GLDV2) -> list[LandmarkRow]:
+def retry(
+    store: AnyPath,
+    *,
+    settings: ScrapeSettings,
+    table: AnyPath | None = None,
+    log: IO[str] | None = None,
+    clock: Clock = REAL_TIME,
+) -> Tally:
+    """Ask again for what failed, and for what is missing.
+
+    Args:
+        store: an existing store.
+        settings: as in :func:`scrape`, as are the others.
+        table: a CSV.
+        log: a text file.
+        clock: time.
+
+    Raises:
+        OptionError, ScrapeError: as :func:`scrape`.
+    """
+    with _connected(settings, log, clock) as (source, journal), Store(store, create=False) as opened, opened.alone():
+        opened.forget_failures()
+        ask_missing(opened, source, clock=clock, log=journal)
+        return _finished(opened, table)
+
+
+def scrape_dump(
+    landmarks: AnyPath,
+    *,
+    store: AnyPath,
+    settings: ScrapeSettings,
+    columns: ColumnNames = GLDV2_COLUMNS,
+    table: AnyPath | None = None,
+) -> tuple[Tally, DumpReading]:
+    """Take the types of landmarks from the Wikidata dump that the settings name; nobody is asked.
+
+    Args:
+        landmarks: as in :func:`scrape`.
+        store: as in :func:`scrape`; a later :func:`scrape` asks for what the dump does not hold.
+        settings: the dump, and how many processes parse it.
+        columns: what the columns are called.
+        table: as in :func:`scrape`.
+
+    Returns:
+        Landmarks by status and reason, and how the dump was read.
+
+    Raises:
+        TableError: the landmarks cannot be read.
+        ScrapeError: the dump is not there or breaks off, or the store is another's or in use.
+    """
+    if settings.dump is None:
+        raise ScrapeError("no dump", expected="the path of a Wikidata dump")
+    rows, file = read_categories(landmarks, columns=columns), dump_file(settings.dump)
+    with Store(store) as opened, opened.alone():
+        opened.add_landmarks(rows)
+        reading = read_dump(file, opened, processes=settings.processes)
+        return _finished(opened, table), reading
+
+
+def read_categories(path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS) -> list[LandmarkRow]:
     """Read landmarks and the titles of their categories; a malformed one is kept with the reason.
 
     Raises:
@@ -94,123 +140,18 @@ def _landmark(landmark_id: int, category: str) -> LandmarkRow:
         return LandmarkRow(landmark_id, category, None, error.given)
 
 
-def run(store: Store, source: Source, *, before: int = 0, clock: Clock = REAL_TIME, journal: Journal) -> Counter[str]:
-    """Ask for everything that is missing; what is answered is stored at once.
-
-    Args:
-        store: the landmarks, and what is known.
-        source: whom to ask.
-        before: facts from before this time (seconds since 1970) are asked for again.
-        clock: time.
-        journal: told of every batch.
-
-    Returns:
-        How many keys had which answer, as ``"stage status"``.
-
-    Raises:
-        ScrapeError: the server refuses the client, or three batches in a row had no answer.
-    """
-    counts: Counter[str] = Counter()
-    failures = 0
-    while found := _next_stage(store, source, before):
-        stage, keys = found
-        for batch in _show(stage, keys, _ask_all(source.stages[stage], keys, source.batch), clock):
-            now = int(clock.now().timestamp())
-            if batch.reason:
-                store.fail(stage, batch.asked, reason=batch.reason, time=now)
-            else:
-                store.save(batch.facts, source=source.name, time=now)
-            answers = batch.answers()
-            counts.update({f"{stage} {status}": count for status, count in answers.items()})
-            details = {"stage": stage, "asked": len(batch.asked), "answers": answers, "reason": batch.reason}
-            journal.write("batch", details)
-            failures = failures + 1 if batch.outage else 0
-            if failures == MOST_FAILURES_IN_A_ROW:
-                raise ScrapeError(
-                    f"{failures} requests in a row without an answer ({batch.reason})",
-                    remedy="what is stored stays; later, 'labels retry' goes on",
-                )
-    return counts
+@contextmanager
+def _connected(settings: ScrapeSettings, log: IO[str] | None, clock: Clock) -> Iterator[tuple[FactSource, ScrapeLog]]:
+    """The source, ready to be asked, and the log."""
+    journal = ScrapeLog(log, clock)
+    client = Client(Transport(settings, clock=clock), settings=settings, clock=clock, on_retry=journal.retried)
+    try:
+        yield SOURCES[settings.source](client, settings), journal
+    finally:
+        journal.write("end", {"requests": client.requests})
 
 
-class Batch(NamedTuple):
-    """Keys asked together and the facts about them, or why there are none and whether the server is to blame."""
-
-    asked: Sequence[str]
-    facts: Sequence[Fact]
-    reason: str = ""
-    outage: bool = False
-
-    def answers(self) -> Counter[str]:
-        """How many keys had which answer."""
-        return Counter([fact.status for fact in self.facts] or ["failed"] * len(self.asked))
-
-
-def _next_stage(store: Store, source: Source, before: int) -> tuple[Stage, list[str]] | None:
-    for stage in source.stages:
-        if keys := store.missing(stage, before=before):
-            return stage, keys
-    return None
-
-
-def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[Batch]:
-    """Ask for all keys; a batch that is refused is halved until the key at fault stands alone."""
-    waiting = list(reversed(list(batches(keys, size))))
-    while waiting:
-        batch = waiting.pop()
-        try:
-            yield Batch(batch, ask(batch))
-        except Unanswered as error:
-            yield Batch(batch, (), str(error), outage=True)
-        except Refused as error:
-            half = len(batch) // 2
-            if half:
-                waiting += [batch[half:], batch[:half]]
-            else:
-                yield Batch(batch, (), error.reason)
-
-
-def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
-    """Keys in their order, at most ``size`` at once and no more than fit a URL.
-
-    >>> list(batches(["Q1", "Q2", "Q3"], 2))
-    [['Q1', 'Q2'], ['Q3']]
-    """
-    batch: list[str] = []
-    length = 0
-    for key in keys:
-        added = len(quote(key)) + 3
-        if batch and (len(batch) == size or length + added > LONGEST_BATCH):
-            yield batch
-            batch, length = [], 0
-        batch.append(key)
-        length += added
-    if batch:
-        yield batch
-
-
-def _show(stage: Stage, keys: Sequence[str], answered: Iterator[Batch], clock: Clock) -> Iterator[Batch]:
-    """Pass batches on, showing rate, time left and counts."""
-    statuses: Counter[str] = Counter()
-    done, started = 0, clock.monotonic()
-    with progress(description=f"{stage}s", total=len(keys)) as advance:
-        for batch in answered:
-            yield batch
-            done += len(batch.asked)
-            statuses += batch.answers()
-            rate = done / max(clock.monotonic() - started, 1e-9)
-            counts = ", ".join(f"{status} {count}" for status, count in statuses.most_common(6))
-            minutes_left = (len(keys) - done) / rate / 60
-            advance(len(batch.asked), f"{60 * rate:.0f}/min, {minutes_left:.0f} min left; {counts}")
-
-
-def write_table(store: Store, path: Path, *, separator: str = "|") -> None:
-    """Write the table that ``labels build --instances`` reads, whole or not at all."""
-    import csv
-
-    if not separator:
-        raise OptionError("separator=''", expected="at least one character, such as '|'")
-    with open_replacing(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(table_rows(store, separator=separator))
+def _finished(store: Store, table: AnyPath | None) -> Tally:
+    if table is not None:
+        write_table(store, table)
+    return tally(store)

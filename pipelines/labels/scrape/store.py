@@ -164,12 +164,12 @@ class Store:
                 _save(connection, fact, source, time)
 
     def fail(self, stage: Stage, keys: Iterable[str], *, reason: str, time: int) -> None:
-        """Note that keys are not to be asked again until :meth:`forgive`."""
+        """Note that keys are not to be asked again until :meth:`forget_failures`."""
         with self.transaction() as connection:
             rows = [(stage, key, reason, time) for key in keys]
             connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", rows)
 
-    def forgive(self) -> int:
+    def forget_failures(self) -> int:
         """Forget all failures, so that their keys are asked again; returns how many there were."""
         return self.connection.execute("DELETE FROM failures").rowcount
 

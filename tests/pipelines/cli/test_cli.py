@@ -24,8 +24,10 @@ def run(*arguments: object) -> int:
 
 
 def _commands(group: click.Group) -> list[click.Command]:
-    nested = [_commands(found) if isinstance(found, click.Group) else [found] for found in group.commands.values()]
-    return [command for found in nested for command in found]
+    context = click.Context(group)
+    found = [group.get_command(context, name) for name in group.list_commands(context)]
+    nested = [_commands(one) if isinstance(one, click.Group) else [one] for one in found]
+    return [command for commands in nested for command in commands]
 
 
 @pytest.mark.parametrize("command", _commands(commands), ids=lambda command: command.name)

@@ -82,7 +82,7 @@ def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(pl
         asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
         done, said = plan(instances=None, scrape=asking)
         assert done == ["scraped", "cleaned", "clustered", "exported", "tree"]
-        assert "48 labelled" in said[0]
+        assert "48 labeled" in said[0]
         asked = len(wikimedia.asked)
         assert plan(instances=None, scrape=asking)[0] == ["scraped"]
         assert len(wikimedia.asked) == asked
@@ -111,7 +111,7 @@ def test_a_dump_is_read_once_and_the_api_asked_for_the_rest(plan, landmarks, tmp
         done, said = plan(instances=None, scrape={**alone["scrape"], **asking})
         assert 0 < sum(len(asked.keys) for asked in wikimedia.asked) < 60
     assert done[:2] == ["scraped", "cleaned"]
-    assert "48 labelled" in said[1]
+    assert "48 labeled" in said[1]
     (tmp_path / "dump.json.bz2").write_bytes(bz2.compress(dump_text(world).encode(), 1))
     assert plan(**alone)[0] == ["dump"]
     with pytest.raises(ScrapeError, match=r"absent\.json"):

@@ -8,11 +8,11 @@ from wikimedia.tools import FakeTime, scrape
 
 from hiertree.pipelines.labels import ColumnNames, read_landmarks, read_proposal
 from hiertree.pipelines.labels.review import Approve, Mark, Merge, Move, Rename, Session, SetKind
-from hiertree.pipelines.labels.scrape.scraping import api_source, html_source, read_categories, write_table
+from hiertree.pipelines.labels.scrape.asking import SOURCES
+from hiertree.pipelines.labels.scrape.outcomes import write_table
+from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.steps import ClusterSettings, clean_step, cluster_step, export_step
-
-SOURCES = {"api": api_source, "html": html_source}
 
 
 @pytest.fixture(scope="module")
@@ -20,10 +20,10 @@ def scraped(shared_data, tmp_path_factory):
     """The table of landmarks and the folder of the sources' stores and tables."""
     landmarks = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
     folder = tmp_path_factory.mktemp("washington")
-    for name, source in SOURCES.items():
+    for name in SOURCES:
         with Wikimedia(World.washington(landmarks)) as wikimedia, Store(folder / f"{name}.sqlite") as store:
             store.add_landmarks(read_categories(landmarks))
-            scrape(store, wikimedia, FakeTime(), source=source)
+            scrape(store, wikimedia, FakeTime(), source=name)
             write_table(store, folder / f"{name}.csv")
     return landmarks, folder
 

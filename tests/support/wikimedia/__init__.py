@@ -1,6 +1,6 @@
 """A small Wikimedia on loopback: the same questions, answers, habits and faults as the real one's."""
 
-from wikimedia.server import Asked, Wikimedia
+from wikimedia.server import ReceivedRequest, Wikimedia
 from wikimedia.world import World
 
-__all__ = ["Asked", "Wikimedia", "World"]
+__all__ = ["ReceivedRequest", "Wikimedia", "World"]

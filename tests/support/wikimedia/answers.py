@@ -52,16 +52,16 @@ def _entity(world: World, key: str, asked: dict[str, str]) -> dict[str, Any]:
 def _query(
     world: World, titles: list[str], asked: dict[str, str], rng: random.Random, pages_an_answer: int | None
 ) -> dict[str, Any]:
-    normalised = {title: _normal(title) for title in titles if _normal(title) != title}
+    normalized = {title: _normal(title) for title in titles if _normal(title) != title}
     redirects: dict[str, str] = {}
-    final = [_follow(world, normalised.get(title, title), redirects) for title in titles]
+    final = [_follow(world, normalized.get(title, title), redirects) for title in titles]
     kept = sorted({title for title in final if title is not None})
     begin = int(asked.get("ppcontinue", "0"))
     end = begin + (pages_an_answer or len(kept))
     pages = [_page(world, title, asked if begin <= place < end else None) for place, title in enumerate(kept)]
     rng.shuffle(pages)
     more = {"continue": {"ppcontinue": str(end), "continue": "||"}} if end < len(kept) else {"batchcomplete": True}
-    changes = {"normalized": normalised, "redirects": redirects}
+    changes = {"normalized": normalized, "redirects": redirects}
     listed = {name: [{"from": a, "to": b} for a, b in change.items()] for name, change in changes.items() if change}
     return {**more, "query": {**listed, "pages": pages}}
 

@@ -46,7 +46,7 @@ FAULTS = (
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """A request as it came: when, by which path, for which keys, and the fault committed."""
 
     time: float
@@ -73,10 +73,10 @@ class Wikimedia:
     after_answer: Callable[[int], None] = lambda index: None
     retry_after: int = 7
     pages_an_answer: int | None = None
-    refuse: Callable[[Asked], bool] = lambda asked: False
+    refuse: Callable[[ReceivedRequest], bool] = lambda asked: False
     forbidden: bool = False
     moved: dict[str, str] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ReceivedRequest] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
     rng: random.Random = field(default_factory=lambda: random.Random(0))
@@ -105,7 +105,7 @@ class Wikimedia:
             "commons_site": self.url,
         }
 
-    def good(self) -> list[Asked]:
+    def good(self) -> list[ReceivedRequest]:
         """What was answered without a fault."""
         return [asked for asked in self.asked if asked.fault is None]
 
@@ -126,7 +126,7 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 parameters = dict(parse_qsl(parts.query, keep_blank_values=True))
                 fault = wikimedia.fault(index)
                 agent = self.headers.get("User-Agent", "")
-                asked = Asked(wikimedia.clock(), parts.path, parameters, agent, fault)
+                asked = ReceivedRequest(wikimedia.clock(), parts.path, parameters, agent, fault)
                 wikimedia.asked.append(asked)
                 wikimedia.at_once += 1
                 wikimedia.most_at_once = max(wikimedia.most_at_once, wikimedia.at_once)
@@ -140,7 +140,7 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
             wikimedia.after_answer(index)
 
-        def answer(self, asked: Asked) -> tuple[int, dict[str, str], bytes]:
+        def answer(self, asked: ReceivedRequest) -> tuple[int, dict[str, str], bytes]:
             if wikimedia.forbidden or not CONTACT.match(asked.user_agent):
                 return 403, {"Content-Type": "text/plain"}, b"Please set a user-agent with a contact."
             if asked.path in wikimedia.moved:

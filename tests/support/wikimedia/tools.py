@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from typing import IO
+from typing import IO, Any, Literal
 
-from hiertree.pipelines.labels.scrape.client import Client
-from hiertree.pipelines.labels.scrape.etiquette import POLITE, Clock, Etiquette
-from hiertree.pipelines.labels.scrape.scraping import Journal, Source, api_source, run
+from hiertree.pipelines.labels.scrape.asking import SOURCES, ScrapeLog, ask_missing
+from hiertree.pipelines.labels.scrape.clock import Clock
+from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
-from hiertree.pipelines.labels.scrape.transport import Endpoints, Transport
+from hiertree.pipelines.labels.scrape.web.client import Client
+from hiertree.pipelines.labels.scrape.web.transport import Transport
 from wikimedia.server import Wikimedia
 
 CONTACT = "maps@univ-lab.fr"
@@ -49,18 +49,16 @@ def scrape(
     wikimedia: Wikimedia,
     time: FakeTime,
     *,
-    etiquette: Etiquette = POLITE,
     before: int = 0,
     log: IO[str] | None = None,
-    source: Callable[[Client, Endpoints], Source] = api_source,
+    source: Literal["api", "html"] = "api",
+    **others: Any,
 ) -> Counter[str]:
-    """Run a source in fake time."""
-    endpoints = Endpoints(**wikimedia.options)
-    journal = Journal(log, time.clock)
-    client = Client(
-        Transport(CONTACT, endpoints=endpoints), etiquette=etiquette, clock=time.clock, on_retry=journal.retried
-    )
-    return run(store, source(client, endpoints), before=before, clock=time.clock, journal=journal)
+    """Run a source in fake time; ``others`` are further settings."""
+    settings = ScrapeSettings(contact=CONTACT, source=source, **wikimedia.options, **others)
+    journal = ScrapeLog(log, time.clock)
+    client = Client(Transport(settings), settings=settings, clock=time.clock, on_retry=journal.retried)
+    return ask_missing(store, SOURCES[source](client, settings), before=before, clock=time.clock, log=journal)
 
 
 def facts(store: Store) -> list[tuple[object, ...]]:

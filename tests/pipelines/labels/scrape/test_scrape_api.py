@@ -38,9 +38,9 @@ def washington(shared_data, tmp_path_factory):
 def test_washington_outcomes_say_why_there_is_no_label(washington):
     *_, outcome_counts = washington
     assert outcome_counts == {
-        ("labelled", ""): 841,
-        ("unlabelled", "no instance of"): 2,
-        ("unlabelled", "category without main topic"): 1,
+        ("labeled", ""): 841,
+        ("unlabeled", "no instance of"): 2,
+        ("unlabeled", "category without main topic"): 1,
     }
 
 
@@ -83,7 +83,7 @@ def test_every_complication_has_its_outcome(store):
     assert texts[9] == ["kind 9"]  # numeric-id alone
     assert found[10].instances == (("Klamm", "Q90", "de"), ("Q91", "Q91", ""))  # other languages, none
     assert texts[11] == ["kind 11"]  # item redirected
-    reasons = {key: outcome.reason for key, outcome in found.items() if outcome.status != "labelled"}
+    reasons = {key: outcome.reason for key, outcome in found.items() if outcome.status != "labeled"}
     assert reasons == {
         3: "missing page",
         4: "no item",
@@ -103,7 +103,7 @@ def test_hard_redirects_in_a_circle_end(store):
     store.add_landmarks(places(1))
     with Wikimedia(world) as wikimedia:
         scrape(store, wikimedia, FakeTime())
-    assert tally(store) == {("unlabelled", "redirect loop"): 1}
+    assert tally(store) == {("unlabeled", "redirect loop"): 1}
 
 
 def test_a_chain_of_moves_ends_after_five(store):
@@ -114,7 +114,7 @@ def test_a_chain_of_moves_ends_after_five(store):
     with Wikimedia(world) as wikimedia:
         scrape(store, wikimedia, FakeTime())
         asked = {key for request in wikimedia.asked for key in request.keys}
-    assert tally(store) == {("unlabelled", "more than 5 moves"): 1}
+    assert tally(store) == {("unlabeled", "more than 5 moves"): 1}
     assert len(asked) == 6
 
 
@@ -219,4 +219,4 @@ def test_published_ids_are_found_from_published_urls(shared_data, store):
     assert {outcome.landmark_id: outcome.item for outcome in outcomes(store)} == {
         landmark.landmark_id: landmark.values[0].text for landmark in read
     }
-    assert tally(store) == {("labelled", ""): 52}
+    assert tally(store) == {("labeled", ""): 52}

@@ -9,7 +9,7 @@ from wikimedia.tools import CONTACT
 from hiertree.errors import OptionError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import ColumnNames, build
-from hiertree.pipelines.labels.scrape import Endpoints, Etiquette, Web
+from hiertree.pipelines.labels.scrape import ScrapeSettings
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
 
@@ -33,16 +33,22 @@ def table(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(("source", "labelled"), [("api", 48), ("html", 50)])
-def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source, labelled):
+@pytest.mark.parametrize(("source", "labeled"), [("api", 48), ("html", 50)])
+def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source, labeled):
     store, scraped, log = tmp_path / "s.sqlite", tmp_path / "scraped.csv", tmp_path / "log.jsonl"
     with Wikimedia(World.numbered(60)) as wikimedia:
         options = ["--source", source, "--table", scraped, "--json-lines", log, *web_options(wikimedia)]
         assert run("scrape", table, "--store", store, *options) == 0
-    assert f"60 landmarks\n      {labelled} labelled" in capsys.readouterr().out
+    assert f"60 landmarks\n      {labeled} labeled" in capsys.readouterr().out
     assert json.loads(log.read_text().splitlines()[-1])["requests"] == len(wikimedia.asked)
-    columns = ColumnNames(item_ids="item_ids")
-    result = build(table, instances=scraped, out=tmp_path / "out", clusters=5, columns=columns, multi="all")
+    result = build(
+        table,
+        instances=scraped,
+        out=tmp_path / "out",
+        clusters=5,
+        columns=ColumnNames(item_ids="item_ids"),
+        multi="all",
+    )
     assert result.report["landmarks"] == 60
     assert result.report["kept"] == 48
 
@@ -74,7 +80,7 @@ def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_pat
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "no --contact"),
+        ([], "no contact"),
         (["--contact", "me@example.com"], "contact='me@example.com'"),
         (["--contact", CONTACT, "--commons-api", "http://10.0.0.1/"], "commons_api="),
         (["--contact", CONTACT, "--requests-per-minute", "0"], "requests_per_minute=0"),
@@ -127,7 +133,6 @@ def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):
 
 
 def test_pages_may_be_read_faster_than_the_api_is_asked():
-    assert Web(CONTACT, "html", etiquette=Etiquette(requests_per_minute=1000)).source == "html"
+    assert ScrapeSettings(source="html", requests_per_minute=1000).source == "html"
     with pytest.raises(OptionError, match="fewer than 1200"):
-        Web(CONTACT, "html", etiquette=Etiquette(requests_per_minute=1200))
-    assert Endpoints().replaced({"commons_site": None}) == Endpoints()
+        ScrapeSettings(source="html", requests_per_minute=1200)

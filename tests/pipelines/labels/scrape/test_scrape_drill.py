@@ -10,7 +10,7 @@ from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts
 
-from hiertree.pipelines.labels.scrape import Endpoints, Web, scrape, status
+from hiertree.pipelines.labels.scrape import ScrapeSettings, scrape, status
 from hiertree.pipelines.labels.scrape.store import Store
 
 LANDMARKS = 2000
@@ -35,8 +35,8 @@ def test_a_scrape_killed_five_times_among_faults_ends_as_if_nothing_had_been(tmp
     table, world, rng = tmp_path / "landmarks.csv", World.numbered(LANDMARKS), random.Random(5)
     write_landmarks(table)
     with Wikimedia(world) as calm:
-        web = Web(CONTACT, endpoints=Endpoints(**calm.options), clock=FakeTime().clock)
-        expected = scrape(table, store=tmp_path / "calm.sqlite", web=web)
+        settings = ScrapeSettings(contact=CONTACT, **calm.options)
+        expected = scrape(table, store=tmp_path / "calm.sqlite", settings=settings, clock=FakeTime().clock)
     assert sum(expected.values()) == LANDMARKS
 
     running: list[subprocess.Popen[bytes]] = []

@@ -76,9 +76,9 @@ def test_a_second_pass_looks_for_what_the_first_could_not_know(world, store, tmp
     path = tmp_path / "dump.json"
     path.write_text(dump_text(world).replace('"P279":[]', '"P1":[]'))
     read_dump(path, store, processes=1)
-    assert tally(store)["labelled", ""] == 0
+    assert tally(store)["labeled", ""] == 0
     read_dump(path, store, processes=1)
-    assert tally(store)["labelled", ""] > 90
+    assert tally(store)["labeled", ""] > 90
     assert read_dump(path, store, processes=1).kept == 0
 
 
@@ -117,7 +117,7 @@ def test_bzip2_is_unpacked_alike_by_either_library_whole_and_broken(world, tmp_p
 
     def blocks(content):
         path.write_bytes(content)
-        return b"".join(shown_blocks(path, cores=2, told=str))
+        return b"".join(shown_blocks(path, cores=2, note=str))
 
     assert blocks(packed) == text
     assert blocks(bz2.compress(text[:half]) + bz2.compress(text[half:])) == text  # as pbzip2 packs

@@ -11,18 +11,18 @@ from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, ScrapeError
-from hiertree.pipelines.labels.scrape.etiquette import (
-    Answer,
-    Etiquette,
-    Pace,
+from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
+from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.scrape.web.answers import (
+    HttpAnswer,
     Refused,
     TryAgain,
     check_error,
     check_status,
     retry_after,
 )
-from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.transport import Endpoints, Transport, user_agent
+from hiertree.pipelines.labels.scrape.web.client import Pace, wait_before_retry
+from hiertree.pipelines.labels.scrape.web.transport import Transport, user_agent
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -35,12 +35,12 @@ def store(tmp_path):
 
 
 def answer(status, headers=None):
-    return Answer(status, headers or {}, b"upstream connect error", 0.1)
+    return HttpAnswer(status, headers or {}, b"upstream connect error", 0.1)
 
 
 def test_requests_are_spread_over_the_minute():
     time = FakeTime()
-    pace = Pace(Etiquette(requests_per_minute=200), time.clock)
+    pace = Pace(200, 5, time.clock)
     starts = []
     for _ in range(401):
         starts.append(pace.wait())
@@ -51,7 +51,7 @@ def test_requests_are_spread_over_the_minute():
 
 def test_a_slow_answer_is_followed_by_a_rest():
     time = FakeTime()
-    pace = Pace(Etiquette(), time.clock)
+    pace = Pace(200, 5, time.clock)
     started = pace.wait()
     time.seconds += 1.2
     pace.answered(started)
@@ -82,11 +82,10 @@ def test_retry_after_is_read_in_both_forms(header, seconds):
 
 @given(st.integers(0, 100), st.none() | st.floats(0, 3600), st.floats(0, 1))
 def test_waits_are_never_below_what_is_asked_nor_above_the_cap(attempt, asked, share):
-    etiquette = Etiquette()
-    seconds = etiquette.wait_before_retry(attempt, asked, share)
+    seconds = wait_before_retry(5, attempt, asked, share)
     assert seconds >= max(5, asked or 0)
     assert seconds <= max(300 * 1.25, asked or 0)
-    assert seconds <= etiquette.wait_before_retry(attempt + 1, asked, 1)
+    assert seconds <= wait_before_retry(5, attempt + 1, asked, 1)
 
 
 def test_statuses_say_whether_to_ask_again():
@@ -149,7 +148,7 @@ def test_every_fault_is_outlived_with_a_wait_and_changes_nothing(store, calm, fa
 def test_nobody_is_asked_faster_or_side_by_side(store):
     time = FakeTime()
     with Wikimedia(World.numbered(120), clock=time.monotonic) as wikimedia:
-        scrape(store, wikimedia, time, etiquette=Etiquette(requests_per_minute=60))
+        scrape(store, wikimedia, time, requests_per_minute=60)
         times = [asked.time for asked in wikimedia.asked]
         assert wikimedia.most_at_once == 1
     assert all(after - before >= 1 - 1e-9 for before, after in pairwise(times))
@@ -169,14 +168,14 @@ def test_slow_answers_over_the_wire_are_followed_by_a_rest(store):
 
 
 def test_an_outage_ends_the_run_and_the_next_one_goes_on(store):
-    time, etiquette = FakeTime(), Etiquette(max_retries=2)
+    time = FakeTime()
     with Wikimedia(World.numbered(120), fault=lambda index: "503 text" if index >= 1 else None) as wikimedia:
         with pytest.raises(ScrapeError, match=r"3 requests in a row without an answer \(HTTP 503"):
-            scrape(store, wikimedia, time, etiquette=etiquette)
+            scrape(store, wikimedia, time, max_retries=2)
         assert store.counts()["pages"] == 50
         answered, wikimedia.fault = len(wikimedia.asked), lambda index: None
-        assert store.forgive() > 0
-        scrape(store, wikimedia, time, etiquette=etiquette)
+        assert store.forget_failures() > 0
+        scrape(store, wikimedia, time, max_retries=2)
         again = {key for asked in wikimedia.asked[answered:] if "ppprop" in asked.parameters for key in asked.keys}
     assert not again & set(wikimedia.asked[0].keys)
     assert store.counts()["failures"] == 0
@@ -209,12 +208,12 @@ NOBODY = (
 @pytest.mark.parametrize("contact", NOBODY)
 def test_a_contact_that_reaches_nobody_is_refused(contact):
     with pytest.raises(OptionError, match="contact="):
-        user_agent(contact)
+        ScrapeSettings(contact=contact)
 
 
 @pytest.mark.parametrize("contact", ["maps@univ-lab.fr", "https://lab.univ.fr/~maps"])
 def test_a_real_contact_is_said(contact):
-    assert f"({contact}) python-requests/" in user_agent(contact)
+    assert f"({contact}) python-requests/" in user_agent(ScrapeSettings(contact=contact).contact)
 
 
 OTHERS = (
@@ -226,12 +225,12 @@ OTHERS = (
 @pytest.mark.parametrize("url", OTHERS)
 def test_other_hosts_are_refused(url):
     with pytest.raises(OptionError, match="commons_api="):
-        Endpoints(commons_api=url)
+        ScrapeSettings(commons_api=url)
 
 
 def test_loopback_is_asked_only_where_it_is_named():
     with Wikimedia(World()) as wikimedia:
-        transport = Transport(CONTACT, endpoints=Endpoints())
+        transport = Transport(ScrapeSettings(contact=CONTACT))
         with pytest.raises(ScrapeError, match="was to be asked"):
             transport.get(wikimedia.url)
         assert wikimedia.asked == []
@@ -241,7 +240,7 @@ def test_loopback_is_asked_only_where_it_is_named():
 def test_redirects_to_other_places_are_not_followed(location):
     with Wikimedia(World()) as wikimedia:
         wikimedia.moved = {"/wiki/A": location}
-        transport = Transport(CONTACT, endpoints=Endpoints(**wikimedia.options))
+        transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
         with pytest.raises(ScrapeError, match="was to be asked"):
             transport.get(f"{wikimedia.url}/wiki/A")
 
@@ -249,17 +248,17 @@ def test_redirects_to_other_places_are_not_followed(location):
 def test_redirects_within_are_followed_and_circles_end():
     with Wikimedia(World()) as wikimedia:
         wikimedia.moved = {"/wiki/A": "/wiki/B", "/wiki/C": "/wiki/C"}
-        transport = Transport(CONTACT, endpoints=Endpoints(**wikimedia.options))
+        transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
         assert transport.get(f"{wikimedia.url}/wiki/A").status == 404
         with pytest.raises(Refused, match="more than 5 HTTP redirects"):
             transport.get(f"{wikimedia.url}/wiki/C")
 
 
 def test_a_dripping_answer_is_cut_off_by_time_and_a_huge_one_by_size(monkeypatch):
-    from hiertree.pipelines.labels.scrape import transport as module
+    from hiertree.pipelines.labels.scrape.web import transport as module
 
     with Wikimedia(World.numbered(2), fault=lambda index: "drip" if index == 0 else None) as wikimedia:
-        transport = Transport(CONTACT, endpoints=Endpoints(**wikimedia.options))
+        transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
         monkeypatch.setattr(module, "SECONDS_FOR_AN_ANSWER", 0.05)
         with pytest.raises(TryAgain, match="more than 0 s"):
             transport.get(f"{wikimedia.url}/wiki/Category:Place_0")

@@ -8,11 +8,11 @@ from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import FakeTime, facts, places, scrape
 
-from hiertree.pipelines.labels.scrape.etiquette import TryAgain
-from hiertree.pipelines.labels.scrape.infobox import read_page
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
-from hiertree.pipelines.labels.scrape.scraping import api_source, html_source, read_categories
+from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.scrape.web.answers import TryAgain
+from hiertree.pipelines.labels.scrape.web.category_page import read_page
 
 
 def page(infobox="", *, head=""):
@@ -76,8 +76,8 @@ def test_a_page_cut_short_is_not_taken_for_one_without_infobox():
 
 def test_every_complication_has_the_labels_of_the_api(tmp_path):
     found = {}
-    for source in (api_source, html_source):
-        with Store(tmp_path / f"{source.__name__}.sqlite") as store, Wikimedia(World.numbered(40)) as wikimedia:
+    for source in ("api", "html"):
+        with Store(tmp_path / f"{source}.sqlite") as store, Wikimedia(World.numbered(40)) as wikimedia:
             store.add_landmarks(places(40))
             scrape(store, wikimedia, FakeTime(), source=source)
             found[source] = {
@@ -85,7 +85,7 @@ def test_every_complication_has_the_labels_of_the_api(tmp_path):
                 for outcome in outcomes(store)
             }
             reasons = {outcome.landmark_id: outcome.reason for outcome in outcomes(store) if outcome.reason}
-    different = {key for key in range(40) if found[api_source][key] != found[html_source][key]}
+    different = {key for key in range(40) if found["api"][key] != found["html"][key]}
     assert different == {10, 14}  # the page shows no German label; "x" is known as Wikimedia's own by its id alone
     assert reasons == {
         3: "missing page",
@@ -100,8 +100,8 @@ def test_washington_costs_a_page_a_landmark_and_one_more_for_each_that_has_moved
     path = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
     with Wikimedia(World.washington(path)) as wikimedia, Store(tmp_path / "store.sqlite") as store:
         store.add_landmarks(read_categories(path))
-        scrape(store, wikimedia, FakeTime(), source=html_source)
-        assert tally(store)["labelled", ""] == 841
+        scrape(store, wikimedia, FakeTime(), source="html")
+        assert tally(store)["labeled", ""] == 841
         paths = [asked.path for asked in wikimedia.asked]
     assert len(paths) == 844 + 18
     assert all(path.startswith("/wiki/Category:") for path in paths)
@@ -117,7 +117,7 @@ def test_faults_are_outlived(tmp_path):
             store.add_landmarks(places(40))
             every = {"fault": partial(_turn, faults), "clock": time.monotonic, "now": time.now}
             with Wikimedia(World.numbered(40), **every) as wikimedia:
-                scrape(store, wikimedia, time, source=html_source)
+                scrape(store, wikimedia, time, source="html")
                 asked = wikimedia.asked
             found.append(facts(store))
     assert found[0] == found[1]

@@ -12,9 +12,7 @@ from typing import Any
 
 from hiertree.errors import CategoryError
 
-from .client import Client, Read
-from .etiquette import Answer, Refused, TryAgain, check_error, check_status
-from .facts import (
+from ..facts import (
     FOUND,
     INVALID,
     MISSING,
@@ -26,10 +24,13 @@ from .facts import (
     Label,
     Page,
 )
-from .titles import PREFIX, normal_title
-from .wikibase import LANGUAGES, is_item_id, item_fact, label_fact
+from ..titles import PREFIX, normal_title
+from ..wikibase import LANGUAGES, is_item_id, item_fact, label_fact
+from .answers import HttpAnswer, Refused, TryAgain, check_error, check_status
+from .client import Client, Read
 
 MOST_KEYS = 50
+MAXLAG = 5  # seconds of replication lag beyond which the servers are to refuse
 MOST_CONTINUATIONS = 20
 SOFT_REDIRECTS = ("Category:Category redirects", "Category:Non-empty category redirects")
 _REDIRECT_TEMPLATES = {"categoryredirect", "catredirect", "catredir", "catred", "seecat", "redirectcategory"}
@@ -37,7 +38,7 @@ _TEMPLATE = re.compile(r"\{\{\s*([^|{}]+?)\s*\|\s*(?:1\s*=)?\s*:?\s*([^|{}]+?)\s
 
 
 def ask_pages(client: Client, url: str, titles: Sequence[str]) -> list[Page]:
-    """Which item each category belongs to, hard redirects resolved, soft ones recognised by their own category."""
+    """Which item each category belongs to, hard redirects resolved, soft ones recognized by their own category."""
     parameters = {
         "action": "query",
         "prop": "pageprops|categories",
@@ -97,10 +98,9 @@ def move_target(wikitext: str) -> str | None:
 
 def _ask(client: Client, url: str, parameters: Mapping[str, str], read: Callable[[Any], Read]) -> Read:
     """Ask for JSON, with maxlag; an answer that is none, or that ``read`` finds incomplete, is asked for again."""
-    maxlag = str(client.etiquette.maxlag)
-    common = {"format": "json", "formatversion": "2", "maxlag": maxlag}
+    common = {"format": "json", "formatversion": "2", "maxlag": str(MAXLAG)}
 
-    def read_answer(answer: Answer) -> Read:
+    def read_answer(answer: HttpAnswer) -> Read:
         now = client.clock.now()
         check_status(answer, now)
         content = _json(answer)
@@ -113,7 +113,7 @@ def _ask(client: Client, url: str, parameters: Mapping[str, str], read: Callable
     return client.ask(url, {**parameters, **common}, read_answer)
 
 
-def _json(answer: Answer) -> dict[str, Any]:
+def _json(answer: HttpAnswer) -> dict[str, Any]:
     try:
         content = json.loads(answer.body.decode("utf-8"))
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
@@ -152,21 +152,21 @@ class _Found:
     """An answer of ``action=query``: how titles were changed, and the pages by title."""
 
     def __init__(self) -> None:
-        self.normalised: dict[str, str] = {}
+        self.normalized: dict[str, str] = {}
         self.redirects: dict[str, str] = {}
         self.pages: dict[str, dict[str, Any]] = {}
 
     def take(self, content: Mapping[str, Any]) -> None:
         """Take a further answer in; twice is as good as once."""
         query = content["query"]
-        self.normalised |= {change["from"]: change["to"] for change in query.get("normalized", ())}
+        self.normalized |= {change["from"]: change["to"] for change in query.get("normalized", ())}
         self.redirects |= {change["from"]: change["to"] for change in query.get("redirects", ())}
         for page in query.get("pages", ()):
             self.pages.setdefault(page["title"], {}).update(page)
 
     def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         """The page to which a title leads and the redirects gone through; no page where they go in a circle."""
-        here = self.normalised.get(title, title)
+        here = self.normalized.get(title, title)
         way: list[str] = []
         while here in self.redirects:
             here = self.redirects[here]

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from hiertree.errors import CategoryError
 
+from ..facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, UNREADABLE_MOVE, Page
+from ..titles import linked_title, page_path
+from ..wikibase import is_item_id
+from .answers import HttpAnswer, TryAgain, check_status
 from .client import Client
-from .etiquette import Answer, TryAgain, check_status
-from .facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, UNREADABLE_MOVE, Page
-from .titles import linked_title, page_path
-from .wikibase import is_item_id
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
@@ -22,7 +22,7 @@ def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
     """Read the page of the one title given."""
     (title,) = titles
 
-    def read(answer: Answer) -> Page:
+    def read(answer: HttpAnswer) -> Page:
         check_status(answer, client.clock.now())
         if answer.status == 404:
             return Page(title, MISSING)

@@ -1,0 +1,72 @@
+"""How far a scrape has come, and in words."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+from .facts import STAGES
+from .outcomes import Tally, tally, write_table
+from .scraping import AnyPath
+from .store import Store
+
+
+def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
+    """What a store holds: landmarks by status and reason, rows, keys to ask by stage, failures, times.
+
+    Args:
+        store: an existing store; a scrape may be writing to it.
+        table: a CSV for ``labels build --instances`` to write.
+
+    Raises:
+        ScrapeError: no such store.
+    """
+    with Store(store, create=False) as opened:
+        if table is not None:
+            write_table(opened, table)
+        oldest, newest = opened.connection.execute("SELECT min(time), max(time) FROM pages").fetchone()
+        return {
+            "outcomes": [
+                {"status": status, "reason": reason, "landmarks": count}
+                for (status, reason), count in sorted(tally(opened).items())
+            ],
+            "rows": opened.counts(),
+            "to_ask": {stage: len(opened.missing(stage)) for stage in STAGES},
+            "oldest_page": _date(oldest),
+            "newest_page": _date(newest),
+        }
+
+
+def count_failed(found: Tally) -> tuple[int, int]:
+    """How many landmarks failed, and how many there are.
+
+    >>> count_failed(Counter({("labeled", ""): 841, ("failed", "HTTP 503"): 3}))
+    (3, 844)
+    """
+    return sum(count for (status, _), count in found.items() if status == "failed"), sum(found.values())
+
+
+def describe_outcomes(found: Tally) -> str:
+    """A line per status and reason.
+
+    >>> print(describe_outcomes(Counter({("labeled", ""): 841, ("unlabeled", "no instance of"): 2})))
+    843 landmarks
+         841 labeled
+           2 unlabeled: no instance of
+    """
+    lines = [f"{count:8d} {': '.join(filter(None, key))}" for key, count in sorted(found.items())]
+    return "\n".join([f"{sum(found.values())} landmarks", *lines])
+
+
+def describe_status(report: dict[str, Any]) -> str:
+    """The same for what :func:`status` returns, with what is still to be asked."""
+    found = Counter({(row["status"], row["reason"]): row["landmarks"] for row in report["outcomes"]})
+    rows = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
+    waiting = ", ".join(f"{count} {stage}s" for stage, count in report["to_ask"].items() if count)
+    times = f"pages of {report['oldest_page']} … {report['newest_page']}"
+    return "\n".join([describe_outcomes(found), f"stored: {rows}; {times}", f"to ask: {waiting or 'nothing'}"])
+
+
+def _date(seconds: int | None) -> str | None:
+    return None if seconds is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

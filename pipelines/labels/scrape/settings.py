@@ -1,0 +1,142 @@
+"""The settings of a scrape, declared once for plans, the command line and Python."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from hiertree.errors import OptionError
+
+from ..settings import Settings
+
+WIKIMEDIA_HOSTS = ("commons.wikimedia.org", "www.wikidata.org")
+FASTEST = {"api": 300, "html": 1200}  # requests a minute that Wikimedia allows: 5 and 20 a second
+_MAIL = re.compile(r"[^\s@()<>]+@([^\s@()<>]+\.[A-Za-z0-9-]{2,})")
+_PAGE = re.compile(r"https?://([^\s()<>/:]+\.[A-Za-z0-9-]{2,})(?::[0-9]+)?(/[^\s()<>]*)?")
+_NOT_REAL = re.compile(r"(.*\.)?(example(\.(com|org|net|edu))?|invalid|test|localhost|local)", re.IGNORECASE)
+
+
+class ScrapeSettings(Settings):
+    """Which source is read, and how Wikimedia is asked.
+
+    Raises:
+        OptionError: a value out of range, a contact that reaches nobody, another host, a rate above Wikimedia's limit.
+
+    >>> ScrapeSettings(requests_per_minute=0)
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.OptionError: requests_per_minute=0: Input should be greater than 0
+    """
+
+    contact: str | None = Field(
+        None,
+        description="Your mail address or web page, for Wikimedia's operators; needed to ask them.",
+    )
+    source: Literal["api", "html"] = Field(
+        "api", description="The action API, 50 landmarks per request, or the category pages, one per request."
+    )
+    requests_per_minute: float = Field(
+        200.0, gt=0, allow_inf_nan=False, description="Spread evenly; one request at a time in any case."
+    )
+    max_retries: int = Field(8, ge=0, description="How often a failed request is made again.")
+    backoff: float = Field(
+        5.0, gt=0, allow_inf_nan=False, description="Seconds before the first retry; doubled for each further one."
+    )
+    refresh_older_than: float | None = Field(
+        None, ge=0, allow_inf_nan=False, description="Ask again for facts older than this many days."
+    )
+    dump: Path | None = Field(None, description="Read this Wikidata dump (.json.bz2 or .json.gz) and ask nobody.")
+    processes: int | None = Field(
+        None, ge=1, description="Processes that parse and unpack the dump; default: one per core."
+    )
+    commons_api: str = Field(
+        "https://commons.wikimedia.org/w/api.php", description="Commons' action API, or one on a loopback address."
+    )
+    wikidata_api: str = Field(
+        "https://www.wikidata.org/w/api.php", description="Wikidata's action API, or one on a loopback address."
+    )
+    commons_site: str = Field(
+        "https://commons.wikimedia.org", description="Commons' pages, or those on a loopback address."
+    )
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise _option_error(error) from None
+
+    @field_validator("contact")
+    @classmethod
+    def _reaches_somebody(cls, contact: str | None) -> str | None:
+        found = contact and (_MAIL.fullmatch(contact) or _PAGE.fullmatch(contact))
+        if contact is not None and (not found or _NOT_REAL.fullmatch(found[1]) or not contact.isascii()):
+            raise OptionError(f"contact={contact!r}", expected="your own mail address or web page, for the operators")
+        return contact
+
+    @model_validator(mode="after")
+    def _asks_nobody_else(self) -> ScrapeSettings:
+        for name in ("commons_api", "wikidata_api", "commons_site"):
+            url = getattr(self, name)
+            if not (is_wikimedia(url) or is_loopback(url)):
+                hosts = " or ".join(f"https://{host}" for host in WIKIMEDIA_HOSTS)
+                raise OptionError(f"{name}={url!r}", expected=f"{hosts}, or a loopback address")
+        return self
+
+    @model_validator(mode="after")
+    def _asks_slowly(self) -> ScrapeSettings:
+        fastest = FASTEST[self.source]
+        asked = self.commons_api if self.source == "api" else self.commons_site
+        if self.requests_per_minute >= fastest and not is_loopback(asked):
+            raise OptionError(f"requests_per_minute={self.requests_per_minute:g}", expected=f"fewer than {fastest}")
+        return self
+
+    @property
+    def origins(self) -> frozenset[str]:
+        """The only origins that are ever asked."""
+        return frozenset(origin_of(url) for url in (self.commons_api, self.wikidata_api, self.commons_site))
+
+
+def _option_error(error: ValidationError) -> OptionError:
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, OptionError):
+        return cause
+    name = ".".join(str(part) for part in first["loc"])
+    return OptionError(f"{name}={first['input']}: {first['msg']}")
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL names this machine.
+
+    >>> is_loopback("http://127.0.0.1:8000/w/api.php"), is_loopback("https://commons.wikimedia.org")
+    (True, False)
+    """
+    try:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or parts.username is not None:
+            return False
+        return parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
+
+
+def is_wikimedia(url: str) -> bool:
+    """Whether a URL leads to Commons or Wikidata over https."""
+    return origin_of(url) in {f"https://{host}:443" for host in WIKIMEDIA_HOSTS}
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of a URL; empty where it has none or names a user."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return ""
+    return "" if parts.username is not None else f"{parts.scheme}://{parts.hostname}:{port}"
