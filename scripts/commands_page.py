@@ -19,6 +19,8 @@ def every_command(group: click.Group, above: str = "hiertree") -> Iterator[tuple
     for name in sorted(group.list_commands(context)):
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
+            if command.invoke_without_command:
+                yield f"{above} {name}", command
             yield from every_command(command, f"{above} {name}")
         else:
             yield f"{above} {name}", command

@@ -75,7 +75,7 @@ def component(kind: str) -> Callable[[Any], Component]:
             raise PydanticCustomError(
                 "unknown_name", "{problem}", {"problem": _unknown([value["name"]], known, "name")}
             )
-        return _model(kind, value["name"]).model_validate(value)
+        return component_model(kind, value["name"]).model_validate(value)
 
     return validate
 
@@ -117,7 +117,8 @@ def _is_component(kind: str, candidate: Any) -> bool:
 
 
 @cache
-def _model(kind: str, name: str) -> type[Component]:
+def component_model(kind: str, name: str) -> type[Component]:
+    """The section of the component of that name: a key for each option of its signature."""
     function = target(kind, name)
     fields: dict[str, Any] = {"name": (Literal[name], name)}
     for parameter in inspect.signature(function).parameters.values():

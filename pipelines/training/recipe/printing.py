@@ -23,13 +23,8 @@ def recipe_yaml(recipe: Recipe, layer: Mapping[str, Any]) -> str:
             marked as a default.
 
     >>> from hiertree.pipelines.training.recipe.reading import load_recipe, read_layers
-    >>> print(recipe_yaml(load_recipe("sop-happier"), read_layers("sop-happier"))[:60])
-    name: sop-happier
-    seed: 0
-    <BLANKLINE>
-    data:
-      name: sop
-      root: data
+    >>> recipe_yaml(load_recipe("sop-happier"), read_layers("sop-happier")).splitlines()[0]
+    'name: sop-happier'
     """
     lines: list[str] = []
     for key, value in recipe.as_dict().items():

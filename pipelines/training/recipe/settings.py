@@ -1,6 +1,6 @@
 """The plain sections of a recipe. Each key is declared once: its type, its default and what it means.
 
-``docs/training.md`` lists them from these declarations.
+``scripts/recipe_keys.py`` writes them into docs/training.md.
 """
 
 from __future__ import annotations

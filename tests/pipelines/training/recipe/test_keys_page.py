@@ -1,0 +1,18 @@
+"""docs/training.md says every key of a recipe, as it is declared."""
+
+from __future__ import annotations
+
+from recipe_keys import PAGE, page_with_keys
+
+from hiertree.pipelines.training.recipe.schema import Recipe
+
+
+def test_page_of_keys_is_current() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page_with_keys(), "renew it: python scripts/recipe_keys.py"
+
+
+def test_every_key_is_explained() -> None:
+    for name, section in Recipe.model_fields.items():
+        assert section.description, name
+        for key, field in getattr(section.annotation, "model_fields", {}).items():
+            assert field.description or name in ("data", "sampler", "loss"), f"{name}.{key}"
