@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 LANDMARKS = Path(__file__).parent / "landmarks.csv"
 _TITLE = "What a label hierarchy buys"
 _LEAD = (
-    "Two networks of one shape learn from the same images for the same time, and are then asked for images like a "
-    "given one, among classes they have never seen. SmoothAP is told the finest classes alone. HAPPIER is told the "
-    "whole tree above them, so that its errors can be small ones."
+    "Two networks of the same shape learn from the same images for the same time. Each then retrieves images like a "
+    "given one, among classes that it has never seen. SmoothAP learns from the finest classes alone, HAPPIER from the "
+    "whole tree above them, so that its errors can be smaller."
 )
 _LOSSES = ("smooth-ap", "happier")
 _SHORT = {
@@ -73,7 +73,7 @@ def run_demo(
     quick: bool = False,
     fresh: bool = False,
 ) -> Demo:
-    """Build labels, train and measure two models, print what comes of it and write ``out/index.html``. Offline.
+    """Build labels, train and measure two models, print the results and write ``out/index.html``. Offline.
 
     Finished runs of the same recipes that are in ``out`` already are not run again, interrupted ones go on.
 
@@ -82,7 +82,7 @@ def run_demo(
         data: Omniglot, as a zip, npz or folder; unless given, images are drawn.
         seed: the one seed.
         quick: a tiny network and a few steps only, to see that everything runs.
-        fresh: train again all the same.
+        fresh: train again even where finished runs are there.
 
     Raises:
         HiertreeError: ``data`` is not there or cannot be read, or ``out`` holds other files where it wants to write.
@@ -91,7 +91,7 @@ def run_demo(
 
     console, folder, started = Console(), Path(out), time.monotonic()
     recipes = _recipes(data, seed=seed, quick=quick)
-    images = load_split(recipes[0], "test")  # now, so that a wrong path is told at once
+    images = load_split(recipes[0], "test")  # first, so that a wrong path fails at once
     console.rule("[bold]1  Landmark ids become a tree of labels", align="left")
     labels, names = build(LANDMARKS, out=folder / "labels", seed=seed), landmark_names()
     console.print(_drawn(branches_of(labels.tree, names)), _in_words(labels.report), sep="\n")
@@ -137,7 +137,7 @@ def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Networks this small gain nothing from a second thread, and wait for it long where others use the processor."""
+    """Train on one thread: networks this small gain nothing from a second one."""
     import torch
 
     threads = torch.get_num_threads()
@@ -149,12 +149,12 @@ def _one_thread() -> Iterator[None]:
 
 
 def _run_name(recipe: Recipe) -> str:
-    """Another recipe, another folder: what was trained with other settings stays beside it."""
+    """A folder for each recipe, so that runs with other settings are kept."""
     return f"{recipe.name}-{recipe.fingerprint()[:8]}"
 
 
 def _drawn(root: TreeBranch) -> Tree:
-    """The tree for the terminal: kinds, super-categories, and as many landmarks of each as fit the line."""
+    """The tree for the terminal: kinds, supercategories, and as many landmarks of each as fit the line."""
     from rich.text import Text
     from rich.tree import Tree
 
@@ -169,13 +169,13 @@ def _drawn(root: TreeBranch) -> Tree:
 
 
 def _in_words(report: dict[str, Any]) -> str:
-    """The counts of the labels' report."""
+    """The counts of the labels' report, as a paragraph."""
     dropped = ", ".join(f"{number} for “{reason}”" for reason, number in report["dropped"].items())
     left_out = f" ({dropped} left out)" if dropped else ""
     return (
         f"{report['kept']} of {report['landmarks']} landmarks{left_out} carry {report['distinct_labels']} different "
-        f"“instance of” labels, which fall into {report['clusters']} super-categories of two kinds. The labels were "
-        "embedded by their words, clustered and named; no network, no hand."
+        f"“instance of” labels, which fall into {report['clusters']} supercategories of two kinds. The labels were "
+        "embedded by their words, clustered and named, without a network or manual work."
     )
 
 
@@ -199,7 +199,7 @@ def _table(rows: Sequence[MetricRow], names: Sequence[str]) -> Table:
 
 
 def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:
-    """Headline metrics of the second run less those of the first."""
+    """The main metrics of the second run minus those of the first."""
     gains = [f"{row.metric} {100 * row.gain:+.1f}" for row in rows if row.metric in ("H-AP", "NDCG", "ASI", "R@1")]
     text = f"{recipes[1].loss.name} against {recipes[0].loss.name}, in points: {', '.join(gains)}."
     return text.replace("-0.0", "0.0").replace(" -", " −")
@@ -208,7 +208,7 @@ def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:
 def _commands(
     folder: Path, data: str | os.PathLike[str] | None, trained: Sequence[Trained], *, seed: int, quick: bool
 ) -> list[str]:
-    """What to type to make it all again, at once or run by run."""
+    """The commands that make all of it again, at once or run by run."""
     demo = ["hiertree", "demo", "--out", str(folder), "--seed", str(seed)]
     demo += ["--data", os.fspath(data)] if data is not None else []
     demo += ["--quick"] if quick else []

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Embedded:
-    """What was written.
+    """The files that were written.
 
     Attributes:
         folder: where.
         images: how many have an embedding.
         embeddings: the arrays: of all images, or of the queries and of their gallery.
-        labels: a table beside each: the ids of every level, coarse → fine, and the image's id.
+        labels: a table for each array: the image's id, and the ids of every level, coarse → fine.
     """
 
     folder: Path
@@ -56,7 +56,7 @@ def embed(
 ) -> Embedded:
     """Embed one split, shard by shard; an interrupted call goes on after the last whole shard.
 
-    The projection of a recipe is the one that training starts from: drawn by the seed, or a PCA of the training split.
+    A recipe's projection is the one that training starts from: drawn by the seed, or a PCA of the training split.
     Images are embedded at the recipe's ``evaluation.scales``.
 
     ``out`` then holds ``embeddings.npy`` (n, d) float32 and ``labels.csv``, or ``queries.npy``, ``queries.csv``,
@@ -67,11 +67,11 @@ def embed(
         data: the root of the images, in the format of the recipe's ``data`` section.
         out: the folder; new, empty, or that of the same call interrupted.
         split: "test", "train" or another of the data set's splits.
-        shard_size: images between two points from which an interrupted call goes on.
+        shard_size: images in a shard; an interrupted call goes on after the last whole one.
         overrides: ``"section.key=value"``, applied to the recipe.
 
     Raises:
-        OptionError: untrained weights, data that are drawn, or a folder of something else.
+        OptionError: untrained weights, data that are drawn, or a folder with other files.
         HiertreeError: whatever is wrong with the recipe, the network or the images.
     """
     from .training.data.loading import load_split
@@ -123,7 +123,7 @@ def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
 
 
 def _untrained(model: Path, recipe: Recipe) -> Embedder:
-    """Pretrained weights below a projection that the seed draws."""
+    """Pretrained weights with a projection that the seed draws."""
     import torch
 
     from .training.network.embedder import Embedder

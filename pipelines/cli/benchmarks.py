@@ -31,7 +31,7 @@ def datasets() -> None:
 @datasets.command("list")
 @json_option
 def list_all(as_json: bool) -> None:
-    """What benchmarks there are: levels, published sizes, licence, address."""
+    """List the benchmarks: levels, published sizes, licence, address."""
     cards = [ht.datasets.benchmark(name) for name in ht.datasets.benchmarks()]
     if as_json:
         _print_json([_card(card) for card in cards])
@@ -44,7 +44,7 @@ def list_all(as_json: bool) -> None:
 @click.argument("root", type=ANY_PATH)
 @split_option
 @structure_option
-@click.option("--decode", is_flag=True, help="Decode every image, not only look for it.")
+@click.option("--decode", is_flag=True, help="Also decode every image.")
 @json_option
 def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decode: bool, as_json: bool) -> None:
     """Look for every list and every image of benchmark NAME in ROOT, and compare sizes with the published ones.
@@ -76,7 +76,7 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
 @structure_option
 @json_option
 def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_json: bool) -> None:
-    """How many nodes each level of NAME in ROOT has, and how images and children are spread over them."""
+    """Count the nodes of each level of NAME in ROOT, and the images and children of each."""
     chosen = splits or tuple(ht.datasets.benchmark(name).splits)
     verify: Any = "structure" if structure else "published"
     found = [ht.datasets.statistics(ht.datasets.load(name, root, split, verify=verify)) for split in chosen]
@@ -91,9 +91,9 @@ def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_js
 @click.argument("root", type=OUT_FOLDER)
 @click.option("--mirror", help="Another address with files of the same names; the checksums stay the published ones.")
 def download(name: str, root: Path, mirror: str | None) -> None:
-    """Fetch NAME into ROOT where its licence and a stable address allow it; else say how to get it.
+    """Download NAME into ROOT if its licence and a stable address allow it; else print how to get it.
 
-    An interrupted download goes on where it stopped. Nothing else in this package fetches data sets.
+    An interrupted download goes on where it stopped. No other command downloads data sets.
     """
     card = ht.datasets.benchmark(name)
     click.echo(f"{card.title}: {card.url}\nlicence: {card.licence}")

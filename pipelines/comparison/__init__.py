@@ -1,1 +1,1 @@
-"""Comparisons: what to run, the runs, whether they differ, and the table in the formats of papers and pages."""
+"""Comparisons of recipes: the runs, tests of their differences, and the table for papers and pages."""

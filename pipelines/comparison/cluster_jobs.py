@@ -28,7 +28,7 @@ _DEFAULTS: Mapping[str, Any] = {"job_name": "hiertree", "time": 60}
 
 
 def read_parameters(options: Iterable[str]) -> dict[str, Any]:
-    """The parameters that ``KEY=VALUE`` texts describe; values are YAML, the time is in minutes.
+    """Parse ``KEY=VALUE`` texts; values are YAML, the time is in minutes.
 
     Raises:
         OptionError: no ``=``, a key given twice, or a time that is not a number of minutes.
@@ -48,10 +48,10 @@ def read_parameters(options: Iterable[str]) -> dict[str, Any]:
 
 
 def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor:
-    """What submits jobs to SLURM.
+    """Make what submits jobs to SLURM.
 
     Args:
-        folder: for logs and what submitit keeps; every machine of the cluster must see it.
+        folder: for logs and submitit's own files; every machine of the cluster must see it.
         parameters: as submitit's ``SlurmExecutor.update_parameters`` takes them.
 
     Raises:
@@ -80,13 +80,13 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
 
 
 class ClusterJobs:
-    """The jobs of a comparison: each run one, until it is finished.
+    """The jobs of a comparison: one for each run, until it is finished.
 
-    ``submitted.json`` in the executor's folder remembers them, so that no run is submitted while its job is under way.
+    ``submitted.json`` in the executor's folder lists them, so that no run is submitted twice.
 
     Args:
         executor: what submits them.
-        seconds: between two looks at those under way.
+        seconds: between two checks of the jobs that are under way.
     """
 
     def __init__(self, executor: Executor, *, seconds: float = 5.0) -> None:
@@ -123,7 +123,7 @@ class ClusterJobs:
         self._wait(list(jobs.values()))
         unfinished = [run for run in planned if run.metrics() is None]
         if unfinished:
-            found = "; ".join(f"{run.label}: {_last_words(jobs[run.folder])}" for run in unfinished)
+            found = "; ".join(f"{run.label}: {_last_error_line(jobs[run.folder])}" for run in unfinished)
             raise TrainingError(
                 f"{len(unfinished)} of {len(planned)} runs are not finished ({found})",
                 expected="all of them",
@@ -162,7 +162,7 @@ class ClusterJobs:
             ) from error
 
 
-def _last_words(job: Job[Any]) -> str:
+def _last_error_line(job: Job[Any]) -> str:
     """The last line of a job's log of errors, or its state."""
     lines = (job.stderr() or "").strip().splitlines()
     return lines[-1] if lines else f"job {job.job_id} {job.state.lower()}"

@@ -1,4 +1,4 @@
-"""The files of a comparison: runs, tests, the table in every format, figures, and how they were made."""
+"""Writing the files of a comparison: runs, tests, the table in every format, figures, and the manifest."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def write_comparison(
     """Write every file.
 
     Args:
-        folder: where to.
-        runs: one row a run.
-        tests: one row a test; empty where nothing was tested.
-        table: the rows of means.
-        parameters: what was asked for.
+        folder: where to write.
+        runs: one row for each run.
+        tests: one row for each test; empty where nothing was tested.
+        table: the means.
+        parameters: of the command.
     """
     for name in _NOT_ALWAYS:
         (folder / name).unlink(missing_ok=True)

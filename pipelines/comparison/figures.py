@@ -22,7 +22,7 @@ _MARKERS = "osD^vP*X<>"
 
 
 def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
-    """Draw a panel a metric, on its own scale: every run a point, the mean over seeds a line, a colour a recipe.
+    """Draw a panel for each metric, on its own scale: runs as points, means over seeds as lines, recipes by color.
 
     Args:
         runs: as :func:`hiertree.pipelines.comparison.run_rows.runs_table` makes it.
@@ -34,13 +34,13 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
     figure, panels = _panels(runs, height=height, margin=_INCHES_A_LETTER * max(map(len, names)), sharey=True)
     recipes = runs["recipe"].tolist()
     own = recipes if len(set(recipes)) > 1 else labels
-    colours = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(own))}
+    colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(own))}
     for metric, panel in panels.items():
         for place, name in enumerate(names):
             rows = [number for number, label in enumerate(labels) if label == name]
-            values, colour = 100 * runs[metric].iloc[rows].dropna(), colours[own[rows[0]]]
-            panel.plot(values, [place] * len(values), "o", color=colour, alpha=0.6)
-            panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=colour)
+            values, color = 100 * runs[metric].iloc[rows].dropna(), colors[own[rows[0]]]
+            panel.plot(values, [place] * len(values), "o", color=color, alpha=0.6)
+            panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=color)
         panel.set_title(f"{metric} (%)", fontsize="medium")
         panel.set_yticks(range(len(names)), names)
         panel.set_ylim(len(names) - 0.5, -0.5)
@@ -49,10 +49,10 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
 
 
 def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) -> None:
-    """Draw a panel a metric over the values of a setting: a line through means, a band of ± standard deviation.
+    """Draw a panel for each metric over the values of a setting: means as lines, ± standard deviation as bands.
 
     Args:
-        runs: likewise.
+        runs: as :func:`plot_points` takes them.
         path: a PNG, PDF or SVG file.
         key: a key of the grid whose values are numbers; the others tell lines apart, as recipes do.
     """
@@ -62,10 +62,10 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
     for metric, panel in panels.items():
         for number, (name, own) in enumerate(lines.groupby("line", sort=False)):
             over = 100 * own.groupby(key)[metric].agg(["mean", "std"]).fillna({"std": 0.0})
-            colour, marker = f"C{number}", _MARKERS[number % len(_MARKERS)]
-            panel.plot(over.index, over["mean"], marker=marker, markersize=4, color=colour, label=str(name))
+            color, marker = f"C{number}", _MARKERS[number % len(_MARKERS)]
+            panel.plot(over.index, over["mean"], marker=marker, markersize=4, color=color, label=str(name))
             low, high = over["mean"] - over["std"], over["mean"] + over["std"]
-            panel.fill_between(over.index, low, high, color=colour, alpha=0.15, linewidth=0)
+            panel.fill_between(over.index, low, high, color=color, alpha=0.15, linewidth=0)
         panel.set_title(f"{metric} (%)", fontsize="medium")
         _scale(panel, key, values)
     handles, names = next(iter(panels.values())).get_legend_handles_labels()
@@ -74,7 +74,7 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
 
 
 def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -> tuple[Any, dict[str, Axes]]:
-    """A figure with a panel a metric that some run has."""
+    """A figure with a panel for each metric that some run has."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -93,7 +93,7 @@ def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -
 
 
 def _scale(panel: Axes, key: str, values: list[Any]) -> None:
-    """Ticks at the values themselves, on a logarithmic scale where they span so much that a plain one hides them."""
+    """Ticks at the values themselves; the scale is logarithmic where they span a wide range."""
     if values[0] > 0 and values[-1] >= _LOGARITHMIC_FROM * values[0]:
         panel.set_xscale("log")
     panel.set_xticks(values, [setting_text(value) for value in values], fontsize="small")

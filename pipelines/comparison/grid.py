@@ -1,4 +1,4 @@
-"""A grid of settings: keys of a recipe with the values to try, and what each combination is called.
+"""A grid of settings: keys of a recipe with the values to try, and the name of each combination.
 
 >>> grid = read_grid(["loss.lambda_=0.1,0.5", "data.root=a"])
 >>> [row_name("happier", settings) for settings in combinations_of(grid)]
@@ -28,7 +28,7 @@ _NOT_VARIED = {"seed": "give --seeds", "name": "a recipe keeps its name"}
 
 
 def read_grid(options: Iterable[str]) -> dict[str, list[Any]]:
-    """The grid that ``KEY=V1,V2,…`` texts describe; values are YAML, and commas inside brackets or quotes are theirs.
+    """Parse ``KEY=V1,V2,…`` texts; values are YAML, and commas inside brackets or quotes belong to them.
 
     Raises:
         OptionError: no ``=``, a key given twice, or values that are not distinct.
@@ -49,10 +49,10 @@ def read_grid(options: Iterable[str]) -> dict[str, list[Any]]:
 
 
 def check_grid(grid: Grid) -> None:
-    """See that every key has distinct values that a recipe can hold.
+    """Check that every key has distinct values that a recipe can hold.
 
     Raises:
-        OptionError: no value, a value given twice, a date, or a key that is not varied so.
+        OptionError: no value, a value given twice, a date, or a key that a grid cannot vary.
     """
     for key, values in grid.items():
         if key in _NOT_VARIED:
@@ -94,14 +94,14 @@ def setting_text(value: Any) -> str:
 
 
 def row_name(recipe: str, settings: Settings) -> str:
-    """What a row of tables is called."""
+    """The name of a row in tables."""
     return ", ".join([recipe, *(f"{key}={setting_text(value)}" for key, value in settings.items())])
 
 
 def settings_folder(settings: Settings) -> str:
     """A folder name for the settings, the same in whatever order they are given.
 
-    Where characters had to give way, a hash of the settings follows.
+    Where characters had to be replaced, a hash of the settings follows.
 
     >>> settings_folder({"loss.lambda_": 0.1, "loss.alpha": 1.0})
     'loss.alpha=1,loss.lambda_=0.1'

@@ -17,7 +17,7 @@ def html(table: ResultTable, *, title: str, lead: str, figures: Mapping[Path, st
         table: what it shows.
         title: its heading.
         lead: a paragraph below that.
-        figures: PNG files, and what each shows, for those who do not see it.
+        figures: PNG files, and what each shows, as their text.
     """
     pictures = [(base64.b64encode(path.read_bytes()).decode("ascii"), text) for path, text in figures.items()]
     page = {"table": table, "title": title, "lead": lead, "pictures": pictures}

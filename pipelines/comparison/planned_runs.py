@@ -1,4 +1,4 @@
-"""What a comparison runs: every recipe with every combination of the grid and every seed, each in its folder."""
+"""The runs of a comparison: every recipe with every combination of the grid and every seed, each in its folder."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class PlannedRun:
 
     @property
     def row(self) -> str:
-        """What tables call it and the runs that differ in their seed alone."""
+        """The name of its row in tables; runs that differ in their seed alone share it."""
         return row_name(self.recipe.name, self.settings)
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.row}, seed {self.recipe.seed}"
 
     def metrics(self) -> dict[str, float] | None:
-        """What it has found; None while it is not finished.
+        """Its metrics; None while it is not finished.
 
         Raises:
             CheckpointError: its ``metrics.json`` is damaged.

@@ -29,7 +29,7 @@ class PublishedRow:
 
     Attributes:
         source: the paper's letter, and where in it.
-        percent: value of each metric, under our names; ``mean AP`` is a mean over levels.
+        percent: value of each metric, under hiertree's names; ``mean AP`` is a mean over levels.
     """
 
     source: str

@@ -13,8 +13,7 @@ from .grid import Grid
 from .planned_runs import PlannedRun, plan_runs
 from .result_table import make_table
 from .run_rows import runs_table
-from .significance import QueryValues, choose_reference, compare_with_reference, described, query_values
-from .text_tables import markdown
+from .significance import QueryValues, choose_reference, compare_with_reference, describe_tests, query_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +42,7 @@ def compare(
 
     Args:
         recipes: files or names of built-in recipes.
-        seeds: the seeds; each takes the place of the recipes' own.
+        seeds: the seeds, in place of the recipes' own.
         out: the folder.
         overrides: ``"section.key=value"``, applied to every recipe.
         grid: values to try, ``{"loss.lambda_": [0.1, 0.5]}``: each combination is a row. Applied after the overrides.
@@ -73,7 +72,7 @@ def compare(
         tests=tests,
         published=published,
         num_levels=max((own.paths.shape[1] for row in values.values() if row for own in row.lists), default=None),
-        notes=described(tests, values, reference),
+        notes=describe_tests(tests, values, reference),
     )
     parameters = {
         "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
@@ -86,23 +85,6 @@ def compare(
     return runs
 
 
-def comparison_table(runs: pd.DataFrame) -> str:
-    """Markdown of mean ± standard deviation over seeds, in percent, the best mean of each metric in bold.
-
-    Args:
-        runs: one row a run, as :func:`compare` returns.
-
-    >>> import pandas as pd
-    >>> runs = pd.DataFrame({"recipe": ["a", "a", "b"], "seed": [0, 1, 0], "H-AP": [0.5, 0.6, 0.4]})
-    >>> print(comparison_table(runs))
-    | recipe | runs | H-AP |
-    |---|---|---|
-    | a | 2 | **55.0 ± 7.1** |
-    | b | 1 | 40.0 |
-    """
-    return markdown(make_table(runs))
-
-
 def train_in_turn(planned: Sequence[PlannedRun]) -> None:
     """Train every run here, one after the other."""
     for run in planned:
@@ -110,7 +92,7 @@ def train_in_turn(planned: Sequence[PlannedRun]) -> None:
 
 
 def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:
-    """The values of every row's queries, by its name; every run is finished."""
+    """The values of the queries of every row, by the row's name; all runs are finished."""
     rows: dict[str, list[PlannedRun]] = {}
     for run in planned:
         rows.setdefault(run.row, []).append(run)

@@ -1,6 +1,6 @@
 """The table of a comparison, whatever its format: rows of means, in percent, and columns in the papers' order.
 
-Papers group columns by what they ask: the finest level first (R@k, mAP@R, AP), then each coarser level, then the
+Papers group columns by what they measure: the finest level first (R@k, mAP@R, AP), then each coarser level, then the
 hierarchy as a whole (H-AP, ASI, NDCG).
 
 >>> [(group.title, group.metrics) for group in groups_of(["H-AP", "NDCG", "ASI", "AP[1]", "AP[2]", "R@1"])]
@@ -37,8 +37,8 @@ class TableCell:
     Attributes:
         mean: over seeds, in percent.
         deviation: sample standard deviation over seeds; None for one run.
-        best: no other row of ours has a larger mean.
-        differs: significantly, from the reference.
+        best: whether no other row, except published ones, has a larger mean.
+        differs: whether it differs significantly from the reference.
     """
 
     mean: float
@@ -58,7 +58,7 @@ class TableRow:
 
     Attributes:
         name: recipe and settings, or where it was published.
-        runs: how many; None of a published row.
+        runs: the number of runs; None for a published row.
         cells: by metric; a metric that the row lacks is absent.
     """
 
@@ -69,7 +69,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class ColumnGroup:
-    """Columns that stand together."""
+    """Columns under one heading."""
 
     title: str
     metrics: tuple[str, ...]
@@ -77,7 +77,7 @@ class ColumnGroup:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """Groups of columns, rows, and sentences that go below them."""
+    """Groups of columns, rows, and notes below them."""
 
     groups: tuple[ColumnGroup, ...]
     rows: tuple[TableRow, ...]
@@ -104,7 +104,7 @@ def make_table(
         tests: as :func:`hiertree.pipelines.comparison.significance.compare_with_reference` makes it.
         published: put what papers report for a built-in recipe under its rows.
         num_levels: of the tree; unless given, the largest that a metric names.
-        notes: sentences to go below.
+        notes: sentences below the table.
     """
     rows: list[TableRow] = []
     papers: list[str] = []
@@ -142,7 +142,7 @@ def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[
 
 
 def _level(metric: str) -> str | None:
-    """What a metric has in brackets: a level, or a list that stands beside others."""
+    """What a metric has in brackets: a level, or one of several lists of queries."""
     found = _OF_A_LEVEL.fullmatch(metric)
     return found["level"] if found else None
 

@@ -1,4 +1,4 @@
-"""The table of runs: columns ``recipe``, one a key of the grid, ``seed``, and one a metric."""
+"""The table of runs: columns ``recipe``, one for each key of the grid, ``seed``, and one for each metric."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def metric_names(runs: pd.DataFrame) -> list[str]:
 
 
 def row_names(runs: pd.DataFrame, *, without: str | None = None) -> list[str]:
-    """What each run's row is called: its recipe, and its settings but for the key left out.
+    """The name of each run's row: its recipe, and its settings except the key left out.
 
     >>> import pandas as pd
     >>> row_names(pd.DataFrame({"recipe": ["a", "a"], "loss.tau": [0.1, 1.0], "seed": [0, 0], "H-AP": [0.5, 0.6]}))

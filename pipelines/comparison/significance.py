@@ -1,8 +1,9 @@
-"""Whether rows differ from a reference: paired randomisation tests on the values of the same queries.
+"""Whether rows differ from a reference: paired randomization tests on the values of the same queries.
 
-A query's value is its mean over the seeds of a row. The queries of one finest class move together, as they share their
-positives: a coin a class (see :mod:`hiertree.metrics.statistics`). So the test asks about another draw of classes, not
-about another seed: that is what ± shows. Holm's correction is over the rows that are tested, metric by metric.
+A query's value is its mean over the seeds of a row. The queries of one finest class share their positives, so their
+differences change sign together (see :mod:`hiertree.metrics.statistics`). The test thus asks what another draw of
+classes would give; what another seed would give is shown by ±. Holm's correction is over the tested rows, metric by
+metric.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p"
 
 @dataclass(frozen=True)
 class ListValues:
-    """The values of every query of a list: the test split, or one that stands beside it.
+    """The values of every query of one list: the test split, or a further list that the benchmark has.
 
     Attributes:
         values: one row a query, one column a metric; NaN where a query has none.
@@ -49,8 +50,8 @@ class QueryValues:
     """The values of every query of a row.
 
     Attributes:
-        lists: the test split, and those beside it.
-        data: the recipe's section, which says what the queries are; classes alone do not.
+        lists: the test split, and further lists of the benchmark.
+        data: the ``data`` section of the recipe: equal classes alone do not make equal queries.
     """
 
     lists: Sequence[ListValues]
@@ -65,7 +66,7 @@ class QueryValues:
 def choose_reference(names: Sequence[str], against: str | None) -> str:
     """The row that the others are tested against: the first, unless another is named.
 
-    The first, not the best: a reference chosen by its results would make the tests easier than they say.
+    Not the best: a reference that is chosen by its results would make p-values too small.
 
     Args:
         names: of the rows, in their order, each once.
@@ -130,15 +131,15 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
     return table
 
 
-def described(tests: pd.DataFrame, rows: Mapping[str, QueryValues | None], reference: str) -> list[str]:
-    """What the marks of a table mean, and which rows could not be tested."""
+def describe_tests(tests: pd.DataFrame, rows: Mapping[str, QueryValues | None], reference: str) -> list[str]:
+    """Notes: what the marks of a table mean, and which rows could not be tested."""
     notes = []
     if len(tests):
         found = "†" if (tests["p_holm"] < SIGNIFICANT).any() else "No row"
         counts = f"{tests['queries'].max():,} queries of {tests['classes'].max():,} classes"
         notes.append(
             f"{found} differs from {reference} with p < {SIGNIFICANT} after Holm's correction over rows: paired "
-            f"randomisation tests on {counts}, means over seeds."
+            f"randomization tests on {counts}, means over seeds."
         )
     untested = [name for name in rows if name != reference and name not in set(tests["row"])]
     if untested:
@@ -174,8 +175,8 @@ def _read(folder: Path) -> list[ListValues]:
     lists = []
     try:
         for table in sorted(folder.glob("per_query*.parquet")):
-            beside = table.stem.removeprefix("per_query")
-            with np.load(folder / f"embeddings{beside}.npz", allow_pickle=False) as arrays:
+            name = table.stem.removeprefix("per_query")
+            with np.load(folder / f"embeddings{name}.npz", allow_pickle=False) as arrays:
                 lists.append(ListValues(pd.read_parquet(table), arrays["paths"]))
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise CheckpointError(f"{folder} ({error})", expected="the whole folder of a finished run") from error

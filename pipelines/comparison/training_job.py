@@ -1,4 +1,4 @@
-"""One run as a job of submitit: the same call of ``train``, that goes on where it was when its time is up."""
+"""One run as a job of submitit: a call of ``train`` that continues in another job when its time is up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TrainingJob:
-    """What submitit keeps, calls, and submits again where the scheduler ends it before it is done.
+    """What submitit stores, calls, and submits again if the scheduler ends the job too early.
 
     Args:
         recipe: every setting.
@@ -29,31 +29,31 @@ class TrainingJob:
 
     def __call__(self) -> dict[str, float]:
         """Train; returns the metrics."""
-        with _keeping_the_step():
+        with _saving_the_step():
             return train(check_recipe(self.recipe), self.folder).metrics
 
     def checkpoint(self) -> DelayedSubmission:
-        """What to submit again: the same, as the run's own checkpoint holds its state."""
+        """What to submit again: the same job, since the run's own checkpoint holds its state."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
 
 
 @contextmanager
-def _keeping_the_step() -> Iterator[None]:
-    """While inside, the signal that time is up first lets the run finish and keep its step, as SIGTERM does."""
-    requeue, unheeded = signal.getsignal(signal.SIGUSR2), signal.getsignal(signal.SIGTERM)
+def _saving_the_step() -> Iterator[None]:
+    """Let the run finish and save its step when the signal comes that time is up, as on SIGTERM."""
+    requeue, terminate = signal.getsignal(signal.SIGUSR2), signal.getsignal(signal.SIGTERM)
     requested = False
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
         nonlocal requested
         requested = True
-        if signal.getsignal(signal.SIGTERM) != unheeded:
+        if signal.getsignal(signal.SIGTERM) != terminate:
             signal.raise_signal(signal.SIGTERM)
         elif callable(requeue):  # the run has not begun
             requeue(number, frame)
 
-    signal.signal(signal.SIGUSR2, hear)
+    signal.signal(signal.SIGUSR2, stop)
     try:
         yield
     except SystemExit:

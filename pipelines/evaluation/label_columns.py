@@ -109,7 +109,7 @@ def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> 
         return LabeledRows(embeddings, (), [], where)
     missing = [name for name in (*columns.levels, *filter(None, [columns.ids])) if name not in others]
     if missing or not others:
-        raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="labels beside")
+        raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="columns of labels")
     levels = columns.chosen(others)
     cells = [_texts(table.column(name).to_pylist()) for name in levels]
     ids = None if columns.ids is None else _checked_ids(_texts(table[columns.ids].to_pylist()), columns.ids, where)

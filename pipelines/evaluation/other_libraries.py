@@ -141,7 +141,7 @@ def ranx(queries: ScoredQueries) -> dict[str, float]:
 
 
 def pytorch_metric_learning(queries: ScoredQueries) -> dict[str, float]:
-    """Its accuracy calculator on embeddings and finest classes, neighbours found by faiss."""
+    """Its accuracy calculator on embeddings and finest classes, neighbors found by faiss."""
     import torch
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 

@@ -16,9 +16,14 @@ from hiertree.errors import OptionError, RecipeError
 from hiertree.metrics.statistics import paired_randomisation_test
 from hiertree.pipelines.comparison.grid import read_grid
 from hiertree.pipelines.comparison.html_page import html
-from hiertree.pipelines.comparison.recipe_comparison import compare, comparison_table
+from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.comparison.result_table import ResultTable, make_table
-from hiertree.pipelines.comparison.significance import choose_reference, compare_with_reference, described, query_values
+from hiertree.pipelines.comparison.significance import (
+    choose_reference,
+    compare_with_reference,
+    describe_tests,
+    query_values,
+)
 from hiertree.pipelines.comparison.text_tables import latex, markdown
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
@@ -95,7 +100,9 @@ def test_rows_are_tested_on_means_over_seeds_with_holms_correction_and_only_on_t
     assert (above["difference"], equal["difference"]) == pytest.approx((0.1, 0.0))
     assert (above["p"], above["p_holm"]) == pytest.approx((2 / 2**20, 4 / 2**20))  # all or none of 20 classes
     assert equal["p_holm"] > 0.05
-    assert described(tests, values, "base")[1].endswith("as they have other data or metrics: other; of other data.")
+    assert describe_tests(tests, values, "base")[1].endswith(
+        "as they have other data or metrics: other; of other data."
+    )
     assert query_values([tmp_path / "base" / "0", tmp_path / "other" / "0"], data={}) is None
 
 
@@ -153,7 +160,7 @@ def test_table_shows_mean_and_sample_deviation_with_the_best_in_bold() -> None:
     runs = pd.DataFrame(
         {"recipe": ["a", "a", "b", "b"], "seed": [0, 1, 0, 1], "X": [0.1, 0.3, 0.15, 0.15], "Y": 4 * [0.5]}
     )
-    lines = comparison_table(runs).splitlines()
+    lines = markdown(make_table(runs)).splitlines()
     assert lines[0] == "| recipe | runs | X | Y |"
     assert lines[2] == "| a | 2 | **20.0 ± 14.1** | **50.0 ± 0.0** |"
     assert lines[3] == "| b | 2 | 15.0 ± 0.0 | **50.0 ± 0.0** |"
@@ -184,7 +191,7 @@ def test_grid_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path, over
     assert all(re.fullmatch(r"synthetic-happier/[A-Za-z0-9_.,=+-]+/seed-0", folder) for folder in folders)
     recipes = [load_recipe(path) for path in tmp_path.glob("**/recipe.yaml")]
     assert sorted(recipe.training.epochs for recipe in recipes) == [1, 1, 2, 2, 3, 3]
-    assert "| synthetic-happier, training.epochs=2, " in comparison_table(runs)
+    assert "| synthetic-happier, training.epochs=2, " in markdown(make_table(runs))
     assert (tmp_path / "comparison-lines.png").read_bytes().startswith(b"\x89PNG")
     other_order = {"images.augmentation": grid["images.augmentation"], "training.epochs": [3.0]}
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("**/seed-0/*")}
