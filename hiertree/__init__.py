@@ -16,11 +16,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import datasets, errors, relevance, samplers
+    from . import datasets, errors, relevance, samplers, tree
     from .tree import LabelTree, level_counts, levels
 
 __version__ = "0.1.0"
-__all__ = ["LabelTree", "datasets", "errors", "level_counts", "levels", "relevance", "samplers"]
+__all__ = ["LabelTree", "datasets", "errors", "level_counts", "levels", "relevance", "samplers", "tree"]
 
 _IN_TREE = ("LabelTree", "level_counts", "levels")
 

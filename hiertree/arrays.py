@@ -55,7 +55,7 @@ def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
         raise EmbeddingError(f"{name} of type {array.dtype}", expected="real numbers")
     array = np.ascontiguousarray(array, dtype=array.dtype if array.dtype == np.float64 else np.float32)
     _refuse(~np.isfinite(array).all(axis=1), f"{name} holds NaN or infinite values", "finite numbers")
-    _refuse(~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalised")
+    _refuse(~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized")
     return array
 
 

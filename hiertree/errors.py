@@ -11,13 +11,11 @@
     │   ├── OutputError                   an output that would overwrite an input or other people's files
     │   └── CategoryError                 a URL that leads to no category of Wikimedia Commons
     ├── HierarchyError (also a ValueError) labels that do not form a tree of one depth
-    │   ├── CycleError
-    │   ├── SeveralRootsError
-    │   ├── SeveralParentsError
-    │   ├── UnevenDepthError
-    │   ├── EmptyLabelError
-    │   ├── DuplicateLeafError
-    │   └── UnknownLeafError (also a KeyError)
+    │   ├── NotATreeError                 a cycle, several roots, or a node with two parents
+    │   ├── UnevenDepthError              leaves at different depths
+    │   ├── EmptyLabelError               an empty, blank or NaN label
+    │   ├── DuplicateLeafError            the same leaf listed twice
+    │   └── UnknownLeafError (also a KeyError) a leaf that was asked for is not in the tree
     ├── TableError (also a ValueError)    a CSV, Parquet or JSON file that cannot be read as asked
     ├── RecipeError (also a ValueError)   a recipe or a plan in YAML with a misspelt or impossible setting
     ├── ImageError                        images that do not decode
@@ -100,20 +98,12 @@ class HierarchyError(HiertreeError, ValueError):
     """Labels that do not form a tree of one depth."""
 
 
-class CycleError(HierarchyError):
-    """A label is its own ancestor."""
-
-
-class SeveralRootsError(HierarchyError):
-    """More than one node has no parent."""
-
-
-class SeveralParentsError(HierarchyError):
-    """A node has two parents, or a leaf two different paths."""
+class NotATreeError(HierarchyError):
+    """A label is its own ancestor, several nodes have no parent, or a node has two parents."""
 
 
 class UnevenDepthError(HierarchyError):
-    """Leaves lie at different depths and no policy says what to do."""
+    """Leaves lie at different depths, and the caller chose no policy for that."""
 
 
 class EmptyLabelError(HierarchyError):

@@ -1,4 +1,4 @@
-"""numba's compiler behind one typed door."""
+"""Typed decorators that compile kernels with numba."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 
 def jit(kernel: Kernel) -> Kernel:
-    """Compile a kernel on first use and keep the machine code on disk; it runs without the interpreter's lock.
+    """Compile a kernel on first use and cache its machine code on disk. It runs without the interpreter's lock.
 
-    The stored code is renewed when the file of the kernel changes, not when another file does: a kernel may therefore
+    numba renews the cache when the kernel's own file changes, but not when another file does. A kernel may therefore
     call only kernels of its own file.
     """
     return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(kernel))
 
 
 def reordering_jit(kernel: Kernel) -> Kernel:
-    """As :func:`jit`, and sums may be taken in another order, which lets the processor take several terms at once."""
+    """As :func:`jit`, but sums may be reordered, so that the processor can add several terms at once."""
     reorder = {"reassoc", "contract", "nsz", "arcp"}
     return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=reorder)(kernel))
 
 
 def jit_without_nan(kernel: Kernel) -> Kernel:
-    """As :func:`jit`, for numbers among which is no NaN; every rounding stays as written."""
+    """As :func:`jit`, for inputs without NaN. The order of operations and every rounding stay as written."""
     return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})(kernel))

@@ -1,29 +1,31 @@
 r"""Relevance: how much a gallery item is worth to a query, as a table with one value per (query, level).
 
-Every relevance function of the papers depends only on the level of the item and on how many items sit at each level.
-So each function here takes ``counts`` of shape (Q, L+1), with counts[q, l] = |Ω^(l)| of query q (see
-:func:`hiertree.level_counts`), and returns ``table`` of shape (Q, L+1), float64, with table[q, 0] = 0.
-numpy arrays give numpy arrays, torch tensors give tensors on their device.
+The relevance functions of the papers depend only on the level of an item and on the number of items at each level. So
+each function here takes ``counts`` of shape (Q, L+1), with counts[q, l] = |Ω^(l)| of query q (see
+:func:`hiertree.level_counts`), and returns ``table`` of shape (Q, L+1), float64, with table[q, 0] = 0. numpy arrays
+give numpy arrays, torch tensors give tensors on their device.
 
-Convention: |Ω^(l)| is what the caller counted. The package's default counts the gallery *without* the query ("strict");
-the papers' public code counts the query too, inside Ω^(L) ("official").
+Whether a query counts as an item of its own gallery is the caller's choice: hiertree's metrics leave it out ("strict");
+the papers' public code counts it in Ω^(L) ("official").
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
 from .errors import OptionError, ShapeError
+from .options import check_choice
+from .tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
     import networkx as nx
     from numpy.typing import NDArray
 
-    from .tree.label_tree import LabelTree
+Measure = Literal["lca_height", "resnik"]
 
 
 def hap(counts: Any, *, alpha: float = 1.0) -> Any:
@@ -35,7 +37,7 @@ def hap(counts: Any, *, alpha: float = 1.0) -> Any:
 
     Args:
         counts: (Q, L+1) items per level.
-        alpha: ≥ 0; 1 for the metric, larger values stress the finest level (HAPPIER_F).
+        alpha: ≥ 0; 1 for the metric; larger values emphasize the finest level (HAPPIER_F).
 
     Raises:
         OptionError: alpha is negative or not finite.
@@ -102,70 +104,50 @@ def weighted_ap(counts: Any, *, weights: Sequence[float]) -> Any:
 
 
 def from_networkx(
-    tree: LabelTree | nx.DiGraph[Any], query_leaves: Sequence[Any] | NDArray[Any], *, measure: str = "lca_height"
+    tree: LabelTree | nx.DiGraph[Any], query_leaves: Sequence[Any] | NDArray[Any], *, measure: Measure = "lca_height"
 ) -> NDArray[np.float64]:
-    r"""Relevance of each level from a similarity of nodes in the tree, for each query.
+    r"""Relevance of each level from a similarity of tree nodes, for each query.
 
-    With c the query's ancestor at level l, the lowest common ancestor of the query and any item at that level:
+    With c the query's ancestor at level l, which is the lowest common ancestor of the query and any item at that level:
 
-    * ``"lca_height"``: 1 − height(c) / height(root), height being the longest way down to a leaf
-      (Barz & Denzler, *Hierarchy-based Image Embeddings for Semantic Image Retrieval*, WACV 2019, Eq. 2);
-    * ``"wu_palmer"``: 2·depth(c) / (depth(query) + depth(item)), the root having depth 1
-      (Wu & Palmer, ACL 1994);
-    * ``"resnik"``: IC(c) = −log(leaves under c / all leaves), divided by log(all leaves) so that it lies in [0, 1]
-      (Resnik, IJCAI 1995, with leaf counts for probabilities);
-    * ``"lin"``: 2·IC(c) / (IC(query) + IC(item)) (Lin, ICML 1998).
+    * ``"lca_height"``: 1 − height(c) / height(root) = l / L (Barz & Denzler, *Hierarchy-based Image Embeddings for
+      Semantic Image Retrieval*, WACV 2019, Eq. 2);
+    * ``"resnik"``: the information content IC(c) = −log(leaves under c / all leaves), divided by log(all leaves) so
+      that it lies in [0, 1] (Resnik, IJCAI 1995, with leaf counts for probabilities).
 
-    Each is shifted and scaled so that the root is worth 0; this changes only Wu–Palmer, whose root would be worth more.
+    In a tree of one depth whose leaves count alike, other measures give the same tables once the root is worth 0:
+    Wu & Palmer's (ACL 1994) that of ``"lca_height"``, and Lin's (ICML 1998) that of ``"resnik"``.
 
     Args:
         tree: a LabelTree, or a networkx arborescence that makes one.
         query_leaves: Q leaf ids.
-        measure: one of the four names.
+        measure: one of the two names.
 
     Returns:
         (Q, L+1) float64, rel[q, 0] = 0.
 
     Raises:
         OptionError: an unknown measure.
-        HierarchyError: the graph is no tree of one depth, or a leaf is unknown.
+        HierarchyError: the graph is not a tree of one depth, or a leaf is unknown.
 
-    >>> from hiertree import LabelTree
     >>> tree = LabelTree.from_paths([("natural", "lake", 1), ("natural", "lake", 2), ("human-made", "church", 3)])
     >>> from_networkx(tree, [1, 3], measure="lca_height")
     array([[0.        , 0.33333333, 0.66666667, 1.        ],
            [0.        , 0.33333333, 0.66666667, 1.        ]])
     """
-    from .tree.label_tree import LabelTree
-
+    check_choice("measure", measure, Measure)
     label_tree = tree if isinstance(tree, LabelTree) else LabelTree.from_networkx(tree)
-    measures = {
-        "lca_height": _lca_height,
-        "wu_palmer": _wu_palmer,
-        "resnik": _information_content,
-        "lin": _information_content,  # every leaf counts once, so all leaves share one IC and Lin's ratio is Resnik's
-    }
-    if measure not in measures:
-        raise OptionError(f"measure={measure!r}", expected=f"one of {', '.join(measures)}")
-    return measures[measure](label_tree, label_tree.paths(query_leaves))
-
-
-def _lca_height(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[np.float64]:
-    depths = np.arange(tree.num_levels + 1) / tree.num_levels  # all leaves are equally deep: height = L − depth
-    return np.tile(depths, (len(paths), 1))
-
-
-def _wu_palmer(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[np.float64]:
-    depth = 1.0 + np.arange(tree.num_levels + 1)
-    similarity = depth / depth[-1]
-    return np.tile((similarity - similarity[0]) / (1.0 - similarity[0]), (len(paths), 1))
+    paths = label_tree.paths(query_leaves)
+    if measure == "resnik":
+        return _information_content(label_tree, paths)
+    return np.tile(np.arange(label_tree.num_levels + 1) / label_tree.num_levels, (len(paths), 1))
 
 
 def _information_content(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[np.float64]:
     all_paths = tree.paths(tree.leaves)
     table = np.zeros((len(paths), tree.num_levels + 1))
     if len(all_paths) == 1:
-        table[:, 1:] = 1.0  # nothing is informative in a tree of one leaf; every relevant item is equally good
+        table[:, 1:] = 1.0  # in a tree of one leaf no node is informative; every relevant item is equally good
         return table
     for level in range(1, tree.num_levels + 1):
         leaves_below = np.bincount(all_paths[:, level - 1])

@@ -15,7 +15,7 @@ import numpy as np
 
 from hiertree.errors import OptionError
 from hiertree.io import files
-from hiertree.io.progress import progress
+from hiertree.io.progress import show_progress
 from hiertree.io.provenance import manifest
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _embed_shards(
     network = fabric.setup_module(embedder)
     views = Views(dataset, recipe.images.model_copy(update={"cache": False}))
     size = recipe.evaluation.batch_size
-    with progress(description=f"embedding {dataset.name}", total=len(dataset)) as advance, torch.inference_mode():
+    with show_progress(description=f"embedding {dataset.name}", total=len(dataset)) as advance, torch.inference_mode():
         for number, name in enumerate(_names(len(dataset), shard_size)):
             rows = range(number * shard_size, min((number + 1) * shard_size, len(dataset)))
             if not (shards / name).is_file():

@@ -1,6 +1,6 @@
-"""Data sets: files on disk, or drawn images, as images by index with their label paths.
+"""Data sets: published benchmarks, tables of one's own images, and drawn images, each with label paths.
 
-Every loader returns an :class:`ImageDataset`; what is particular to one benchmark is an option of its own loader.
+Every loader returns an :class:`ImageDataset`. Options of a single benchmark are options of its own loader.
 
 >>> from hiertree import datasets
 >>> train = datasets.load("synthetic", split="train")
@@ -25,13 +25,14 @@ from .benchmarks.revisited import RevisitedDataset, load_revisited
 from .benchmarks.sop import load_sop
 from .benchmarks.synthetic import load_synthetic
 from .benchmarks.vehicleid import load_vehicleid
-from .checking import SplitReport, check
+from .completeness import SplitReport, check
 from .description import Benchmark, Counts, Download, Verify
-from .downloading import download
-from .image_dataset import ImageDataset, ImageSource
+from .image_dataset import ImageDataset
+from .image_tables import load_table
+from .readers.images import ImageSource
 from .registry import ENTRIES, entry_of
+from .resumable_download import download
 from .split_statistics import statistics
-from .table import load_table
 
 __all__ = [
     "Benchmark",
@@ -41,9 +42,9 @@ __all__ = [
     "ImageSource",
     "RevisitedDataset",
     "SplitReport",
-    "benchmark",
-    "benchmarks",
+    "available",
     "check",
+    "describe",
     "download",
     "load",
     "load_cars",
@@ -69,7 +70,7 @@ def load(
     """Load one split of a named benchmark with its loader's defaults.
 
     Args:
-        name: one of :func:`benchmarks`, or "synthetic".
+        name: one of :func:`available`, or "synthetic".
         root: where the benchmark's files are; None for what is drawn.
         split: "train", "test", or another of the benchmark's splits.
         verify: compare sizes with the "published" ones, or only the "structure", for a part of a benchmark.
@@ -90,22 +91,22 @@ def load(
     return entry.load(root, split, verify=verify)
 
 
-def benchmarks() -> tuple[str, ...]:
-    """The names of the benchmarks that are read from files.
+def available() -> tuple[str, ...]:
+    """The names of the benchmarks that can be read from files.
 
-    >>> "sop" in benchmarks(), "h-gldv2" in benchmarks()
+    >>> "sop" in available(), "h-gldv2" in available()
     (True, True)
     """
     return tuple(ENTRIES)
 
 
-def benchmark(name: str) -> Benchmark:
-    """What a benchmark is known by: its levels, splits and published sizes, its licence, and how to get it.
+def describe(name: str) -> Benchmark:
+    """What is known of a benchmark: its levels, splits and published sizes, its license, and how to get it.
 
     Raises:
         OptionError: an unknown name.
 
-    >>> benchmark("sop").splits["train"]
+    >>> describe("sop").splits["train"]
     Counts(images=59551, classes=11318, within=0)
     """
     return entry_of(name).benchmark

@@ -1,4 +1,4 @@
-"""What a benchmark is known by: its splits and their published sizes, its licence, and how to get it.
+"""What a benchmark is known by: its splits and their published sizes, its license, and how to get it.
 
 A loader reads lists, makes labels of them, and hands both to :meth:`Benchmark.dataset`, which compares them with what
 was published and with the files that are there. Every image is looked for by ``hiertree datasets check``; a loader
@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ..errors import MissingResourceError, OptionError, TableError
+from ..options import check_choice
 from .image_dataset import ImageDataset
 from .readers.image_names import inside, missing_files
 from .readers.images import FileImages
@@ -24,8 +25,8 @@ from .readers.images import FileImages
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .image_dataset import ImageSource
-    from .labeling import Labelled
+    from .labels_to_paths import Labeled
+    from .readers.images import ImageSource
 
 Verify = Literal["published", "structure"]
 LOOKED_FOR = 64  # files of a split that a loader looks for
@@ -83,11 +84,11 @@ class Benchmark:
         levels: coarse → fine.
         splits: the published sizes of every split.
         protocol: of :mod:`hiertree.metrics`, or None for the package's defaults.
-        licence: in a few words.
+        license: in a few words.
         url: where it is described.
         steps: how to get it, in order.
         folder: what its archive unpacks to; the root or its parent may be given.
-        downloads: files that licence and a stable address allow to fetch.
+        downloads: files that license and a stable address allow to fetch.
         by_hand: the steps that remain after these are fetched.
         verifiable: whether its loader compares with published sizes.
     """
@@ -96,7 +97,7 @@ class Benchmark:
     title: str
     levels: tuple[str, ...]
     splits: Mapping[str, Counts]
-    licence: str
+    license: str
     url: str
     steps: tuple[str, ...]
     protocol: str | None = None
@@ -116,8 +117,7 @@ class Benchmark:
         """
         if split not in self.splits:
             raise OptionError(f"split={split!r} of {self.name}", expected=f"one of {', '.join(map(repr, self.splits))}")
-        if verify not in get_args(Verify):
-            raise OptionError(f"verify={verify!r}", expected="'published' or 'structure'")
+        check_choice("verify", verify, Verify)
 
     def files(self, root: str | os.PathLike[str], *names: str) -> tuple[Path, ...]:
         """The folder of the benchmark, and files in it: ``root`` itself, or what the archive unpacked there.
@@ -159,7 +159,7 @@ class Benchmark:
     def dataset(
         self,
         split: str,
-        labelled: Labelled,
+        labeled: Labeled,
         images: ImageSource,
         *,
         verify: str,
@@ -172,12 +172,12 @@ class Benchmark:
         Raises:
             TableError: they differ, and ``verify`` is "published".
         """
-        self.verify(split, len(images), labelled.tree.level_sizes[-1], verify)
+        self.verify(split, len(images), labeled.tree.level_sizes[-1], verify)
         return ImageDataset(
             name=self.name,
             split=split,
-            tree=labelled.tree,
-            paths=labelled.paths,
+            tree=labeled.tree,
+            paths=labeled.paths,
             images=images,
             queries=queries,
             gallery=gallery,
@@ -185,12 +185,27 @@ class Benchmark:
             protocol=self.protocol,
         )
 
-    def part_of(self, test: ImageDataset, part: str, verify: str) -> ImageDataset:
-        """The "query" or the "gallery" split of a test split, with its tree."""
-        rows = test.queries if part == "query" else test.gallery
-        found = test.select(rows, split=part)
-        self.verify(part, len(found), len(np.unique(found.paths[:, -1])), verify)
-        return found
+    def query_and_gallery(
+        self,
+        split: str,
+        labeled: Labeled,
+        images: ImageSource,
+        *,
+        verify: str,
+        queries: NDArray[np.int64],
+        gallery: NDArray[np.int64],
+    ) -> ImageDataset:
+        """The "test" split of queries and gallery, or one of its parts, "query" or "gallery", with the same tree.
+
+        Raises:
+            TableError: as :meth:`dataset`.
+        """
+        test = self.dataset("test", labeled, images, verify=verify, queries=queries, gallery=gallery)
+        if split == "test":
+            return test
+        part = test.select(queries if split == "query" else gallery, split=split)
+        self.verify(split, len(part), len(np.unique(part.paths[:, -1])), verify)
+        return part
 
     def verify(self, split: str, images: int, classes: int, verify: str) -> None:
         """Compare the sizes of a split with the published ones.

@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError, ShapeError
-from .readers.images import SelectedImages
+from .readers.images import ImageSource, SelectedImages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from PIL.Image import Image
 
     from ..tree.label_tree import LabelTree
-
-
-class ImageSource(Protocol):
-    """Images by index. It is picklable and cheap to send to the worker processes of a data loader."""
-
-    def __len__(self) -> int:
-        """Number of images."""
-        ...
-
-    def __getitem__(self, index: int) -> Image:
-        """Decode one image.
-
-        Raises:
-            ImageError: it does not decode; the message names it.
-        """
-        ...
-
-    def name(self, index: int) -> str:
-        """What error messages and retrieval grids call an image: its file name, for instance."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)

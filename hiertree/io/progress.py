@@ -23,14 +23,14 @@ def track(
     [1, 2]
     """
     count = total if total is not None else (len(iterable) if isinstance(iterable, Sized) else None)
-    with progress(description=description, total=count, enabled=enabled) as advance:
+    with show_progress(description=description, total=count, enabled=enabled) as advance:
         for item in iterable:
             yield item
             advance(1, "")
 
 
 @contextmanager
-def progress(
+def show_progress(
     *,
     description: str,
     total: int | None,

@@ -1,32 +1,34 @@
-"""One plan of batches for several processes."""
+"""The batches of one sampler, shared among several processes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Literal, get_args
+from typing import Literal
 
 from ..errors import OptionError
+from ..options import check_choice
 from .epochs import PlannedBatches
 
 Share = Literal["split", "deal", "replicate"]
 
 
 class DistributedBatches:
-    """What one of several processes takes of a sampler's batches; all make the same plan, so none asks another.
+    """The share of one process in a sampler's batches. Every process plans the same epoch, without communication.
 
-    * ``"split"``: every batch is cut into ``world_size`` pieces of whole class visits, one a process. Gathered
+    * ``"split"``: every batch is cut into ``world_size`` pieces of whole class visits, one per process. Gathered
       embeddings (:func:`hiertree.losses.all_gather`) are the batch again, in its order.
-    * ``"deal"``: whole batches are dealt out in turn; those left when not all processes would get one are dropped.
+    * ``"deal"``: whole batches are dealt out in turn. Batches at the end that are too few for all processes are
+      dropped.
     * ``"replicate"``: every process takes every batch.
 
-    The processes take the same number of batches, and their states are equal: a run can resume with any of them.
+    All processes take the same number of batches and have equal states: a run can resume from the state of any.
 
     Args:
-        sampler: one of this module's, made with equal arguments in every process.
+        sampler: a sampler of :mod:`hiertree.samplers`, made with equal arguments in every process.
         share: as above.
-        rank: of this process, from 0; default: as ``torch.distributed`` says, or 0 where it is not in use.
-        world_size: number of processes; default: likewise, or 1.
+        rank: of this process, from 0. Default: that of ``torch.distributed``, or 0 if it is not initialized.
+        world_size: number of processes. Default: that of ``torch.distributed``, or 1.
 
     Raises:
         OptionError: a rank outside, an unknown share, a batch that does not split evenly, or fewer batches than
@@ -49,12 +51,11 @@ class DistributedBatches:
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
-        own_rank, own_size = _position()
+        own_rank, own_size = _rank_and_size()
         self.rank = own_rank if rank is None else rank
         self.world_size = own_size if world_size is None else world_size
         self.sampler, self.share = sampler, share
-        if share not in get_args(Share):
-            raise OptionError(f"share={share!r}", expected="'split', 'deal' or 'replicate'")
+        check_choice("share", share, Share)
         if not 0 <= self.rank < self.world_size:
             raise OptionError(f"rank={self.rank} of {self.world_size}", expected="a rank from 0 below world_size")
         if share == "split" and sampler.classes_per_batch % self.world_size:
@@ -72,7 +73,7 @@ class DistributedBatches:
             )
 
     def __len__(self) -> int:
-        """Batches of this process in a whole epoch."""
+        """Number of this process's batches in a whole epoch."""
         return len(self.sampler) // self._stride
 
     def __iter__(self) -> Iterator[list[int]]:
@@ -88,7 +89,7 @@ class DistributedBatches:
         self.sampler.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, int]:
-        """The epoch and the number of batches that each process has taken."""
+        """The epoch, and how many of its batches each process has taken."""
         state = self.sampler.state_dict()
         return {**state, "batch": -(-state["batch"] // self._stride)}
 
@@ -104,12 +105,12 @@ class DistributedBatches:
 
     @property
     def _stride(self) -> int:
-        """Batches of the plan for one of each process."""
+        """How many of the sampler's batches make one for every process."""
         return self.world_size if self.share == "deal" else 1
 
 
-def _position() -> tuple[int, int]:
-    """Rank and number of processes, without importing torch where nobody has."""
+def _rank_and_size() -> tuple[int, int]:
+    """Rank and number of processes, without importing torch if nothing else has."""
     import sys
 
     if "torch" not in sys.modules:

@@ -1,14 +1,15 @@
-"""How an epoch of batches is planned at once: classes in turn, then the items of each class as a circle."""
+"""What all samplers share: an epoch planned at once, its state, and how classes and items take turns."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ..errors import OptionError
+from ..options import check_choice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,15 +18,16 @@ SmallClasses = Literal["replace", "drop"]
 
 
 class PlannedBatches(ABC):
-    """Items by class, an epoch's plan, and the place where iteration begins.
+    """The base of the samplers: items by class, the plan of an epoch, and the batch at which iteration begins.
 
     Args:
         labels: (n,) the class of each item.
-        batch_size: items a batch.
-        images_per_class: items a class and batch.
-        seed: together with the epoch it decides everything.
-        small_classes: what becomes of a class of fewer than ``images_per_class`` items.
-        reduce_per_class: items of a class that an epoch shows at most; None shows all.
+        batch_size: items per batch.
+        images_per_class: items of each class in a batch.
+        seed: seed and epoch determine every batch.
+        small_classes: whether classes of fewer than ``images_per_class`` items are filled up ("replace") or left out
+            ("drop").
+        reduce_per_class: the most items of a class that an epoch shows; None shows all.
     """
 
     def __init__(
@@ -44,8 +46,7 @@ class PlannedBatches(ABC):
                 expected="a batch size that is a multiple of images_per_class",
                 remedy=f"pass batch_size={max(1, batch_size // max(1, images_per_class)) * max(1, images_per_class)}",
             )
-        if small_classes not in get_args(SmallClasses):
-            raise OptionError(f"small_classes={small_classes!r}", expected="'replace' or 'drop'")
+        check_choice("small_classes", small_classes, SmallClasses)
         if seed < 0:
             raise OptionError(f"seed={seed}", expected="an integer ≥ 0")
         if reduce_per_class is not None and reduce_per_class < images_per_class:
@@ -94,13 +95,13 @@ class PlannedBatches(ABC):
     def state_dict(self) -> dict[str, int]:
         """The epoch and the number of its batches already yielded.
 
-        A data loader with workers asks for batches ahead of their use; who resumes from there sets ``"batch"`` to the
+        A data loader with workers asks for batches before they are used. To resume such a run, set ``"batch"`` to the
         number of batches that were used.
         """
         return {"epoch": self._epoch, "batch": self._position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Iterate from where :meth:`state_dict` was taken; ``"batch"`` counts the batches to pass over.
+        """Iterate from where :meth:`state_dict` was taken; ``"batch"`` is the number of batches to skip.
 
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
@@ -117,8 +118,8 @@ class PlannedBatches(ABC):
     def _plan(self) -> NDArray[np.int64]:
         """Items of every batch of the epoch, (len(self), batch_size).
 
-        The v-th visit to a class takes the v-th run of images_per_class items of those that this epoch shows of it,
-        the first of its shuffled items, seen as a circle.
+        An epoch shows the first ``_shown_of_class`` of each class's shuffled items. Arranged as a circle, the v-th
+        visit to the class takes the v-th run of ``images_per_class`` of them.
         """
         generator = np.random.default_rng([self.seed, self._epoch])
         classes = self._plan_classes(generator).ravel()
@@ -141,9 +142,10 @@ def _by_class(
 
 
 def in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Numbers below ``count`` for every batch: all are drawn before one comes again, and no batch has one twice.
+    """Numbers below ``count`` for every batch; all are drawn before any is drawn again, and no batch has one twice.
 
-    Each round is a new permutation. Where a batch spans two rounds, the second begins with numbers the batch lacks.
+    Each round is a new permutation. Where a batch spans two rounds, the second round begins with numbers that the
+    batch does not have yet.
 
     Returns:
         (batches, per_batch), with per_batch ≤ count.
@@ -159,8 +161,13 @@ def in_turn(count: int, per_batch: int, batches: int, generator: np.random.Gener
     return drawn[: batches * per_batch].reshape(batches, per_batch)
 
 
+def remedy_for_few_classes(small_classes: SmallClasses, remedy: str) -> str:
+    """How to get enough classes into a batch: the given remedy, or the option that yields more classes."""
+    return f"{remedy} {'small_classes=' + repr('replace') if small_classes == 'drop' else 'a larger images_per_class'}"
+
+
 def _earlier_equals(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many equal values stand before each one."""
+    """For each value, how many equal values stand before it."""
     order = np.argsort(values, kind="stable")
     places = np.arange(len(values))
     fresh = np.concatenate([[True], np.diff(values[order]) != 0])

@@ -1,45 +1,49 @@
-"""Label trees and networkx graphs: what makes a directed graph a tree, said leaf by leaf.
+"""Label trees and networkx graphs.
 
-The graph's edges run from parent to child. The root is the one node without a parent; it belongs to no level.
+The edges of a graph run from parent to child. Its root, the one node without a parent, belongs to no level.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import CycleError, HierarchyError, SeveralParentsError, SeveralRootsError
+from ..errors import HierarchyError, NotATreeError
+from .label_rows import Row
 
 if TYPE_CHECKING:
     import networkx as nx
+    import numpy as np
+    from numpy.typing import NDArray
 
-    from .label_tree import LabelTree
-    from .paths import Row
 
+def root_of(graph: nx.DiGraph[Any]) -> Hashable:
+    """The root of a directed tree.
 
-def check_arborescence(graph: nx.DiGraph[Any], *, source: str) -> Hashable:
-    """The root of a directed tree; anything else is refused with the offending nodes named."""
+    Raises:
+        HierarchyError: the graph is no such tree; the message names the nodes that show it.
+    """
     import networkx as nx
 
     if graph.number_of_edges() == 0:
-        raise HierarchyError(f"{source} has no edge", expected="at least a root and a leaf")
+        raise HierarchyError("the graph has no edge", expected="at least a root and a leaf")
     if not graph.is_directed():
-        raise HierarchyError(f"{source} is undirected", expected="a networkx.DiGraph with edges from parent to child")
+        raise HierarchyError("the graph is undirected", expected="a networkx.DiGraph with edges from parent to child")
     roots = [node for node, degree in graph.in_degree() if degree == 0]
     try:
         cycle = [edge[0] for edge in nx.find_cycle(graph)]
     except nx.NetworkXNoCycle:
         cycle = []
     if cycle:
-        raise CycleError(f"{source}: {' → '.join(map(repr, [*cycle, cycle[0]]))}", expected="no label above itself")
+        raise NotATreeError(f"the graph: {' → '.join(map(repr, [*cycle, cycle[0]]))}", expected="no label above itself")
     for node, degree in graph.in_degree():
         if degree > 1:
             parents = ", ".join(map(repr, sorted(graph.predecessors(node), key=str)))
-            raise SeveralParentsError(f"{source}: {node!r} has the parents {parents}", expected="one parent a node")
+            raise NotATreeError(f"the graph: {node!r} has the parents {parents}", expected="one parent per node")
     if len(roots) > 1:
         shown = ", ".join(map(repr, roots[:5])) + (", …" if len(roots) > 5 else "")
-        raise SeveralRootsError(
-            f"{source} has {len(roots)} roots: {shown}",
+        raise NotATreeError(
+            f"the graph has {len(roots)} roots: {shown}",
             expected="one node without a parent",
             remedy="add an edge from one common root to each of them",
         )
@@ -67,20 +71,21 @@ def rows_of_graph(
     return rows, leaf_ids
 
 
-def graph_of_tree(tree: LabelTree) -> nx.DiGraph[Any]:
-    """The arborescence of a label tree; nodes are tuples of labels, the root is ``()``."""
+def graph_of_rows(
+    rows: Sequence[Row], paths: NDArray[np.int32], leaf_ids: Sequence[Hashable], level_names: Sequence[str]
+) -> nx.DiGraph[Any]:
+    """The arborescence of rows and their integer paths; nodes are tuples of labels, the root is ``()``."""
     import networkx as nx
 
     graph: nx.DiGraph[Any] = nx.DiGraph()
-    graph.graph["level_names"] = tree.level_names
+    graph.graph["level_names"] = tuple(level_names)
     graph.add_node((), label="", level=0)
     leaves_below: dict[Row, list[Hashable]] = {}
-    for leaf_id, path in zip(tree.leaves, tree.paths(tree.leaves).tolist(), strict=True):
-        row = tree.labels_of(path)
+    for leaf_id, row, path in zip(leaf_ids, rows, paths.tolist(), strict=True):
         leaves_below.setdefault(row, []).append(leaf_id)
         for level, node_id in enumerate(path, start=1):
             graph.add_node(row[:level], label=row[level - 1], level=level, id=node_id)
             graph.add_edge(row[: level - 1], row[:level])
-    for row, leaf_ids in leaves_below.items():
-        graph.nodes[row]["leaf_ids"] = tuple(leaf_ids)
+    for row, leaves in leaves_below.items():
+        graph.nodes[row]["leaf_ids"] = tuple(leaves)
     return graph

@@ -26,10 +26,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import to_numpy
-from ..errors import DuplicateLeafError, HierarchyError, ShapeError, UnknownLeafError
-from . import graphs as _graphs
-from . import paths as _paths
-from .paths import Homonyms, LeafKey, Repeats, Row, Uneven, Where
+from ..errors import DuplicateLeafError, HierarchyError, ShapeError, TableError, UnknownLeafError
+from ..options import check_choice
+from .graphs import graph_of_rows, root_of, rows_of_graph
+from .label_rows import (
+    Homonyms,
+    LeafKey,
+    Numbered,
+    Repeats,
+    Row,
+    Uneven,
+    Where,
+    check_labels,
+    check_rows,
+    even_depths,
+    nest,
+    number_nodes,
+    refuse_homonyms,
+)
+from .nested_json import read_json_tree, write_json_tree
+from .summaries import draw_lines, summarize_levels
+from .tables import read_label_table, write_label_table
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -38,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class LabelTree:
-    """A label hierarchy of uniform depth L, which never changes once built by one of the ``from_…`` methods.
+    """An immutable label hierarchy of uniform depth L, built by one of the ``from_…`` methods.
 
     Attributes:
         level_names: L names, coarse → fine.
@@ -47,7 +64,7 @@ class LabelTree:
         level_sizes: number of nodes at each level, coarse → fine.
     """
 
-    def __init__(self, numbered: _paths.Numbered, level_names: Sequence[str] | None) -> None:
+    def __init__(self, numbered: Numbered, level_names: Sequence[str] | None) -> None:
         self._leaf_ids, self._paths, self._labels = numbered
         self._paths.setflags(write=False)
         self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
@@ -68,20 +85,21 @@ class LabelTree:
         homonyms: Homonyms = "separate",
         where: Where | None = None,
     ) -> LabelTree:
-        """Build a tree from one row of labels a leaf, coarse → fine.
+        """Build a tree from one row of labels per leaf, coarse → fine.
 
         Args:
             rows: sequences of labels (text, integers, any hashable), or an (n, L) array.
             level_names: L names; default ``level_1`` … ``level_L``.
-            leaf: a leaf's id is its last ``"label"`` (which must then be unique), or its whole ``"path"`` as a tuple.
-            uneven: rows of different lengths are an ``"error"``, are ``"pad"``-ded by repeating the leaf's label, or
-                ``"truncate"``-d to the shortest, so that several leaves may share their finest node.
-            repeats: a row given twice is an ``"error"``, or ``"merge"``-d (tables with one row an image).
-            homonyms: the same text under two parents makes ``"separate"`` nodes, or is an ``"error"``.
-            where: names row i in error messages (files pass their own name here).
+            leaf: what identifies a leaf: ``"label"``, its last label, which must then be unique, or ``"path"``, the
+                tuple of all its labels.
+            uneven: what to do with rows of different lengths: ``"error"``; ``"pad"`` repeats the leaf's label;
+                ``"truncate"`` cuts all rows to the shortest, so that several leaves may share their finest node.
+            repeats: what to do with a row given twice: ``"error"``, or ``"merge"`` (for tables with one row per image).
+            homonyms: what the same text under two parents means: two ``"separate"`` nodes, or an ``"error"``.
+            where: names row i in error messages, for instance by file and line.
 
         Raises:
-            HierarchyError: one of its kinds; see :mod:`hiertree.errors`.
+            HierarchyError: the rows form no tree of one depth; its subclasses say why.
             OptionError: an unknown policy.
 
         >>> LabelTree.from_paths([("a", "b", "x"), ("a", "y")], uneven="pad").paths(["x", "y"])
@@ -90,10 +108,10 @@ class LabelTree:
         """
         choices = {"leaf": (leaf, LeafKey), "uneven": (uneven, Uneven), "repeats": (repeats, Repeats)}
         for name, (value, literal) in {**choices, "homonyms": (homonyms, Homonyms)}.items():
-            _paths.check_choice(name, value, literal)
+            check_choice(name, value, literal)
         listed = rows.tolist() if isinstance(rows, np.ndarray) else rows
-        cleaned, leaf_ids = _paths.clean_rows(listed, repeats=repeats, leaf=leaf, where=where or (lambda i: f"row {i}"))
-        return cls._from_rows(cleaned, leaf_ids, level_names, uneven, homonyms)
+        checked, leaf_ids = check_rows(listed, repeats=repeats, leaf=leaf, where=where or (lambda i: f"row {i}"))
+        return cls._from_rows(checked, leaf_ids, level_names, uneven, homonyms)
 
     @classmethod
     def from_csv(
@@ -115,9 +133,7 @@ class LabelTree:
             TableError: the file cannot be read, or lacks a column.
             HierarchyError: as :meth:`from_paths`; the message names file and row.
         """
-        from .text import read_label_rows
-
-        rows, where = read_label_rows(path, levels, trim=uneven != "error")
+        rows, where = read_label_table(path, levels, trim=uneven != "error")
         return cls.from_paths(
             rows, level_names=levels, leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, where=where
         )
@@ -135,7 +151,7 @@ class LabelTree:
 
         Args:
             edges: pairs of node names.
-            labels: a text for some or all nodes; others are labelled by their name.
+            labels: a text for some or all nodes; the other nodes are labeled by their names.
             level_names: as for :meth:`from_paths`.
             uneven: as for :meth:`from_paths`.
 
@@ -168,11 +184,10 @@ class LabelTree:
         Raises:
             HierarchyError: as :meth:`from_edges`.
         """
-        _paths.check_choice("uneven", uneven, Uneven)
-        root = _graphs.check_arborescence(graph, source="the graph")
-        rows, leaf_ids = _graphs.rows_of_graph(graph, root, labels or {})
+        check_choice("uneven", uneven, Uneven)
+        rows, leaf_ids = rows_of_graph(graph, root_of(graph), labels or {})
         for row in rows:
-            _paths.check_labels(row, f"the path {row!r}")
+            check_labels(row, f"the path {row!r}")
         return cls._from_rows(rows, leaf_ids, level_names or graph.graph.get("level_names"), uneven, "separate")
 
     @classmethod
@@ -182,9 +197,11 @@ class LabelTree:
         Raises:
             TableError: the file is not such a tree.
         """
-        from .text import read_tree_json
-
-        return read_tree_json(path)
+        stored = read_json_tree(path)
+        try:
+            return cls._from_rows(stored.rows, stored.leaf_ids, stored.level_names, "error", "separate")
+        except (ValueError, TypeError) as error:
+            raise TableError(f"{path}: {error}", expected="a tree written by LabelTree.to_json") from error
 
     @classmethod
     def _from_rows(
@@ -198,10 +215,10 @@ class LabelTree:
         if not rows:
             raise HierarchyError("no labels at all", expected="at least one leaf")
         if len(set(leaf_ids)) != len(leaf_ids):
-            raise DuplicateLeafError("two leaves share an id", expected="one id a leaf")
-        tree = cls(_paths.number_nodes(_paths.even_depths(rows, uneven), leaf_ids), level_names)
+            raise DuplicateLeafError("two leaves share an id", expected="one id per leaf")
+        tree = cls(number_nodes(even_depths(rows, uneven), leaf_ids), level_names)
         if homonyms == "error":
-            _paths.refuse_homonyms(tree._labels, tree._node_labels)
+            refuse_homonyms(tree._labels, tree._node_labels)
         return tree
 
     @property
@@ -223,7 +240,7 @@ class LabelTree:
         """The integer paths of the given leaves.
 
         Args:
-            leaf_ids: n leaf ids: a sequence, numpy array or tensor; repeats are welcome.
+            leaf_ids: n leaf ids as a sequence, numpy array or tensor; ids may repeat.
 
         Returns:
             (n, L) int32, coarse → fine; column l−1 numbers the nodes of level l from 0.
@@ -281,18 +298,15 @@ class LabelTree:
         if not kept or depth >= self.num_levels:
             raise UnknownLeafError(f"node {labels!r}", expected="the labels of a node above the finest level")
         rows = [self.labels_of(self._paths[row])[depth:] for row in kept]
-        return self._from_rows(
-            rows, [self._leaf_ids[row] for row in kept], self.level_names[depth:], "error", "separate"
-        )
+        leaf_ids = [self._leaf_ids[row] for row in kept]
+        return self._from_rows(rows, leaf_ids, self.level_names[depth:], "error", "separate")
 
     def summary(self) -> pd.DataFrame:
-        """One row a level: its name, number of nodes, children per parent (least, median, most), shared texts.
+        """One row per level: its name, number of nodes, children per parent (least, median, most) and homonyms.
 
         ``homonyms`` counts the texts that name more than one node of the level.
         """
-        from .text import summarise_tree
-
-        return summarise_tree(self)
+        return summarize_levels(self._paths, self._rows(), self.level_names)
 
     def to_networkx(self) -> nx.DiGraph[Any]:
         """The tree as a networkx arborescence, parent → child.
@@ -300,25 +314,21 @@ class LabelTree:
         Nodes are tuples of labels and the root is ``()``. Attributes: ``label``, ``level``, ``id`` (the number in its
         level), and on the finest nodes ``leaf_ids``. :meth:`from_networkx` reads it back.
         """
-        return _graphs.graph_of_tree(self)
+        return graph_of_rows(self._rows(), self._paths, self._leaf_ids, self.level_names)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one row a leaf with its labels, coarse → fine, under the level names.
+        """Write one row per leaf with its labels, coarse → fine, under the level names.
 
-        A last column ``leaf_id`` is added when ids and finest labels differ. The file appears whole.
+        A last column ``leaf_id`` is added when ids and finest labels differ.
         """
-        from .text import write_tree_csv
-
-        write_tree_csv(self, path)
+        write_label_table(path, self._rows(), self._leaf_ids, self.level_names)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as nested JSON, readable by :meth:`from_json` and by drawing libraries (``children``)."""
-        from .text import write_tree_json
-
-        write_tree_json(self, path)
+        write_json_tree(path, self._rows(), self._leaf_ids, self.level_names)
 
     def to_text(self, *, most_children: int = 6) -> str:
-        """The tree drawn with lines, at most so many children a node.
+        """A drawing of the tree in text, with at most ``most_children`` lines below each node.
 
         >>> print(LabelTree.from_paths([("natural", "lake"), ("natural", "peak"), ("human-made", "dam")]).to_text())
         ├── natural
@@ -327,9 +337,7 @@ class LabelTree:
         └── human-made
             └── dam
         """
-        from .text import draw_tree
-
-        return draw_tree(self, most_children=most_children)
+        return "\n".join(draw_lines(nest(self._rows(), self._leaf_ids), most_children=most_children))
 
     def __len__(self) -> int:
         return len(self._leaf_ids)
@@ -346,6 +354,10 @@ class LabelTree:
 
     def _identity(self) -> tuple[object, ...]:
         return self.level_names, self._leaf_ids, self._labels, self._paths.tolist()
+
+    def _rows(self) -> list[Row]:
+        """The labels of every leaf's path, in the order of the leaves."""
+        return [self.labels_of(path) for path in self._paths.tolist()]
 
     def _node_labels(self, level: int, node: int) -> Row:
         position = int(np.argmax(self._paths[:, level] == node))

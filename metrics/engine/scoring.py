@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.io.progress import progress as show_progress
+from hiertree.io.progress import show_progress
 
 from .blocks import BUDGET
 from .processes import ALONE, Share

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from hiertree.errors import OptionError
-from hiertree.io.progress import progress as show_progress
+from hiertree.io.progress import show_progress
 
 from .lists import lists_of_indices
 

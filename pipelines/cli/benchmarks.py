@@ -31,8 +31,8 @@ def datasets() -> None:
 @datasets.command("list")
 @json_option
 def list_all(as_json: bool) -> None:
-    """List the benchmarks: levels, published sizes, licence, address."""
-    cards = [ht.datasets.benchmark(name) for name in ht.datasets.benchmarks()]
+    """List the benchmarks: levels, published sizes, license, address."""
+    cards = [ht.datasets.describe(name) for name in ht.datasets.available()]
     if as_json:
         _print_json([_card(card) for card in cards])
         return
@@ -77,7 +77,7 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
 @json_option
 def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_json: bool) -> None:
     """Count the nodes of each level of NAME in ROOT, and the images and children of each."""
-    chosen = splits or tuple(ht.datasets.benchmark(name).splits)
+    chosen = splits or tuple(ht.datasets.describe(name).splits)
     verify: Any = "structure" if structure else "published"
     found = [ht.datasets.statistics(ht.datasets.load(name, root, split, verify=verify)) for split in chosen]
     if as_json:
@@ -91,12 +91,12 @@ def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_js
 @click.argument("root", type=OUT_FOLDER)
 @click.option("--mirror", help="Another address with files of the same names; the checksums stay the published ones.")
 def download(name: str, root: Path, mirror: str | None) -> None:
-    """Download NAME into ROOT if its licence and a stable address allow it; else print how to get it.
+    """Download NAME into ROOT if its license and a stable address allow it; else print how to get it.
 
     An interrupted download goes on where it stopped. No other command downloads data sets.
     """
-    card = ht.datasets.benchmark(name)
-    click.echo(f"{card.title}: {card.url}\nlicence: {card.licence}")
+    card = ht.datasets.describe(name)
+    click.echo(f"{card.title}: {card.url}\nlicense: {card.license}")
     if not card.downloads:
         click.echo(_numbered(card.steps))
         return
@@ -112,7 +112,7 @@ def _card(card: Benchmark) -> dict[str, Any]:
     return {
         "name": card.name, "title": card.title, "levels": card.levels, "protocol": card.protocol,
         "splits": {split: asdict(counts) for split, counts in card.splits.items()},
-        "licence": card.licence, "url": card.url, "steps": card.steps,
+        "license": card.license, "url": card.url, "steps": card.steps,
         "downloads": [asdict(file) for file in card.downloads],
     }  # fmt: skip
 
@@ -128,7 +128,7 @@ def _card_text(card: Benchmark) -> str:
     lines = (
         f"{card.name}: {card.title}, {' → '.join(card.levels)}",
         f"  splits   {'; '.join(sizes)}",
-        f"  licence  {card.licence}",
+        f"  license  {card.license}",
         f"  from     {card.url} ({fetched})",
     )
     return "\n".join(lines)

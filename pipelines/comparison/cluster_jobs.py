@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TrainingError
 from hiertree.io import files
-from hiertree.io.progress import progress
+from hiertree.io.progress import show_progress
 
 from ..yaml_files import parse_yaml
 from .planned_runs import PlannedRun
@@ -141,7 +141,7 @@ class ClusterJobs:
             ) from error
 
     def _wait(self, jobs: list[Job[Any]]) -> None:
-        with progress(description="jobs", total=len(jobs)) as advance:
+        with show_progress(description="jobs", total=len(jobs)) as advance:
             while jobs:
                 left = [job for job in jobs if not job.done()]
                 states = Counter(job.state.lower() for job in left)

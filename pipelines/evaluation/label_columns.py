@@ -13,13 +13,13 @@ import numpy as np
 from hiertree import LabelTree
 from hiertree.errors import InputError, OptionError, TableError
 from hiertree.io.tables import integer_column, read_table
-from hiertree.tree.paths import is_empty
+from hiertree.tree.label_rows import is_empty
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from hiertree.tree.paths import Where
+    from hiertree.tree.label_rows import Where
 
 PathLike = str | os.PathLike[str]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.datasets.labeling import label_paths
+from hiertree.datasets.labels_to_paths import label_paths
 
 from .tree_branches import own_label
 

@@ -13,7 +13,7 @@ from hiertree import LabelTree
 from hiertree.errors import MissingResourceError
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.demo import landmark_names, run_demo
-from hiertree.tree.text import H_GLDV2_LEVELS
+from hiertree.tree import H_GLDV2_LEVELS
 
 
 def _demo(out: Path, *options: str) -> Result:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hiertree.samplers import ClassBalancedSampler, SuperCategoryPairSampler, TreeSampler
-from hiertree.samplers.closed_batches import ClassTree
+from hiertree.samplers.closed_choices import ClassTree
 
 Sampler = ClassBalancedSampler | SuperCategoryPairSampler | TreeSampler
 

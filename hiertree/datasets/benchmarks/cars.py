@@ -16,7 +16,7 @@ import numpy as np
 from ...errors import TableError
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_paths
+from ..labels_to_paths import label_paths
 
 CARS = Benchmark(
     name="cars",
@@ -24,7 +24,7 @@ CARS = Benchmark(
     levels=("model",),
     splits={"train": Counts(images=8_054, classes=98), "test": Counts(images=8_131, classes=98)},
     protocol="cub",
-    licence="non-commercial research",
+    license="non-commercial research",
     url="https://ai.stanford.edu/~jkrause/cars/car_dataset.html",
     steps=(
         (
@@ -62,9 +62,9 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
     def where(row: int) -> str:
         return f"{file.name}, annotation {rows[row] + 1}"
 
-    labelled = label_paths([[class_names[class_ids[row] - 1] for row in rows]], level_names=CARS.levels, where=where)
+    labeled = label_paths([[class_names[class_ids[row] - 1] for row in rows]], level_names=CARS.levels, where=where)
     images = CARS.image_files(home, [paths[row] for row in rows], where)
-    return CARS.dataset(split, labelled, images, verify=verify)
+    return CARS.dataset(split, labeled, images, verify=verify)
 
 
 def _annotations(file: Path) -> tuple[list[str], Any, list[str]]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ...errors import OptionError, TableError
+from ...errors import TableError
+from ...options import check_choice
 from ..description import Benchmark, Counts, Download, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_paths
+from ..labels_to_paths import label_paths
 from ..readers.images import ArrayImages
 from ..readers.plain_pickles import read_plain_pickle
 
@@ -44,7 +45,7 @@ def _benchmark(classes: Classes) -> Benchmark:
         title=f"CIFAR-{classes}",
         levels=LEVELS[classes],
         splits={"train": Counts(images=50_000, classes=classes), "test": Counts(images=10_000, classes=classes)},
-        licence="none stated; cite the report",
+        license="none stated; cite the report",
         url="https://www.cs.toronto.edu/~kriz/cifar.html",
         steps=(
             f"get {archive} (MD5 {MD5[classes]}) from https://www.cs.toronto.edu/~kriz/cifar.html",
@@ -89,10 +90,8 @@ def load_cifar(
     Example:
         ``load_cifar("data/cifar-100-python", "test")``
     """
-    if classes not in CIFAR:
-        raise OptionError(f"classes={classes}", expected="10 or 100")
-    if setting not in get_args(Setting):
-        raise OptionError(f"setting={setting!r}", expected="'published', 's1' or 's2'")
+    check_choice("classes", classes, Classes)
+    check_choice("setting", setting, Setting)
     benchmark = CIFAR[classes]
     benchmark.check_options(split, verify)
     alone = setting == "published" or (setting == "s2" and split == "train")
@@ -108,9 +107,9 @@ def load_cifar(
     elif not alone:
         trained = len(parts[0].names)
         queries, gallery = np.arange(trained, len(found.names)), np.arange(trained)
-    labelled = label_paths(found.labels.T, level_names=benchmark.levels, where=lambda row: f"image {found.names[row]}")
+    labeled = label_paths(found.labels.T, level_names=benchmark.levels, where=lambda row: f"image {found.names[row]}")
     images = ArrayImages(found.pixels, names=found.names.tolist())
-    return benchmark.dataset(split, labelled, images, verify="structure", queries=queries, gallery=gallery)
+    return benchmark.dataset(split, labeled, images, verify="structure", queries=queries, gallery=gallery)
 
 
 class Part(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import TableError
 from ..description import Benchmark, Counts, Download, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_paths
+from ..labels_to_paths import label_paths
 from ..readers.text_lists import read_words
 
 CUB = Benchmark(
@@ -24,7 +24,7 @@ CUB = Benchmark(
     levels=("species",),
     splits={"train": Counts(images=5_864, classes=100), "test": Counts(images=5_924, classes=100)},
     protocol="cub",
-    licence="non-commercial research and education",
+    license="non-commercial research and education",
     url="https://www.vision.caltech.edu/datasets/cub_200_2011/",
     steps=(
         (
@@ -71,13 +71,10 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     name_of = dict(zip(classes.integers("class_id").tolist(), classes["name"], strict=True))
     rows = np.flatnonzero((class_ids > TRAINING_CLASSES) == (split == "test"))
     try:
-        names = [name_of[class_ids[row]] for row in rows.tolist()]
+        names = [name_of[class_id] for class_id in class_ids[rows].tolist()]
     except KeyError as error:
         raise TableError(f"{files[1]}: class {error}", expected=f"a class of {files[2].name}") from None
-
-    def where(row: int) -> str:
-        return images.where(int(rows[row]))
-
-    labelled = label_paths([names], level_names=CUB.levels, where=where)
-    paths = [f"images/{images['path'][row]}" for row in rows.tolist()]
-    return CUB.dataset(split, labelled, CUB.image_files(home, paths, where), verify=verify)
+    chosen = images.select(rows)
+    labeled = label_paths([names], level_names=CUB.levels, where=chosen.where)
+    files_of_images = CUB.image_files(home, [f"images/{path}" for path in chosen["path"]], chosen.where)
+    return CUB.dataset(split, labeled, files_of_images, verify=verify)

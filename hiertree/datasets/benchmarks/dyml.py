@@ -19,10 +19,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ...errors import OptionError, TableError
+from ...errors import TableError
+from ...options import check_choice
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_paths
+from ..labels_to_paths import label_paths
 from ..readers.image_names import first_names
 from ..readers.images import FileImages
 from ..readers.text_lists import TextList, text_lines, text_list
@@ -53,7 +54,7 @@ def _benchmark(collection: Collection) -> Benchmark:
         levels=LEVELS,
         splits=_SIZES[collection],
         protocol="dyml",
-        licence="research; no licence stated",
+        license="research; no license stated",
         url="https://github.com/SupetZYK/DynamicMetricLearning",
         steps=(
             (
@@ -98,8 +99,7 @@ def load_dyml(
     Example:
         ``load_dyml("data/dyml_animal", "test_middle", collection="animal")``
     """
-    if collection not in DYML:
-        raise OptionError(f"collection={collection!r}", expected=f"one of {', '.join(map(repr, DYML))}")
+    check_choice("collection", collection, Collection)
     benchmark = DYML[collection]
     if split == "test" and collection != "product":
         benchmark.check_options(_TESTS[0], verify)
@@ -112,9 +112,9 @@ def load_dyml(
     home, file = benchmark.files(root, f"{part}/label.csv")
     listed = read_glued(file)
     columns = [listed.integers(f"{level}_id") for level in LEVELS]
-    labelled = label_paths(columns, level_names=LEVELS, where=listed.where, leaf="path")
+    labeled = label_paths(columns, level_names=LEVELS, where=listed.where, leaf="path")
     images = benchmark.image_files(home, [f"{part}/imgs/{name}" for name in listed["fname"]], listed.where)
-    return benchmark.dataset(split, labelled, images, verify=verify)
+    return benchmark.dataset(split, labeled, images, verify=verify)
 
 
 def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify: str) -> ImageDataset:
@@ -128,12 +128,12 @@ def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify
         return query.where(row) if row < len(query) else gallery.where(row - len(query))
 
     labels = np.concatenate([query.integers("labels"), gallery.integers("labels")])
-    labelled = label_paths([labels], level_names=(scale,), where=where)
+    labeled = label_paths([labels], level_names=(scale,), where=where)
     parts = ["query"] * len(query) + ["gallery"] * len(gallery)
     names = [f"bmk_{scale}/{part}/{name}" for part, name in zip(parts, both, strict=True)]
     return benchmark.dataset(
         split,
-        labelled,
+        labeled,
         benchmark.image_files(home, names, where),
         verify=verify,
         queries=np.arange(len(query)),

@@ -21,10 +21,10 @@ import numpy as np
 
 from ...errors import TableError
 from ...io.tables import integer_column, read_table
-from ...tree.text import H_GLDV2_LEVELS
+from ...tree import H_GLDV2_LEVELS
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import Labelled, label_leaves
+from ..labels_to_paths import Labeled, label_leaves
 from ..readers.images import JoinedImages
 from ..readers.large_tables import read_columns
 from ..readers.tar_images import TarImages, tar_index
@@ -32,7 +32,7 @@ from ..readers.tar_images import TarImages, tar_index
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..image_dataset import ImageSource
+    from ..readers.images import ImageSource
 
 _FILES = "https://s3.amazonaws.com/google-landmark"
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ def _benchmark(hierarchy: bool) -> Benchmark:
             "index": Counts(images=761_757),
         },
         protocol="gldv2",
-        licence="labels CC BY 4.0; each photograph its own Creative Commons licence",
+        license="labels CC BY 4.0; each photograph its own Creative Commons license",
         url="https://github.com/cvdfoundation/google-landmark",
         steps=(
             (
@@ -130,7 +130,7 @@ def load_gldv2(
         queries = None if queries is None else _with_labels(queries, ranks)
     if queries is None:
         images = _images(benchmark, home, part, listed)
-        return benchmark.dataset(split, _labelled(listed, ranks, benchmark), images, verify="structure")
+        return benchmark.dataset(split, _labeled(listed, ranks, benchmark), images, verify="structure")
     return _with_queries(benchmark, home, split, queries, listed, ranks)
 
 
@@ -139,14 +139,14 @@ def _with_queries(
 ) -> ImageDataset:
     """The queries alone, or followed by the index; one tree for both."""
     both = Listed(*(np.concatenate(pair) for pair in zip(queries, index, strict=True)))
-    labelled, count = _labelled(both, ranks, benchmark), len(queries.ids)
+    labeled, count = _labeled(both, ranks, benchmark), len(queries.ids)
     images = _images(benchmark, home, "test", queries)
     if split == "query":
-        own = Labelled(labelled.tree, labelled.paths[:count])
+        own = Labeled(labeled.tree, labeled.paths[:count])
         return benchmark.dataset(split, own, images, verify="structure")
     return benchmark.dataset(
         split,
-        labelled,
+        labeled,
         JoinedImages(images, _images(benchmark, home, "index", index)),
         verify="structure",
         queries=np.arange(count),
@@ -241,7 +241,7 @@ def _with_labels(listed: Listed, ranks: _Ranks) -> Listed:
     return Listed(listed.ids[kept], listed.landmarks[kept])
 
 
-def _labelled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Labelled:
+def _labeled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Labeled:
     def above(landmarks: Sequence[int]) -> Iterable[Sequence[Hashable]]:
         if ranks is None:
             return [()] * len(landmarks)

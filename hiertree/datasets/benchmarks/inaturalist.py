@@ -14,10 +14,11 @@ import re
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ...errors import OptionError, TableError
+from ...errors import TableError
+from ...options import check_choice
 from ..description import Benchmark, Counts, Download, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_leaves, label_paths
+from ..labels_to_paths import label_leaves, label_paths
 from ..readers.text_lists import TextList, read_words
 
 Hierarchy = Literal["full", "base"]
@@ -36,7 +37,7 @@ def _benchmark(hierarchy: Hierarchy) -> Benchmark:
         levels=LEVELS[hierarchy],
         splits={"train": Counts(images=325_846, classes=5_690), "test": Counts(images=136_093, classes=2_452)},
         protocol="inat",
-        licence="non-commercial research and education",
+        license="non-commercial research and education",
         url="https://github.com/visipedia/inat_comp/tree/master/2018",
         steps=(
             f"get train_val2018.tar.gz (120 GB) and train2018.json.tar.gz from {_FILES}/ and unpack them in one folder",
@@ -82,26 +83,25 @@ def load_inaturalist(
     Example:
         ``load_inaturalist("data/inaturalist", "test", hierarchy="base")``
     """
-    if hierarchy not in INATURALIST:
-        raise OptionError(f"hierarchy={hierarchy!r}", expected="'full' or 'base'")
+    check_choice("hierarchy", hierarchy, Hierarchy)
     benchmark = INATURALIST[hierarchy]
     benchmark.check_options(split, verify)
     home, file = benchmark.files(root, LISTS[split])
     listed = read_words(file, ("path",))
     supers, species = _of_folders(listed)
     if hierarchy == "base":
-        labelled = label_paths([supers, species], level_names=benchmark.levels, where=listed.where)
+        labeled = label_paths([supers, species], level_names=benchmark.levels, where=listed.where)
     else:
         ranks = _taxonomy(benchmark, home)
         unknown = set(species) - set(ranks)
         if unknown:
             row = next(row for row, category in enumerate(species) if category in unknown)
             raise TableError(f"{listed.where(row)}: category {species[row]}", expected="one with a taxonomy")
-        labelled = label_leaves(
+        labeled = label_leaves(
             species, lambda ids: map(ranks.__getitem__, ids), level_names=benchmark.levels, where=listed.where
         )
     images = benchmark.image_files(home, listed["path"], listed.where)
-    return benchmark.dataset(split, labelled, images, verify=verify)
+    return benchmark.dataset(split, labeled, images, verify=verify)
 
 
 def _of_folders(listed: TextList) -> tuple[list[str], list[int]]:

@@ -7,7 +7,6 @@ Liu, Luo, Qiu, Wang and Tang, *DeepFashion: Powering Robust Clothes Recognition 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,8 @@ import numpy as np
 from ...errors import TableError
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_paths
-from ..readers.text_lists import read_words
+from ..labels_to_paths import label_paths
+from ..readers.text_lists import TextList, read_words
 
 INSHOP = Benchmark(
     name="inshop",
@@ -29,7 +28,7 @@ INSHOP = Benchmark(
         "gallery": Counts(images=12_612, classes=3_985),
     },
     protocol="inshop",
-    licence="non-commercial research, on agreement",
+    license="non-commercial research, on agreement",
     url="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
     steps=(
         "ask for In-shop Clothes Retrieval at https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion.html",
@@ -66,31 +65,26 @@ def load_inshop(
     home, file = INSHOP.files(root, LISTS[1] if Path(root, LISTS[1]).is_file() else LISTS[0])
     listed = read_words(file, COLUMNS, header=True, count=True)
     status = np.array(listed["evaluation_status"])
-    strange = np.flatnonzero(~np.isin(status, ("train", "query", "gallery")))
-    if len(strange):
-        given = f"{listed.where(int(strange[0]))}: {str(status[strange[0]])!r}"
+    unknown = np.flatnonzero(~np.isin(status, ("train", "query", "gallery")))
+    if len(unknown):
+        given = f"{listed.where(int(unknown[0]))}: {str(status[unknown[0]])!r}"
         raise TableError(given, expected="train, query or gallery")
     rows = np.flatnonzero((status == "train") == (split == "train"))
-
-    def where(row: int) -> str:
-        return listed.where(int(rows[row]))
-
-    names = [listed["image_name"][row] for row in rows.tolist()]
-    items = [listed["item_id"][row] for row in rows.tolist()]
-    columns = [*_folders(names, where), items] if hierarchy else [items]
-    labelled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=where)
-    images = INSHOP.image_files(home, names, where)
+    chosen = listed.select(rows)
+    columns = [*_folders(chosen), chosen["item_id"]] if hierarchy else [chosen["item_id"]]
+    labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=chosen.where)
+    images = INSHOP.image_files(home, chosen["image_name"], chosen.where)
     if split == "train":
-        return INSHOP.dataset(split, labelled, images, verify=verify)
-    parts = {part: np.flatnonzero(status[rows] == part) for part in ("query", "gallery")}
-    both = INSHOP.dataset("test", labelled, images, verify=verify, queries=parts["query"], gallery=parts["gallery"])
-    return both if split == "test" else INSHOP.part_of(both, split, verify)
+        return INSHOP.dataset(split, labeled, images, verify=verify)
+    queries, gallery = (np.flatnonzero(status[rows] == part) for part in ("query", "gallery"))
+    return INSHOP.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=gallery)
 
 
-def _folders(names: list[str], where: Callable[[int], str]) -> list[list[str]]:
+def _folders(listed: TextList) -> list[list[str]]:
     """Gender and category of every image."""
-    parts = [name.split("/") for name in names]
+    parts = [name.split("/") for name in listed["image_name"]]
     short = next((row for row, found in enumerate(parts) if len(found) < 4), None)
     if short is not None:
-        raise TableError(f"{where(short)}: {names[short]!r}", expected="img/<gender>/<category>/<item>/<image>")
+        given = f"{listed.where(short)}: {listed['image_name'][short]!r}"
+        raise TableError(given, expected="img/<gender>/<category>/<item>/<image>")
     return [[found[1] for found in parts], [found[2] for found in parts]]

@@ -10,11 +10,13 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ...errors import OptionError
+from ...options import check_choice
+from ...tree.label_tree import LabelTree
 from ..description import Benchmark, Counts, Download
 from ..image_dataset import ImageDataset
 from ..readers.images import ArrayImages
@@ -29,7 +31,7 @@ OMNIGLOT = Benchmark(
     title="Omniglot",
     levels=("alphabet", "character"),
     splits={"train": Counts(), "test": Counts()},  # what is held out is an option, and parts of it may be read
-    licence="MIT",
+    license="MIT",
     url="https://github.com/brendenlake/omniglot",
     steps=(REMEDY,),
     downloads=(
@@ -39,7 +41,6 @@ OMNIGLOT = Benchmark(
     verifiable=False,
 )
 Holdout = Literal["alphabets", "characters"]
-SPLITS = ("train", "test")
 SHARE_OF_ALPHABETS = 0.4  # held out where there is no official split, which holds out 20 of 50
 SHARE_OF_CHARACTERS = 0.5
 
@@ -52,7 +53,7 @@ def load_omniglot(
     image_size: int = 28,
     seed: int = 0,
 ) -> ImageDataset:
-    """Read one split of Omniglot: alphabet → character, grey images with bright ink on a dark ground.
+    """Read one split of Omniglot: alphabet → character, gray images with bright ink on a dark ground.
 
     ``root`` is one of the published files or a folder that holds them: ``images_background.zip`` and
     ``images_evaluation.zip``, the ``small1``/``small2`` archives, torchvision's ``omniglot-py`` folder, one archive of
@@ -77,14 +78,10 @@ def load_omniglot(
     Example:
         ``load_omniglot("data/omniglot", "test", holdout="characters")``
     """
-    if split not in SPLITS:
-        raise OptionError(f"split={split!r}", expected="'train' or 'test'")
-    if holdout not in get_args(Holdout):
-        raise OptionError(f"holdout={holdout!r}", expected="'alphabets' or 'characters'")
+    OMNIGLOT.check_options(split, "structure")
+    check_choice("holdout", holdout, Holdout)
     if not 4 <= image_size <= 105:
         raise OptionError(f"image_size={image_size}", expected="4 to 105, the size of the published drawings")
-    from ...tree.label_tree import LabelTree
-
     drawings = read_drawings(Path(root), image_size=image_size)
     held_out = _alphabets_held_out(drawings, seed) if holdout == "alphabets" else _characters_held_out(drawings, seed)
     rows = np.flatnonzero(held_out == (split == "test"))

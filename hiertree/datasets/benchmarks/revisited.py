@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from ...errors import OptionError, TableError
+from ...errors import TableError
+from ...options import check_choice
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_paths
+from ..labels_to_paths import label_paths
 from ..readers.images import FileImages, JoinedImages
 from ..readers.plain_pickles import read_plain_pickle
 from ..readers.text_lists import read_words
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
-    from ..image_dataset import ImageSource
+    from ..readers.images import ImageSource
 
 City = Literal["roxford5k", "rparis6k"]
 LISTS = ("easy", "hard", "junk")
@@ -46,7 +47,7 @@ def _benchmark(city: City) -> Benchmark:
         levels=("tag",),
         splits={"test": Counts(images=70 + images), "query": Counts(images=70), "gallery": Counts(images=images)},
         protocol="revisitop",
-        licence="research; photographs of Flickr under their own licences",
+        license="research; photographs of Flickr under their own licenses",
         url="http://cmp.felk.cvut.cz/revisitop/",
         steps=(
             f"get {_ARCHIVES[city]} and unpack all images, without folders of their own, into {city}/jpg",
@@ -62,7 +63,7 @@ DISTRACTORS = Benchmark(
     title="R1M, the distractors of ROxford5k and RParis6k",
     levels=("tag",),
     splits={},
-    licence="research; photographs of Flickr under their own licences",
+    license="research; photographs of Flickr under their own licenses",
     url="http://cmp.felk.cvut.cz/revisitop/",
     steps=(
         "get revisitop1m.txt from http://ptak.felk.cvut.cz/revisitop/revisitop1m/",
@@ -129,8 +130,7 @@ def load_revisited(
     Example:
         ``load_revisited("data/rparis6k", city="rparis6k", distractors="data/revisitop1m").ground_truth``
     """
-    if city not in REVISITED:
-        raise OptionError(f"city={city!r}", expected="'roxford5k' or 'rparis6k'")
+    check_choice("city", city, City)
     benchmark = REVISITED[city]
     benchmark.check_options(split, verify)
     home, file = benchmark.files(root, f"gnd_{city}.pkl")
@@ -150,13 +150,13 @@ def load_revisited(
     if distractors is not None and split != "query":
         added = _distractors(distractors)
         images, tags = JoinedImages(images, added), tags + [DISTRACTOR] * len(added)
-    labelled = label_paths([tags], level_names=benchmark.levels, where=where)
+    labeled = label_paths([tags], level_names=benchmark.levels, where=where)
     both = split == "test"
     return RevisitedDataset(
         name=city,
         split=split,
-        tree=labelled.tree,
-        paths=labelled.paths,
+        tree=labeled.tree,
+        paths=labeled.paths,
         images=images,
         queries=np.arange(len(queries)) if both else None,
         gallery=np.arange(len(queries), len(tags)) if both else None,

@@ -10,7 +10,7 @@ import os
 
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_paths
+from ..labels_to_paths import label_paths
 from ..readers.text_lists import read_words
 
 SOP = Benchmark(
@@ -23,7 +23,7 @@ SOP = Benchmark(
         "info": Counts(images=120_053, classes=22_634),
     },
     protocol="sop",
-    licence="research; no licence stated, photographs of eBay sellers",
+    license="research; no license stated, photographs of eBay sellers",
     url="https://cvgl.stanford.edu/projects/lifted_struct/",
     steps=(
         (
@@ -57,5 +57,5 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     home, file = SOP.files(root, f"Ebay_{split}.txt")
     listed = read_words(file, COLUMNS, header=True)
     supers = [path.partition("/")[0].removesuffix("_final") for path in listed["path"]]
-    labelled = label_paths([supers, listed.integers("class_id")], level_names=SOP.levels, where=listed.where)
-    return SOP.dataset(split, labelled, SOP.image_files(home, listed["path"], listed.where), verify=verify)
+    labeled = label_paths([supers, listed.integers("class_id")], level_names=SOP.levels, where=listed.where)
+    return SOP.dataset(split, labeled, SOP.image_files(home, listed["path"], listed.where), verify=verify)

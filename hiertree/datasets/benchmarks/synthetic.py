@@ -10,7 +10,7 @@ How an image happens to be seen changes from image to image: place, size, turn, 
 marks, backdrop, a disc that hides a part, and noise. Test instances are never those of training; and each family keeps
 one kind out of training altogether, so that a test also asks for a texture never seen on that silhouette.
 
-A loss that knows only instances may well tell them by their colour first, which no level of the tree shares; one that
+A loss that knows only instances may well tell them by their color first, which no level of the tree shares; one that
 knows the tree has a reason to put silhouettes first. That is what makes the hierarchy worth something here.
 """
 
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import OptionError
+from ...tree.label_tree import LabelTree
 from ..drawing.figures import SILHOUETTES, TEXTURES
 from ..drawing.rendering import Figures, render
 from ..image_dataset import ImageDataset
@@ -67,8 +68,6 @@ def load_synthetic(
     ((3, 6, 12), 'disc/striped/test-1', 'disc/striped/test-1/1')
     """
     _check(split, families=families, kinds=kinds, instances=instances, images=images, image_size=image_size, seed=seed)
-    from ...tree.label_tree import LabelTree
-
     shown = [pair for pair in product(range(families), range(kinds)) if split == "test" or not _kept_out(*pair, kinds)]
     rows = [_labels(family, kind, f"{split}-{number + 1}") for family, kind in shown for number in range(instances)]
     tree = LabelTree.from_paths(rows, level_names=LEVEL_NAMES)
@@ -123,7 +122,7 @@ def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np
         slant=slant[of_image],
         marks=marks[of_image] + among(-0.15, 0.15, n, MARKS, 2),
         mark_size=mark_size[of_image],
-        centre=among(-0.12, 0.12, n, 2),
+        center=among(-0.12, 0.12, n, 2),
         radius=among(0.68, 0.9, n),
         turn=among(-0.06, 0.06, n),
         lightness=among(-0.08, 0.08, n),

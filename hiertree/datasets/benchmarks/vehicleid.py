@@ -11,10 +11,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from ...errors import OptionError
+from ...options import check_choice
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
-from ..labeling import label_paths
+from ..labels_to_paths import label_paths
 from ..readers.text_lists import read_words
 
 TestClasses = Literal[800, 1600, 2400]
@@ -34,7 +34,7 @@ def _benchmark(classes: TestClasses) -> Benchmark:
             "gallery": Counts(images=classes, classes=classes),
         },
         protocol="vehicleid",
-        licence="research, on agreement",
+        license="research, on agreement",
         url="https://www.pkuml.org/resources/pku-vehicleid.html",
         steps=(
             "ask for VehicleID_V1.0 at https://www.pkuml.org/resources/pku-vehicleid.html",
@@ -76,19 +76,17 @@ def load_vehicleid(
     Example:
         ``load_vehicleid("data/VehicleID_V1.0", "test", test_classes=1600)``
     """
-    if test_classes not in VEHICLEID:
-        raise OptionError(f"test_classes={test_classes}", expected="800, 1600 or 2400")
+    check_choice("test_classes", test_classes, TestClasses)
     benchmark = VEHICLEID[test_classes]
     benchmark.check_options(split, verify)
     name = "train_list" if split == "train" else f"test_list_{test_classes}"
     home, file = benchmark.files(root, f"train_test_split/{name}.txt")
     listed = read_words(file, ("image", "vehicle"))
-    labelled = label_paths([listed.integers("vehicle")], level_names=benchmark.levels, where=listed.where)
+    labeled = label_paths([listed.integers("vehicle")], level_names=benchmark.levels, where=listed.where)
     images = benchmark.image_files(home, [f"image/{image.zfill(7)}.jpg" for image in listed["image"]], listed.where)
     if split == "train":
-        return benchmark.dataset(split, labelled, images, verify=verify)
+        return benchmark.dataset(split, labeled, images, verify=verify)
     drawn = np.random.default_rng(seed).permutation(len(listed))
-    gallery = np.sort(drawn[np.unique(labelled.paths[drawn, 0], return_index=True)[1]])
+    gallery = np.sort(drawn[np.unique(labeled.paths[drawn, 0], return_index=True)[1]])
     queries = np.setdiff1d(np.arange(len(listed)), gallery)
-    both = benchmark.dataset("test", labelled, images, verify=verify, queries=queries, gallery=gallery)
-    return both if split == "test" else benchmark.part_of(both, split, verify)
+    return benchmark.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=gallery)

@@ -1,4 +1,4 @@
-r"""The drawing of synthetic images: silhouettes, textures and marks as functions of the plane, coloured in OKLCH.
+r"""The drawing of synthetic images: silhouettes, textures and marks as functions of the plane, colored in OKLCH.
 
 A *silhouette* maps points (x, y) to a signed distance, negative inside; a *texture* maps them to a wave, positive where
 the second tone goes. Both become coverages by dividing by the size of a pixel, which smooths their edges.
@@ -107,7 +107,7 @@ def coverage(distance: Plane, *, pixel: Plane) -> Plane:
 
 
 def oklch(lightness: Plane, chroma: Plane, hue: Plane) -> Plane:
-    """Colours of equal perceived lightness as sRGB in 0 … 1, a last axis of 3 added.
+    """Colors of equal perceived lightness as sRGB in 0 … 1, a last axis of 3 added.
 
     Björn Ottosson, *A perceptual color space for image processing* (2020). ``hue`` is in turns.
     """

@@ -35,12 +35,12 @@ class Figures:
     marks: NDArray[np.float32]  # (n, m, 2) places of the marks within the figure, in radii
     mark_size: NDArray[np.float32]  # (n,) in radii
 
-    centre: NDArray[np.float32]  # (n, 2)
+    center: NDArray[np.float32]  # (n, 2)
     radius: NDArray[np.float32]  # (n,)
     turn: NDArray[np.float32]  # (n,)
     lightness: NDArray[np.float32]  # (n,) added to every tone of the figure
     backdrop: NDArray[np.float32]  # (n, 2) lightness and hue
-    veil: NDArray[np.float32]  # (n, 3) centre and radius of a disc of backdrop in front of the figure
+    veil: NDArray[np.float32]  # (n, 3) center and radius of a disc of backdrop in front of the figure
 
     def __len__(self) -> int:
         return len(self.silhouette)
@@ -59,14 +59,14 @@ def render(figures: Figures, *, size: int, generator: np.random.Generator) -> ND
     pixels = np.empty((len(figures), size, size, 3), np.uint8)
     for start in range(0, len(figures), IMAGES_AT_ONCE):
         block = slice(start, start + IMAGES_AT_ONCE)
-        colours = _paint(figures.rows(block), size)
-        colours += NOISE * generator.standard_normal(colours.shape, dtype=np.float32)
-        pixels[block] = np.rint(255 * np.clip(colours, 0, 1)).astype(np.uint8)
+        colors = _paint(figures.rows(block), size)
+        colors += NOISE * generator.standard_normal(colors.shape, dtype=np.float32)
+        pixels[block] = np.rint(255 * np.clip(colors, 0, 1)).astype(np.uint8)
     return pixels
 
 
 def _paint(figures: Figures, size: int) -> Plane:
-    """Colours of one block, 0 … 1: backdrop, figure, second tone, marks, veil, each laid over the former."""
+    """Colors of one block, 0 … 1: backdrop, figure, second tone, marks, veil, each laid over the former."""
     axis = (np.arange(size, dtype=np.float32) * 2 + 1) / size - 1
     across, up = np.broadcast_arrays(axis[None, None, :], -axis[None, :, None])
     x, y = _within(across, up, figures)
@@ -86,8 +86,8 @@ def _paint(figures: Figures, size: int) -> Plane:
 
 def _within(across: Plane, up: Plane, figures: Figures) -> tuple[Plane, Plane]:
     """The image's points in the coordinates of each figure, whose silhouette has about radius 1."""
-    x = across - figures.centre[:, 0, None, None]
-    y = up - figures.centre[:, 1, None, None]
+    x = across - figures.center[:, 0, None, None]
+    y = up - figures.center[:, 1, None, None]
     return _turned(x, y, figures.turn, figures.radius)
 
 
@@ -103,8 +103,8 @@ def _second_tone(figures: Figures, x: Plane, y: Plane, pixel: Plane) -> Plane:
     return coverage(-wave, pixel=2 * np.pi * pixel * figures.waves[:, None, None])
 
 
-def _disc(x: Plane, y: Plane, centre: Plane, radius: Plane, pixel: Plane) -> Plane:
-    distance = np.hypot(x - centre[:, 0, None, None], y - centre[:, 1, None, None])
+def _disc(x: Plane, y: Plane, center: Plane, radius: Plane, pixel: Plane) -> Plane:
+    distance = np.hypot(x - center[:, 0, None, None], y - center[:, 1, None, None])
     return coverage(distance - radius[:, None, None], pixel=pixel)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol
 
 import numpy as np
 from PIL import Image
@@ -17,7 +17,25 @@ from ...errors import ImageError, ShapeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..image_dataset import ImageSource
+
+class ImageSource(Protocol):
+    """Images by index. It is picklable and cheap to send to the worker processes of a data loader."""
+
+    def __len__(self) -> int:
+        """Number of images."""
+        ...
+
+    def __getitem__(self, index: int) -> Image.Image:
+        """Decode one image.
+
+        Raises:
+            ImageError: it does not decode; the message names it.
+        """
+        ...
+
+    def name(self, index: int) -> str:
+        """What error messages and retrieval grids call an image: its file name, for instance."""
+        ...
 
 
 class PackedNames:
@@ -44,7 +62,7 @@ class PackedNames:
 
 
 class ArrayImages:
-    """Images held in memory as one uint8 array, (n, height, width) for grey or (n, height, width, 3) for RGB.
+    """Images held in memory as one uint8 array, (n, height, width) for gray or (n, height, width, 3) for RGB.
 
     >>> source = ArrayImages(np.zeros((1, 4, 6, 3), np.uint8), names=["black"])
     >>> source[0].size, source.name(0)

@@ -131,8 +131,8 @@ def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 def _ink(drawing: Image.Image, size: int) -> NDArray[np.uint8]:
     """Ink bright on dark; each pixel the mean of the area it covers."""
-    grey = drawing.convert("L")
-    return 255 - np.asarray(grey if grey.size == (size, size) else grey.resize((size, size), Image.Resampling.BOX))
+    gray = drawing.convert("L")
+    return 255 - np.asarray(gray if gray.size == (size, size) else gray.resize((size, size), Image.Resampling.BOX))
 
 
 def _read_npz(path: Path, image_size: int) -> Drawings:

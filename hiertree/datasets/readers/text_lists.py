@@ -22,22 +22,28 @@ class TextList:
     Attributes:
         path: the file.
         columns: n words under each name.
-        first_line: the line of row 0.
+        lines: n line numbers in the file, from 1.
     """
 
     path: Path
     columns: Mapping[str, list[str]]
-    first_line: int
+    lines: Sequence[int]
 
     def __len__(self) -> int:
-        return len(next(iter(self.columns.values())))
+        return len(self.lines)
 
     def __getitem__(self, column: str) -> list[str]:
         return self.columns[column]
 
     def where(self, row: int) -> str:
-        """How messages call a row."""
-        return f"{self.path.name}, line {row + self.first_line}"
+        """The name of a row in error messages."""
+        return f"{self.path.name}, line {self.lines[row]}"
+
+    def select(self, rows: NDArray[np.int64]) -> TextList:
+        """Some of the rows."""
+        chosen = rows.tolist()
+        columns = {name: [words[row] for row in chosen] for name, words in self.columns.items()}
+        return TextList(self.path, columns, [self.lines[row] for row in chosen])
 
     def integers(self, column: str) -> NDArray[np.int64]:
         """A column as int64.
@@ -65,7 +71,8 @@ def text_list(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]],
         if len(row) != len(columns):
             given = f"{path.name}, line {line}: {len(row)} words, {' '.join(row)[:80]!r}"
             raise TableError(given, expected=f"{len(columns)}: {', '.join(columns)}")
-    return TextList(path, {name: [row[place] for row in rows] for place, name in enumerate(columns)}, first_line)
+    words = {name: [row[place] for row in rows] for place, name in enumerate(columns)}
+    return TextList(path, words, range(first_line, first_line + len(rows)))
 
 
 def read_words(path: Path, columns: Sequence[str], *, header: bool = False, count: bool = False) -> TextList:

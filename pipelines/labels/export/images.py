@@ -17,8 +17,7 @@ import numpy as np
 
 from hiertree.errors import ImageError, OptionError, TableError
 from hiertree.io.tables import write_table
-from hiertree.tree import LabelTree
-from hiertree.tree.text import H_GLDV2_LEVELS
+from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
 from ..fill.image_folder import ImageFolder
 from ..folders import AnyPath, Making

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hiertree.io.tables import write_table
-from hiertree.tree import LabelTree
-from hiertree.tree.text import H_GLDV2_LEVELS
+from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
 from ..clean.landmark_file import SEPARATOR
 from ..clean.rules import KeptLandmark

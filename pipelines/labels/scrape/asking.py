@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from hiertree.errors import ScrapeError
-from hiertree.io.progress import progress
+from hiertree.io.progress import show_progress
 
 from .clock import REAL_TIME, Clock
 from .facts import Fact, SourceName, Stage
@@ -175,7 +175,7 @@ def _show(
     """Pass batches on, showing rate, time left and counts."""
     statuses: Counter[str] = Counter()
     done, started = 0, clock.monotonic()
-    with progress(description=f"{stage}s", total=len(keys)) as advance:
+    with show_progress(description=f"{stage}s", total=len(keys)) as advance:
         for batch in answered:
             yield batch
             done += len(batch.asked)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hiertree.errors import ScrapeError
-from hiertree.io.progress import progress
+from hiertree.io.progress import show_progress
 
 BLOCK = 4 << 20
 LONGEST_LINE = 256 << 20
@@ -47,7 +47,11 @@ def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Ite
     """
     shown, started = 0, time.monotonic()
     size = dump_file(path).stat().st_size >> 20
-    with progress(description="dump, MiB", total=size) as advance, _good(path), _opened(path, cores) as (read, tell):
+    with (
+        show_progress(description="dump, MiB", total=size) as advance,
+        _good(path),
+        _opened(path, cores) as (read, tell),
+    ):
         for block in _whole_lines(path, read):
             yield block
             done = tell() >> 20

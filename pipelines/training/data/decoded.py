@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hiertree.errors import ImageError, MissingResourceError
 from hiertree.io import files
-from hiertree.io.progress import progress
+from hiertree.io.progress import show_progress
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,7 +91,7 @@ class DecodedFile:
         count = len(pixels)
         with (
             ThreadPoolExecutor() as threads,
-            progress(description="decoding images", total=count - first) as advance,
+            show_progress(description="decoding images", total=count - first) as advance,
         ):
             for start in range(first, count, _AT_ONCE):
                 rows = range(start, min(start + _AT_ONCE, count))

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, TrainingError
 from hiertree.io import files
-from hiertree.io.progress import progress
+from hiertree.io.progress import show_progress
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
 
@@ -159,7 +159,7 @@ class Run:
         self._keys.start(position.epoch, first=position.batch)
         started, waited, images = time.perf_counter(), 0.0, 0
         description = f"{self.recipe.name}, epoch {position.epoch + 1}/{self.recipe.training.epochs}"
-        with progress(description=description, total=len(self._keys)) as advance:
+        with show_progress(description=description, total=len(self._keys)) as advance:
             asked = time.perf_counter()
             for batch in self._processes.together(self._batches):
                 waited += time.perf_counter() - asked

@@ -40,7 +40,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_a_split_has_its_images_labels_and_parts(written: dict[str, Path], name: str, split: str) -> None:
     shape: Shape = SHAPES[name, split]
     dataset = datasets.load(name, written[name], split, verify="structure")
-    card = datasets.benchmark(name)
+    card = datasets.describe(name)
     assert (len(dataset), dataset.tree.level_sizes) == (shape.images, shape.level_sizes)
     assert dataset.images.name(0) == shape.first
     assert dataset.protocol == card.protocol
@@ -64,7 +64,7 @@ def test_a_part_of_a_benchmark_is_refused_unless_it_is_asked_for(written: dict[s
 
 
 def test_published_sizes_are_accepted(written: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    card = datasets.benchmark("sop")
+    card = datasets.describe("sop")
     monkeypatch.setattr(
         card, "splits", {"train": datasets.Counts(images=12, classes=4)}, raising=True
     ) if False else None
@@ -77,7 +77,7 @@ def test_published_sizes_are_accepted(written: dict[str, Path], monkeypatch: pyt
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_there_says_what_is_missing_and_where_to_get_it(name: str, tmp_path: Path) -> None:
-    card = datasets.benchmark(name)
+    card = datasets.describe(name)
     with pytest.raises(MissingResourceError, match=re.escape(card.steps[0][:30])):
         datasets.load(name, tmp_path / "nowhere", next(iter(card.splits)))
 
@@ -346,7 +346,7 @@ def test_impossible_options_say_what_is_possible(call: Any, message: str, tmp_pa
 def test_every_protocol_named_is_one_of_the_metrics() -> None:
     from hiertree.metrics.conventions.protocols import PROTOCOLS
 
-    named = {datasets.benchmark(name).protocol for name in datasets.benchmarks()} - {None}
+    named = {datasets.describe(name).protocol for name in datasets.available()} - {None}
     assert named == set(PROTOCOLS)
 
 

@@ -23,12 +23,12 @@ def run(*arguments: object) -> int:
 def test_list_names_every_benchmark_with_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("list") == 0
     table = capsys.readouterr().out
-    assert all(f"\n{name}: " in f"\n{table}" for name in datasets.benchmarks())
-    assert all(datasets.benchmark(name).url in table for name in datasets.benchmarks())
+    assert all(f"\n{name}: " in f"\n{table}" for name in datasets.available())
+    assert all(datasets.describe(name).url in table for name in datasets.available())
     assert "1,580,470" in table
     assert run("list", "--json") == 0
     cards: Any = json.loads(capsys.readouterr().out)
-    assert [card["name"] for card in cards] == list(datasets.benchmarks())
+    assert [card["name"] for card in cards] == list(datasets.available())
     assert cards[0]["splits"]["train"] == {"images": 59551, "classes": 11318, "within": 0}
 
 
@@ -37,7 +37,7 @@ def test_a_sound_benchmark_passes_the_check(name: str, tmp_path: Path, capsys: p
     write_benchmark(name, tmp_path)
     assert run("check", name, tmp_path, "--structure", "--decode", "--json") == 0
     reports = json.loads(capsys.readouterr().out)
-    assert [report["split"] for report in reports] == list(datasets.benchmark(name).splits)
+    assert [report["split"] for report in reports] == list(datasets.describe(name).splits)
     assert all(report["sound"] and report["images"] for report in reports)
 
 
@@ -83,14 +83,14 @@ def test_stats_say_how_images_are_spread(tmp_path: Path, capsys: pytest.CaptureF
 def test_what_may_not_be_fetched_is_told_step_by_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("download", "inshop", tmp_path / "inshop") == 0
     printed = capsys.readouterr().out
-    assert "licence: non-commercial research, on agreement" in printed
+    assert "license: non-commercial research, on agreement" in printed
     assert "\n1. ask for In-shop" in printed
     assert not (tmp_path / "inshop").exists()
 
 
 def test_the_page_names_every_benchmark_and_shows_what_the_commands_print(capsys: pytest.CaptureFixture[str]) -> None:
     page = (ROOT / "docs" / "datasets.md").read_text(encoding="utf-8")
-    assert [name for name in datasets.benchmarks() if f"`{name}`" not in page] == []
+    assert [name for name in datasets.available() if f"`{name}`" not in page] == []
     run("list")
     first = capsys.readouterr().out.split("\n\n")[0]
     assert first in page

@@ -8,7 +8,7 @@ import pytest
 import hiertree as ht
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels import ColumnNames, build, describe
-from hiertree.tree.text import H_GLDV2_LEVELS
+from hiertree.tree import H_GLDV2_LEVELS
 
 FILES = {
     "hierarchical.csv",

@@ -12,7 +12,7 @@ from hiertree.pipelines.labels import ColumnNames, describe_exported, read_propo
 from hiertree.pipelines.labels.export.differences import compare, describe_differences
 from hiertree.pipelines.labels.review import Mark, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
-from hiertree.tree.text import H_GLDV2_LEVELS
+from hiertree.tree import H_GLDV2_LEVELS
 
 FILES = {
     "train_label_to_hierarchical.csv",

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from ..errors import MissingResourceError, OptionError
 from ..io.files import write_text
-from ..io.progress import progress
+from ..io.progress import show_progress
 from .description import Benchmark, Download
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _append(answer: requests.Response, part: Path, start: int) -> bool:
     megabytes = None if left is None else (start + left) // MEGABYTE
     with (
         part.open("r+b" if part.exists() else "wb") as file,
-        progress(description=f"{part.stem}, MB", total=megabytes) as advance,
+        show_progress(description=f"{part.stem}, MB", total=megabytes) as advance,
     ):
         file.seek(start)
         file.truncate()

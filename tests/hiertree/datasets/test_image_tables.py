@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from hiertree.datasets import load_table
-from hiertree.errors import EmptyLabelError, ImageError, OptionError, SeveralParentsError, TableError
+from hiertree.errors import EmptyLabelError, ImageError, NotATreeError, OptionError, TableError
 
 LEVELS = ["kind", "landmark"]
 ROWS = [
@@ -135,7 +135,7 @@ def test_an_empty_label_is_named_by_line(tmp_path: Path, photos: Path) -> None:
 def test_one_leaf_text_under_two_parents_needs_to_be_asked_for(tmp_path: Path, photos: Path) -> None:
     rows = [("a.png", "Greek", "character01", "train"), ("b.png", "Latin", "character01", "train")]
     path = write(tmp_path / "images.csv", rows)
-    with pytest.raises(SeveralParentsError, match=r"images\.csv, line 3.*leaf='path'"):
+    with pytest.raises(NotATreeError, match=r"images\.csv, line 3.*leaf='path'"):
         load(path, "train", photos)
     dataset = load(path, "train", photos, leaf="path")
     assert dataset.tree.leaves == (("Greek", "character01"), ("Latin", "character01"))

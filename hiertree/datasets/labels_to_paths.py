@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..tree.label_rows import LeafKey, Where
 from ..tree.label_tree import LabelTree
-from ..tree.paths import LeafKey, Where
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     """A tree and the (n, L) int32 paths of the images."""
 
     tree: LabelTree
@@ -23,7 +23,7 @@ class Labelled(NamedTuple):
 
 def label_paths(
     columns: Sequence[Any], *, level_names: Sequence[str], where: Where, leaf: LeafKey = "label"
-) -> Labelled:
+) -> Labeled:
     """The tree of the different rows of labels, in order of first appearance.
 
     Args:
@@ -43,7 +43,7 @@ def label_paths(
     group, firsts = _different_rows(columns)
     rows = [tuple(_plain(column[first]) for column in columns) for first in firsts.tolist()]
     tree = LabelTree.from_paths(rows, level_names=level_names, leaf=leaf, where=lambda row: where(int(firsts[row])))
-    return Labelled(tree, tree.paths(tree.leaves)[group])
+    return Labeled(tree, tree.paths(tree.leaves)[group])
 
 
 def label_leaves(
@@ -52,7 +52,7 @@ def label_leaves(
     *,
     level_names: Sequence[str],
     where: Where,
-) -> Labelled:
+) -> Labeled:
     """The tree of the different leaves, where each one's labels above it are looked up.
 
     Args:
@@ -74,7 +74,7 @@ def label_leaves(
     different = [_plain(leaves[first]) for first in firsts.tolist()]
     rows = [(*labels, leaf) for labels, leaf in zip(above(different), different, strict=True)]
     tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(firsts[row])))
-    return Labelled(tree, tree.paths(tree.leaves)[group])
+    return Labeled(tree, tree.paths(tree.leaves)[group])
 
 
 def _different_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

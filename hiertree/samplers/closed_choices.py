@@ -1,8 +1,8 @@
-"""Sets of classes that leave no level of a tree without positives: closed choices, grown one class at a time.
+"""Closed choices: sets of classes in which every level of the tree has positives, grown one class at a time.
 
-A choice of classes is *closed* if every node with a chosen class below it that has two children or more has chosen
-classes below at least two of them. The *cost* of a node is the size of its smallest closed choice: 1 for a class, that
-of its child for a node with one, the sum of the two cheapest children's otherwise.
+A choice of classes is *closed* if every node that is above a chosen class and has two or more children is above chosen
+classes through at least two of them. The *cost* of a node is the size of the smallest closed choice below it: 1 for a
+class, the cost of its child for a node with one child, and the sum of its two cheapest children's otherwise.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ ROOT = 0
 
 
 class ClassTree:
-    """The tree above numbered classes, with the cost of every node.
+    """The tree above C classes, with the cost of every node.
 
     Args:
-        paths: (C, L) the path of each class, all different.
+        paths: (C, L) the paths of the classes, all different.
     """
 
     def __init__(self, paths: NDArray[np.int64]) -> None:
@@ -52,28 +52,28 @@ class ClassTree:
         self.path_of_class: list[list[int]] = self.nodes.tolist()
 
     def cheapest_other(self, node: int, child: int) -> int:
-        """The cost of the cheapest child of a node besides this one; 0 where there is none."""
+        """The cost of the cheapest other child of a node; 0 if it has no other."""
         costs = self.child_costs[node]
         if len(costs) < 2:
             return 0
         return costs[1] if self.place[child] == 0 else costs[0]
 
     def cost_from(self, path: list[int], depth: int) -> int:
-        """What it costs to choose a class when its path is chosen down to this depth, −1 if not even the root is."""
+        """The cost of choosing a class whose path is already chosen down to ``depth``; −1: not even the root is."""
         return 1 + sum(self.cheapest_other(path[at], path[at + 1]) for at in range(depth + 1, len(path) - 1))
 
     def largest_cost(self) -> int:
-        """The size of the smallest closed choice around the class that needs most."""
+        """The size of the smallest closed choice that contains the most demanding class."""
         return max(self.cost_from(path, -1) for path in self.path_of_class)
 
 
 class ClosedChoice:
-    """A closed choice of at most ``budget`` classes, which starts empty.
+    """A closed choice of at most ``budget`` classes, empty at first.
 
     Args:
         tree: of the classes.
-        budget: how many classes it may hold.
-        draws: numbers from 0 up to 1.
+        budget: the most classes it may contain.
+        draws: random numbers in [0, 1).
     """
 
     def __init__(self, tree: ClassTree, budget: int, draws: Iterator[float]) -> None:
@@ -82,7 +82,7 @@ class ClosedChoice:
         self.classes: list[int] = []
 
     def add(self, number: int) -> bool:
-        """Choose a class, and what closes the choice again; False, and nothing chosen, if the budget is too small."""
+        """Choose a class and those that it requires; return False and choose none if the budget is too small."""
         tree, path = self.tree, self.tree.path_of_class[number]
         depth = next((at for at in reversed(range(len(path))) if path[at] in self._chosen), -1)
         if depth == len(path) - 1:
@@ -98,14 +98,14 @@ class ClosedChoice:
         return True
 
     def _add_other(self, node: int, child: int, slack: int) -> int:
-        """A closed choice below another child of the node, of that child's cost and some of the slack; what is left."""
+        """Choose classes below another child of the node, spending some of the slack; return what is left of it."""
         tree = self.tree
         least = tree.cheapest_other(node, child)
         other = self._drawn(node, least + slack, besides=tree.place[child])
         return self._fill(other, slack - (tree.cost[other] - least))
 
     def _fill(self, node: int, slack: int) -> int:
-        """A closed choice below a node; what is left of the slack."""
+        """Choose classes below a node; return what is left of the slack."""
         tree = self.tree
         self._choose(node)
         below = tree.children[node]
@@ -117,10 +117,10 @@ class ClosedChoice:
         slack -= tree.cost[first] + tree.cheapest_other(node, first) - tree.cost[node]
         return self._fill(first, self._add_other(node, first, slack))
 
-    def _drawn(self, node: int, dearest: int, *, besides: int) -> int:
-        """A child of at most this cost, at another place than one; each class below is as likely to be behind it."""
+    def _drawn(self, node: int, most: int, *, besides: int) -> int:
+        """Draw a child of cost ≤ ``most``, but not that at ``besides``; its chance is its number of classes."""
         before = self.tree.classes_before[node]
-        count = bisect_right(self.tree.child_costs[node], dearest)
+        count = bisect_right(self.tree.child_costs[node], most)
         start, stop = (before[besides], before[besides + 1]) if 0 <= besides < count else (before[count],) * 2
         ticket = int(next(self._draws) * (before[count] - (stop - start)))
         return self.tree.children[node][bisect_right(before, ticket + (stop - start) * (ticket >= start)) - 1]
@@ -132,10 +132,10 @@ class ClosedChoice:
 
 
 def closed_batches(tree: ClassTree, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Visits to classes for every batch, whose different classes are a closed choice.
+    """The class visits of every batch; the different classes of a batch are a closed choice.
 
-    Each batch starts with the class that has waited longest, and takes those that wait next as far as they fit; places
-    that no class fits are second visits to classes it has.
+    Each batch starts with the class that has waited longest and takes the next ones as far as they fit. Where no
+    further class fits, classes of the batch are visited a second time.
 
     Returns:
         (batches, per_batch), with per_batch at least ``tree.largest_cost()``.
@@ -161,7 +161,7 @@ def closed_batches(tree: ClassTree, per_batch: int, batches: int, generator: np.
 
 
 def _nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The node at every depth of each class's path, (C, L+1), numbered from the root, 0, level by level."""
+    """The nodes along each class's path, (C, L+1), numbered level by level from the root, which is 0."""
     columns = [np.zeros(len(paths), dtype=np.int64)]
     for column in paths.T:
         width = int(column.max()) + 1

@@ -1,4 +1,4 @@
-"""From rows of labels to integer paths: the checks and the numbering behind :class:`hiertree.LabelTree`.
+"""Rows of labels: the checks behind :class:`hiertree.LabelTree`, and the numbering of the nodes.
 
 A *row* lists the labels of one leaf, coarse → fine. A *node* is a whole prefix of a row, so the same text under two
 parents makes two nodes. The nodes of a level are numbered from 0 in order of first appearance.
@@ -7,25 +7,19 @@ parents makes two nodes. The nodes of a level are numbered from 0 in order of fi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..arrays import MAX_LEVELS
-from ..errors import (
-    DuplicateLeafError,
-    EmptyLabelError,
-    HierarchyError,
-    OptionError,
-    SeveralParentsError,
-    UnevenDepthError,
-)
+from ..errors import DuplicateLeafError, EmptyLabelError, HierarchyError, NotATreeError, UnevenDepthError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Row: TypeAlias = tuple[Hashable, ...]
 Where: TypeAlias = Callable[[int], str]
+Nested: TypeAlias = "dict[Hashable, Nested | list[Hashable]]"
 Uneven = Literal["error", "pad", "truncate"]
 Repeats = Literal["error", "merge"]
 Homonyms = Literal["separate", "error"]
@@ -40,26 +34,24 @@ class Numbered(NamedTuple):
     labels: list[list[Hashable]]
 
 
-def check_choice(name: str, value: object, choices: Any) -> None:
-    """Refuse a value that is not among a Literal's."""
-    if value not in get_args(choices):
-        raise OptionError(f"{name}={value!r}", expected=f"one of {', '.join(map(repr, get_args(choices)))}")
-
-
 def is_empty(label: object) -> bool:
     """True for None, NaN, pandas' NA, and text without a visible character."""
     if isinstance(label, str):
         return not label.strip()
     try:
         return label is None or bool(label != label)
-    except TypeError:  # pandas.NA refuses to be a truth value
+    except TypeError:  # pandas.NA has no truth value
         return True
 
 
-def clean_rows(
+def check_rows(
     rows: Iterable[Iterable[Hashable]], *, repeats: Repeats, leaf: LeafKey, where: Where
 ) -> tuple[list[Row], list[Hashable]]:
-    """Each leaf's row once, in order of first appearance, with the leaf's id."""
+    """Each leaf's row once, in order of first appearance, and the ids of the leaves.
+
+    Raises:
+        HierarchyError: an empty label, a leaf with two paths, or a leaf that is listed twice.
+    """
     first_seen: dict[Hashable, tuple[int, Row]] = {}
     for number, given in enumerate(rows):
         row = tuple(given)
@@ -69,22 +61,35 @@ def clean_rows(
         if number_before == number:
             continue
         if row_before != row:
-            raise SeveralParentsError(
+            raise NotATreeError(
                 f"{where(number)}: {row[-1]!r} has the path {row!r}, but {where(number_before)} gave {row_before!r}",
                 expected="one path for every leaf",
-                remedy="mend one of the rows, or pass leaf='path' if one text names several leaves",
+                remedy="correct one of the rows, or pass leaf='path' if one text names several leaves",
             )
         if repeats == "error":
             raise DuplicateLeafError(
                 f"{where(number)}: {row[-1]!r} is already in {where(number_before)}",
-                expected="one row a leaf",
-                remedy="remove one, or pass repeats='merge' if the table has one row an image",
+                expected="one row per leaf",
+                remedy="remove one, or pass repeats='merge' if the table has one row per image",
             )
     return [row for _, row in first_seen.values()], list(first_seen)
 
 
+def check_labels(row: Row, where: str) -> None:
+    """Refuse a row without labels, or with an empty one."""
+    if not row:
+        raise EmptyLabelError(f"{where} has no label", expected="at least one level")
+    for level, label in enumerate(row, start=1):
+        if is_empty(label):
+            raise EmptyLabelError(
+                f"{where}: the label of level {level} is {label!r} in {row!r}",
+                expected="a non-empty label",
+                remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early",
+            )
+
+
 def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
-    """The rows at one depth, by the policy for those that are not."""
+    """The rows brought to one depth: padded, truncated, or refused if their depths differ."""
     depths = [len(row) for row in rows]
     shallow, deep = min(depths), max(depths)
     if deep > MAX_LEVELS:
@@ -115,27 +120,29 @@ def number_nodes(rows: Sequence[Row], leaf_ids: list[Hashable]) -> Numbered:
     return Numbered(leaf_ids, paths, [[label for _, label in level] for level in nodes])
 
 
-def refuse_homonyms(labels: Sequence[Sequence[Hashable]], parents: Callable[[int, int], Row]) -> None:
-    """Refuse a text that names two nodes of one level; ``parents(level, node)`` is the node's path."""
+def refuse_homonyms(labels: Sequence[Sequence[Hashable]], row_of: Callable[[int, int], Row]) -> None:
+    """Refuse a text that names two nodes of one level; ``row_of(level, node)`` lists the labels down to a node."""
     for level, texts in enumerate(labels):
         first: dict[Hashable, int] = {}
         for node, text in enumerate(texts):
             if first.setdefault(text, node) != node:
-                raise SeveralParentsError(
-                    f"{text!r} stands under {parents(level, first[text])[:-1]!r} and {parents(level, node)[:-1]!r}",
+                raise NotATreeError(
+                    f"{text!r} stands under {row_of(level, first[text])[:-1]!r} and {row_of(level, node)[:-1]!r}",
                     expected="one parent for every label",
                     remedy="rename one, or pass homonyms='separate' if they are different things",
                 )
 
 
-def check_labels(row: Row, where: str) -> None:
-    """Refuse a row without labels, or with an empty one."""
-    if not row:
-        raise EmptyLabelError(f"{where} has no label", expected="at least one level")
-    for level, label in enumerate(row, start=1):
-        if is_empty(label):
-            raise EmptyLabelError(
-                f"{where}: the label of level {level} is {label!r} in {row!r}",
-                expected="a non-empty label",
-                remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early",
-            )
+def nest(rows: Iterable[Row], leaf_ids: Iterable[Hashable]) -> Nested:
+    """Rows as nested dictionaries of labels; the finest labels hold lists of leaf ids.
+
+    >>> nest([("a", "b", 1), ("a", "c", 2)], [1, 2])
+    {'a': {'b': {1: [1]}, 'c': {2: [2]}}}
+    """
+    nested: dict[Hashable, Any] = {}
+    for row, leaf in zip(rows, leaf_ids, strict=True):
+        node = nested
+        for label in row[:-1]:
+            node = node.setdefault(label, {})
+        node.setdefault(row[-1], []).append(leaf)
+    return nested

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from ..errors import ImageError, OptionError, TableError
 from ..io.progress import track
-from ..tree.paths import LeafKey
+from ..io.tables import read_table
+from ..options import check_choice
+from ..tree.label_rows import LeafKey
 from .image_dataset import ImageDataset
-from .labeling import label_paths
+from .labels_to_paths import label_paths
 from .readers.image_names import inside, missing_files
 from .readers.images import FileImages, decode
 
@@ -62,8 +64,6 @@ def load_table(
         ``load_table("images.csv", "test", root="photos", image="file", levels=["kind", "landmark"],
         split_column="split")``
     """
-    from ..io.tables import read_table
-
     _check(split, split_column, levels, on_bad_image)
     file, folder = Path(path), Path(root)
     columns = [image, *levels, *([] if split_column is None else [split_column])]
@@ -75,7 +75,7 @@ def load_table(
     bad = _missing(table[image], folder) if on_bad_image == "error" else _undecodable(table[image], folder)
     table = _without(table, image, bad, folder, on_bad_image)
     kept = table.index.to_numpy()
-    labelled = label_paths(
+    labeled = label_paths(
         [table[level].to_numpy(dtype=object) for level in levels],
         level_names=levels,
         leaf=leaf,
@@ -84,16 +84,15 @@ def load_table(
     return ImageDataset(
         name=file.stem,
         split="all" if split is None else split,
-        tree=labelled.tree,
-        paths=labelled.paths,
+        tree=labeled.tree,
+        paths=labeled.paths,
         images=FileImages(folder, table[image].tolist()),
         left_out=tuple(bad),
     )
 
 
 def _check(split: str | None, split_column: str | None, levels: Sequence[str], on_bad_image: str) -> None:
-    if on_bad_image not in get_args(OnBadImage):
-        raise OptionError(f"on_bad_image={on_bad_image!r}", expected="'error' or 'skip'")
+    check_choice("on_bad_image", on_bad_image, OnBadImage)
     if isinstance(levels, str) or not levels or len(set(levels)) != len(levels):
         raise OptionError(f"levels={levels!r}", expected="a list of one or more different columns, coarse → fine")
     if split is not None and split_column is None:

@@ -17,7 +17,7 @@ import pytest
 
 from hiertree import datasets
 from hiertree.datasets import Benchmark, Counts, Download, download
-from hiertree.datasets.downloading import unpack
+from hiertree.datasets.resumable_download import unpack
 from hiertree.errors import MissingResourceError, OptionError
 from hiertree.pipelines.cli.application import main
 
@@ -91,7 +91,7 @@ def site() -> Iterator[Site]:
 
 def card(site: Site, *, checksum: str = MD5) -> Benchmark:
     return Benchmark(
-        name="birds", title="Birds", levels=("species",), splits={"train": Counts()}, licence="none", url="",
+        name="birds", title="Birds", levels=("species",), splits={"train": Counts()}, license="none", url="",
         steps=(), downloads=(Download(url=f"{site.url}/birds.tgz?download=1", md5=checksum),),
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def test_a_whole_file_is_unpacked_and_never_fetched_again(site: Site, tmp_path: 
 def test_the_command_says_what_it_fetched_and_what_is_left_to_do(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(datasets, "benchmark", lambda name: replace(card(site), by_hand=("get the splits",)))
+    monkeypatch.setattr(datasets, "describe", lambda name: replace(card(site), by_hand=("get the splits",)))
     for expected in (
         "birds.tgz: fetched, its MD5 as published",
         "birds.tgz, unpacked earlier; to fetch it again, remove",
@@ -235,8 +235,8 @@ def test_unpacking_again_joins_what_is_there(tmp_path: Path) -> None:
 
 
 def test_only_published_checksums_and_https_addresses_are_on_the_cards() -> None:
-    for name in datasets.benchmarks():
-        for file in datasets.benchmark(name).downloads:
+    for name in datasets.available():
+        for file in datasets.describe(name).downloads:
             assert file.url.startswith("https://")
             assert len(file.md5) == 32
             assert "?" not in file.name

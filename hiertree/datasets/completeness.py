@@ -16,7 +16,7 @@ from .readers.images import FileImages, JoinedImages, SelectedImages
 from .registry import entry_of
 
 if TYPE_CHECKING:
-    from .image_dataset import ImageSource
+    from .readers.images import ImageSource
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def check(
     """Load every split and look for every image.
 
     Args:
-        name: one of :func:`hiertree.datasets.benchmarks`.
+        name: one of :func:`hiertree.datasets.available`.
         root: where its files are.
         splits: those to check; all unless given.
         verify: as the loaders take it.

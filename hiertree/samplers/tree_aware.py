@@ -1,4 +1,4 @@
-"""The sampler whose batches hold positives of every level, by construction."""
+"""The sampler whose batches contain positives of every level, by construction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError
-from .closed_batches import ClassTree, closed_batches
+from .closed_choices import ClassTree, closed_batches
 from .epochs import PlannedBatches, SmallClasses
 
 if TYPE_CHECKING:
@@ -19,35 +19,35 @@ class TreeSampler(PlannedBatches):
     r"""Batches in which every item has positives at each level at which it has any in the data set.
 
     *Guarantee.* Let level(i, j) be the number of leading path elements that two items share. For every item i of a
-    batch and every level l from 0 to L: if any item of the data set other than i is at exactly level l to i, then so is
-    an item of the batch other than i. (At level 0 these are its negatives. The data set is what ``small_classes``
-    leaves of it.) So no relevance that a hierarchical loss may give is without an example for any query.
+    batch and every level l from 0 to L: if the data set has an item other than i at exactly level l to i, so has the
+    batch. (At level 0 these are negatives of i. With ``small_classes="drop"`` the dropped classes are not part of the
+    data set.) So each query meets an example of every relevance that a hierarchical loss can assign to it.
 
-    *Why it holds.* A batch's classes are a closed choice: a node of the tree (the root too) above a chosen class that
-    has two children or more has chosen classes below at least two of them. Take i of class c, with the nodes v_0 (the
-    root), v_1 … v_L = c, and a level l < L. Items at exactly level l lie below children of v_l other than v_{l+1}. If
-    there is one, v_l has two children or more and, being above c, chosen classes below a child w ≠ v_{l+1}; every
-    chosen class gives items to the batch, and these are at exactly level l to i. At level L: if c has another item, a
-    visit to c, of two items or more, shows different ones.
+    *Proof.* The classes of a batch are a *closed choice*: if a node of the tree, the root included, is above a chosen
+    class and has two or more children, then at least two of its children are above chosen classes. Take an item i of
+    class c, with the nodes v_0 (the root), v_1 … v_L = c, and a level l < L. Items at exactly level l to i lie below
+    children of v_l other than v_{l+1}. If there are any, v_l has two or more children and is above c, so a chosen class
+    lies below some child w ≠ v_{l+1}. Every chosen class contributes items to the batch, and these are at exactly level
+    l to i. At level L: if c has another item, a visit to c, which takes two or more items, takes different ones.
 
-    A closed choice is grown from the class that has waited longest, with the next ones as far as they fit, and the
-    other classes that each of them needs drawn at random. What a class needs is the sum of the cheapest siblings along
-    its path: 15 classes at most in iNaturalist-2018's seven levels. An epoch has ``n // batch_size`` batches, at least
-    one, n being the number of items it may show. Classes with few relatives are drawn more often than others, because
-    their relatives need them.
+    A closed choice starts with the class that has waited longest and takes the next ones as far as they fit; the
+    further classes that each of them requires are drawn at random. How many a class requires is the sum of the
+    cheapest siblings along its path: at most 15 classes in the seven levels of iNaturalist-2018. An epoch has
+    max(1, ``n // batch_size``) batches, where n is the number of items it may show. Classes with few relatives are
+    drawn more often than others, because their relatives require them.
 
     Args:
         paths: (n, L) or (n,) integers, coarse → fine; a class is a whole path.
-        batch_size: items a batch, a multiple of ``images_per_class``.
-        images_per_class: items a visit to a class, at least 2; where no further class fits, a class is visited twice.
-        seed: together with the epoch it decides everything.
+        batch_size: items per batch, a multiple of ``images_per_class``.
+        images_per_class: items per visit to a class, at least 2. Where no further class fits, a class is visited twice.
+        seed: seed and epoch determine every batch.
         small_classes: a class of fewer than ``images_per_class`` items is filled up by repeating them evenly
             (``"replace"``) or left out (``"drop"``).
-        reduce_per_class: items of a class that an epoch shows at most, drawn anew for each.
+        reduce_per_class: the most items of a class that an epoch shows, drawn anew for each epoch.
 
     Raises:
-        OptionError: a batch size that is no multiple or too small for the tree, or an unknown policy.
-        PathError: paths that are no non-negative integers.
+        OptionError: a batch size that is not such a multiple or too small for the tree, or an unknown policy.
+        PathError: paths that are not non-negative integers.
 
     >>> paths = [[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2], [1, 3], [1, 3]]
     >>> batch = next(iter(TreeSampler(paths, batch_size=8, images_per_class=2)))
@@ -94,7 +94,7 @@ class TreeSampler(PlannedBatches):
 
 
 def _classes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A number for each whole path."""
+    """A class id for each whole path."""
     classes = np.zeros(len(paths), dtype=np.int64)
     for column in paths.T:
         classes = np.unique(classes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]

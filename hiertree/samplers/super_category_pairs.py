@@ -1,0 +1,125 @@
+"""The sampler whose batches come from two super-categories, for hard negatives."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import as_paths
+from ..errors import OptionError, PathError
+from .epochs import PlannedBatches, SmallClasses, in_turn, remedy_for_few_classes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class SuperCategoryPairSampler(PlannedBatches):
+    """Batches from two super-categories, half of the classes from each, so that negatives are hard.
+
+    An epoch visits every pair of super-categories ``batches_per_pair`` times, in random order: S·(S−1)/2 ·
+    ``batches_per_pair`` batches for S super-categories. This is how FastAP (Cakir et al., *Deep Metric Learning to
+    Rank*, CVPR 2019) and HAPPIER (ECCV 2022) train on Stanford Online Products, with batches of 256, 4 items
+    per class and 5 batches per pair.
+
+    Args:
+        paths: (n, L) integers with L ≥ 2, coarse → fine; the finest level names the classes.
+        batch_size: items per batch, a multiple of ``2 · images_per_class``.
+        images_per_class: items of each class in a batch.
+        super_level: the level, 1 … L−1, whose nodes are the super-categories.
+        batches_per_pair: batches of each pair in an epoch.
+        seed: seed and epoch determine every batch.
+        small_classes: a class of fewer than ``images_per_class`` items is filled up by repeating them evenly
+            (``"replace"``) or left out (``"drop"``).
+        reduce_per_class: the most items of a class that an epoch shows, drawn anew for each epoch, as H-GLDv2
+            is trained.
+
+    Raises:
+        OptionError: a batch size that is not such a multiple, a level that does not exist, fewer than two
+            super-categories, or one with fewer classes than its half of a batch needs.
+        PathError: paths that are not non-negative integers, or a class in two super-categories.
+
+    >>> paths = [[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2], [1, 3], [1, 3]]
+    >>> sampler = SuperCategoryPairSampler(paths, batch_size=4, images_per_class=2, batches_per_pair=3)
+    >>> len(sampler), [len(batch) for batch in sampler]
+    (3, [4, 4, 4])
+    """
+
+    def __init__(
+        self,
+        paths: Any,
+        *,
+        batch_size: int,
+        images_per_class: int,
+        super_level: int = 1,
+        batches_per_pair: int = 5,
+        seed: int = 0,
+        small_classes: SmallClasses = "replace",
+        reduce_per_class: int | None = None,
+    ) -> None:
+        checked = as_paths(paths)
+        labels = checked[:, -1]
+        super().__init__(
+            labels,
+            batch_size=batch_size,
+            images_per_class=images_per_class,
+            seed=seed,
+            small_classes=small_classes,
+            reduce_per_class=reduce_per_class,
+        )
+        if self.classes_per_batch % 2:
+            raise OptionError(
+                f"batches of {self.classes_per_batch} classes",
+                expected="an even number, half from each super-category",
+                remedy=f"pass batch_size={batch_size + images_per_class}",
+            )
+        if batches_per_pair < 1:
+            raise OptionError(f"batches_per_pair={batches_per_pair}", expected="an integer ≥ 1")
+        if not 1 <= super_level < checked.shape[1]:
+            raise OptionError(
+                f"super_level={super_level} with paths of {checked.shape[1]} levels",
+                expected="a level from 1 that is coarser than the finest",
+            )
+        self.batches_per_pair = batches_per_pair
+        self._classes_of_super = self._group_classes(checked[:, super_level - 1], super_level, small_classes)
+
+    def __len__(self) -> int:
+        count = len(self._classes_of_super)
+        return count * (count - 1) // 2 * self.batches_per_pair
+
+    def _group_classes(
+        self, supers: NDArray[np.int64], super_level: int, small_classes: SmallClasses
+    ) -> list[NDArray[np.int64]]:
+        """The classes of each super-category."""
+        super_of_item = supers[self._items]
+        super_of_class = np.empty(len(self._class_sizes), dtype=np.int64)
+        super_of_class[self._class_of_item] = super_of_item
+        split = np.flatnonzero(super_of_class[self._class_of_item] != super_of_item)
+        if len(split):
+            raise PathError(
+                f"the class of item {self._items[split[0]]} lies in two nodes of level {super_level}",
+                expected="ids unique inside a level, as LabelTree.paths gives them",
+            )
+        ids, group = np.unique(super_of_class, return_inverse=True)
+        sizes, needed = np.bincount(group), self.classes_per_batch // 2
+        if len(ids) < 2:
+            raise OptionError(f"{len(ids)} super-categories at level {super_level}", expected="at least two")
+        if sizes.min() < needed:
+            most = 2 * int(sizes.min()) * self.images_per_class
+            raise OptionError(
+                f"{needed} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}",
+                expected="as many classes in every super-category",
+                remedy=remedy_for_few_classes(small_classes, f"pass batch_size ≤ {most}, fewer super-categories or"),
+            )
+        return np.split(np.argsort(group, kind="stable"), np.cumsum(sizes)[:-1])
+
+    def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        pairs = np.array(list(combinations(range(len(self._classes_of_super)), 2)))
+        order = generator.permutation(np.repeat(pairs, self.batches_per_pair, axis=0))
+        half = self.classes_per_batch // 2
+        planned = np.empty((len(order), 2, half), dtype=np.int64)
+        for number, classes in enumerate(self._classes_of_super):
+            here = order == number
+            planned[here] = classes[in_turn(len(classes), half, int(here.sum()), generator)]
+        return planned.reshape(len(order), -1)

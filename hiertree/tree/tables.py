@@ -1,0 +1,66 @@
+"""Tables with one column per level, as label trees are published: CSV and Parquet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+
+from ..errors import OptionError
+from ..io.tables import read_table, write_table
+from .label_rows import Row, Where
+
+H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
+
+
+def read_label_table(
+    path: str | os.PathLike[str], levels: Sequence[str], *, trim: bool = False
+) -> tuple[list[Row], Where]:
+    """The named columns of a CSV or Parquet file as rows of labels, and a function that names row i in messages.
+
+    Args:
+        path: the file.
+        levels: column names, coarse → fine. The last column becomes integers when every cell is written as one.
+        trim: whether to drop the empty cells at the end of a row.
+
+    Raises:
+        OptionError: no levels, or one named twice.
+        TableError: the file cannot be read, or lacks a column.
+    """
+    if not levels or len(set(levels)) != len(levels):
+        raise OptionError(f"levels={list(levels)}", expected="one or more different column names, coarse → fine")
+    table = read_table(path, required=levels)
+    columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels]
+    columns[-1] = _integers(columns[-1])
+    rows = [_trimmed(row) if trim else row for row in zip(*columns, strict=True)]
+    name, lines = Path(path).name, table.index.tolist()
+    return rows, lambda row: f"{name}, line {lines[row]}"
+
+
+def write_label_table(
+    path: str | os.PathLike[str], rows: Sequence[Row], leaf_ids: Sequence[Hashable], level_names: Sequence[str]
+) -> None:
+    """Write one line per leaf under the level names; a last column ``leaf_id`` where ids and finest labels differ."""
+    if all(row[-1] == leaf for row, leaf in zip(rows, leaf_ids, strict=True)):
+        write_table(path, level_names, rows)
+    else:
+        with_ids = ((*row, leaf) for row, leaf in zip(rows, leaf_ids, strict=True))
+        write_table(path, [*level_names, "leaf_id"], with_ids)
+
+
+def _trimmed(row: Row) -> Row:
+    end = len(row)
+    while end and row[end - 1] == "":
+        end -= 1
+    return row[:end]
+
+
+def _integers(column: Sequence[Hashable]) -> Sequence[Hashable]:
+    """The column as integers if every cell is one in its shortest form ("17", not "017")."""
+    return [int(str(cell)) for cell in column] if all(map(_is_canonical_integer, column)) else column
+
+
+def _is_canonical_integer(cell: Hashable) -> bool:
+    return isinstance(cell, int) or (
+        isinstance(cell, str) and cell.isascii() and cell.isdigit() and str(int(cell)) == cell
+    )

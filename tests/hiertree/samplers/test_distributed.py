@@ -1,0 +1,81 @@
+"""Processes share one plan, and resume it exactly."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sampler_cases import build, class_balanced, samplers, super_pairs, trees
+
+from hiertree.errors import OptionError
+from hiertree.samplers import DistributedBatches
+
+
+@settings(deadline=None)
+@given(st.one_of(class_balanced(), super_pairs(), trees()), st.sampled_from(["split", "deal", "replicate"]), st.data())
+def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: Any, data: st.DataObject) -> None:
+    plan = list(build(case))
+    size = data.draw(st.integers(1, 3))
+    visits = build(case).classes_per_batch
+    if (share == "split" and visits % size) or (share == "deal" and len(plan) < size):
+        with pytest.raises(OptionError):
+            DistributedBatches(build(case), share=share, rank=0, world_size=size)
+        return
+    ranks = [DistributedBatches(build(case), share=share, rank=rank, world_size=size) for rank in range(size)]
+    taken = [list(rank) for rank in ranks]
+    assert {len(batches) for batches in taken} == {len(rank) for rank in ranks} == {len(ranks[0])}
+    if share == "split":
+        assert [list(chain(*parts)) for parts in zip(*taken, strict=True)] == plan
+    elif share == "deal":
+        assert [batch for parts in zip(*taken, strict=True) for batch in parts] == plan[: size * len(ranks[0])]
+    else:
+        assert all(batches == plan for batches in taken)
+    done = data.draw(st.integers(0, len(ranks[0])))
+    states = []
+    for rank in range(size):
+        again = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
+        batches = iter(again)
+        assert [next(batches) for _ in range(done)] == taken[rank][:done]
+        states.append(again.state_dict())
+    assert states == [{"epoch": 0, "batch": done}] * size
+    for rank in range(size):
+        resumed = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
+        resumed.load_state_dict(states[0])
+        assert list(resumed) == taken[rank][done:]
+        assert list(resumed) == taken[rank][done:]
+        resumed.set_epoch(0)
+        assert list(resumed) == taken[rank]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": 2, "world_size": 2}, "rank=2 of 2"),
+        ({"rank": 0, "world_size": 3}, "10 class visits for 3 processes.*multiple of 6"),
+        ({"rank": 0, "world_size": 99, "share": "deal"}, "9 batches for 99 processes"),
+        ({"share": "lend"}, "'split', 'deal' or 'replicate'"),
+    ],
+)
+def test_impossible_shares_say_how_to_mend_them(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        DistributedBatches(samplers()[0], **options)
+    alone = DistributedBatches(samplers()[0])
+    assert (alone.rank, alone.world_size) == (0, 1)
+    with pytest.raises(OptionError, match="a batch from 0 to 9"):
+        alone.load_state_dict({"epoch": 0, "batch": 10})
+
+
+def test_rank_and_number_of_processes_come_from_torch_where_it_is_distributed() -> None:
+    from torch import distributed
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    distributed.init_process_group("fake", store=FakeStore(), rank=1, world_size=5)
+    try:
+        shared = DistributedBatches(samplers()[0])
+    finally:
+        distributed.destroy_process_group()
+    assert (shared.rank, shared.world_size) == (1, 5)
+    assert next(iter(shared)) == next(iter(samplers()[0]))[4:8]

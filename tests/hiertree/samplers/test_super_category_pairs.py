@@ -1,0 +1,78 @@
+"""What every batch and every epoch of the pair sampler guarantees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from numpy.typing import NDArray
+from sampler_cases import PATHS, super_pairs
+
+from hiertree.errors import OptionError, PathError
+from hiertree.samplers import SuperCategoryPairSampler
+
+
+def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int) -> None:
+    """Exactly m items of each class, distinct where the class has so many."""
+    sizes, items = Counter(labels.tolist()), Counter(batch)
+    assert set(Counter(labels[batch].tolist()).values()) == {m}
+    for item, times in items.items():
+        assert times <= -(-m // sizes[labels[item]])
+
+
+@settings(deadline=None)
+@given(super_pairs())
+def test_every_pair_batch_takes_half_its_classes_from_each_of_two_super_categories(case: Any) -> None:
+    paths, options = case
+    sampler = SuperCategoryPairSampler(paths, **options)
+    m, pairs = options["images_per_class"], Counter()
+    for batch in sampler:
+        assert len(batch) == options["batch_size"]
+        assert_classes_are_whole(batch, paths[:, 2], m)
+        halves = Counter(paths[batch, 1].tolist())
+        assert set(halves.values()) == {len(batch) // 2}
+        pairs[tuple(sorted(halves))] += 1
+    every = set(combinations(np.unique(paths[:, 1]).tolist(), 2))
+    assert pairs == dict.fromkeys(every, options["batches_per_pair"])
+    assert len(sampler) == pairs.total()
+
+
+@settings(deadline=None)
+@given(super_pairs())
+def test_a_pair_sampler_visits_all_classes_of_a_super_category_before_one_again(case: Any) -> None:
+    paths, options = case
+    visits = {super_id: dict.fromkeys(paths[paths[:, 1] == super_id, 2].tolist(), 0) for super_id in set(paths[:, 1])}
+    for batch in SuperCategoryPairSampler(paths, **options):
+        for item in batch[:: options["images_per_class"]]:
+            visits[paths[item, 1]][paths[item, 2]] += 1
+        for counts in visits.values():
+            assert max(counts.values()) - min(counts.values()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 6}, "pass batch_size=8"),
+        ({"batch_size": 44}, "11 classes from each super-category, but 0 has 10.*batch_size ≤ 40"),
+        ({"batch_size": 8, "super_level": 2}, "super_level=2 with paths of 2 levels"),
+        ({"batch_size": 8, "super_level": 0}, "super_level=0"),
+        ({"batch_size": 8, "batches_per_pair": 0}, "batches_per_pair=0"),
+    ],
+)
+def test_impossible_pairs_say_how_to_mend_them(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        SuperCategoryPairSampler(PATHS, images_per_class=2, **options)
+
+
+def test_a_single_super_category_makes_no_pair() -> None:
+    with pytest.raises(OptionError, match="at least two"):
+        SuperCategoryPairSampler(PATHS[:60], batch_size=4, images_per_class=2)
+
+
+def test_a_class_in_two_super_categories_is_refused() -> None:
+    with pytest.raises(PathError, match="two nodes of level 1"):
+        SuperCategoryPairSampler([[0, 5], [1, 5], [0, 6]], batch_size=2, images_per_class=1)

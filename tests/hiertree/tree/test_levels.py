@@ -1,0 +1,40 @@
+"""Levels are numbers of leading equal columns, in numpy and in torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hiertree as ht
+from hiertree.errors import ShapeError
+
+
+def test_a_column_that_agrees_below_one_that_does_not_counts_for_nothing():
+    found = ht.levels(np.array([[0, 1, 2]]), np.array([[0, 7, 2], [3, 1, 2], [0, 1, 2]]))
+    np.testing.assert_array_equal(found, [[1, 0, 3]])
+    assert found.dtype == np.uint8
+
+
+def test_levels_of_torch_tensors_are_torch_tensors():
+    found = ht.levels(torch.tensor([1, 2]), torch.tensor([2, 2, 1]))
+    assert found.dtype == torch.uint8
+    assert found.tolist() == [[0, 0, 1], [1, 1, 0]]
+
+
+@pytest.mark.parametrize("shapes", [((2, 3), (2, 2)), ((2, 3, 1), (2, 3)), ((2, 0), (2, 0)), ((1, 256), (1, 256))])
+def test_levels_refuse_shapes_that_do_not_fit(shapes):
+    with pytest.raises(ShapeError):
+        ht.levels(*(np.zeros(shape, dtype=int) for shape in shapes))
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_level_counts_add_up_to_the_gallery(seed, num_levels):
+    rng = np.random.default_rng(seed)
+    paths = rng.integers(0, 2, (6, num_levels))
+    counts = ht.level_counts(ht.levels(paths, paths), num_levels, valid=~np.eye(6, dtype=bool))
+    assert counts.shape == (6, num_levels + 1)
+    assert (counts.sum(axis=1) == 5).all()
