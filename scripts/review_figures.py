@@ -18,8 +18,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 from hiertree.pipelines.cli.application import commands
-from hiertree.pipelines.labels.review import Approve, Comment, Mark, Merge, Move, Rename, SetAbove, SetKind
-from hiertree.pipelines.labels.review.history import Done
+from hiertree.pipelines.labels.review import Approve, Comment, MarkLabels, Merge, Move, Rename, SetAbove, SetKind
+from hiertree.pipelines.labels.review.history import UndoableAction
 from hiertree.pipelines.labels.review.serving import open_review, served
 
 WASHINGTON = ROOT.parent / "shared" / "data" / "gldv2_washington"
@@ -43,17 +43,17 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     number = {cluster.name: place for place, cluster in enumerate(anna.proposal.clusters)}
     water = tuple(number[name] for name in ("lake", "river", "waterfall"))
     done = tuple(number[name] for name in ("museum", "bridge", "mountain", "lighthouse", "library"))
-    shared: list[Done] = [Merge(clusters=(number["arch bridge"], number["bridge"]), into=number["bridge"])]
-    annas: list[Done] = [
+    shared: list[UndoableAction] = [Merge(clusters=(number["arch bridge"], number["bridge"]), into=number["bridge"])]
+    annas: list[UndoableAction] = [
         Move(labels=("studio glass",), to=number["museum"]),
-        Mark(labels=("local museum",), irrelevant=True),
+        MarkLabels(labels=("local museum",), irrelevant=True),
         SetAbove(clusters=water, above=("water",)),
         Comment(cluster=number["settlement"], text="Is a historic district a settlement? Ask Bert."),
         Approve(clusters=done, approved=True),
     ]
-    berts: list[Done] = [
+    berts: list[UndoableAction] = [
         Rename(cluster=number["sea and coast"], name="coast"),
-        Mark(labels=("local museum", "studio glass", "tourist attraction"), irrelevant=True),
+        MarkLabels(labels=("local museum", "studio glass", "tourist attraction"), irrelevant=True),
         Move(labels=("basin", "valley"), name="valley", kind="natural"),
         Move(labels=("beach",), to=number["sea and coast"]),
         SetKind(clusters=(number["park"],), kind="natural"),

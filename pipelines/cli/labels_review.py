@@ -58,7 +58,7 @@ def review(
 @click.option("--out", type=FILE, help="JSON file for the numbers, the differences and their provenance.")
 def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Path | None) -> None:
     """Say how far the reviews in LOG_A and LOG_B agree: Cohen's κ, adjusted Rand index, mutual information."""
-    from ..labels.review.agreeing import agreement_report, describe_agreement
+    from ..labels.review.adjudication import agreement_report, describe_agreement
 
     report = agreement_report(clustered, log_a, log_b, out=out)
     click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else describe_agreement(report))

@@ -76,16 +76,16 @@ class Running:
         is_json = answer.getheader("Content-Type") == "application/json"
         return answer.status, json.loads(content) if is_json else content, dict(answer.getheaders())
 
-    def act(self, wish: dict[str, Any], seq: int | None = None) -> tuple[int, Any]:
+    def act(self, request: dict[str, Any], seq: int | None = None) -> tuple[int, Any]:
         """Do something as the page does."""
         known = self.session.news(0).history.seq if seq is None else seq
-        status, content, _ = self.ask("POST", "/api/act", json.dumps({"seq": known, "wish": wish}).encode())
+        status, content, _ = self.ask("POST", "/api/act", json.dumps({"seq": known, "action": request}).encode())
         return status, content
 
     @property
-    def groups(self) -> dict[str, Any]:
+    def clusters(self) -> dict[str, Any]:
         """The clusters by name."""
-        return {group.name: group for group in self.session.news(0).history.state.groups.values()}
+        return {cluster.name: cluster for cluster in self.session.news(0).history.state.clusters.values()}
 
 
 @contextmanager

@@ -5,17 +5,17 @@
 >>> place = LabelPlace("pond", 3, 0.9, 0.2, 0.5, "")
 >>> proposal = Proposal((Cluster("lake", "natural", 0.5, (place,), ""),), {})
 >>> history = History.beginning(initial_state(proposal), annotator="anna").after(Rename(cluster=0, name="lake or pond"))
->>> history.told
+>>> history.message
 'Renamed lake to lake or pond'
 """
 
 from .actions import Approve, Comment, Merge, Rename, SetAbove, SetKind
-from .comparing import Agreement, Comparison, cohen_kappa, compare
+from .agreement import Agreement, Comparison, cohen_kappa, compare
 from .history import Event, History, Redo, Undo, replay
-from .label_actions import Mark, Move, Settle, Split
+from .label_actions import MarkLabels, Move, Settle, Split
 from .reviewing import Reviewed, replayed, reviewed, reviewed_proposal
 from .session import Session
-from .state import Group, State, initial_state
+from .state import ReviewCluster, State, initial_state
 
 __all__ = [
     "Agreement",
@@ -23,13 +23,13 @@ __all__ = [
     "Comment",
     "Comparison",
     "Event",
-    "Group",
     "History",
-    "Mark",
+    "MarkLabels",
     "Merge",
     "Move",
     "Redo",
     "Rename",
+    "ReviewCluster",
     "Reviewed",
     "Session",
     "SetAbove",

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from hiertree.errors import ReviewError
 
-from .state import Change, Group, State
+from .state import Change, ReviewCluster, State
 
 
 def _printable(text: str) -> str:
@@ -33,13 +33,13 @@ Numbers: TypeAlias = Annotated[tuple[Number, ...], Field(min_length=1)]
 Labels: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class Model(BaseModel):
+class StrictModel(BaseModel):
     """Frozen, strict about types, without unknown fields."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
-class Action(Model):
+class Action(StrictModel):
     """Something an annotator does."""
 
     def change(self, state: State) -> Change:
@@ -51,7 +51,7 @@ class Action(Model):
         raise NotImplementedError
 
     def sentence(self, state: State) -> str:
-        """What it does, told before it is done."""
+        """What it does, in the past tense, made before it is done."""
         raise NotImplementedError
 
 
@@ -64,13 +64,13 @@ class Rename(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        group = state.group(self.cluster)
+        cluster = state.cluster(self.cluster)
         state.check_name(self.name, besides=[self.cluster])
-        return Change((group,), (replace(group, name=self.name),))
+        return Change((cluster,), (replace(cluster, name=self.name),))
 
     def sentence(self, state: State) -> str:
         """See the base class."""
-        return f"Renamed {state.group(self.cluster).name} to {self.name}"
+        return f"Renamed {state.cluster(self.cluster).name} to {self.name}"
 
 
 class Merge(Action):
@@ -82,23 +82,23 @@ class Merge(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        merged = state.several(self.clusters)
+        merged = state.select(self.clusters)
         if len(merged) < 2 or self.into not in self.clusters:
             raise ReviewError(f"merging {list(self.clusters)} into {self.into}", expected="two clusters or more")
         together = replace(
-            state.group(self.into),
-            labels=frozenset().union(*(group.labels for group in merged)),
-            irrelevant=frozenset().union(*(group.irrelevant for group in merged)),
-            settled=frozenset().union(*(group.settled for group in merged)),
-            approved=all(group.approved for group in merged),
-            comment="\n".join(group.comment for group in merged if group.comment),
+            state.cluster(self.into),
+            labels=frozenset().union(*(cluster.labels for cluster in merged)),
+            irrelevant=frozenset().union(*(cluster.irrelevant for cluster in merged)),
+            settled=frozenset().union(*(cluster.settled for cluster in merged)),
+            approved=all(cluster.approved for cluster in merged),
+            comment="\n".join(cluster.comment for cluster in merged if cluster.comment),
         )
         return Change(merged, (together,))
 
     def sentence(self, state: State) -> str:
         """See the base class."""
-        names = [state.group(number).name for number in dict.fromkeys(self.clusters) if number != self.into]
-        return f"Merged {', '.join(names)} into {state.group(self.into).name}"
+        names = [state.cluster(number).name for number in dict.fromkeys(self.clusters) if number != self.into]
+        return f"Merged {', '.join(names)} into {state.cluster(self.into).name}"
 
 
 class SetKind(Action):
@@ -110,10 +110,10 @@ class SetKind(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        groups = state.several(self.clusters)
-        after = tuple(replace(group, kind=self.kind) for group in groups)
+        clusters = state.select(self.clusters)
+        after = tuple(replace(cluster, kind=self.kind) for cluster in clusters)
         state.check_above(after)
-        return Change(groups, after)
+        return Change(clusters, after)
 
     def sentence(self, state: State) -> str:
         """See the base class."""
@@ -129,10 +129,10 @@ class SetAbove(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        groups = state.several(self.clusters)
-        after = tuple(replace(group, above=self.above) for group in groups)
+        clusters = state.select(self.clusters)
+        after = tuple(replace(cluster, above=self.above) for cluster in clusters)
         state.check_above(after)
-        return Change(groups, after)
+        return Change(clusters, after)
 
     def sentence(self, state: State) -> str:
         """See the base class."""
@@ -149,8 +149,8 @@ class Approve(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        groups = state.several(self.clusters)
-        return Change(groups, tuple(replace(group, approved=self.approved) for group in groups))
+        clusters = state.select(self.clusters)
+        return Change(clusters, tuple(replace(cluster, approved=self.approved) for cluster in clusters))
 
     def sentence(self, state: State) -> str:
         """See the base class."""
@@ -166,21 +166,21 @@ class Comment(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        group = state.group(self.cluster)
-        return Change((group,), (replace(group, comment=self.text),))
+        cluster = state.cluster(self.cluster)
+        return Change((cluster,), (replace(cluster, comment=self.text),))
 
     def sentence(self, state: State) -> str:
         """See the base class."""
-        return f"{'Commented on' if self.text else 'Removed the comment of'} {state.group(self.cluster).name}"
+        return f"{'Commented on' if self.text else 'Removed the comment of'} {state.cluster(self.cluster).name}"
 
 
-def without(group: Group, labels: frozenset[str]) -> tuple[Group, ...]:
+def remove_labels(cluster: ReviewCluster, labels: frozenset[str]) -> tuple[ReviewCluster, ...]:
     """A cluster that labels have left, or none if no label remains."""
-    left = group.labels - labels
-    stays = replace(group, labels=left, irrelevant=group.irrelevant - labels, settled=group.settled - labels)
+    left = cluster.labels - labels
+    stays = replace(cluster, labels=left, irrelevant=cluster.irrelevant - labels, settled=cluster.settled - labels)
     return (stays,) if left else ()
 
 
 def _named(state: State, numbers: Numbers) -> str:
-    names = [group.name for group in state.several(numbers)]
+    names = [cluster.name for cluster in state.select(numbers)]
     return names[0] if len(names) == 1 else f"{len(names)} clusters"

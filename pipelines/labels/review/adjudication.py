@@ -1,21 +1,39 @@
-"""A third log that decides where two annotators differ.
+"""What two annotators' logs agree on, and a third log that decides where they differ.
 
-It begins with the clusters of the first, written down whole, and the digests of both reviews: it is replayed without
-their logs, and never goes on with others. A difference over a label is settled by placing it as one of the two did, or
-otherwise; one over a cluster's name, kind or groups by approving the cluster.
+The third log begins with a full copy of the first annotator's clusters and the digests of both reviews: it is replayed
+without the two logs, and refuses to go on when they have changed. A difference over a label is settled by placing it as
+one of the two did, or otherwise; one over a cluster's name, kind or groups by approving the cluster.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from hiertree.errors import ReviewError
+from hiertree.io.files import write_json
+from hiertree.io.provenance import manifest
 
-from .comparing import Comparison, compare
-from .history import Adopt, AdoptedGroup, History, Source
+from ..cluster.proposal_file import PROPOSAL, read_proposal
+from .agreement import Comparison, compare
+from .history import Adopt, AdoptedCluster, History, LogVersion
+from .reviewing import replayed
 from .session import Session
-from .state import Group, State
+from .state import ReviewCluster, State
+
+COMMAND = "hiertree labels agreement"
+_NAMES = {
+    "relevance_kappa": "κ, relevant or not",
+    "kind_share": "labels of one kind",
+    "kind_kappa": "κ of kinds",
+    "place_share": "labels placed alike",
+    "place_kappa": "κ of clusters, matched",
+    "ari": "adjusted Rand index",
+    "nmi": "normalized mutual information",
+    "name_share": "matched clusters of one name",
+}
 
 
 @dataclass(frozen=True)
@@ -46,11 +64,11 @@ class Adjudication:
         history = session.news(0).history
         sources = (_source(self.first), _source(self.second))
         if history.seq == 0:
-            groups = tuple(map(_adopted, self.first.state.groups.values()))
-            session.act(Adopt(sources=sources, groups=groups), seq=0)
+            clusters = tuple(map(_adopted, self.first.state.clusters.values()))
+            session.act(Adopt(sources=sources, groups=clusters), seq=0)
         elif history.sources != sources:
             raise ReviewError(
-                f"{session.log.path} began from {_told(history.sources)}, not from {_told(sources)}",
+                f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}",
                 expected="the two logs as they were then",
                 remedy="name another --log to begin anew",
             )
@@ -78,22 +96,67 @@ class Adjudication:
         }
 
 
+def agreement_report(
+    clustered: str | os.PathLike[str],
+    log_a: str | os.PathLike[str],
+    log_b: str | os.PathLike[str],
+    *,
+    out: str | os.PathLike[str] | None = None,
+) -> dict[str, Any]:
+    """Compare two reviews of one proposal.
+
+    Args:
+        clustered: a folder that ``hiertree labels cluster`` made, or its ``proposal.json``.
+        log_a: the log of an annotator.
+        log_b: the log of another.
+        out: a JSON file for the report and its provenance.
+
+    Returns:
+        ``annotators``, ``agreement`` (see :class:`hiertree.pipelines.labels.review.Agreement`), and the differences of
+        ``labels`` and ``clusters``, each with both sides; None stands for a label left out.
+
+    Raises:
+        TableError: no proposal there.
+        ReviewError: a log that is damaged, of another proposal, or by the same annotator as the other.
+    """
+    proposal = read_proposal(clustered)
+    compared = Adjudication.of(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
+    if out is not None:
+        read = Path(clustered) / PROPOSAL if Path(clustered).is_dir() else Path(clustered)
+        record = manifest(command=COMMAND, parameters={}, inputs=[read, log_a, log_b])
+        write_json(out, {**compared, "manifest": record})
+    return compared
+
+
+def describe_agreement(report: dict[str, Any]) -> str:
+    """The numbers as lines, and how many differences there are."""
+    numbers, (first, second) = report["agreement"], report["annotators"]
+    kept = f"{numbers['labels']} labels, {numbers['relevant']} kept by both"
+    clusters = "{} and {} clusters, {} matched".format(*numbers["clusters"], numbers["matched"])
+    lines = [f"{first} and {second}: {kept}; {clusters}"]
+    for name, text in _NAMES.items():
+        value = numbers[name]
+        lines.append(f"{text:31s} {'no value' if value is None else format(value, '.3f'):>8s}")
+    lines.append(f"{len(report['labels'])} labels and {len(report['clusters'])} clusters to decide")
+    return "\n".join(lines)
+
+
 def _side(state: State, number: int | None, cluster: int | None) -> dict[str, Any] | None:
     """A cluster as one annotator left it, or None; ``cluster`` is its number in the third log, if that has it."""
     if number is None:
         return None
-    group = state.group(number)
-    return {"cluster": cluster, "name": group.name, "kind": group.kind, "above": group.above}
+    found = state.cluster(number)
+    return {"cluster": cluster, "name": found.name, "kind": found.kind, "above": found.above}
 
 
-def _adopted(group: Group) -> AdoptedGroup:
-    content = group.as_json()
-    return AdoptedGroup.model_validate({name: content[name] for name in AdoptedGroup.model_fields}, strict=False)
+def _adopted(cluster: ReviewCluster) -> AdoptedCluster:
+    content = cluster.as_json()
+    return AdoptedCluster.model_validate({name: content[name] for name in AdoptedCluster.model_fields}, strict=False)
 
 
-def _source(history: History) -> Source:
-    return Source(annotator=history.annotator, events=history.seq, digest=history.state.digest)
+def _source(history: History) -> LogVersion:
+    return LogVersion(annotator=history.annotator, events=history.seq, digest=history.state.digest)
 
 
-def _told(sources: tuple[Source, ...]) -> str:
+def _describe(sources: tuple[LogVersion, ...]) -> str:
     return " and ".join(f"{source.annotator}'s {source.events} events" for source in sources) or "the proposal"

@@ -15,24 +15,24 @@ from pydantic import Field
 
 from hiertree.errors import ReviewError
 
-from .actions import Action, Approve, Comment, Kind, Merge, Model, Name, Number, Rename, SetAbove, SetKind
-from .label_actions import Mark, Move, Settle, Split
-from .state import Change, Group, State
+from .actions import Action, Approve, Comment, Kind, Merge, Name, Number, Rename, SetAbove, SetKind, StrictModel
+from .label_actions import MarkLabels, Move, Settle, Split
+from .state import Change, ReviewCluster, State
 
 
-class Undo(Model):
+class Undo(StrictModel):
     """Take back the last action that is not yet undone."""
 
     do: Literal["undo"] = "undo"
 
 
-class Redo(Model):
+class Redo(StrictModel):
     """Do again what was undone last."""
 
     do: Literal["redo"] = "redo"
 
 
-class AdoptedGroup(Model):
+class AdoptedCluster(StrictModel):
     """A cluster as another log left it."""
 
     number: Number
@@ -43,20 +43,20 @@ class AdoptedGroup(Model):
     irrelevant: tuple[str, ...]
 
 
-class Source(Model):
-    """Another annotator's log: how many events it held, and the digest of the state they led to."""
+class LogVersion(StrictModel):
+    """A log at some time: its annotator, how many events it held, and the digest of the state they led to."""
 
     annotator: str
     events: int
     digest: str
 
 
-class Adopt(Model):
+class Adopt(StrictModel):
     """Begin an adjudication with the clusters of the first of two annotators; cannot be undone."""
 
     do: Literal["adopt"] = "adopt"
-    sources: tuple[Source, Source]
-    groups: tuple[AdoptedGroup, ...]
+    sources: tuple[LogVersion, LogVersion]
+    groups: tuple[AdoptedCluster, ...]  # the name that logs use for clusters
 
     def change(self, state: State) -> Change:
         """All clusters for all clusters.
@@ -64,17 +64,17 @@ class Adopt(Model):
         Raises:
             ReviewError: they do not hold the same labels, each once.
         """
-        listed = [label for group in self.groups for label in group.labels]
+        listed = [label for cluster in self.groups for label in cluster.labels]
         if len(listed) != len(set(listed)) or set(listed) != state.labels:
             raise ReviewError("adopted clusters with other labels", expected="every label of the proposal once")
-        return Change(tuple(state.groups.values()), tuple(map(_group, self.groups)))
+        return Change(tuple(state.clusters.values()), tuple(map(_review_cluster, self.groups)))
 
 
-Done: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | Split | Mark | Settle
-Deed: TypeAlias = Annotated[Done | Undo | Redo | Adopt, Field(discriminator="do")]
+UndoableAction: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | Split | MarkLabels | Settle
+LogAction: TypeAlias = Annotated[UndoableAction | Undo | Redo | Adopt, Field(discriminator="do")]
 
 
-class Event(Model):
+class Event(StrictModel):
     """A line of the log.
 
     Attributes:
@@ -89,7 +89,7 @@ class Event(Model):
     time: str
     annotator: str
     base: str
-    action: Deed
+    action: LogAction
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class History:
         seq: the number of the last event.
         done: what can be undone, the latest last.
         undone: what can be redone, the next last.
-        told: what the last event did, in words.
+        message: what the last event did, in words.
         touched: the clusters it changed.
         sources: the two logs that are adjudicated, or none.
     """
@@ -112,9 +112,9 @@ class History:
     seq: int
     done: tuple[tuple[str, Change], ...] = ()
     undone: tuple[tuple[str, Change], ...] = ()
-    told: str = ""
+    message: str = ""
     touched: frozenset[int] = frozenset()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[LogVersion, ...] = ()
 
     @classmethod
     def beginning(cls, state: State, *, annotator: str) -> History:
@@ -129,12 +129,12 @@ class History:
         """
         match action:
             case Undo():
-                told, change = _last(self.done, "undo")
-                steps = (self.done[:-1], (*self.undone, (told, change)))
-                return self._with(change.backwards, f"Undone: {told}", *steps)
+                message, change = _last(self.done, "undo")
+                steps = (self.done[:-1], (*self.undone, (message, change)))
+                return self._with(change.backwards, f"Undone: {message}", *steps)
             case Redo():
-                told, change = _last(self.undone, "redo")
-                return self._with(change, f"Done again: {told}", (*self.done, (told, change)), self.undone[:-1])
+                message, change = _last(self.undone, "redo")
+                return self._with(change, f"Done again: {message}", (*self.done, (message, change)), self.undone[:-1])
             case Adopt():
                 if self.seq:
                     raise ReviewError("an adjudication begun within a log", expected="at its first line only")
@@ -142,20 +142,20 @@ class History:
                 begun = self._with(action.change(self.state), f"Began to adjudicate {names}", (), ())
                 return replace(begun, sources=action.sources)
             case _:
-                told, change = action.sentence(self.state), action.change(self.state)
+                message, change = action.sentence(self.state), action.change(self.state)
                 if set(change.before) == set(change.after):
                     raise ReviewError("that changes nothing", expected="something to do")
-                return self._with(change, told, (*self.done, (told, change)), ())
+                return self._with(change, message, (*self.done, (message, change)), ())
 
     def _with(
         self,
         change: Change,
-        told: str,
+        message: str,
         done: tuple[tuple[str, Change], ...],
         undone: tuple[tuple[str, Change], ...],
     ) -> History:
         state = self.state.changed(change)
-        return History(self.annotator, state, self.seq + 1, done, undone, told, change.numbers, self.sources)
+        return History(self.annotator, state, self.seq + 1, done, undone, message, change.numbers, self.sources)
 
 
 def replay(history: History, events: Iterable[Event], *, source: str, line: int = 2) -> History:
@@ -192,8 +192,8 @@ def _last(steps: tuple[tuple[str, Change], ...], verb: str) -> tuple[str, Change
     return steps[-1]
 
 
-def _group(adopted: AdoptedGroup) -> Group:
-    return Group(
+def _review_cluster(adopted: AdoptedCluster) -> ReviewCluster:
+    return ReviewCluster(
         adopted.number,
         adopted.name,
         adopted.kind,

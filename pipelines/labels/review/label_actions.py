@@ -7,8 +7,8 @@ from typing import Literal
 
 from hiertree.errors import ReviewError
 
-from .actions import Action, Kind, Labels, Name, Number, without
-from .state import Change, Group, State
+from .actions import Action, Kind, Labels, Name, Number, remove_labels
+from .state import Change, ReviewCluster, State
 
 
 class Move(Action):
@@ -24,13 +24,13 @@ class Move(Action):
         """See the base class."""
         homes = state.homes(self.labels)
         if self.to is None:
-            return _moved(state, homes, _new_group(state, self.name, self.kind))
+            return _moved(state, homes, _new_cluster(state, self.name, self.kind))
         movers = {number: labels for number, labels in homes.items() if number != self.to}
-        return _moved(state, movers, state.group(self.to))
+        return _moved(state, movers, state.cluster(self.to))
 
     def sentence(self, state: State) -> str:
         """See the base class."""
-        target = f"a new cluster, {self.name}" if self.to is None else state.group(self.to).name
+        target = f"a new cluster, {self.name}" if self.to is None else state.cluster(self.to).name
         return f"Moved {_counted(self.labels)} to {target}"
 
 
@@ -48,21 +48,22 @@ class Split(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        group, leaving = state.group(self.cluster), frozenset(self.labels)
-        if not leaving < group.labels:
+        cluster, leaving = state.cluster(self.cluster), frozenset(self.labels)
+        if not leaving < cluster.labels:
             raise ReviewError(
-                f"splitting {_counted(self.labels)} off {group.name!r}", expected="some of its labels, not all of them"
+                f"splitting {_counted(self.labels)} off {cluster.name!r}",
+                expected="some of its labels, not all of them",
             )
         state.check_name(self.name)
-        made = Group(state.fresh, self.name, group.kind, frozenset(), group.above)
+        made = ReviewCluster(state.next_number, self.name, cluster.kind, frozenset(), cluster.above)
         return _moved(state, {self.cluster: leaving}, made)
 
     def sentence(self, state: State) -> str:
         """See the base class."""
-        return f"Split {_counted(self.labels)} off {state.group(self.cluster).name} as {self.name}"
+        return f"Split {_counted(self.labels)} off {state.cluster(self.cluster).name} as {self.name}"
 
 
-class Mark(Action):
+class MarkLabels(Action):
     """Leave labels out of the hierarchy, or take them back."""
 
     do: Literal["mark"] = "mark"
@@ -72,13 +73,13 @@ class Mark(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         homes = state.homes(self.labels)
-        groups = state.several(homes)
-        after = tuple(_marked(group, homes[group.number], irrelevant=self.irrelevant) for group in groups)
-        return Change(groups, after)
+        clusters = state.select(homes)
+        after = tuple(_marked(cluster, homes[cluster.number], irrelevant=self.irrelevant) for cluster in clusters)
+        return Change(clusters, after)
 
     def sentence(self, state: State) -> str:
         """See the base class."""
-        names = [state.group(number).name for number in state.homes(self.labels)]
+        names = [state.cluster(number).name for number in state.homes(self.labels)]
         where = names[0] if len(names) == 1 else f"{len(names)} clusters"
         return f"Marked {_counted(self.labels)} of {where} as {'irrelevant' if self.irrelevant else 'relevant'}"
 
@@ -97,11 +98,11 @@ class Settle(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         homes, labels = state.homes(self.labels), frozenset(self.labels)
-        target = state.group(self.to) if self.to is not None else _new_group(state, self.name, self.kind)
+        target = state.cluster(self.to) if self.to is not None else _new_cluster(state, self.name, self.kind)
         moved = _moved(state, {number: here for number, here in homes.items() if number != self.to}, target)
         before = moved.before if moved.before else (target,)
-        after = [group for group in moved.after if group.number != target.number]
-        arrived = next((group for group in moved.after if group.number == target.number), target)
+        after = [cluster for cluster in moved.after if cluster.number != target.number]
+        arrived = next((cluster for cluster in moved.after if cluster.number == target.number), target)
         arrived = _marked(arrived, labels, irrelevant=self.irrelevant)
         return Change(before, (*after, replace(arrived, settled=arrived.settled | labels)))
 
@@ -109,35 +110,35 @@ class Settle(Action):
         """See the base class."""
         if self.irrelevant:
             return f"Settled {_counted(self.labels)}: irrelevant"
-        return f"Settled {_counted(self.labels)}: {self.name if self.to is None else state.group(self.to).name}"
+        return f"Settled {_counted(self.labels)}: {self.name if self.to is None else state.cluster(self.to).name}"
 
 
-def _moved(state: State, homes: dict[int, frozenset[str]], target: Group) -> Change:
+def _moved(state: State, homes: dict[int, frozenset[str]], target: ReviewCluster) -> Change:
     """Labels leave their homes for a target, which may be new; marks go with them."""
     if not homes:
         return Change((), ())
-    leaving = state.several(homes)
+    leaving = state.select(homes)
     labels = frozenset().union(*homes.values())
     arrived = replace(
         target,
         labels=target.labels | labels,
-        irrelevant=target.irrelevant | frozenset().union(*(group.irrelevant & labels for group in leaving)),
-        settled=target.settled | frozenset().union(*(group.settled & labels for group in leaving)),
+        irrelevant=target.irrelevant | frozenset().union(*(cluster.irrelevant & labels for cluster in leaving)),
+        settled=target.settled | frozenset().union(*(cluster.settled & labels for cluster in leaving)),
     )
-    stays = [left for group in leaving for left in without(group, homes[group.number])]
-    there = (target,) if target.number in state.groups else ()
+    stays = [left for cluster in leaving for left in remove_labels(cluster, homes[cluster.number])]
+    there = (target,) if target.number in state.clusters else ()
     return Change((*leaving, *there), (*stays, arrived))
 
 
-def _new_group(state: State, name: str | None, kind: Kind | None) -> Group:
+def _new_cluster(state: State, name: str | None, kind: Kind | None) -> ReviewCluster:
     if name is None or kind is None:
         raise ReviewError("a new cluster without name or kind", expected="both")
     state.check_name(name)
-    return Group(state.fresh, name, kind, frozenset())
+    return ReviewCluster(state.next_number, name, kind, frozenset())
 
 
-def _marked(group: Group, labels: frozenset[str], *, irrelevant: bool) -> Group:
-    return replace(group, irrelevant=group.irrelevant | labels if irrelevant else group.irrelevant - labels)
+def _marked(cluster: ReviewCluster, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:
+    return replace(cluster, irrelevant=cluster.irrelevant | labels if irrelevant else cluster.irrelevant - labels)
 
 
 def _counted(labels: Labels) -> str:

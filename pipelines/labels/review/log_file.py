@@ -25,14 +25,14 @@ from pydantic import ValidationError
 
 from hiertree.errors import ReviewError
 
-from .actions import Model
+from .actions import StrictModel
 from .history import Event
 
 LOCK_SECONDS = 10.0
-Line = TypeVar("Line", bound=Model)
+Line = TypeVar("Line", bound=StrictModel)
 
 
-class Header(Model):
+class Header(StrictModel):
     """The first line: of which proposal (the digest of its state), by whom, since when."""
 
     format: Literal["hiertree-review-1"] = "hiertree-review-1"

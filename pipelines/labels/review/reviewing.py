@@ -12,7 +12,7 @@ from ..cluster.proposal_file import check_proposal, read_proposal
 from ..cluster.proposing import Cluster, LabelPlace, Proposal
 from .history import History, replay
 from .log_file import read_log
-from .state import Group, State, initial_state
+from .state import ReviewCluster, State, initial_state
 
 Path = str | os.PathLike[str]
 
@@ -53,11 +53,11 @@ def reviewed(clustered: Path, log: Path) -> Reviewed:
     """
     proposal = read_proposal(clustered)
     history, torn = _replayed(proposal, log)
-    groups = history.state.groups.values()
+    clusters = history.state.clusters.values()
     return Reviewed(
         reviewed_proposal(proposal, history.state),
-        frozenset().union(*(group.irrelevant for group in groups)),
-        sum(group.approved for group in groups if group.relevant),
+        frozenset().union(*(cluster.irrelevant for cluster in clusters)),
+        sum(cluster.approved for cluster in clusters if cluster.relevant),
         history.seq,
         len(torn),
     )
@@ -79,13 +79,15 @@ def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
         ReviewError: every label is irrelevant, or a filled-in group would have two places in the tree.
     """
     places = {place.label: place for cluster in proposal.clusters for place in cluster.labels}
-    relevant = [group for group in state.groups.values() if group.relevant]
+    relevant = [cluster for cluster in state.clusters.values() if cluster.relevant]
     if not relevant:
         raise ReviewError("every label is marked irrelevant", expected="one that is left")
-    depth = max(len(group.above) for group in relevant)
-    level = [replace(group, above=group.above + (group.name,) * (depth - len(group.above))) for group in relevant]
+    depth = max(len(cluster.above) for cluster in relevant)
+    level = [
+        replace(cluster, above=cluster.above + (cluster.name,) * (depth - len(cluster.above))) for cluster in relevant
+    ]
     State.of(level).check_above(())
-    clusters = [_cluster(group, places, proposal) for group in level]
+    clusters = [_cluster(cluster, places, proposal) for cluster in level]
     left = Proposal(
         tuple(sorted(clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))), proposal.silhouettes
     )
@@ -103,14 +105,14 @@ def _replayed(proposal: Proposal, log: Path) -> tuple[History, bytes]:
     return replay(beginning, content.events, source=str(log)), content.torn
 
 
-def _cluster(group: Group, places: Mapping[str, LabelPlace], proposal: Proposal) -> Cluster:
-    members = [places[label] for label in group.relevant]
-    if group.approved:
+def _cluster(cluster: ReviewCluster, places: Mapping[str, LabelPlace], proposal: Proposal) -> Cluster:
+    members = [places[label] for label in cluster.relevant]
+    if cluster.approved:
         members = [replace(place, doubt="") for place in members]
     ordered = tuple(sorted(members, key=lambda place: (-place.landmarks, place.label)))
-    origin = proposal.clusters[group.number] if group.number < len(proposal.clusters) else None
-    if origin is not None and {place.label for place in origin.labels} == group.relevant:
-        margin, doubt = origin.margin, "" if group.approved else origin.doubt
+    origin = proposal.clusters[cluster.number] if cluster.number < len(proposal.clusters) else None
+    if origin is not None and {place.label for place in origin.labels} == cluster.relevant:
+        margin, doubt = origin.margin, "" if cluster.approved else origin.doubt
     else:
         margin, doubt = round(sum(place.margin for place in ordered) / len(ordered), 4), ""
-    return Cluster(group.name, group.kind, margin, ordered, doubt, group.above)
+    return Cluster(cluster.name, cluster.kind, margin, ordered, doubt, cluster.above)

@@ -22,23 +22,23 @@ from starlette.types import ASGIApp
 from hiertree.errors import HiertreeError, ReviewConflictError
 
 from ..fill.image_folder import ImageFolder
-from .actions import Model, Number
+from .actions import Number, StrictModel
 from .adjudication import Adjudication
 from .examples import Example
 from .guard import Guard
 from .session import News, Session
-from .splitting import Wish
+from .splitting import ActionRequest
 
 MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
 THUMBNAIL = 224  # pixels
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
-class Asked(Model):
-    """What the page posts: something to do, and the last event it knows of."""
+class PostedAction(StrictModel):
+    """What the page posts: an action, and the last event that it knows of."""
 
     seq: Number
-    wish: Wish
+    action: ActionRequest
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ class Review:
     async def everything(self, _: Request) -> Response:
         """All clusters and labels: what the page begins with."""
         news = await run_in_threadpool(self.session.news, 0)
-        groups = {number: group.as_json() for number, group in news.history.state.groups.items()}
-        return JSONResponse({**self._unchanging(), **_news_json(news), "groups": groups, "told": []})
+        clusters = {number: cluster.as_json() for number, cluster in news.history.state.clusters.items()}
+        return JSONResponse({**self._unchanging(), **_news_json(news), "groups": clusters, "messages": []})
 
     async def news(self, request: Request) -> Response:
         """What happened since an event."""
@@ -83,14 +83,14 @@ class Review:
         if request.headers.get("content-type") != "application/json":
             raise HTTPException(415, "expected application/json")
         try:
-            asked = Asked.model_validate_json(await _body(request))
+            posted = PostedAction.model_validate_json(await _body(request))
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             raise HTTPException(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         try:
-            return JSONResponse(_news_json(await run_in_threadpool(self.session.act, asked.wish, seq=asked.seq)))
+            return JSONResponse(_news_json(await run_in_threadpool(self.session.act, posted.action, seq=posted.seq)))
         except ReviewConflictError as error:
-            news = await run_in_threadpool(self.session.news, asked.seq)
+            news = await run_in_threadpool(self.session.news, posted.seq)
             return JSONResponse({"error": str(error), "news": _news_json(news)}, 409)
 
     async def image(self, request: Request) -> Response:
@@ -167,8 +167,8 @@ def _news_json(news: News) -> dict[str, Any]:
     history = news.history
     return {
         "seq": history.seq,
-        "groups": {number: group and group.as_json() for number, group in news.groups.items()},
-        "told": news.told,
+        "groups": {number: cluster and cluster.as_json() for number, cluster in news.clusters.items()},
+        "messages": news.messages,
         "undo": history.done[-1][0] if history.done else None,
         "redo": history.undone[-1][0] if history.undone else None,
     }

@@ -13,10 +13,10 @@ from hiertree.errors import ReviewConflictError
 from ..cluster.proposing import Proposal
 from ..encode.text_encoders import TextEncoder
 from ..encode.tfidf_encoder import TfidfEncoder
-from .history import Adopt, Done, Event, History, Redo, Undo, replay
+from .history import Event, History, replay
 from .log_file import Header, LogFile
-from .splitting import Halve, SplitOff, settled
-from .state import Group, initial_state
+from .splitting import AnyRequest, resolve_request
+from .state import ReviewCluster, initial_state
 
 
 def utc_now() -> str:
@@ -30,13 +30,13 @@ class News:
 
     Attributes:
         history: where things stand.
-        groups: the clusters touched since, None for those that are gone.
-        told: what was done, a sentence an event.
+        clusters: the clusters touched since, None for those that are gone.
+        messages: what was done, one sentence per event.
     """
 
     history: History
-    groups: Mapping[int, Group | None]
-    told: tuple[str, ...]
+    clusters: Mapping[int, ReviewCluster | None]
+    messages: tuple[str, ...]
 
 
 class Session:
@@ -72,12 +72,12 @@ class Session:
         self.log = LogFile(log, Header(proposal=state.digest, annotator=annotator, time=clock()))
         self.news(0)
 
-    def act(self, wish: Done | Undo | Redo | Halve | SplitOff | Adopt, *, seq: int) -> News:
-        """Do something, write it down, and tell what changed.
+    def act(self, request: AnyRequest, *, seq: int) -> News:
+        """Do something, write it down, and return what changed.
 
         Args:
-            wish: what.
-            seq: the last event that whoever asks knows of.
+            request: what to do.
+            seq: the last event that the caller knows of.
 
         Raises:
             ReviewConflictError: there are later ones.
@@ -92,7 +92,7 @@ class Session:
                     expected="the latest state",
                     remedy="look at what changed, then do it again",
                 )
-            self._do(wish)
+            self._do(request)
             return self._since(seq)
 
     def news(self, since: int) -> News:
@@ -105,16 +105,14 @@ class Session:
             self._catch_up()
             return self._since(since)
 
-    def _do(self, wish: Done | Undo | Redo | Halve | SplitOff | Adopt) -> None:
-        before, action = self._history, self._settled(wish)
+    def _do(self, request: AnyRequest) -> None:
+        before = self._history
+        action = resolve_request(request, before.state, self._counts, self._encoder)
         after = before.after(action)
         self.log.append(
             Event(seq=after.seq, time=self._clock(), annotator=self.annotator, base=before.state.digest, action=action)
         )
         self._arrive(after)
-
-    def _settled(self, wish: Done | Undo | Redo | Halve | SplitOff | Adopt) -> Done | Undo | Redo | Adopt:
-        return wish if isinstance(wish, Adopt) else settled(wish, self._history.state, self._counts, self._encoder)
 
     def _catch_up(self) -> None:
         line, events = self.log.new_events()
@@ -123,12 +121,12 @@ class Session:
 
     def _arrive(self, history: History) -> None:
         self._history = history
-        self._touched.append((history.told, history.touched))
+        self._touched.append((history.message, history.touched))
 
     def _since(self, seq: int) -> News:
         recent = self._touched[max(seq, 0) :]
-        groups = self._history.state.groups
+        clusters = self._history.state.clusters
         touched = sorted(frozenset().union(*(numbers for _, numbers in recent)))
         return News(
-            self._history, {number: groups.get(number) for number in touched}, tuple(told for told, _ in recent)
+            self._history, {number: clusters.get(number) for number in touched}, tuple(message for message, _ in recent)
         )

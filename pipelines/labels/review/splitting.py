@@ -1,4 +1,4 @@
-"""Requests that leave something to be settled: which labels 2-means takes, what a new cluster is called."""
+"""Requests that leave something to be computed: which labels 2-means takes, what a new cluster is called."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from hiertree.errors import OptionError, ReviewError
 
 from ..cluster.naming import propose_names
 from ..encode.text_encoders import TextEncoder
-from .actions import Approve, Comment, Labels, Merge, Model, Name, Number, Rename, SetAbove, SetKind
-from .history import Done, Redo, Undo
-from .label_actions import Mark, Move, Settle, Split
-from .state import Group, State
+from .actions import Approve, Comment, Labels, Merge, Name, Number, Rename, SetAbove, SetKind, StrictModel
+from .history import Adopt, Redo, Undo, UndoableAction
+from .label_actions import MarkLabels, Move, Settle, Split
+from .state import ReviewCluster, State
 
 
-class Halve(Model):
+class Halve(StrictModel):
     """Split a cluster in two by 2-means."""
 
     do: Literal["halve"] = "halve"
     cluster: Number
 
 
-class SplitOff(Model):
+class SplitOff(StrictModel):
     """Split labels off a cluster; without a name, one is proposed."""
 
     do: Literal["split"] = "split"
@@ -35,17 +35,18 @@ class SplitOff(Model):
     name: Name | None = None
 
 
-Plain: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | Mark | Settle | Undo | Redo
-Wish: TypeAlias = Annotated[Plain | Halve | SplitOff, Field(discriminator="do")]
+Plain: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | MarkLabels | Settle | Undo | Redo
+AnyRequest: TypeAlias = UndoableAction | Undo | Redo | Halve | SplitOff | Adopt
+ActionRequest: TypeAlias = Annotated[Plain | Halve | SplitOff, Field(discriminator="do")]
 
 
-def settled(
-    wish: Done | Undo | Redo | Halve | SplitOff, state: State, counts: Mapping[str, int], encoder: TextEncoder
-) -> Done | Undo | Redo:
+def resolve_request(
+    request: AnyRequest, state: State, counts: Mapping[str, int], encoder: TextEncoder
+) -> UndoableAction | Undo | Redo | Adopt:
     """The action that a request comes to.
 
     Args:
-        wish: what is asked for.
+        request: what is asked for.
         state: the clusters now.
         counts: landmarks of each label.
         encoder: what embeds the labels of a cluster for 2-means.
@@ -53,17 +54,17 @@ def settled(
     Raises:
         ReviewError: a cluster that cannot be split.
     """
-    if isinstance(wish, Halve):
-        group = state.group(wish.cluster)
-        leaving = two_means(group, counts, encoder)
-        return Split(cluster=wish.cluster, labels=leaving, name=new_name(leaving, state, counts), method="two-means")
-    if isinstance(wish, SplitOff):
-        name = wish.name or new_name(wish.labels, state, counts)
-        return Split(cluster=wish.cluster, labels=wish.labels, name=name, method="selection")
-    return wish
+    if isinstance(request, Halve):
+        cluster = state.cluster(request.cluster)
+        leaving = two_means(cluster, counts, encoder)
+        return Split(cluster=request.cluster, labels=leaving, name=new_name(leaving, state, counts), method="two-means")
+    if isinstance(request, SplitOff):
+        name = request.name or new_name(request.labels, state, counts)
+        return Split(cluster=request.cluster, labels=request.labels, name=name, method="selection")
+    return request
 
 
-def two_means(group: Group, counts: Mapping[str, int], encoder: TextEncoder) -> tuple[str, ...]:
+def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEncoder) -> tuple[str, ...]:
     """The labels of the half with fewer landmarks, when 2-means on the sphere splits a cluster.
 
     Raises:
@@ -73,12 +74,12 @@ def two_means(group: Group, counts: Mapping[str, int], encoder: TextEncoder) -> 
 
     from ..cluster.clustering import spherical_kmeans
 
-    labels = sorted(group.labels)
+    labels = sorted(cluster.labels)
     if len(labels) < 2:
-        raise ReviewError(f"{group.name!r} has one label", expected="two or more to split")
+        raise ReviewError(f"{cluster.name!r} has one label", expected="two or more to split")
     weights = 1 + np.log([max(counts[label], 1) for label in labels])
     alike = ReviewError(
-        f"2-means sees no two groups in {group.name!r}", expected="labels that differ", remedy="select some and split"
+        f"2-means sees no two groups in {cluster.name!r}", expected="labels that differ", remedy="select some and split"
     )
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
@@ -105,7 +106,7 @@ def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
         ReviewError: a label that no cluster holds.
     """
     state.homes(labels)
-    taken = {group.name for group in state.groups.values()}
+    taken = {cluster.name for cluster in state.clusters.values()}
     proposed = propose_names([{label: counts[label] for label in labels}])[0]
     commonest = max(sorted(labels), key=lambda label: counts[label])
     numbered = (f"{proposed} {number}" for number in count(2))

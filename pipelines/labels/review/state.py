@@ -23,7 +23,7 @@ _MODULUS = 1 << 128
 
 
 @dataclass(frozen=True)
-class Group:
+class ReviewCluster:
     """A cluster under review.
 
     Attributes:
@@ -69,8 +69,8 @@ class Group:
 class Change:
     """Clusters as they were, and as they are afterwards; a cluster on one side only is made or goes."""
 
-    before: tuple[Group, ...]
-    after: tuple[Group, ...]
+    before: tuple[ReviewCluster, ...]
+    after: tuple[ReviewCluster, ...]
 
     @property
     def backwards(self) -> Change:
@@ -80,7 +80,7 @@ class Change:
     @property
     def numbers(self) -> frozenset[int]:
         """The clusters it touches."""
-        return frozenset(group.number for group in (*self.before, *self.after))
+        return frozenset(cluster.number for cluster in (*self.before, *self.after))
 
 
 @dataclass(frozen=True)
@@ -88,20 +88,20 @@ class State:
     """All clusters under review, by number; ``fresh`` is the number for the next new one, above any ever given.
 
     >>> state = State.of([Group(0, "lake", "natural", frozenset({"pond"}))])
-    >>> change = Change((state.group(0),), ())
+    >>> change = Change((state.cluster(0),), ())
     >>> state.changed(change).changed(change.backwards) == state
     True
     """
 
-    groups: Mapping[int, Group]
+    clusters: Mapping[int, ReviewCluster]
     sum_of_digests: int = field(repr=False)
-    fresh: int = field(compare=False)
+    next_number: int = field(compare=False)
 
     @classmethod
-    def of(cls, groups: Iterable[Group]) -> State:
+    def of(cls, clusters: Iterable[ReviewCluster]) -> State:
         """A state from its clusters."""
-        by_number = {group.number: group for group in groups}
-        total = sum(group.digest for group in by_number.values()) % _MODULUS
+        by_number = {cluster.number: cluster for cluster in clusters}
+        total = sum(cluster.digest for cluster in by_number.values()) % _MODULUS
         return cls(MappingProxyType(by_number), total, max(by_number, default=-1) + 1)
 
     @property
@@ -112,37 +112,37 @@ class State:
     @property
     def labels(self) -> frozenset[str]:
         """The labels of all clusters."""
-        return frozenset().union(*(group.labels for group in self.groups.values()))
+        return frozenset().union(*(cluster.labels for cluster in self.clusters.values()))
 
     def changed(self, change: Change) -> State:
         """The state after a change."""
-        groups = dict(self.groups)
+        clusters = dict(self.clusters)
         total = self.sum_of_digests
-        for group in change.before:
-            total -= groups.pop(group.number).digest
-        for group in change.after:
-            groups[group.number] = group
-            total += group.digest
-        fresh = max([self.fresh, *(number + 1 for number in change.numbers)])
-        return State(MappingProxyType(groups), total % _MODULUS, fresh)
+        for cluster in change.before:
+            total -= clusters.pop(cluster.number).digest
+        for cluster in change.after:
+            clusters[cluster.number] = cluster
+            total += cluster.digest
+        next_number = max([self.next_number, *(number + 1 for number in change.numbers)])
+        return State(MappingProxyType(clusters), total % _MODULUS, next_number)
 
-    def group(self, number: int) -> Group:
+    def cluster(self, number: int) -> ReviewCluster:
         """A cluster by its number.
 
         Raises:
             ReviewError: there is none.
         """
-        if number not in self.groups:
+        if number not in self.clusters:
             raise ReviewError(f"no cluster {number}", expected="one that was not merged, emptied or undone")
-        return self.groups[number]
+        return self.clusters[number]
 
-    def several(self, numbers: Iterable[int]) -> tuple[Group, ...]:
+    def select(self, numbers: Iterable[int]) -> tuple[ReviewCluster, ...]:
         """Clusters by their numbers, each once.
 
         Raises:
             ReviewError: one is not there.
         """
-        return tuple(map(self.group, dict.fromkeys(numbers)))
+        return tuple(map(self.cluster, dict.fromkeys(numbers)))
 
     def homes(self, labels: Iterable[str]) -> dict[int, frozenset[str]]:
         """Labels by the number of the cluster that holds them.
@@ -152,10 +152,10 @@ class State:
         """
         missing = set(labels)
         found: dict[int, frozenset[str]] = {}
-        for number, group in self.groups.items():
-            if not missing.isdisjoint(group.labels):
-                found[number] = group.labels & missing
-                missing -= group.labels
+        for number, cluster in self.clusters.items():
+            if not missing.isdisjoint(cluster.labels):
+                found[number] = cluster.labels & missing
+                missing -= cluster.labels
         if missing:
             raise ReviewError(f"label {min(missing)!r}", expected="one of the proposal's")
         return found
@@ -166,23 +166,23 @@ class State:
         Raises:
             ReviewError: it has.
         """
-        others = (group for number, group in self.groups.items() if number not in set(besides))
-        if any(group.name == name for group in others):
+        others = (cluster for number, cluster in self.clusters.items() if number not in set(besides))
+        if any(cluster.name == name for cluster in others):
             raise ReviewError(
                 f"another cluster is named {name!r}", expected="a name of its own", remedy="or merge them"
             )
 
-    def check_above(self, changed: Iterable[Group]) -> None:
+    def check_above(self, changed: Iterable[ReviewCluster]) -> None:
         """Refuse clusters whose groups above would have two places in the tree.
 
         Raises:
             ReviewError: a group of that name, at that depth, lies elsewhere.
         """
-        new = {group.number: group for group in changed}
-        unchanged = [group for number, group in self.groups.items() if number not in new]
+        new = {cluster.number: cluster for cluster in changed}
+        unchanged = [cluster for number, cluster in self.clusters.items() if number not in new]
         parents: dict[tuple[int, str], tuple[str, ...]] = {}
-        for group in [*unchanged, *new.values()]:
-            path = (group.kind, *group.above)
+        for cluster in [*unchanged, *new.values()]:
+            path = (cluster.kind, *cluster.above)
             for depth in range(1, len(path)):
                 if parents.setdefault((depth, path[depth]), path[:depth]) != path[:depth]:
                     raise ReviewError(
@@ -196,6 +196,8 @@ class State:
 def initial_state(proposal: Proposal) -> State:
     """The proposal, nothing approved, numbered by its ids."""
     return State.of(
-        Group(number, cluster.name, cluster.kind, frozenset(place.label for place in cluster.labels), cluster.above)
+        ReviewCluster(
+            number, cluster.name, cluster.kind, frozenset(place.label for place in cluster.labels), cluster.above
+        )
         for number, cluster in enumerate(proposal.clusters)
     )

@@ -7,7 +7,7 @@ from wikimedia import Wikimedia, World
 from wikimedia.tools import FakeTime, scrape
 
 from hiertree.pipelines.labels import ColumnNames, read_landmarks, read_proposal
-from hiertree.pipelines.labels.review import Approve, Mark, Merge, Move, Rename, Session, SetKind
+from hiertree.pipelines.labels.review import Approve, MarkLabels, Merge, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.scrape.asking import SOURCES
 from hiertree.pipelines.labels.scrape.outcomes import write_table
 from hiertree.pipelines.labels.scrape.scraping import read_categories
@@ -92,7 +92,7 @@ def review(clustered, log):
     def act(action):
         session.act(action, seq=session.news(0).history.seq)
 
-    act(Mark(labels=("tourist attraction",), irrelevant=True))
+    act(MarkLabels(labels=("tourist attraction",), irrelevant=True))
     act(Rename(cluster=number("lake"), name="standing water"))
     act(Merge(clusters=(number("bay"), number("lake")), into=number("lake")))
     act(Move(labels=("county hall",), name="seat of government", kind="human-made"))

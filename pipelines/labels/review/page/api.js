@@ -44,25 +44,25 @@ export async function load() {
 let queue = Promise.resolve();
 
 /** Do something, after what is being done; true if it was done. */
-export function act(wish) {
-  const done = queue.then(() => post(wish));
+export function act(action) {
+  const done = queue.then(() => post(action));
   queue = done.catch(() => false);
   return done;
 }
 
-async function post(wish) {
-  const body = JSON.stringify({ seq: review.seq, wish });
+async function post(action) {
+  const body = JSON.stringify({ seq: review.seq, action });
   const answer = await ask("/api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });
   if (!answer) return false;
   const content = await answer.json().catch(() => ({ error: `the server failed (${answer.status}); its terminal says why` }));
   if (answer.ok) {
     tell(take(content));
-    say(content.told.join(". "));
+    say(content.messages.join(". "));
     return true;
   }
   if (answer.status === 409) {
     tell(take(content.news));
-    say(`Not done: ${content.news.told.join(". ") || "something"} in another tab. This page is up to date now.`, { trouble: true });
+    say(`Not done: ${content.news.messages.join(". ") || "something"} in another tab. This page is up to date now.`, { trouble: true });
   } else {
     say(`Not done: ${content.error}`, { trouble: true });
   }
@@ -77,7 +77,7 @@ export function refresh() {
     const news = await answer.json();
     if (news.seq === review.seq) return;
     tell(take(news));
-    say(`In another tab: ${news.told.join(". ")}`);
+    say(`In another tab: ${news.messages.join(". ")}`);
   });
   return queue;
 }

@@ -30,8 +30,8 @@ function labelsMeant() {
   return label === undefined ? [] : [label];
 }
 
-async function done(wish) {
-  const was = await act(wish);
+async function done(action) {
+  const was = await act(action);
   if (was) selection.clearSelection();
   return was;
 }

@@ -91,7 +91,7 @@ const table = (heads, rows) => h("div", { class: "scroll" }, h("table", {},
   h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows)));
 
 const annotators = () => review.adjudication.annotators;
-const told = (side) => (side ? [h("span", { class: `dot ${side.kind}` }), " ", side.name, side.above.length ? ` (${side.above.join(" › ")})` : ""] : ["irrelevant"]);
+const describe = (side) => (side ? [h("span", { class: `dot ${side.kind}` }), " ", side.name, side.above.length ? ` (${side.above.join(" › ")})` : ""] : ["irrelevant"]);
 
 function choice(row, name, pressed, children, onclick) {
   return h("button", { type: "button", class: "choice", "aria-pressed": String(pressed), data: { row, choice: name }, onclick }, children);
@@ -106,8 +106,8 @@ function labelRow(row) {
   return h("tr", { class: settled ? "settled" : "" },
     h("th", { scope: "row" }, h("span", {}, label), h("small", { class: "quiet" }, ` ${count(review.labels[label].landmarks, "landmark")}`),
       h("small", { class: "quiet block" }, review.labels[label].examples.slice(0, 3).map((example) => example.name).join(" · "))),
-    h("td", { data: { by: annotators()[0] } }, choice(label, "first", is(first), told(first), () => settle(row, "first"))),
-    h("td", { data: { by: annotators()[1] } }, choice(label, "second", is(second), told(second), () => settle(row, "second"))),
+    h("td", { data: { by: annotators()[0] } }, choice(label, "first", is(first), describe(first), () => settle(row, "first"))),
+    h("td", { data: { by: annotators()[1] } }, choice(label, "second", is(second), describe(second), () => settle(row, "second"))),
     h("td", {}, choice(label, "own", settled && !is(first) && !is(second), ["Other…"], () => settleOtherwise(row)),
       h("button", { type: "button", class: "plain", data: { row: label, choice: "see" }, onclick: () => { show("board"); focusLabel(home.number, label); } }, "Show"),
       h("span", { class: "quiet" }, settled ? ` settled: ${left ? "irrelevant" : home.name}` : " open")));
@@ -140,7 +140,7 @@ function clusterRow(pair) {
   const group = review.groups.get(first.cluster);
   const row = `cluster ${first.cluster}`;
   const is = (side) => settled && group?.name === side.name && group.kind === side.kind && group.above.join() === side.above.join();
-  const full = (side) => [...told(side), h("small", { class: "quiet" }, ` ${side.kind}`)];
+  const full = (side) => [...describe(side), h("small", { class: "quiet" }, ` ${side.kind}`)];
   return h("tr", { class: settled ? "settled" : "" },
     h("th", { scope: "row" }, group?.name ?? first.name),
     h("td", { data: { by: annotators()[0] } }, choice(row, "first", is(first), full(first), () => take(group, first))),
@@ -158,5 +158,5 @@ async function take(group, side) {
     group.above.join() !== side.above.join() && { do: "above", clusters: [cluster], above: side.above },
     !group.approved && { do: "approve", clusters: [cluster], approved: true },
   ];
-  for (const wish of steps.filter(Boolean)) if (!(await act(wish))) return;
+  for (const action of steps.filter(Boolean)) if (!(await act(action))) return;
 }

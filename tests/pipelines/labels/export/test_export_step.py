@@ -10,7 +10,7 @@ import hiertree as ht
 from hiertree.errors import HiertreeError, OptionError, TableError
 from hiertree.pipelines.labels import ColumnNames, describe_exported, read_proposal
 from hiertree.pipelines.labels.export.differences import compare, describe_differences
-from hiertree.pipelines.labels.review import Mark, Move, Rename, Session, SetKind
+from hiertree.pipelines.labels.review import MarkLabels, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
 from hiertree.tree import H_GLDV2_LEVELS
 
@@ -55,7 +55,7 @@ def log(clustered, tmp_path):
         Rename(cluster=number["lake"], name="standing water"),
         SetKind(clusters=(number["mountain"],), kind="human-made"),
         Move(labels=("footbridge",), to=number["waterfall"]),
-        Mark(labels=("church building",), irrelevant=True),
+        MarkLabels(labels=("church building",), irrelevant=True),
     ]
     session = Session(proposal, tmp_path / "anna.jsonl", "anna", clock=lambda: "2026-01-01T00:00:00Z")
     for seq, action in enumerate(actions):

@@ -18,7 +18,7 @@ from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
 from hiertree.pipelines.labels.review import (
     Approve,
     History,
-    Mark,
+    MarkLabels,
     Merge,
     Move,
     Rename,
@@ -33,9 +33,13 @@ from hiertree.pipelines.labels.review import (
     reviewed,
 )
 from hiertree.pipelines.labels.review.adjudication import Adjudication
-from hiertree.pipelines.labels.review.comparing import match_clusters
+from hiertree.pipelines.labels.review.agreement import match_clusters
 
-ANNA = (Rename(cluster=0, name="crossing"), Merge(clusters=(3, 4), into=3), Mark(labels=("pond",), irrelevant=True))
+ANNA = (
+    Rename(cluster=0, name="crossing"),
+    Merge(clusters=(3, 4), into=3),
+    MarkLabels(labels=("pond",), irrelevant=True),
+)
 BERT = (SetKind(clusters=(2,), kind="natural"), Move(labels=("castle",), name="fort", kind="human-made"))
 
 

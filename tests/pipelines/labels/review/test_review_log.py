@@ -15,7 +15,7 @@ from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
 from hiertree.pipelines.labels.review import (
     Approve,
     History,
-    Mark,
+    MarkLabels,
     Merge,
     Move,
     Redo,
@@ -51,17 +51,17 @@ def session(path, annotator="anna"):
     return Session(SMALL, path, annotator, clock=lambda: "2025-01-31T09:00:00+00:00")
 
 
-def act(at: Session, *wishes):
-    for wish in wishes:
-        at.act(wish, seq=at.news(0).history.seq)
+def act(at: Session, *requests):
+    for request in requests:
+        at.act(request, seq=at.news(0).history.seq)
     return at.news(0).history
 
 
-def wishes():
+def requests():
     """Any action on small numbers of clusters, old and new, and on real labels."""
     numbers, names = st.integers(0, 8), st.sampled_from(["lake", "bridge", "x", "y", "naïve ☃"])
     labels = st.lists(st.sampled_from(LABELS), min_size=1, max_size=4, unique=True).map(tuple)
-    several = st.lists(numbers, min_size=1, max_size=3).map(tuple)
+    select = st.lists(numbers, min_size=1, max_size=3).map(tuple)
     kinds = st.sampled_from(["natural", "human-made"])
     return st.one_of(
         st.builds(Rename, cluster=numbers, name=names),
@@ -69,10 +69,10 @@ def wishes():
         st.builds(Move, labels=labels, to=numbers),
         st.builds(Move, labels=labels, name=names, kind=kinds),
         st.builds(Split, cluster=numbers, labels=labels, name=names, method=st.just("selection")),
-        st.builds(Mark, labels=labels, irrelevant=st.booleans()),
-        st.builds(SetKind, clusters=several, kind=kinds),
-        st.builds(SetAbove, clusters=several, above=st.lists(names, max_size=2).map(tuple)),
-        st.builds(Approve, clusters=several, approved=st.booleans()),
+        st.builds(MarkLabels, labels=labels, irrelevant=st.booleans()),
+        st.builds(SetKind, clusters=select, kind=kinds),
+        st.builds(SetAbove, clusters=select, above=st.lists(names, max_size=2).map(tuple)),
+        st.builds(Approve, clusters=select, approved=st.booleans()),
         st.builds(Settle, labels=labels, choice=st.just("own"), to=numbers, irrelevant=st.booleans()),
         st.builds(Undo),
         st.builds(Redo),
@@ -80,25 +80,25 @@ def wishes():
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(wishes(), max_size=25))
+@given(st.lists(requests(), max_size=25))
 def test_any_actions_replay_from_their_log_to_the_same_state_and_undo_to_the_first(tmp_path_factory, actions):
     path = tmp_path_factory.mktemp("log") / "anna.jsonl"
     at = session(path)
-    for wish in actions:
+    for request in actions:
         before = at.news(0).history
         try:
-            after = act(at, wish)
+            after = act(at, request)
         except ReviewError:
             assert at.news(0).history == before  # refused as a whole
             continue
-        assert after.state.digest == State.of(after.state.groups.values()).digest  # kept up to date, and from scratch
+        assert after.state.digest == State.of(after.state.clusters.values()).digest  # kept up to date, and from scratch
         assert after.state.labels == frozenset(LABELS)
-        if not isinstance(wish, Undo | Redo):
+        if not isinstance(request, Undo | Redo):
             assert after.after(Undo()).state == before.state
             assert after.after(Undo()).after(Redo()).state == after.state
     history = at.news(0).history
     assert session(path).news(0).history == history
-    names = [group.name for group in history.state.groups.values()]
+    names = [cluster.name for cluster in history.state.clusters.values()]
     assert len(names) == len(set(names))
     while history.done:
         history = history.after(Undo())
@@ -186,9 +186,9 @@ def test_two_servers_on_one_log_see_each_other_and_refuse_what_is_stale(tmp_path
     with pytest.raises(ReviewConflictError, match="log is at event 1"):
         other.act(Rename(cluster=1, name="water"), seq=0)
     news = other.act(Rename(cluster=1, name="water"), seq=1)
-    assert news.told == ("Renamed lake to water",)
-    assert one.news(1).told == ("Renamed lake to water",)
-    assert set(one.news(0).groups) == {0, 1}
+    assert news.messages == ("Renamed lake to water",)
+    assert one.news(1).messages == ("Renamed lake to water",)
+    assert set(one.news(0).clusters) == {0, 1}
     assert one.news(0).history == other.news(0).history
 
 
@@ -260,8 +260,8 @@ def test_a_group_above_has_one_place_in_the_tree():
 def test_numbers_of_clusters_are_never_given_twice():
     split = BEGINNING.after(Move(labels=("castle",), name="castle", kind="human-made"))
     again = split.after(Undo()).after(Move(labels=("pond",), name="pond", kind="natural"))
-    assert set(split.state.groups) - set(BEGINNING.state.groups) == {5}
-    assert set(again.state.groups) - set(BEGINNING.state.groups) == {6}
+    assert set(split.state.clusters) - set(BEGINNING.state.clusters) == {5}
+    assert set(again.state.clusters) - set(BEGINNING.state.clusters) == {6}
 
 
 def test_the_log_says_when_and_by_whom_from_which_state(tmp_path):

@@ -10,7 +10,7 @@ from review_server import CLUSTERS, SMALL, chromium, proposal_of, running
 from hiertree.pipelines.labels.review import History, Rename, SetKind, initial_state
 from hiertree.pipelines.labels.review.adjudication import Adjudication
 from hiertree.pipelines.labels.review.examples import Example
-from hiertree.pipelines.labels.review.label_actions import Mark, Move
+from hiertree.pipelines.labels.review.label_actions import MarkLabels, Move
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains
@@ -50,7 +50,7 @@ class Page:
         return self.run("return [...document.querySelectorAll('.place:not([hidden]) .name')].map(n => n.textContent)")
 
     def number(self, name):
-        return self.server.groups[name].number
+        return self.server.clusters[name].number
 
     def card(self, name):
         return self.find(f"#cluster-{self.number(name)}")
@@ -107,12 +107,12 @@ def test_clusters_are_renamed_in_place_by_keyboard(page):
     page.keys("r")
     page.keys("road and railway bridge", Keys.ENTER)
     page.wait_said("Renamed bridge to road and railway bridge")
-    assert "road and railway bridge" in page.server.groups
+    assert "road and railway bridge" in page.server.clusters
     assert page.focused == "road and railway bridge"
     page.keys("r", "lake", Keys.ENTER)
     page.wait_said("another cluster is named lake")
     page.keys("r", "never mind", Keys.ESCAPE)
-    assert "road and railway bridge" in page.server.groups
+    assert "road and railway bridge" in page.server.clusters
 
 
 def test_merging_undoing_and_redoing_keep_the_keyboard_where_it_was(page):
@@ -142,11 +142,11 @@ def test_labels_are_moved_by_keyboard_to_a_cluster_found_by_typing(page):
     page.until(lambda: page.find("#dialog").get_attribute("open"))
     page.keys("brid", Keys.ENTER)
     page.wait_said("Moved castle to bridge")
-    assert "castle" in page.server.groups["bridge"].labels
+    assert "castle" in page.server.clusters["bridge"].labels
     assert page.focused == "art museum"  # the label that is last now
     page.keys("m", "fine arts", Keys.ENTER)
     page.wait_said("Moved art museum to a new cluster, fine arts")
-    assert page.server.groups["fine arts"].kind == "human-made"
+    assert page.server.clusters["fine arts"].kind == "human-made"
     assert page.focused == "museum"
 
 
@@ -154,7 +154,7 @@ def test_labels_and_clusters_are_dragged(page):
     actions = ActionChains(page.browser)
     actions.drag_and_drop(page.label("castle"), page.card("church")).perform()
     page.wait_said("Moved castle to church")
-    assert "castle" in page.server.groups["church"].labels
+    assert "castle" in page.server.clusters["church"].labels
     head = page.card("bridge").find_element("css selector", ".facts")
     handle = page.card("mountain").find_element("css selector", ".head")
     ActionChains(page.browser).move_to_element_with_offset(handle, 40, 0).click_and_hold().move_to_element(
@@ -167,14 +167,14 @@ def test_clusters_split_in_two_and_by_selection(page):
     page.focus_card("museum")
     page.keys("s")
     page.wait_said("Split castle off museum as castle")
-    assert page.server.groups["castle"].labels == {"castle"}
+    assert page.server.clusters["castle"].labels == {"castle"}
     assert page.names().index("castle") == page.names().index("museum") + 1
     page.focus_card("bridge")
     page.keys(Keys.ENTER, Keys.ARROW_RIGHT)
     page.chord(Keys.SHIFT, Keys.ARROW_RIGHT)
     assert page.find("#selection strong").text == "2 labels selected"
     page.keys("s")
-    page.until(lambda: page.server.groups["bridge"].labels == {"road bridge"})
+    page.until(lambda: page.server.clusters["bridge"].labels == {"road bridge"})
 
 
 def test_kind_group_comment_irrelevance_and_approval(page):
@@ -191,13 +191,13 @@ def test_kind_group_comment_irrelevance_and_approval(page):
     assert page.find(".comment").text == "<b>ask Bert</b>"
     page.keys(Keys.ENTER, Keys.END, "i")
     page.wait_said("Marked temple of church as irrelevant")
-    assert page.server.groups["church"].irrelevant == {"temple"}
+    assert page.server.clusters["church"].irrelevant == {"temple"}
     assert page.focused == "temple"
     page.keys("a")
     page.wait_said("Approved church")
     assert page.find("#progress-text").text == "1 of 5 approved"
-    group = page.server.groups["church"]
-    assert (group.above, group.approved, group.comment) == (("culture", "worship"), True, "<b>ask Bert</b>")
+    cluster = page.server.clusters["church"]
+    assert (cluster.above, cluster.approved, cluster.comment) == (("culture", "worship"), True, "<b>ask Bert</b>")
 
 
 def test_search_and_filters_narrow_the_board(page):
@@ -231,7 +231,7 @@ def test_an_action_in_a_stale_tab_is_refused_and_the_tab_brought_up_to_date(page
     page.keys("t")
     page.wait_said("Not done: Renamed lake to water in another tab")
     assert "water" in page.names()
-    assert page.server.groups["bridge"].kind == "human-made"
+    assert page.server.clusters["bridge"].kind == "human-made"
     page.keys("t")
     page.wait_said("Made bridge natural")
     assert page.server.act({"do": "rename", "cluster": 2, "name": "gallery"})[0] == 200
@@ -327,7 +327,7 @@ def test_differences_are_settled_side_by_side(browser, tmp_path):
     start = initial_state(SMALL)
     anna = History.beginning(start, annotator="anna").after(Rename(cluster=0, name="crossing"))
     bert = History.beginning(start, annotator="bert").after(Move(labels=("castle",), name="castle", kind="human-made"))
-    for action in (Mark(labels=("temple",), irrelevant=True), SetKind(clusters=(3,), kind="human-made")):
+    for action in (MarkLabels(labels=("temple",), irrelevant=True), SetKind(clusters=(3,), kind="human-made")):
         bert = bert.after(action)
     adjudication = Adjudication.of(anna, bert)
     with running(tmp_path / "third.jsonl", annotator="chief", adjudication=adjudication) as server:
@@ -344,10 +344,10 @@ def test_differences_are_settled_side_by_side(browser, tmp_path):
         page.wait_said("Settled temple: irrelevant")
         assert page.run("return document.activeElement.dataset.row") == "temple"
         choose("cluster 0", "second")
-        page.until(lambda: server.groups.get("bridge") and server.groups["bridge"].approved)
+        page.until(lambda: server.clusters.get("bridge") and server.clusters["bridge"].approved)
         choose("cluster 3", "first")
         page.until(lambda: "all settled" in page.find("#tab-differences").text)
-        assert server.groups["castle"].settled == {"castle"}
-        assert server.groups["church"].irrelevant == {"temple"}
-        assert server.groups["mountain"].kind == "natural"
+        assert server.clusters["castle"].settled == {"castle"}
+        assert server.clusters["church"].irrelevant == {"temple"}
+        assert server.clusters["mountain"].kind == "natural"
         browser.get("about:blank")

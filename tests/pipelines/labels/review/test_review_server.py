@@ -23,7 +23,7 @@ from hiertree.pipelines.labels.review.examples import ImageFolder, examples
 from hiertree.pipelines.labels.review.server import MOST_BYTES, thumbnail
 from hiertree.pipelines.labels.review.serving import listening
 
-RENAME = json.dumps({"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
+RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
 
 
 @pytest.fixture(scope="module")
@@ -129,15 +129,15 @@ def test_images_are_served_small(server):
         (b"{", 400),
         (b"[]", 400),
         (b'{"seq": 0}', 400),
-        (b'{"seq": "0", "wish": {"do": "undo"}}', 400),
-        (b'{"seq": 0, "wish": {"do": "adopt"}}', 400),
-        (b'{"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "   "}}', 400),
-        (b'{"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "a\\nb"}}', 400),
-        (b'{"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "x", "also": 1}}', 400),
-        (b'{"seq": 0, "wish": {"do": "rename", "cluster": 0, "name": "\\ud800"}}', 400),
-        (b'{"seq": 0, "wish": {"do": "split", "cluster": 0, "labels": ["castle"]}}', 422),
-        (b'{"seq": 0, "wish": {"do": "undo"}}', 422),
-        (b'{"seq": 7, "wish": {"do": "undo"}}', 409),
+        (b'{"seq": "0", "action": {"do": "undo"}}', 400),
+        (b'{"seq": 0, "action": {"do": "adopt"}}', 400),
+        (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "   "}}', 400),
+        (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "a\\nb"}}', 400),
+        (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "x", "also": 1}}', 400),
+        (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "\\ud800"}}', 400),
+        (b'{"seq": 0, "action": {"do": "split", "cluster": 0, "labels": ["castle"]}}', 422),
+        (b'{"seq": 0, "action": {"do": "undo"}}', 422),
+        (b'{"seq": 7, "action": {"do": "undo"}}', 409),
         (b"[" * 100_000, 400),
         (b'"' + b"x" * MOST_BYTES + b'"', 413),
     ],
@@ -173,8 +173,8 @@ def test_many_tabs_at_once_lose_nothing_and_do_nothing_twice(tmp_path):
         outcomes = []
 
         def approve_each():
-            wishes = [{"do": "approve", "clusters": [c], "approved": on} for c in range(5) for on in (True, False)]
-            outcomes.extend(server.act(wish)[0] for wish in wishes)
+            requests = [{"do": "approve", "clusters": [c], "approved": on} for c in range(5) for on in (True, False)]
+            outcomes.extend(server.act(request)[0] for request in requests)
 
         threads = [threading.Thread(target=approve_each) for _ in range(4)]
         for thread in threads:

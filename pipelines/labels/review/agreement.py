@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from hiertree.errors import ReviewError
 
 from ..cluster.agreement import agreement as partition_agreement
-from .state import Group, State
+from .state import ReviewCluster, State
 
-Homes: TypeAlias = dict[str, Group]  # label → the cluster that keeps it
+Homes: TypeAlias = dict[str, ReviewCluster]  # label → the cluster that keeps it
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Agreement:
         place_share: the part that is placed alike.
         place_kappa: κ of their clusters, after matching.
         ari: adjusted Rand index of the two partitions.
-        nmi: their normalised mutual information (arithmetic mean of the entropies).
+        nmi: their normalized mutual information (arithmetic mean of the entropies).
         clusters: how many clusters each left.
         matched: how many are matched.
         name_share: the part of the matched clusters that bear one name.
@@ -82,22 +82,18 @@ class Comparison:
 
 
 def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
-    """Cohen's κ of two annotators' categories; None where it has no value.
+    """Cohen's κ of two annotators' categories; None where it has no value, since both use one category throughout.
 
-    Raises:
-        ReviewError: not as many categories on both sides.
-
-    >>> cohen_kappa("yyyyn", "yyynn")
-    0.5454545454545454
+    >>> round(cohen_kappa("yyyyn", "yyynn"), 4)
+    0.5455
     >>> cohen_kappa("yyy", "yyy") is None
     True
     """
-    if len(first) != len(second):
-        raise ReviewError(f"{len(first)} and {len(second)} categories", expected="as many")
-    n, in_first, in_second = len(first), Counter(first), Counter(second)
-    by_chance = sum(count * in_second[category] for category, count in in_first.items())
-    alike = sum(one == other for one, other in zip(first, second, strict=True))
-    return None if by_chance == n * n else (n * alike - by_chance) / (n * n - by_chance)
+    from sklearn.metrics import cohen_kappa_score
+
+    if len({*first, *second}) < 2:
+        return None
+    return float(cohen_kappa_score(list(first), list(second)))
 
 
 def compare(first: State, second: State) -> Comparison:
@@ -147,7 +143,7 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
 
 
 def _homes(state: State) -> Homes:
-    return {label: group for group in state.groups.values() for label in group.relevant}
+    return {label: cluster for cluster in state.clusters.values() for label in cluster.relevant}
 
 
 def _agreement(
@@ -159,9 +155,10 @@ def _agreement(
 ) -> Agreement:
     everything = sorted(first.labels)
     kinds = [[home[label].kind for label in both] for home in homes]
-    places = [[matches.get(homes[0][label].number, ("first", homes[0][label].number)) for label in both]]
+    # the second's numbers; a cluster of the first that has no match keeps a number that the second cannot have
+    places = [[matches.get(homes[0][label].number, -1 - homes[0][label].number) for label in both]]
     places.append([homes[1][label].number for label in both])
-    named = [first.groups[one].name == second.groups[other].name for one, other in matches.items()]
+    named = [first.clusters[one].name == second.clusters[other].name for one, other in matches.items()]
     partitions = [[home[label].number for label in both] for home in homes]
     scores = partition_agreement(*partitions) if both else {}
     return Agreement(
@@ -186,7 +183,7 @@ def _share(first: Sequence[Any], second: Sequence[Any]) -> float | None:
 
 
 def _clusters(state: State) -> int:
-    return sum(bool(group.relevant) for group in state.groups.values())
+    return sum(bool(cluster.relevant) for cluster in state.clusters.values())
 
 
 def _label_differences(first: State, homes: tuple[Homes, Homes], matches: dict[int, int]) -> list[LabelDifference]:
@@ -199,10 +196,12 @@ def _label_differences(first: State, homes: tuple[Homes, Homes], matches: dict[i
 
 
 def _cluster_differences(first: State, second: State, matches: dict[int, int]) -> list[ClusterDifference]:
-    def seen(group: Group) -> tuple[str, str, tuple[str, ...]]:
-        return group.name, group.kind, group.above
+    def seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
+        return cluster.name, cluster.kind, cluster.above
 
     pairs = sorted(matches.items())
     return [
-        ClusterDifference(one, other) for one, other in pairs if seen(first.groups[one]) != seen(second.groups[other])
+        ClusterDifference(one, other)
+        for one, other in pairs
+        if seen(first.clusters[one]) != seen(second.clusters[other])
     ]
