@@ -15,6 +15,7 @@ from hiertree.pipelines.training.recipe.components import names
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.settings import GlyphAugmentation
 from hiertree.pipelines.training.run.loss_building import build_loss
+from hiertree.pipelines.training.run.run_folder import RunFolder
 from hiertree.pipelines.yaml_files import parse_yaml
 
 MINIMAL = """
@@ -254,3 +255,10 @@ def test_setting_out_of_range_is_refused(tmp_path: Path, override: str) -> None:
 def test_values_that_are_no_mapping_are_refused(values: object) -> None:
     with pytest.raises(RecipeError):
         check_recipe(values)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"a: [", b"3", b"name: x", b"loss: {name: HAPPIER"])
+def test_run_whose_recipe_is_broken_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "recipe.yaml").write_bytes(content)
+    with pytest.raises(RecipeError, match=r"recipe\.yaml"):
+        RunFolder(tmp_path).require_usable(load_recipe("synthetic-happier"), fresh=False)
