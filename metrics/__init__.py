@@ -6,7 +6,7 @@
 * :func:`evaluate_ranking`: ranked lists made elsewhere.
 * :class:`Approximate`: a faiss index in place of the exact search, for metrics of a top k.
 * :func:`overall`, :func:`revisitop_levels`: what DyML and the revisited Oxford and Paris add to an evaluation.
-* :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomisation tests.
+* :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomization tests.
 * :class:`HierarchicalAP`, :class:`HierarchicalNDCG`, :class:`ASI`: the same numbers, batch by batch, as torchmetrics.
 * One function a metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
@@ -32,11 +32,10 @@ from typing import TYPE_CHECKING, Any
 
 from . import statistics
 from .conventions.card import Convention
-from .conventions.combining import overall
 from .conventions.protocols import ProtocolName
-from .conventions.revisited import revisitop_levels
 from .conventions.rules import Compat, Rules
 from .evaluation.approximate import Approximate
+from .evaluation.benchmarks import overall, revisitop_levels
 from .evaluation.codes import evaluate_codes
 from .evaluation.embeddings import evaluate
 from .evaluation.rankings import evaluate_ranking
@@ -55,8 +54,8 @@ from .functional import (
     true_recall_at_k,
 )
 from .result import Evaluation
-from .trec_reading import read_trec_qrels, read_trec_run
-from .trec_writing import write_trec_qrels, write_trec_run
+from .trec.reading import read_trec_qrels, read_trec_run
+from .trec.writing import write_trec_qrels, write_trec_run
 
 if TYPE_CHECKING:
     from .evaluation.streaming import ASI, HierarchicalAP, HierarchicalNDCG

@@ -6,17 +6,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hiertree import level_counts
 from hiertree.errors import OptionError
 
-from .conventions.names import Metric
-from .conventions.request import Relevance, plan
+from .conventions.names import H_AP
+from .conventions.request import Relevance, metric_request
+from .conventions.ties import Ties
 from .evaluation.scores import as_score_matrix, evaluate_scores
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from .ranking.ranked import Ties
 
 
 def h_ap(
@@ -61,7 +59,7 @@ def h_ap(
 def ndcg(
     scores: Any, levels: Any, *, k: int | None = None, valid: Any = None, ties: Ties = "average"
 ) -> NDArray[np.float64]:
-    r"""Normalised discounted cumulative gain of each query, with gains 2^l − 1 (Ramzi et al., Eq. 23).
+    r"""Normalized discounted cumulative gain of each query, with gains 2^l − 1 (Ramzi et al., Eq. 23).
 
     .. math:: \sum_j \frac{2^{level_j} - 1}{\log_2(1 + rank(j))} \Big/ \text{the best reachable}
 
@@ -199,22 +197,20 @@ def hierarchical_precision_recall(
     (array([[0.   , 0.5  , 0.667]]), array([[0.   , 0.667, 1.   ]]))
     """
     from .formulas.curves import hierarchical_curves
-    from .ranking.ranked import placed_matrix, ranked_positives
+    from .ranking.ranked import ranked_positives, sort_matrix
+    from .ranking.ranked_lists import ratio
 
-    matrix = as_score_matrix(scores, levels, valid, None)
-    chosen = plan(None, num_levels=matrix.num_levels, alpha=alpha, relevance=relevance, ties=ties)
+    lists, num_levels = as_score_matrix(scores, levels, valid, None)
+    request = metric_request(None, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties)
     if ties == "paper":
         raise OptionError("ties='paper'", expected="a policy that gives every rank one item")
-    totals = level_counts(matrix.levels, matrix.num_levels, valid=~matrix.excluded)
-    table = chosen.table(Metric("H-AP", "H-AP"), totals)
-    placed = placed_matrix(matrix.scores, matrix.levels, matrix.excluded, ties=ties)
-    precision, recall = np.zeros(matrix.scores.shape), np.zeros(matrix.scores.shape)
-    hierarchical_curves(ranked_positives(placed, ties=ties, preference=table), table, precision, recall)
-    normaliser = (table * totals).sum(axis=1, keepdims=True)
-    some = normaliser > 0
-    return PrecisionRecall(
-        np.where(some, precision, np.nan), np.where(some, recall / np.where(some, normaliser, 1), np.nan)
-    )
+    totals = lists.totals(num_levels)
+    table = request.table(H_AP, totals)
+    ranked = ranked_positives(sort_matrix(*lists, ties=ties), ties=ties, preference=table)
+    precision, recall = np.zeros(lists.scores.shape), np.zeros(lists.scores.shape)
+    hierarchical_curves(ranked, table, precision, recall)
+    total = (table * totals).sum(axis=1, keepdims=True)
+    return PrecisionRecall(np.where(total > 0, precision, np.nan), ratio(recall, total))
 
 
 def _values(

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import hiertree
-from hiertree.errors import OptionError
+from hiertree.arrays import to_numpy
+from hiertree.errors import OptionError, ShapeError
 
 from .conventions.card import Convention
-from .resampling import bootstrap_means, cluster_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
+
+_DRAWS_AT_ONCE = 1 << 21
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,3 +167,34 @@ class Evaluation:
         """For each metric with a value, the values of the queries that have one."""
         columns = {name: column[~np.isnan(column)] for name, column in zip(self.names, self.values.T, strict=True)}
         return {name: column for name, column in columns.items() if len(column)}
+
+
+def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
+    """A number from 0 for the cluster of each query; rows that agree are one cluster.
+
+    >>> cluster_numbers([[0, 1], [0, 2], [0, 1]], 3)
+    array([0, 1, 0])
+    """
+    labels = to_numpy(clusters)
+    if labels.ndim not in (1, 2) or len(labels) != num_queries:
+        raise ShapeError(f"clusters of shape {labels.shape}", expected=f"a label for each of {num_queries} queries")
+    found: NDArray[np.int64] = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
+    return found
+
+
+def bootstrap_means(
+    values: NDArray[np.float64], clusters: NDArray[np.int64], *, resamples: int, seed: int
+) -> NDArray[np.float64]:
+    """(resamples, M) means of values (n, M) without NaN, over clusters drawn with replacement, as many as there are."""
+    numbers = np.unique(clusters, return_inverse=True)[1]
+    sizes = np.bincount(numbers)
+    sums = np.stack([np.bincount(numbers, weights=column) for column in values.T], axis=1)
+    random = np.random.default_rng(seed)
+    means = np.empty((resamples, values.shape[1]))
+    step = max(_DRAWS_AT_ONCE // len(sizes), 1)
+    for start in range(0, resamples, step):
+        stop = min(start + step, resamples)
+        drawn = random.integers(0, len(sizes), (stop - start, len(sizes)))
+        times = np.stack([np.bincount(row, minlength=len(sizes)) for row in drawn]).astype(np.float64)
+        means[start:stop] = (times @ sums) / (times @ sizes)[:, None]
+    return means

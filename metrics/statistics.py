@@ -1,4 +1,4 @@
-"""Whether systems differ: paired randomisation tests on per-query values, corrected for their number.
+"""Whether systems differ: paired randomization tests on per-query values, corrected for their number.
 
 Under the null hypothesis two systems are exchangeable query by query: the sign of each difference is the toss of
 a coin. The p-value is the share of sign patterns whose mean difference is at least as large as the one observed. It is
@@ -7,7 +7,7 @@ never 0: the observed pattern is one of them.
 Fisher, *The Design of Experiments*, 1935; Smucker, Allan and Carterette, *A Comparison of Statistical Significance
 Tests for Information Retrieval Evaluation*, CIKM 2007; Holm, *Scandinavian Journal of Statistics* 6, 1979.
 
->>> paired_randomisation_test([0.9, 0.8, 0.7, 0.9, 0.6], [0.5, 0.6, 0.6, 0.4, 0.3])
+>>> paired_randomization_test([0.9, 0.8, 0.7, 0.9, 0.6], [0.5, 0.6, 0.6, 0.4, 0.3])
 0.0625
 """
 
@@ -22,14 +22,13 @@ import numpy as np
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError
 
-from .resampling import cluster_numbers
-from .result import Evaluation
+from .result import Evaluation, cluster_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["compare_systems", "holm", "paired_randomisation_test"]
+__all__ = ["compare_systems", "holm", "paired_randomization_test"]
 
 Alternative = Literal["two-sided", "greater", "less"]
 _MOST_EXACT = 20  # differences, 2^20 sign patterns
@@ -37,7 +36,7 @@ _SIGNS_AT_ONCE = 1 << 22
 _ROUNDING = 1e-12
 
 
-def paired_randomisation_test(
+def paired_randomization_test(
     first: Any,
     second: Any,
     *,
@@ -46,7 +45,7 @@ def paired_randomisation_test(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> float:
-    """The p-value of the paired randomisation test of two systems' values on the same queries.
+    """The p-value of the paired randomization test of two systems' values on the same queries.
 
     With at most 20 differences other than 0 all sign patterns are counted, and the p-value is exact. With more,
     ``resamples`` patterns are drawn, and it is (1 + patterns as extreme) / (1 + resamples).
@@ -67,7 +66,7 @@ def paired_randomisation_test(
         ShapeError: values that are not (Q,) both, or clusters of another length.
         OptionError: no query with two values, an unknown alternative, or no resample.
 
-    >>> paired_randomisation_test([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], alternative="greater")
+    >>> paired_randomization_test([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], alternative="greater")
     0.125
     """
     if alternative not in ("two-sided", "greater", "less") or resamples < 1:
@@ -121,12 +120,12 @@ def compare_systems(
     resamples: int = 10_000,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compare every pair of systems on every metric by the paired randomisation test.
+    """Compare every pair of systems on every metric by the paired randomization test.
 
     Args:
         systems: evaluations of the same queries, by name.
         metrics: names; those that all systems have, unless given.
-        clusters: as :func:`paired_randomisation_test` takes them.
+        clusters: as :func:`paired_randomization_test` takes them.
         resamples: likewise.
         seed: likewise.
 
@@ -157,7 +156,7 @@ def compare_systems(
             values = tables[first][metric].to_numpy(), tables[second][metric].to_numpy()
             both = ~np.isnan(values[0]) & ~np.isnan(values[1])
             if both.any():
-                p = paired_randomisation_test(*values, clusters=clusters, resamples=resamples, seed=seed)
+                p = paired_randomization_test(*values, clusters=clusters, resamples=resamples, seed=seed)
                 difference = float((values[0] - values[1])[both].mean())
                 rows.append((metric, first, second, int(both.sum()), difference, p))
         corrected = holm([row[-1] for row in rows])

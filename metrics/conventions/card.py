@@ -1,4 +1,4 @@
-"""The convention card: what a number was computed from, so that two numbers can be compared knowingly."""
+"""The convention card: how a number was computed, so that two numbers can be compared knowingly."""
 
 from __future__ import annotations
 
@@ -6,14 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .rules import OURS, Rules
-
-_TIES = {
-    "average": "expectation over all orders of equal scores",
-    "worst": "equal scores in the worst order",
-    "best": "equal scores in the best order",
-    "paper": "every item of equal score counts as ahead (H(0) = 1, Eq. 3)",
-    "index": "of equal scores the smaller index first",
-}
+from .ties import TIES, Ties
 
 
 @dataclass(frozen=True)
@@ -22,13 +15,13 @@ class Convention:
 
     Attributes:
         self_rule: what becomes of a query in its own gallery.
-        scores: what was ranked by.
+        scores: what the items were ranked by.
         num_levels: L.
         relevance: the relevance of ``H-AP``.
         counts: what \|Ω^(l)\| counts.
         ties: the policy for equal scores.
         rules: the choices on which authors differ: NDCG's ideal, denominators, queries without positives.
-        protocol: the benchmark whose numbers these are, if one was named.
+        protocol: the benchmark, if one was named.
         approximation: what may have missed items, and how many it missed; None where the search was exact.
     """
 
@@ -37,7 +30,7 @@ class Convention:
     num_levels: int
     relevance: str
     counts: str
-    ties: str
+    ties: Ties
     rules: Rules = OURS
     protocol: str | None = None
     approximation: str | None = None
@@ -57,7 +50,7 @@ class Convention:
             "levels": str(self.num_levels),
             "relevance": self.relevance,
             "|Ω^(l)|": self.counts,
-            "ties": f"{self.ties}: {_TIES[self.ties]}",
+            "ties": f"{self.ties}: {TIES[self.ties]}",
             "NDCG": self.rules.gains,
             "divided by": self.rules.denominators,
             "no positives": self.rules.empty,

@@ -2,7 +2,7 @@ r"""The names of metrics, as given to ``metrics=`` and as found in the columns o
 
 =================  =====================================================================
 ``H-AP``           hierarchical average precision; ``H-AP(alpha=3)`` with relevance hap(3)
-``H-AP[l]``        what the items at level l exactly add to it; over l = 1 … L these add up to ``H-AP``
+``H-AP[l]``        the part of it due to items at level l exactly; the parts for l = 1 … L add up to ``H-AP``
 ``first-error[l]`` 1 if the first wrong item, of level < L in the \|Ω^(L)\| best places, is at level l; l = L: none is
 ``NDCG``           with gains 2^l − 1; ``NDCG@k`` cut at k
 ``ASI``            average set intersection; ``ASI[l]`` with two levels only, at least l or not
@@ -17,6 +17,8 @@ r"""The names of metrics, as given to ``metrics=`` and as found in the columns o
 =================  =====================================================================
 
 Levels count from 1, the coarsest; without ``[l]`` the finest is meant.
+
+A new metric takes one line of ``_FAMILIES`` here and one module of :mod:`hiertree.metrics.formulas`.
 """
 
 from __future__ import annotations
@@ -25,21 +27,53 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import NamedTuple
 
 from hiertree.errors import OptionError
 
-_PATTERN = re.compile(
-    r"(?P<hap>H-AP)(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?(\[(?P<part>\d+)\])?"
-    r"|(?P<error>first-error)\[(?P<wrong>\d+)\]"
-    r"|(?P<flat>ASI|NDCG)"
-    r"|(?P<ndcg>NDCG)@(?P<ndcg_cutoff>\d+)"
-    r"|(?P<binary>ASI)\[(?P<binary_level>\d+)\]"
-    r"|(?P<exact>AP#)(?P<exact_level>\d+)"
-    r"|((?P<ap>AP)|(?P<mapr>mAP@R)|(?P<cut>R|TR|P|mAP)@(?P<cutoff>\d+))(\[(?P<level>\d+)\])?"
-)
-_HASHING = re.compile(r"AP@(?P<cutoff>\d+)(\[(?P<level>\d+)\])?")
 _EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
 _OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
+
+
+class _Family(NamedTuple):
+    """Metrics of one formula.
+
+    Attributes:
+        kind: what the metrics are called without their options.
+        options: a regular expression of what follows the kind in a name.
+        formula: the module of :mod:`hiertree.metrics.formulas` that computes them.
+        of_level: whether a name without a level means the finest one, rather than all.
+        lowest: the coarsest level that may be asked for.
+        codes_only: whether only rankings of binary codes have these metrics.
+    """
+
+    kind: str
+    options: str
+    formula: str
+    of_level: bool = True
+    lowest: int = 1
+    codes_only: bool = False
+
+    def match(self, name: str) -> re.Match[str] | None:
+        """The options in a name, or None for the name of another family."""
+        return re.fullmatch(re.escape(self.kind) + self.options, name)
+
+
+_K, _LEVEL = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?"
+_FAMILIES = (
+    _Family("H-AP", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?" + _LEVEL, "hierarchical_ap", of_level=False),
+    _Family("first-error", r"\[(?P<level>\d+)\]", "first_error", lowest=0),
+    _Family("NDCG", f"({_K})?", "ndcg", of_level=False),
+    _Family("ASI", _LEVEL, "asi", of_level=False),
+    _Family("AP", _LEVEL, "average_precision"),
+    _Family("AP#", r"(?P<level>\d+)", "exact_level"),
+    _Family("AP@", r"(?P<k>\d+)" + _LEVEL, "hashing_ap", codes_only=True),
+    _Family("R", _K + _LEVEL, "recall"),
+    _Family("TR", _K + _LEVEL, "recall"),
+    _Family("P", _K + _LEVEL, "recall"),
+    _Family("mAP@R", _LEVEL, "average_precision"),
+    _Family("mAP", _K + _LEVEL, "average_precision"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +82,9 @@ class Metric:
 
     Attributes:
         name: as the user wrote it.
-        kind: ``H-AP``, ``first-error``, ``NDCG``, ``ASI``, ``AP``, ``AP#``, ``R``, ``TR``, ``P``, ``mAP@R`` or ``mAP``.
+        kind: ``H-AP``, ``first-error``, ``NDCG``, ``ASI``, ``AP``, ``AP#``, ``AP@``, ``R``, ``TR``, ``P``, ``mAP@R``
+            or ``mAP``.
+        formula: the module that computes it.
         level: 1 … L, or 0 … L of ``first-error``; 0 where the metric has none.
         cutoff: k, or None for the whole list.
         alpha: of ``H-AP(alpha=…)``, or None for the relevance of the evaluation.
@@ -56,13 +92,17 @@ class Metric:
 
     name: str
     kind: str
+    formula: str
     level: int = 0
     cutoff: int | None = None
     alpha: float | None = None
 
 
+H_AP = Metric("H-AP", "H-AP", "hierarchical_ap")
+
+
 def default_names(num_levels: int) -> tuple[str, ...]:
-    """What ``evaluate`` computes unless told otherwise.
+    """What ``evaluate`` computes unless metrics or a protocol are named.
 
     >>> default_names(2)
     ('H-AP', 'NDCG', 'ASI', 'AP[1]', 'AP[2]', 'R@1', 'R@10', 'mAP@R')
@@ -70,8 +110,13 @@ def default_names(num_levels: int) -> tuple[str, ...]:
     return ("H-AP", "NDCG", "ASI", *(f"AP[{level}]" for level in range(1, num_levels + 1)), "R@1", "R@10", "mAP@R")
 
 
-def parse_metrics(names: Iterable[str], *, num_levels: int) -> tuple[Metric, ...]:
+def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = False) -> tuple[Metric, ...]:
     """The metrics of these names, in their order.
+
+    Args:
+        names: as given to ``metrics=``.
+        num_levels: L.
+        of_codes: whether binary codes are ranked, which have hashing's ``AP@k`` too.
 
     Raises:
         OptionError: a name that does not exist, a level outside 1 … L, a cut-off of 0, a name given twice, or none.
@@ -79,61 +124,32 @@ def parse_metrics(names: Iterable[str], *, num_levels: int) -> tuple[Metric, ...
     listed = [names] if isinstance(names, str) else list(names)
     if not listed or len(set(listed)) < len(listed):
         raise OptionError(f"metrics={listed}", expected="at least one name, each once")
-    return tuple(_parse(name, num_levels) for name in listed)
+    return tuple(_parse(name, num_levels, of_codes) for name in listed)
 
 
-def parse_hashing_metrics(names: Iterable[str], *, num_levels: int) -> dict[str, Metric]:
-    """Those of the names that are hashing's AP@k.
-
-    >>> parse_hashing_metrics(["AP", "AP@1000[1]"], num_levels=2)
-    {'AP@1000[1]': Metric(name='AP@1000[1]', kind='AP@', level=1, cutoff=1000, alpha=None)}
-
-    Raises:
-        OptionError: a level outside 1 … L, a cut-off of 0, or a name given twice.
-    """
-    metrics: dict[str, Metric] = {}
-    for name in names:
-        found = _HASHING.fullmatch(name)
-        if found is not None:
-            if name in metrics:
-                raise OptionError(f"metric {name!r}", expected="each name once")
-            level = _checked_level(name, found["level"], 1, num_levels)
-            metrics[name] = Metric(name, "AP@", num_levels if level is None else level, _cutoff(name, found["cutoff"]))
-    return metrics
-
-
-def _parse(name: str, num_levels: int) -> Metric:
-    found = _PATTERN.fullmatch(name)
-    if _HASHING.fullmatch(name):
+def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
+    matches = ((family, family.match(name)) for family in _FAMILIES)
+    family, found = next(((family, match) for family, match in matches if match), (None, None))
+    if family is None or found is None:
+        raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
+    if family.codes_only and not of_codes:
         remedy = f"m{name} divides by min(k, positives)"
         raise OptionError(f"metric {name!r}", expected="binary codes for hashing's AP@k", remedy=remedy)
-    if found is None:
-        raise OptionError(f"metric {name!r}", expected=f"a name such as {', '.join(_EXAMPLES)}", remedy=_hint(name))
-    kind = next(filter(None, found.group("hap", "error", "flat", "ndcg", "binary", "exact", "ap", "mapr", "cut")))
-    level = _level(name, found, 0 if kind == "first-error" else 1, num_levels)
-    cutoff, alpha = found["ndcg_cutoff"] or found["cutoff"], found["alpha"]
-    if kind in ("H-AP", "ASI", "NDCG"):
-        alpha_value = None if alpha is None else float(alpha)
-        return Metric(name, kind, level=level or 0, cutoff=_cutoff(name, cutoff), alpha=alpha_value)
-    return Metric(name, kind, level=num_levels if level is None else level, cutoff=_cutoff(name, cutoff))
-
-
-def _level(name: str, found: re.Match[str], lowest: int, num_levels: int) -> int | None:
-    """The level in brackets, or None without."""
-    digits = next(filter(None, found.group("level", "part", "wrong", "binary_level", "exact_level")), None)
-    return _checked_level(name, digits, lowest, num_levels)
-
-
-def _checked_level(name: str, digits: str | None, lowest: int, num_levels: int) -> int | None:
-    if digits is not None and not lowest <= int(digits) <= num_levels:
-        raise OptionError(f"metric {name!r}", expected=f"a level between {lowest} (coarsest) and {num_levels} (finest)")
-    return None if digits is None else int(digits)
-
-
-def _cutoff(name: str, digits: str | None) -> int | None:
-    if digits is not None and int(digits) == 0:
+    options = found.groupdict()
+    level, cutoff, alpha = (options.get(option) for option in ("level", "k", "alpha"))
+    if level is not None and not family.lowest <= int(level) <= num_levels:
+        levels = f"a level between {family.lowest} (coarsest) and {num_levels} (finest)"
+        raise OptionError(f"metric {name!r}", expected=levels)
+    if cutoff is not None and int(cutoff) == 0:
         raise OptionError(f"metric {name!r}", expected="a cut-off k ≥ 1")
-    return None if digits is None else int(digits)
+    return Metric(
+        name,
+        family.kind,
+        family.formula,
+        level=int(level or 0) if level is not None or not family.of_level else num_levels,
+        cutoff=None if cutoff is None else int(cutoff),
+        alpha=None if alpha is None else float(alpha),
+    )
 
 
 def _hint(name: str) -> str | None:

@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -34,9 +34,9 @@ class Protocol:
     Attributes:
         name: as given to ``protocol=``.
         metrics: names; ``[*]`` stands for every level.
-        gallery: whether queries retrieve each other (``"self"``), a ``"separate"`` gallery, or ``"either"``.
-        needs_ids: whether the queries also lie in a separate gallery, so that ids must mask them.
-        rules: the choices it makes unless ``compat=`` makes others.
+        gallery: whether queries retrieve each other (``"self"``), items of a ``"separate"`` gallery, or ``"either"``.
+        needs_ids: whether a separate gallery holds the queries too, so that ids must mask them.
+        rules: the choices of the benchmark, unless ``compat=`` names others.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Protocol:
             )
 
 
-def settled(protocol: str | None, compat: Compat | Rules | None) -> tuple[Protocol | None, Rules]:
+def resolve_rules(protocol: str | None, compat: Compat | Rules | None) -> tuple[Protocol | None, Rules]:
     """The protocol of that name, and the rules: those of ``compat``, or else the protocol's, or else this package's.
 
     Raises:
@@ -82,11 +82,6 @@ def settled(protocol: str | None, compat: Compat | Rules | None) -> tuple[Protoc
     """
     named = None if protocol is None else protocol_of(protocol)
     return named, rules_of(compat, default=OURS if named is None else named.rules)
-
-
-def metrics_of(named: Protocol | None, metrics: Iterable[str] | None, num_levels: int) -> Iterable[str] | None:
-    """The metrics asked for, or else the protocol's; None if neither says."""
-    return metrics if metrics is not None or named is None else named.names(num_levels)
 
 
 def _listed(*protocols: Protocol) -> Mapping[str, Protocol]:

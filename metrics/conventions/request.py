@@ -1,4 +1,4 @@
-"""What to compute: the names, options and rules of an evaluation, checked before any score is."""
+"""What is asked for: the metrics, options and rules of an evaluation, checked before any score is computed."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ import numpy as np
 from hiertree import relevance as relevances
 from hiertree.errors import OptionError
 
-from .names import Metric, default_names, parse_metrics
+from .card import Convention
+from .names import H_AP, Metric, default_names, parse_metrics
+from .protocols import Protocol
 from .rules import OURS, Rules
+from .ties import Ties, check_ties
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from ..ranking.ranked import Ties
 
 Relevance: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to compute, settled before any score is.
+class MetricRequest:
+    """What to compute.
 
     Attributes:
         metrics: the metrics, in the order of the columns.
         num_levels: L.
         relevance: counts (Q, L+1) → table (Q, L+1), for ``H-AP``.
-        relevance_name: what the convention card calls it.
+        relevance_name: how the convention card calls the relevance.
         ties: the policy for equal scores.
         rules: the choices on which authors differ.
+        protocol: the benchmark, if one was named.
     """
 
     metrics: tuple[Metric, ...]
@@ -42,51 +44,80 @@ class Plan:
     relevance_name: str
     ties: Ties
     rules: Rules = OURS
+    protocol: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the result."""
         return tuple(metric.name for metric in self.metrics)
 
-    @property
-    def paper(self) -> bool:
-        """Whether every item of equal score counts as ahead."""
-        return self.ties == "paper"
-
     def table(self, metric: Metric, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Relevance of each level for each query, as an H-AP asks for."""
+        """(Q, L+1) the relevance of each level for each query, for one of the H-APs."""
         relevance = self.relevance if metric.alpha is None else partial(relevances.hap, alpha=metric.alpha)
         return _checked_table(relevance(counts), counts.shape)
 
+    def convention(
+        self, *, self_rule: str, scores: str, counts: str | None = None, approximation: str | None = None
+    ) -> Convention:
+        """The card of a result; ``counts`` is what the rules say unless given."""
+        return Convention(
+            self_rule=self_rule,
+            scores=scores,
+            num_levels=self.num_levels,
+            relevance=self.relevance_name,
+            counts=self.rules.counted if counts is None else counts,
+            ties=self.ties,
+            rules=self.rules,
+            protocol=self.protocol,
+            approximation=approximation,
+        )
 
-def plan(
+
+def metric_request(
     metrics: Iterable[str] | None,
     *,
     num_levels: int,
     alpha: float,
     relevance: Relevance | None,
     ties: Ties,
+    protocol: Protocol | None = None,
     rules: Rules = OURS,
-) -> Plan:
-    """Check the options that every entrance shares."""
-    from ..ranking.ranked import check_ties
+    of_codes: bool = False,
+) -> MetricRequest:
+    """Check the options that every entry point shares.
 
+    Args:
+        metrics: names; those of the protocol, or else the default ones, unless given.
+        num_levels: L.
+        alpha: of the relevance of ``H-AP``.
+        relevance: another relevance.
+        ties: the policy for equal scores.
+        protocol: the benchmark.
+        rules: the choices on which authors differ.
+        of_codes: whether binary codes are ranked.
+
+    Raises:
+        OptionError: an unknown name or policy, an option outside its range, or options that exclude each other.
+    """
     check_ties(ties)
     if relevance is not None and alpha != 1.0:
         raise OptionError(f"alpha={alpha} beside relevance=", expected="one of the two")
-    parsed = parse_metrics(default_names(num_levels) if metrics is None else metrics, num_levels=num_levels)
+    if metrics is None:
+        metrics = default_names(num_levels) if protocol is None else protocol.names(num_levels)
+    parsed = parse_metrics(metrics, num_levels=num_levels, of_codes=of_codes)
     if ties == "paper" and any(metric.kind == "first-error" for metric in parsed):
         raise OptionError("first-error with ties='paper'", expected="a policy that gives every rank one item")
     if rules.ideal == "retrieved" and ties != "index" and any(m.kind == "NDCG" and m.cutoff for m in parsed):
         raise OptionError(
             f"ties={ties!r} with NDCG@k and the ideal of the retrieved top k",
             expected="ties='index'",
-            remedy="which items those are must be settled before their ideal is",
+            remedy="that ideal depends on which of the tied items are in the top k",
         )
     chosen = partial(relevances.hap, alpha=alpha) if relevance is None else relevance
-    settled = Plan(parsed, num_levels, chosen, _name(chosen), ties, rules)
-    settled.table(Metric("H-AP", "H-AP"), np.ones((1, num_levels + 1), np.int64))  # a bad relevance or alpha fails here
-    return settled
+    name = None if protocol is None else protocol.name
+    request = MetricRequest(parsed, num_levels, chosen, _name(chosen), ties, rules, name)
+    request.table(H_AP, np.ones((1, num_levels + 1), np.int64))  # a bad relevance or alpha fails here
+    return request
 
 
 def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:

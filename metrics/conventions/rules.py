@@ -81,7 +81,7 @@ class Rules:
 
     @property
     def denominators(self) -> str:
-        """What divides the metrics whose normaliser differs between authors, in words."""
+        """The divisors of metrics on whose divisor authors differ, in words."""
         sums = {"sum": "AP, mAP@R: positives", "trapezoid": "AP: positives, by trapezoids; mAP@R: positives"}
         precision = {"k": "k", "list": "min(k, items)", "last positive": "min(k, rank of the last positive)"}
         recall = {"hit": "hit rate", "share": "positives"}

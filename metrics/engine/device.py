@@ -20,8 +20,8 @@ _GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with every
 _BLOCK_BYTES_OF_A_GPU = 2**31
 
 
-def said_of_scores(dtype: np.dtype[Any], precision: str | None) -> str:
-    """What the convention card says of the scores."""
+def describe_scores(dtype: np.dtype[Any], precision: str | None) -> str:
+    """The scores, for the convention card."""
     if precision == "bfloat16":
         return "cosine similarity of embeddings rounded to bfloat16, summed in float32"
     return f"cosine similarity, {dtype}{' multiplied as tf32' if precision == 'tf32' else ''}"
@@ -102,7 +102,7 @@ class Device:
 
 
 def device_of(name: str | None, precision: str | None) -> Device | None:
-    """The device that was asked for, or None for numpy.
+    """The device of that name, or None for numpy.
 
     Raises:
         OptionError: a precision that does not exist, or that numpy has not.

@@ -1,9 +1,8 @@
 """The positives of some queries on a device of torch: gathered, sorted, and the other items counted among them.
 
-What :mod:`hiertree.metrics.ranking.sorted_positives` does on the processor, in the operations that a GPU has, with
-the same outcome on
-the same scores. Scores are held with their sign turned, so that the best comes first in rising order and an item that
-is not there is +∞.
+This is what :mod:`hiertree.metrics.ranking.sorted_positives` does on the processor, by operations that a GPU has; the
+same scores give the same result. Scores are held negated, so that the best comes first in rising order; an item that is
+not there is +∞.
 """
 
 from __future__ import annotations
@@ -13,32 +12,34 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ..ranking.sorted_positives import Placed, room_for
+from ..ranking.sorted_positives import SortedPositives, empty_positives
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..evaluation.retrieval import Job
+    from .retrieval import Retrieval
+    from .similarity import Similarity
 
 _SCORES_AT_ONCE = 2**22
 _INDEX_BITS = 32
-ROW_BYTES = 64  # of one positive, while it is sorted
 
 
 class DevicePositives:
     """The positives of the queries of one product.
 
     Args:
-        job: what is computed.
+        retrieval: what is computed.
         rows: the queries.
         order: (N,) the gallery's tree order on the device.
     """
 
-    def __init__(self, job: Job, rows: NDArray[np.int64], order: torch.Tensor) -> None:
-        self._job, self._rows, self._order = job, rows, order
-        self._low, self._high = (self._put(bounds[rows]) for bounds in (job.tree.low, job.tree.high))
-        most = max(job.most_positives(rows), 1)
-        kind = torch.from_numpy(np.empty(0, job.similarity.dtype)).dtype
+    def __init__(self, retrieval: Retrieval[Similarity], rows: NDArray[np.int64], order: torch.Tensor) -> None:
+        self._gallery, self._dtype = retrieval.source.gallery, retrieval.source.dtype
+        self._by_index, self._rows, self._order = retrieval.request.ties == "index", rows, order
+        tree = self._gallery.tree
+        self._low, self._high = (self._put(bounds[rows]) for bounds in (tree.low, tree.high))
+        most = max(self._gallery.most_positives(rows), 1)
+        kind = torch.from_numpy(np.empty(0, self._dtype)).dtype
         self._place = self._low[:, :1] + torch.arange(most, device=order.device)
         self._falling = torch.full((len(rows), most), torch.inf, dtype=kind, device=order.device)
         self._level = torch.zeros((len(rows), most), dtype=torch.uint8, device=order.device)
@@ -47,7 +48,7 @@ class DevicePositives:
 
     def leave_out(self, scores: torch.Tensor, places: NDArray[np.int64]) -> None:
         """Give masked items the score −inf."""
-        rows, columns = self._job.left_out(places, self._rows)
+        rows, columns = self._gallery.masked(places, self._rows)
         scores[self._put(rows), self._put(columns)] = -torch.inf
 
     def gather(self, scores: torch.Tensor, start: int) -> None:
@@ -61,19 +62,18 @@ class DevicePositives:
         """Put the positives in order: by score, then by index if that breaks ties, else by level."""
         for low, high in zip(self._low.T[..., None], self._high.T[..., None], strict=True):
             self._level += (low <= self._place) & (self._place < high)
-        by_index = self._job.by_index
-        second = self._order[self._place.clamp(max=len(self._order) - 1)] if by_index else self._level
+        second = self._order[self._place.clamp(max=len(self._order) - 1)] if self._by_index else self._level
         first = second.sort(dim=1, stable=True).indices
         self._falling, order = self._falling.gather(1, first).sort(dim=1, stable=True)
         self._level = self._level.gather(1, first).gather(1, order)
         self._key = self._falling
-        if by_index:
+        if self._by_index:
             item = second.gather(1, first).gather(1, order)
             self._key = (torch.searchsorted(self._falling, self._falling) << _INDEX_BITS) + item
 
     def count(self, scores: torch.Tensor, places: NDArray[np.int64]) -> None:
         """Count the other items."""
-        low, high = (self._put(bound[:, None]) for bound in self._job.positives(places, self._rows))
+        low, high = (self._put(bound[:, None]) for bound in self._gallery.positive_columns(places, self._rows))
         width = max(_SCORES_AT_ONCE // len(self._rows), 1)
         for start in range(0, len(places), width):
             column = torch.arange(start, min(start + width, len(places)), device=scores.device)
@@ -86,7 +86,7 @@ class DevicePositives:
         most = self._falling.shape[1]
         place = torch.searchsorted(self._falling, falling)
         tied = self._falling.gather(1, place.clamp(max=most - 1)) == falling
-        if self._job.by_index:
+        if self._by_index:
             index = self._order[self._put(places)]
             place = torch.searchsorted(self._key, (place << _INDEX_BITS) + tied * index)
             tied = torch.zeros_like(tied)
@@ -94,11 +94,11 @@ class DevicePositives:
         where = ((row * (most + 1) + place) * 2 + tied).flatten()
         self._others.scatter_add_(0, where, torch.ones((), dtype=torch.int32, device=where.device).expand(len(where)))
 
-    def placed(self) -> Placed:
+    def on_processor(self) -> SortedPositives:
         """The same on the processor."""
         number, most = self._falling.shape
-        room = room_for(number, most, len(self._order), self._job.similarity.dtype, by_index=False)
-        return room._replace(
+        empty = empty_positives(number, most, len(self._order), self._dtype, by_index=False)
+        return empty._replace(
             score=(0 - self._falling).cpu().numpy(),
             level=self._level.cpu().numpy(),
             number=(self._falling < torch.inf).sum(dim=1).cpu().numpy(),

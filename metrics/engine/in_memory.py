@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hiertree.io.progress import Advance
 
-from ..ranking.full_sort import whole_lists
+from ..ranking.full_sort import rank_by_full_sort
+from ..ranking.masks import drop_ranked
+from ..ranking.ranked import sort_matrix
 from ..ranking.sorted_positives import row_bytes, sort
+from ..ranking.tree_order import fill_levels
 from .blocks import for_row_ranges, loaded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..evaluation.retrieval import Job
-    from .scoring import Layout
+    from .layout import Layout
+    from .retrieval import Retrieval
+    from .similarity import Similarity
 
 
-def values_by_rows(
-    job: Job, layout: Layout, blocks: list[NDArray[np.int64]], advance: Advance
+def values_in_memory(
+    retrieval: Retrieval[Similarity], layout: Layout, blocks: list[NDArray[np.int64]], advance: Advance
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the values of each block."""
-    places = np.arange(len(job.tree.order))
-    memory = np.empty(layout.rows * len(places), job.similarity.dtype)  # of the scores, taken once
+    similarity = retrieval.source
+    num_items = len(similarity.gallery)
+    memory = np.empty(layout.rows * num_items, similarity.dtype)  # of the scores, taken once
     for rows in blocks:
-        queries = job.similarity.queries(rows, layout.height)
-        scores = memory[: len(queries) * len(places)].reshape(len(queries), -1)
-        _fill(job, queries, scores, layout.height)
-        found = _values(job, scores, places, rows)
+        queries = similarity.queries(rows, layout.height)
+        scores = memory[: len(queries) * num_items].reshape(len(queries), -1)
+        _fill(similarity, queries, scores, layout.height)
+        values = _values(retrieval, scores, rows)
         advance(len(rows))
-        yield found
+        yield values
 
 
-def _fill(job: Job, queries: NDArray[Any], scores: NDArray[Any], height: int) -> None:
+def _fill(similarity: Similarity, queries: NDArray[Any], scores: NDArray[Any], height: int) -> None:
     """Write the scores of padded queries with the whole gallery in tree order, however it is read."""
-    similarity = job.similarity
     for places, items in loaded(similarity.items, similarity.parts()):
         if places[-1] - places[0] < len(places):
             similarity.fill(queries, items, scores[:, places[0] : places[-1] + 1], height)
@@ -47,44 +51,45 @@ def _fill(job: Job, queries: NDArray[Any], scores: NDArray[Any], height: int) ->
             scores[:, places] = part
 
 
-def _values(job: Job, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    found = np.empty((len(rows), len(job.plan.metrics)))
+def _values(retrieval: Retrieval[Similarity], scores: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    gallery = retrieval.source.gallery
+    values = np.empty((len(rows), len(retrieval.request.metrics)))
+    places = np.arange(len(gallery))
 
     def work(part: slice) -> None:
-        job.leave_out(scores[part], places, rows[part])
-        if job.mask.place is None:
-            found[part] = _ranked_values(job, scores[part], places, rows[part])
+        gallery.leave_out(scores[part], places, rows[part])
+        if gallery.mask.place is None:
+            values[part] = _values_of_positives(retrieval, scores[part], places, rows[part])
         else:
-            found[part] = _values_without_placed(job, scores[part], rows[part])
+            values[part] = _values_without_ranked(retrieval, gallery.mask.place, scores[part], rows[part])
 
-    for_row_ranges(work, len(rows), row_bytes=4 * row_bytes(max(job.most_positives(rows), 1)))
-    return found
+    for_row_ranges(work, len(rows), row_bytes=4 * row_bytes(max(gallery.most_positives(rows), 1)))
+    return values
 
 
-def _ranked_values(
-    job: Job, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64]
+def _values_of_positives(
+    retrieval: Retrieval[Similarity], scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    ranked = whole_lists(scores, job.tree.low[rows], job.tree.high[rows], ties=job.plan.ties)
+    gallery, ties = retrieval.source.gallery, retrieval.request.ties
+    ranked = rank_by_full_sort(scores, gallery.tree.low[rows], gallery.tree.high[rows], ties=ties)
     if ranked is not None:
-        return job.measure_ranked(ranked, rows)
-    placed = job.room(rows)
-    job.gather(scores, places, rows, placed)
-    sort(placed)
-    job.count(scores, places, rows, placed)
-    return job.measure(placed, rows)
+        return retrieval.values(lambda *_: ranked, len(gallery), rows)
+    positives = gallery.empty_positives(rows, scores.dtype, by_index=ties == "index")
+    gallery.gather(scores, places, rows, positives)
+    sort(positives)
+    gallery.count(scores, places, rows, positives)
+    return retrieval.values_of(positives, rows)
 
 
-def _values_without_placed(job: Job, scores: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Where the first or last item of a list goes, for which every item must be looked at."""
-    from ..ranking.masks import drop_placed
-    from ..ranking.ranked import placed_matrix
-    from ..ranking.tree_order import fill_levels
-
-    levels, place = np.empty(scores.shape, np.uint8), job.tree.place
-    fill_levels(job.tree.low[rows], job.tree.high[rows], levels)
-    excluded, totals = job.mask.excluded(rows, place), job.totals[rows]
-    if job.mask.place is not None:
-        totals = drop_placed(job.mask.place, scores, levels, excluded, job.tree.order, totals)
-    if job.by_index:  # equal scores in the order the user gave the gallery
-        scores, levels, excluded = scores[:, place], levels[:, place], excluded[:, place]
-    return job.measure(placed_matrix(scores, levels, excluded, ties=job.plan.ties), rows, totals=totals)
+def _values_without_ranked(
+    retrieval: Retrieval[Similarity], place: Literal["first", "last"], scores: NDArray[Any], rows: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Where the first or last item of each list goes, for which every item must be looked at."""
+    gallery, ties = retrieval.source.gallery, retrieval.request.ties
+    tree = gallery.tree
+    levels, excluded = np.empty(scores.shape, np.uint8), gallery.mask.excluded(rows, tree.place)
+    fill_levels(tree.low[rows], tree.high[rows], levels)
+    totals = drop_ranked(place, scores, levels, excluded, tree.order, retrieval.totals[rows])
+    if ties == "index":  # equal scores in the order the user gave the gallery
+        scores, levels, excluded = scores[:, tree.place], levels[:, tree.place], excluded[:, tree.place]
+    return retrieval.values_of(sort_matrix(scores, levels, excluded, ties=ties), rows, totals=totals)

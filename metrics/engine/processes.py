@@ -6,7 +6,7 @@ Each process computes some of the blocks, and their values are summed, those of 
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-    from ..evaluation.retrieval import Job
+    from .retrieval import Retrieval
+    from .similarity import Similarity
 
 _ROWS_COMPARED = 64
 
@@ -39,7 +40,7 @@ class Share(NamedTuple):
         import torch
         from torch import distributed
 
-        whole = torch.from_numpy(values).to(_meeting_place())
+        whole = torch.from_numpy(values).to(_device_of_group())
         distributed.all_reduce(whole)
         found: NDArray[np.float64] = whole.cpu().numpy()
         return found
@@ -59,13 +60,13 @@ def share_of_group() -> Share:
     if not (distributed.is_available() and distributed.is_initialized()):
         raise OptionError(
             "distributed=True",
-            expected="an initialised process group",
+            expected="an initialized process group",
             remedy="call Fabric.launch or torch.distributed.init_process_group first, or leave distributed out",
         )
     return Share(distributed.get_rank(), distributed.get_world_size())
 
 
-def check_alike(job: Job, *embeddings: NDArray[Any]) -> None:
+def check_alike(retrieval: Retrieval[Similarity]) -> None:
     """Refuse processes that do not all evaluate the same: labels, names and some of the embeddings are compared.
 
     Raises:
@@ -74,11 +75,12 @@ def check_alike(job: Job, *embeddings: NDArray[Any]) -> None:
     import torch
     from torch import distributed
 
-    digest = zlib.crc32(f"{job.plan.names} {job.plan.ties}".encode())
-    for values in (job.tree.order, job.tree.low, job.tree.high, *embeddings):
+    tree = retrieval.source.gallery.tree
+    digest = zlib.crc32(f"{retrieval.request.names} {retrieval.request.ties}".encode())
+    for values in (tree.order, tree.low, tree.high, *retrieval.source.embeddings):
         rows = values if values.dtype == np.int64 else values[:: max(len(values) // _ROWS_COMPARED, 1)]
         digest = zlib.crc32(np.ascontiguousarray(rows).data, zlib.crc32(str(values.shape).encode(), digest))
-    bounds = torch.tensor([digest, -digest], device=_meeting_place())
+    bounds = torch.tensor([digest, -digest], device=_device_of_group())
     distributed.all_reduce(bounds, op=distributed.ReduceOp.MAX)
     if int(bounds.sum()) != 0:
         raise ShapeError(
@@ -88,8 +90,8 @@ def check_alike(job: Job, *embeddings: NDArray[Any]) -> None:
         )
 
 
-def _meeting_place() -> torch.device:
-    """Where the group adds numbers."""
+def _device_of_group() -> torch.device:
+    """Where the group sums numbers."""
     import torch
     from torch import distributed
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..evaluation.retrieval import Job
-    from .scoring import Layout
+    from .layout import Layout
+    from .retrieval import Retrieval
+    from .similarity import Similarity
 
 _FINGERPRINT = "fingerprint.json"
 _BYTES_AT_ONCE = 2**26
@@ -69,24 +70,19 @@ class FinishedBlocks:
         return self._folder / f"queries-{rows.start:09d}-{rows.stop:09d}.npy"
 
 
-def fingerprint(job: Job, layout: Layout, queries: NDArray[Any], gallery: NDArray[Any]) -> dict[str, str]:
-    """SHA-256 of everything that a value depends on, by name; on the size of the blocks none does.
-
-    Args:
-        job: what is computed.
-        layout: how the work is cut.
-        queries: the embeddings.
-        gallery: the gallery's.
-    """
-    plan, similarity = job.plan, job.similarity
-    tables = [plan.table(metric, job.counts_of(slice(None))) for metric in plan.metrics if metric.kind == "H-AP"]
+def fingerprint(retrieval: Retrieval[Similarity], layout: Layout) -> dict[str, str]:
+    """SHA-256 of everything that a value depends on, by name; the size of the blocks is not among it."""
+    request, similarity = retrieval.request, retrieval.source
+    tree, mask = similarity.gallery.tree, similarity.gallery.mask
+    counts = retrieval.totals if retrieval.counts is None else retrieval.counts
+    tables = [request.table(metric, counts) for metric in request.metrics if metric.kind == "H-AP"]
     products = f"{layout.way} {layout.height} {similarity.tiles[0].stop} {similarity.held} {similarity.dtype}"
     products += f" {similarity.device}"
     parts: dict[str, list[Any]] = {
-        "embeddings": [queries, gallery],
-        "labels": [job.tree.order, job.tree.low, job.tree.high, job.tree.queries],
-        "mask": [job.mask.start, job.mask.item, str(job.mask.place)],
-        "metrics": [str(plan.names), plan.ties, repr(plan.rules), *tables],
+        "embeddings": [*similarity.embeddings],
+        "labels": [tree.order, tree.low, tree.high, tree.queries],
+        "mask": [mask.start, mask.item, str(mask.place)],
+        "metrics": [str(request.names), request.ties, repr(request.rules), *tables],
         "products": [products, np.__version__],
         "version of hiertree": [hiertree.__version__],
     }

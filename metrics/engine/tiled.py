@@ -19,110 +19,114 @@ from .blocks import for_row_ranges, loaded, products_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..evaluation.retrieval import Job
-    from ..ranking.sorted_positives import Placed
-    from .scoring import Layout
+    from ..ranking.sorted_positives import SortedPositives
+    from .layout import Layout
+    from .retrieval import Retrieval
+    from .similarity import Similarity
 
 
-class Block(NamedTuple):
-    """A block of queries at work.
+class _Block(NamedTuple):
+    """A block of queries while it is computed.
 
     Attributes:
-        job: what is computed.
+        retrieval: what is computed.
         rows: the queries.
         queries: their vectors, padded.
         height: queries multiplied at once.
         products: the rows of each product.
-        placed: their positives.
+        positives: their positives.
         memory: for the scores of one product.
     """
 
-    job: Job
+    retrieval: Retrieval[Similarity]
     rows: NDArray[np.int64]
     queries: NDArray[Any]
     height: int
     products: list[slice]
-    placed: Placed
+    positives: SortedPositives
     memory: NDArray[Any]
 
 
-def values_by_tiles(
-    job: Job, layout: Layout, blocks: list[NDArray[np.int64]], advance: Advance
+def values_tiled(
+    retrieval: Retrieval[Similarity], layout: Layout, blocks: list[NDArray[np.int64]], advance: Advance
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the values of each block."""
-    similarity = job.similarity
+    similarity, by_index = retrieval.source, retrieval.request.ties == "index"
     longest = max(part.stop - part.start for part in similarity.tiles)
     memory = np.empty(layout.height * longest, similarity.dtype)
     for rows in blocks:
         queries, products = similarity.queries(rows, layout.height), products_of(len(rows), layout.height)
-        block = Block(job, rows, queries, layout.height, products, job.room(rows), memory)
+        positives = similarity.gallery.empty_positives(rows, similarity.dtype, by_index=by_index)
+        block = _Block(retrieval, rows, queries, layout.height, products, positives, memory)
         _gather(block)
         _sort(block)
         for done in _count(block):
             advance(done)
-        yield _measure(block)
+        yield _values(block)
 
 
-def holding(
-    job: Job, rows: NDArray[np.int64], products: list[slice]
+def tiles_with_positives(
+    similarity: Similarity, rows: NDArray[np.int64], products: list[slice]
 ) -> Iterator[tuple[NDArray[np.int64], list[slice]]]:
     """The tiles that hold positives, as places, and the products whose queries have some there."""
-    for tile in job.similarity.tiles:
-        wanted = job.with_positives(rows, tile)
+    for tile in similarity.tiles:
+        wanted = similarity.gallery.with_positives(rows, tile)
         chosen = [product for product in products if wanted[product].any()]
         if chosen:
             yield np.arange(tile.start, tile.stop), chosen
 
 
-def _gather(block: Block) -> None:
-    tiles = holding(block.job, block.rows, block.products)
-    for (places, products), items in loaded(lambda tile: block.job.similarity.items(tile[0]), tiles):
+def _gather(block: _Block) -> None:
+    similarity = block.retrieval.source
+    tiles = tiles_with_positives(similarity, block.rows, block.products)
+    for (places, products), items in loaded(lambda tile: similarity.items(tile[0]), tiles):
         for product in products:
-            _take(block.job.gather, block, product, places, items)
+            _apply(similarity.gallery.gather, block, product, places, items)
 
 
-def _sort(block: Block) -> None:
-    row = row_bytes(max(block.job.most_positives(block.rows), 1))
-    for_row_ranges(lambda part: sort(block.placed.rows(part)), len(block.rows), row_bytes=row)
+def _sort(block: _Block) -> None:
+    row = row_bytes(max(block.retrieval.source.gallery.most_positives(block.rows), 1))
+    for_row_ranges(lambda part: sort(block.positives.rows(part)), len(block.rows), row_bytes=row)
 
 
-def _count(block: Block) -> Iterator[int]:
+def _count(block: _Block) -> Iterator[int]:
     """Yield as many queries' worth of work as each part of the gallery was."""
-    similarity, done, seen = block.job.similarity, 0, 0
+    similarity, done, seen = block.retrieval.source, 0, 0
     for places, items in loaded(similarity.items, similarity.parts()):
         for product in block.products:
-            _take(block.job.count, block, product, places, items)
+            _apply(similarity.gallery.count, block, product, places, items)
         seen += len(places)
-        done, before = len(block.rows) * seen // len(block.job.tree.order), done
+        done, before = len(block.rows) * seen // len(similarity.gallery), done
         yield done - before
 
 
-def _take(
-    step: Callable[[NDArray[Any], NDArray[np.int64], NDArray[np.int64], Placed], None],
-    block: Block,
+def _apply(
+    step: Callable[[NDArray[Any], NDArray[np.int64], NDArray[np.int64], SortedPositives], None],
+    block: _Block,
     product: slice,
     places: NDArray[np.int64],
     items: Any,
 ) -> None:
-    """Take a step of the job with the scores of a product."""
-    job, rows, placed = block.job, block.rows[product], block.placed.rows(product)
+    """Apply a step to the scores of a product."""
+    rows, positives = block.rows[product], block.positives.rows(product)
     queries = block.queries[product.start : product.start + block.height]
     scores = block.memory[: block.height * len(places)].reshape(block.height, -1)
-    job.similarity.fill(queries, items, scores, block.height)
+    similarity = block.retrieval.source
+    similarity.fill(queries, items, scores, block.height)
 
     def work(part: slice) -> None:
-        job.leave_out(scores[part], places, rows[part])
-        step(scores[part], places, rows[part], placed.rows(part))
+        similarity.gallery.leave_out(scores[part], places, rows[part])
+        step(scores[part], places, rows[part], positives.rows(part))
 
     for_row_ranges(work, len(rows), row_bytes=scores.shape[1])
 
 
-def _measure(block: Block) -> NDArray[np.float64]:
-    job = block.job
-    found = np.empty((len(block.rows), len(job.plan.metrics)))
+def _values(block: _Block) -> NDArray[np.float64]:
+    values = np.empty((len(block.rows), len(block.retrieval.request.metrics)))
 
     def work(part: slice) -> None:
-        found[part] = job.measure(block.placed.rows(part), block.rows[part])
+        values[part] = block.retrieval.values_of(block.positives.rows(part), block.rows[part])
 
-    for_row_ranges(work, len(found), row_bytes=4 * row_bytes(max(job.most_positives(block.rows), 1)))
-    return found
+    most = block.retrieval.source.gallery.most_positives(block.rows)
+    for_row_ranges(work, len(values), row_bytes=4 * row_bytes(max(most, 1)))
+    return values

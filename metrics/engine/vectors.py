@@ -1,19 +1,22 @@
-"""Embeddings whose rows come out normalised, a few at a time: they may lie in memory or in a memory-mapped file."""
+"""Embeddings, in memory or in a memory-mapped file, whose rows are normalized a few at a time."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hiertree.arrays import as_embeddings
+from hiertree.jit import jit, reordering_jit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROWS_AT_ONCE = 256
 _ROWS_IN_CACHE = 64
+_SMALLEST, _LARGEST = 1e-30, 1e30  # of sums in which no square overflows or loses digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,8 +25,8 @@ class Vectors:
 
     Attributes:
         array: (n, d), of any real type where it is memory-mapped, else float32 or float64.
-        dtype: float64, or else float32: what they are scored in.
-        mapped: whether they lie in a file, so that no whole copy is taken.
+        dtype: float64 or float32, the type of their scores.
+        mapped: whether they lie in a file, of which no whole copy is taken.
     """
 
     array: NDArray[Any]
@@ -40,19 +43,17 @@ class Vectors:
 
     def unit(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Some rows, each of norm 1."""
-        from .normalizing import normalise
-
         indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
         unit = np.empty((len(indices), self.dimensions), dtype)
         for start in range(0, len(indices), _ROWS_IN_CACHE):
             part = slice(start, start + _ROWS_IN_CACHE)
             unit[part] = self.array[indices[part]]
-            normalise(unit[part])
+            _normalize(unit[part])
         return unit
 
 
 def as_vectors(values: Any, *, name: str) -> Vectors:
-    """Check embeddings, those of a ``.npy`` memory map without taking them into memory.
+    """Check embeddings; those of a memory map are read a few rows at a time.
 
     Raises:
         ShapeError: not two-dimensional, or without columns.
@@ -66,3 +67,27 @@ def as_vectors(values: Any, *, name: str) -> Vectors:
         rows = slice(start, start + _ROWS_AT_ONCE)
         as_embeddings(values[rows], name=f"{name}, rows from {start},")
     return Vectors(values.view(np.ndarray), dtype, mapped=True)
+
+
+@reordering_jit
+def _sum_of_squares(row: NDArray[Any]) -> Any:
+    total = row.dtype.type(0)
+    for item in range(len(row)):
+        total += row[item] * row[item]
+    return total
+
+
+@jit
+def _normalize(rows: NDArray[Any]) -> None:
+    """Divide each row (float32 or float64, finite, not 0) by its norm, whatever power of two is a factor of it."""
+    for index in range(len(rows)):
+        row = rows[index]
+        squares = _sum_of_squares(row)
+        if not _SMALLEST < squares < _LARGEST:
+            exponent = -math.frexp(np.abs(row).max())[1]
+            for item in range(len(row)):
+                row[item] = math.ldexp(row[item], exponent)
+            squares = _sum_of_squares(row)
+        norm = np.sqrt(squares)
+        for item in range(len(row)):
+            row[item] /= norm

@@ -15,17 +15,18 @@ import numpy as np
 from hiertree.errors import OptionError
 from hiertree.io.progress import show_progress
 
-from .lists import lists_of_indices
+from ..conventions.request import MetricRequest
+from ..ranking.masks import Mask
+from ..result import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..conventions.request import Plan
     from ..engine.vectors import Vectors
-    from ..ranking.masks import Mask
+    from .inputs import Labels
 
 IndexName: TypeAlias = Literal["hnsw", "ivf"]
-_ROWS = 1 << 14  # of vectors normalised, or of queries searched, at once
+_ROWS = 1 << 14  # of vectors normalized, or of queries searched, at once
 _TRAINED_ON = 256  # vectors a list of an inverted file, as faiss takes them
 _ROUNDING = 1e-6  # of a cosine in float32
 _SINGLE = np.dtype(np.float32)
@@ -36,7 +37,7 @@ class Approximate:
     """How to search approximately.
 
     Attributes:
-        index: ``"hnsw"``, a graph of neighbours (Malkov and Yashunin, 2016): no training, built slowly, and by several
+        index: ``"hnsw"``, a graph of neighbors (Malkov and Yashunin, 2016): no training, built slowly, and by several
             threads never twice the same; or ``"ivf"``, an inverted file (Sivic and Zisserman, 2003): the gallery in
             lists by k-means, of which the nearest are searched, the same each time.
         links: of the graph, for each item.
@@ -71,72 +72,63 @@ class Approximate:
         return self.lists or max(min(round(4 * num_items**0.5), num_items // 40), 1)
 
 
-def as_approximate(given: IndexName | Approximate) -> Approximate:
-    """The options of an index by its name.
-
-    >>> as_approximate("ivf").num_lists(1_000_000)
-    4000
-    """
-    return given if isinstance(given, Approximate) else Approximate(given)
-
-
-def check_approximate(plan: Plan, mask: Mask) -> None:
-    """Refuse what a top k cannot give.
+def evaluate_approximately(
+    query: Vectors,
+    gallery: Vectors,
+    labels: Labels,
+    request: MetricRequest,
+    approximate: IndexName | Approximate,
+    *,
+    progress: bool,
+) -> Evaluation:
+    """The metrics of the best k that an index finds; the convention card says how many of them it found.
 
     Raises:
         OptionError: a metric without a cut-off, or rules that look beyond it.
     """
-    whole = [metric.name for metric in plan.metrics if metric.cutoff is None]
+    from ..engine.scored_lists import values_of_lists
+    from .lists import retrieval_of_indices
+
+    how = approximate if isinstance(approximate, Approximate) else Approximate(approximate)
+    _check(request, labels.mask)
+    wanted = max(metric.cutoff or 1 for metric in request.metrics)
+    masked = int(np.diff(labels.mask.start).max(initial=0)) + (labels.mask.place == "first")
+    k = min(wanted + masked, len(gallery))
+    index = _built(gallery, how, k)
+    values = np.empty((len(query), len(request.metrics)))
+    with show_progress(description="queries", total=len(query), enabled=progress) as advance:
+        for start in range(0, len(query), _ROWS):
+            rows = slice(start, min(start + _ROWS, len(query)))
+            scores, indices = index.search(query.unit(rows, _SINGLE), k)
+            retrieval = retrieval_of_indices(indices, labels.rows(rows), request, scores=scores)
+            values[rows] = values_of_lists(retrieval)
+            advance(rows.stop - rows.start, "")
+    card = request.convention(
+        self_rule=labels.mask.rule,
+        scores="cosine similarity, float32",
+        approximation=f"faiss {_described(index, how)}: "
+        + _describe_recall(index, query, gallery, labels.mask, how, k, wanted),
+    )
+    return Evaluation(request.names, values, range(len(query)), card, labels.query_paths)
+
+
+def _check(request: MetricRequest, mask: Mask) -> None:
+    """Refuse what a top k cannot give."""
+    whole = [metric.name for metric in request.metrics if metric.cutoff is None]
     if whole:
         raise OptionError(
             f"approximate= with {', '.join(whole)}",
             expected="metrics of a top k: R@k, TR@k, P@k, mAP@k, NDCG@k",
             remedy="name some in metrics=, or leave approximate out: these need the rank of every positive",
         )
-    if mask.place == "last" or plan.rules.precision == "last positive":
+    if mask.place == "last" or request.rules.precision == "last positive":
         raise OptionError(
             "approximate= with rules that look beyond the top k", expected="worst='kept' and precision 'k' or 'list'"
         )
 
 
-def approximate_values(
-    query: Vectors,
-    gallery: Vectors,
-    paths: tuple[NDArray[np.int64], NDArray[np.int64]],
-    mask: Mask,
-    plan: Plan,
-    how: Approximate,
-    *,
-    progress: bool,
-) -> tuple[NDArray[np.float64], str]:
-    """(Q, M) values of the metrics, and what the convention card says of the search.
-
-    ``paths`` are the queries' and the gallery's.
-    """
-    wanted = max(metric.cutoff or 1 for metric in plan.metrics)
-    masked = int(np.diff(mask.start).max(initial=0)) + (mask.place == "first")
-    k = min(wanted + masked, len(gallery))
-    index = _built(gallery, how, k)
-    values = np.empty((len(query), len(plan.metrics)))
-    with show_progress(description="queries", total=len(query), enabled=progress) as advance:
-        for start in range(0, len(query), _ROWS):
-            rows = slice(start, min(start + _ROWS, len(query)))
-            scores, indices = index.search(query.unit(rows, _SINGLE), k)
-            lists = lists_of_indices(
-                indices, paths[0][rows], paths[1], mask.rows(rows), plan.rules, scores=scores, source="faiss"
-            )
-            values[rows] = lists.values(plan)
-            advance(rows.stop - rows.start, "")
-    drawn = np.sort(np.random.default_rng(how.seed).permutation(len(query))[: how.sample])
-    said = "no query to measure its recall on"
-    if len(drawn):
-        share = _recall(index, query, gallery, mask, drawn, k, wanted)
-        said = f"{100 * share:.2f} % of the exact top {wanted} found, measured on {len(drawn)} queries"
-    return values, f"faiss {_described(index, how)}: {said}"
-
-
 def _built(gallery: Vectors, how: Approximate, k: int) -> Any:
-    """A faiss index of the normalised gallery, whose inner products are cosines."""
+    """A faiss index of the normalized gallery, whose inner products are cosines."""
     import faiss
 
     dimensions, num_items = gallery.dimensions, len(gallery)
@@ -163,6 +155,17 @@ def _described(index: Any, how: Approximate) -> str:
         graph = index.hnsw
         return f"IndexHNSWFlat (M={how.links}, efConstruction={graph.efConstruction}, efSearch={graph.efSearch})"
     return f"IndexIVFFlat ({index.nlist} lists, {index.nprobe} of them searched)"
+
+
+def _describe_recall(
+    index: Any, query: Vectors, gallery: Vectors, mask: Mask, how: Approximate, k: int, wanted: int
+) -> str:
+    """How much of the exact top k the index finds for some queries drawn at random."""
+    drawn = np.sort(np.random.default_rng(how.seed).permutation(len(query))[: how.sample])
+    if not len(drawn):
+        return "no query to measure its recall on"
+    share = _recall(index, query, gallery, mask, drawn, k, wanted)
+    return f"{100 * share:.2f} % of the exact top {wanted} found, measured on {len(drawn)} queries"
 
 
 def _recall(

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.arrays import as_paths, to_numpy
-from hiertree.errors import EmbeddingError, OptionError, ShapeError
+from hiertree.arrays import to_numpy
+from hiertree.errors import EmbeddingError, ShapeError
 
-from ..conventions.card import Convention
-from ..conventions.names import default_names, parse_hashing_metrics
-from ..conventions.protocols import ProtocolName, metrics_of, settled
-from ..conventions.request import Relevance, plan
+from ..conventions.protocols import ProtocolName, resolve_rules
+from ..conventions.request import MetricRequest, Relevance, metric_request
 from ..conventions.rules import Compat, Rules
-from ..engine.blocks import for_row_ranges
-from ..ranking.code_lists import Codes, code_values
-from ..ranking.masks import mask_of, said_of_distractors, with_distractors
+from ..conventions.ties import Ties
 from ..result import Evaluation
+from .inputs import Labels, MaskOptions, check_pair, check_same_width, checked_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..ranking.ranked import Ties
+    from ..engine.codes import Codes
+    from ..engine.retrieval import Retrieval
 
 _WORD = 64
 _MOST_BITS = 2**16 - _WORD  # so that a distance fits a uint16
@@ -79,79 +76,50 @@ def evaluate_codes(
     >>> evaluate_codes(codes, [0, 0, 1, 1], metrics=["AP", "NDCG"]).summary().round(4).to_dict()
     {'AP': 0.7917, 'NDCG': 0.8452}
     """
-    named, rules = settled(protocol, compat)
-    if named is not None:
-        named.check(self_retrieval=gallery_codes is None, with_ids=query_ids is not None)
-    masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk}
-    codes, paths = _checked(query_codes, query_paths, gallery_codes, gallery_paths, distractors, masks, rules)
-    depth = codes.tree.low.shape[1]
-    asked = metrics_of(named, metrics, depth)
-    asked = default_names(depth) if asked is None else asked
-    names = [asked] if isinstance(asked, str) else list(asked)
-    hashing = parse_hashing_metrics(names, num_levels=depth)
-    others = [name for name in names if name not in hashing]
-    wanted = others if others or not hashing else None
-    chosen = plan(wanted, num_levels=depth, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
-    if wanted is None:
-        chosen = replace(chosen, metrics=())
-    found = np.empty((len(codes.queries), len(names)))
+    from ..engine.codes import values_of_codes  # takes numba with it
 
-    def work(rows: slice) -> None:
-        found[rows] = code_values(codes, rows, chosen, list(hashing.values()))
-
-    for_row_ranges(work, len(found), row_bytes=max(codes.row_bytes(chosen), 1))
-    columns = [[*others, *hashing].index(name) for name in names]
-    convention = Convention(
-        self_rule=codes.mask.rule,
-        scores=f"Hamming distance, {codes.num_bits} bits"
-        + ("; AP@k divided by the positives in the top k, 0 if it holds none" if hashing else ""),
-        num_levels=depth,
-        relevance=chosen.relevance_name,
-        counts=rules.counted,
-        ties=ties,
-        rules=rules,
-        protocol=protocol,
-    )
-    return Evaluation(tuple(names), found[:, columns], range(len(found)), convention, paths)
-
-
-def _checked(
-    query_codes: Any,
-    query_paths: Any,
-    gallery_codes: Any,
-    gallery_paths: Any,
-    distractors: Any,
-    masks: dict[str, Any],
-    rules: Rules,
-) -> tuple[Codes, NDArray[np.int64]]:
-    """The codes, and the queries' paths."""
-    from ..ranking.tree_order import tree_order
-
-    if (gallery_codes is None) != (gallery_paths is None):
-        missing = "gallery_codes" if gallery_codes is None else "gallery_paths"
-        raise OptionError(f"{missing}=None", expected="gallery_codes and gallery_paths together, or neither")
-    if gallery_codes is None and distractors is not None:
-        raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
+    protocol_asked, rules = resolve_rules(protocol, compat)
+    if protocol_asked is not None:
+        protocol_asked.check(self_retrieval=gallery_codes is None, with_ids=query_ids is not None)
+    check_pair(gallery_codes, gallery_paths, "gallery_codes")
     queries, num_bits = _as_words(query_codes, "query_codes")
-    paths = as_paths(query_paths, name="query_paths", num_items=len(queries))
-    items, item_bits, item_paths = queries, num_bits, paths
-    if gallery_codes is not None:
-        items, item_bits = _as_words(gallery_codes, "gallery_codes")
-        item_paths = with_distractors(gallery_paths, distractors, len(items))
-    if (item_bits, item_paths.shape[1]) != (num_bits, paths.shape[1]):
-        raise ShapeError(
-            f"a gallery of {item_bits} bits and {item_paths.shape[1]} levels",
-            expected=f"those of the queries, {num_bits} and {paths.shape[1]}",
-        )
-    if len(items) < (2 if gallery_codes is None else 1):
-        raise ShapeError(f"a gallery of {len(items)} items", expected="at least one beside the query")
-    mask = mask_of(len(queries), None if gallery_codes is None else len(items), **masks, rules=rules)
-    mask = mask._replace(rule=mask.rule + said_of_distractors(item_paths))
-    tree = tree_order(paths, item_paths)
-    totals = tree.totals() - mask.counts(paths, item_paths)
-    counts = tree_order(paths, paths).totals() if rules.counts == "official" else None
-    gallery = np.ascontiguousarray(items[tree.order].T)
-    return Codes(queries, gallery, num_bits, tree, mask, totals, counts), paths
+    items, item_bits = (queries, num_bits) if gallery_codes is None else _as_words(gallery_codes, "gallery_codes")
+    labels = checked_labels(
+        query_paths,
+        gallery_paths,
+        num_queries=len(queries),
+        num_items=None if gallery_codes is None else len(items),
+        options=MaskOptions(query_ids, gallery_ids, junk, distractors),
+        rules=rules,
+    )
+    check_same_width(num_bits, item_bits, "bits")
+    request = metric_request(
+        metrics,
+        num_levels=labels.query_paths.shape[1],
+        alpha=alpha,
+        relevance=relevance,
+        ties=ties,
+        protocol=protocol_asked,
+        rules=rules,
+        of_codes=True,
+    )
+    retrieval = _retrieval(queries, items, num_bits, labels, request)
+    return retrieval.evaluation(values_of_codes(retrieval))
+
+
+def _retrieval(
+    queries: NDArray[np.uint64], items: NDArray[np.uint64], num_bits: int, labels: Labels, request: MetricRequest
+) -> Retrieval[Codes]:
+    from ..engine.codes import Codes
+    from ..engine.retrieval import Retrieval
+    from ..ranking.gallery import labeled_gallery
+
+    gallery = labeled_gallery(*labels, request.rules)
+    codes = Codes(queries, np.ascontiguousarray(items[gallery.tree.order].T), num_bits, gallery)
+    hashing = any(metric.kind == "AP@" for metric in request.metrics)
+    words = "; AP@k divided by the positives in the top k, 0 if it holds none" if hashing else ""
+    card = request.convention(self_rule=labels.mask.rule, scores=f"Hamming distance, {num_bits} bits{words}")
+    return Retrieval(codes, request, gallery.totals, gallery.counts, card, range(len(queries)), labels.query_paths)
 
 
 def _as_words(values: Any, name: str) -> tuple[NDArray[np.uint64], int]:
@@ -165,7 +133,7 @@ def _as_words(values: Any, name: str) -> tuple[NDArray[np.uint64], int]:
             raise EmbeddingError(
                 f"{name} of type {array.dtype}",
                 expected="packed uint8, booleans, or numbers that are all −1 or +1",
-                remedy="binarise with embeddings > 0",
+                remedy="binarize with embeddings > 0",
             )
         array = np.packbits(array > 0, axis=1)
     num_bits = 8 * array.shape[1] if packed else to_numpy(values).shape[1]

@@ -5,40 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hiertree.arrays import as_paths
-from hiertree.errors import OptionError, ShapeError
+from hiertree.errors import OptionError
 
-from ..conventions.card import Convention
-from ..conventions.protocols import ProtocolName, metrics_of, settled
-from ..conventions.request import Plan, Relevance, plan
+from ..conventions.protocols import ProtocolName, resolve_rules
+from ..conventions.request import MetricRequest, Relevance, metric_request
 from ..conventions.rules import Compat, Rules
-from ..engine.device import Device, Precision, device_of, said_of_scores
-from ..engine.processes import ALONE, check_alike, share_of_group
-from ..engine.resume import FinishedBlocks, fingerprint
-from ..engine.scoring import layout, values
-from ..engine.vectors import Vectors, as_vectors
-from ..ranking.masks import Mask, mask_of, said_of_distractors, with_distractors
+from ..conventions.ties import Ties
+from ..engine.device import Precision, describe_scores, device_of
 from ..result import Evaluation
-from .approximate import Approximate, IndexName, approximate_values, as_approximate, check_approximate
-from .retrieval import Job
+from .approximate import Approximate, IndexName, evaluate_approximately
+from .inputs import Labels, MaskOptions, check_pair, check_same_width, checked_labels
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..ranking.ranked import Ties
-
-
-class Inputs(NamedTuple):
-    """Checked embeddings and paths; in self-retrieval the gallery is the queries. A distractor's path is −1."""
-
-    query: Vectors
-    query_paths: NDArray[np.int64]
-    gallery: Vectors
-    gallery_paths: NDArray[np.int64]
+    from ..engine.retrieval import Retrieval
+    from ..engine.similarity import Similarity
+    from ..engine.vectors import Vectors
 
 
 def evaluate(
@@ -70,7 +55,7 @@ def evaluate(
     r"""Every metric of a retrieval by cosine similarity.
 
     Without a gallery the queries retrieve each other, each masked in its own list *by index*; duplicates of it stay.
-    With one, nothing is dropped. Embeddings are L2-normalised and multiplied in their own type (float64, else float32);
+    With one, nothing is dropped. Embeddings are L2-normalized and multiplied in their own type (float64, else float32);
     what is computed from the scores is float64. Memory beyond the embeddings stays below a GiB, whatever Q and N;
     a memory map (``np.load(file, mmap_mode="r")``) is read tile by tile and never held.
 
@@ -99,7 +84,7 @@ def evaluate(
             its row of ``gallery_paths`` says.
         block_size: queries whose scores are held at once, rounded up to whole matrix products; it changes no number.
         tile_size: gallery items multiplied at once: all of them unless given, or some ten thousand on a device, where a
-            normalised copy of the gallery would take more than half a GiB, or where it is a memory map. No number
+            normalized copy of the gallery would take more than half a GiB, or where it is a memory map. No number
             depends on it but through the rounding of the product.
         device: a torch device such as ``"cuda"`` that multiplies and counts; the processor measures meanwhile. The
             gallery is kept there if it takes no more than half of the free memory, else it comes in tiles.
@@ -137,99 +122,66 @@ def evaluate(
     >>> result.skipped  # the last item is alone in its kind, the last two in their landmark
     {'H-AP': 1, 'R@1': 2, 'AP[1]': 1}
     """
-    named, rules = settled(protocol, compat)
+    protocol_asked, rules = resolve_rules(protocol, compat)
     if counts is not None:
         rules = replace(rules, counts=counts)
     for name, size in (("block_size", block_size), ("tile_size", tile_size)):
         if size is not None and size < 1:
             raise OptionError(f"{name}={size}", expected="at least 1")
-    if named is not None:
-        named.check(self_retrieval=gallery is None, with_ids=query_ids is not None)
-    inputs = _checked(query, query_paths, gallery, gallery_paths, distractors)
-    num_queries, num_items = len(inputs.query), None if gallery is None else len(inputs.gallery)
-    mask = mask_of(num_queries, num_items, query_ids=query_ids, gallery_ids=gallery_ids, junk=junk, rules=rules)
-    num_levels = inputs.query_paths.shape[1]
-    metrics = metrics_of(named, metrics, num_levels)
-    chosen = plan(metrics, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
-    if approximate is not None:
-        if tile_size is not None or device is not None or resume is not None:
-            raise OptionError("tile_size=, device= or resume= beside approximate=", expected="them without it")
-        if precision is not None or distributed:
-            raise OptionError("precision= or distributed= beside approximate=", expected="them without it")
-        return _approximately(inputs, mask, chosen, as_approximate(approximate), protocol, progress)
-    job = _job(inputs, mask, chosen, tile_size, device_of(device, precision), precision)
-    share, arrays = share_of_group() if distributed else ALONE, (inputs.query.array, inputs.gallery.array)
-    if share.number > 1:
-        check_alike(job, *arrays)
-    chosen_layout = layout(job, block_size, sharers=share.number)
-    finished = None if resume is None else FinishedBlocks(resume, fingerprint(job, chosen_layout, *arrays))
-    found = values(job, chosen_layout, progress=progress and share.rank == 0, finished=finished, share=share)
-    convention = _convention(inputs, mask, chosen, protocol, precision)
-    return Evaluation(chosen.names, found, range(num_queries), convention, inputs.query_paths)
+    if protocol_asked is not None:
+        protocol_asked.check(self_retrieval=gallery is None, with_ids=query_ids is not None)
+    check_pair(gallery, gallery_paths)
+    from ..engine.compute import values_of_embeddings  # takes numba with it
+    from ..engine.vectors import as_vectors
 
-
-def _approximately(
-    inputs: Inputs, mask: Mask, chosen: Plan, how: Approximate, protocol: str | None, progress: bool
-) -> Evaluation:
-    check_approximate(chosen, mask)
-    paths = inputs.query_paths, inputs.gallery_paths
-    found, said = approximate_values(inputs.query, inputs.gallery, paths, mask, chosen, how, progress=progress)
-    convention = _convention(inputs, mask, chosen, protocol)
-    convention = replace(convention, scores="cosine similarity, float32", approximation=said)
-    return Evaluation(chosen.names, found, range(len(found)), convention, inputs.query_paths)
-
-
-def _checked(query: Any, query_paths: Any, gallery: Any, gallery_paths: Any, distractors: Any) -> Inputs:
-    if (gallery is None) != (gallery_paths is None):
-        missing = "gallery" if gallery is None else "gallery_paths"
-        raise OptionError(f"{missing}=None", expected="gallery and gallery_paths together, or neither")
     queries = as_vectors(query, name="query")
-    paths = as_paths(query_paths, name="query_paths", num_items=len(queries))
-    if gallery is None:
-        if len(queries) == 1:
-            raise ShapeError("one item", expected="at least two in self-retrieval, a query and a gallery")
-        if distractors is not None:
-            raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
-        return Inputs(queries, paths, queries, paths)
-    items = as_vectors(gallery, name="gallery")
-    item_paths = with_distractors(gallery_paths, distractors, len(items))
-    if len(items) == 0:
-        raise ShapeError("an empty gallery", expected="at least one item")
-    if items.dimensions != queries.dimensions or item_paths.shape[1] != paths.shape[1]:
-        raise ShapeError(
-            f"a gallery of {items.dimensions} dimensions and {item_paths.shape[1]} levels",
-            expected=f"those of the queries, {queries.dimensions} and {paths.shape[1]}",
-        )
-    return Inputs(queries, paths, items, item_paths)
-
-
-def _job(
-    inputs: Inputs, mask: Mask, chosen: Plan, tile_size: int | None, device: Device | None, precision: Precision | None
-) -> Job:
-    """What the values are computed from."""
-    from ..engine.similarity import Similarity
-    from ..ranking.tree_order import tree_order
-
-    tree = tree_order(inputs.query_paths, inputs.gallery_paths)
-    dtype = None if precision is None else np.dtype(np.float32)
-    similarity = Similarity(inputs.query, inputs.gallery, tree, tile_size=tile_size, device=device, dtype=dtype)
-    totals = tree.totals() - mask.counts(inputs.query_paths, inputs.gallery_paths)
-    official = chosen.rules.counts == "official"
-    counts = tree_order(inputs.query_paths, inputs.query_paths).totals() if official else None
-    return Job(similarity, tree, mask, totals, counts, chosen)
-
-
-def _convention(
-    inputs: Inputs, mask: Mask, chosen: Plan, protocol: str | None, precision: Precision | None = None
-) -> Convention:
-    dtype = np.result_type(inputs.query.dtype, inputs.gallery.dtype) if precision is None else np.dtype(np.float32)
-    return Convention(
-        self_rule=mask.rule + said_of_distractors(inputs.gallery_paths),
-        scores=said_of_scores(dtype, precision),
-        num_levels=chosen.num_levels,
-        relevance=chosen.relevance_name,
-        counts=chosen.rules.counted,
-        ties=chosen.ties,
-        rules=chosen.rules,
-        protocol=protocol,
+    items = queries if gallery is None else as_vectors(gallery, name="gallery")
+    labels = checked_labels(
+        query_paths,
+        gallery_paths,
+        num_queries=len(queries),
+        num_items=None if gallery is None else len(items),
+        options=MaskOptions(query_ids, gallery_ids, junk, distractors),
+        rules=rules,
     )
+    check_same_width(queries.dimensions, items.dimensions, "dimensions")
+    request = metric_request(
+        metrics,
+        num_levels=labels.query_paths.shape[1],
+        alpha=alpha,
+        relevance=relevance,
+        ties=ties,
+        protocol=protocol_asked,
+        rules=rules,
+    )
+    if approximate is not None:
+        beside = (tile_size, device, resume, precision, distributed or None)
+        if any(option is not None for option in beside):
+            others = "tile_size=, device=, resume=, precision= or distributed="
+            raise OptionError(f"{others} beside approximate=", expected="them without it")
+        return evaluate_approximately(queries, items, labels, request, approximate, progress=progress)
+    retrieval = _retrieval(queries, items, labels, request, tile_size, device, precision)
+    values = values_of_embeddings(
+        retrieval, block_size=block_size, distributed=distributed, resume=resume, progress=progress
+    )
+    return retrieval.evaluation(values)
+
+
+def _retrieval(
+    queries: Vectors,
+    items: Vectors,
+    labels: Labels,
+    request: MetricRequest,
+    tile_size: int | None,
+    device: str | None,
+    precision: Precision | None,
+) -> Retrieval[Similarity]:
+    from ..engine.retrieval import Retrieval
+    from ..engine.similarity import Similarity
+    from ..ranking.gallery import labeled_gallery
+
+    gallery, where = labeled_gallery(*labels, request.rules), device_of(device, precision)
+    dtype = None if precision is None else np.dtype(np.float32)
+    similarity = Similarity(queries, items, gallery, tile_size=tile_size, device=where, dtype=dtype)
+    card = request.convention(self_rule=labels.mask.rule, scores=describe_scores(similarity.dtype, precision))
+    return Retrieval(similarity, request, gallery.totals, gallery.counts, card, range(len(queries)), labels.query_paths)

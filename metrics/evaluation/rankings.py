@@ -1,24 +1,21 @@
-"""Evaluation of ranked lists made elsewhere: indices from a search library, or a run and its judgements."""
+"""Evaluation of ranked lists made elsewhere: indices from a search library, or a run and its judgments."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import Any, Literal
 
+from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError
 
-from ..conventions.card import Convention
-from ..conventions.protocols import ProtocolName, metrics_of, settled
-from ..conventions.request import Relevance, plan
+from ..conventions.protocols import ProtocolName, resolve_rules
+from ..conventions.request import Relevance, metric_request
 from ..conventions.rules import Compat, Rules
-from ..ranking.masks import mask_of
+from ..conventions.ties import Ties
 from ..result import Evaluation
-from .lists import RankedLists, as_indices, lists_of_indices, lists_of_names, paths_of_lists
-
-if TYPE_CHECKING:
-    from ..conventions.protocols import Protocol
-    from ..ranking.ranked import Ties
+from .inputs import MaskOptions, checked_labels
 
 
 def evaluate_ranking(
@@ -46,19 +43,19 @@ def evaluate_ranking(
     with ``query_paths`` and, unless the queries retrieve each other, ``gallery_paths``. In self-retrieval query i is
     gallery item i; it is dropped from its own list, wherever it stands, and from the counts.
 
-    Or *names*: ``run`` lists the items of each query and ``qrels`` judges them, graded judgements being levels. Each is
+    Or *names*: ``run`` lists the items of each query and ``qrels`` judges them, graded judgments being levels. Each is
     the path of a TREC file, or a pandas frame (columns query, doc and score or rank; query, doc and level; also under
     the names of TREC tools), or a ranx Run and Qrels, or a mapping: query → items (best first), query → item → score,
     query → item → level. Scores rank, also where there are ranks beside them; they are compared as float64 (trec_eval,
     pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty list; a query of the
-    run that has no judgements has no positives and is skipped.
+    run that has no judgments has no positives and is skipped.
 
     Args:
         run: the lists.
         qrels: levels 0 … L by query and item, for named lists.
         query_paths: (Q, L) label ids, for lists of indices.
         gallery_paths: (N, L) label ids.
-        unjudged: what a listed item without judgement is, for named lists: ``"irrelevant"``, of level 0, or an
+        unjudged: what a listed item without judgment is, for named lists: ``"irrelevant"``, of level 0, or an
             ``"error"``; the convention card says which, and how many there were.
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
         metrics: names; the default ones unless given.
@@ -80,7 +77,7 @@ def evaluate_ranking(
             masks beside ``qrels``, or a retrieval that the protocol does not make.
         ShapeError: indices that are not (Q, K), or of another number of queries.
         PathError: an index outside the gallery, an item listed or judged twice, a level that is no integer from 0 to
-            255, or an item without judgement under ``unjudged="error"``.
+            255, or an item without judgment under ``unjudged="error"``.
         EmbeddingError: a score is NaN.
         TableError: a broken line of a TREC file; the message names file and line.
 
@@ -98,41 +95,33 @@ def evaluate_ranking(
         raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
     if unjudged not in ("irrelevant", "error"):
         raise OptionError(f"unjudged={unjudged!r}", expected="'irrelevant' or 'error'")
-    named, rules = settled(protocol, compat)
+    from ..engine.scored_lists import values_of_lists  # takes numba with it
+    from .lists import as_indices, check_indices, named_lists, retrieval_of_indices
+
+    protocol_asked, rules = resolve_rules(protocol, compat)
     rules = replace(rules, worst="kept")
-    masks = {"query_ids": query_ids, "gallery_ids": gallery_ids, "junk": junk, "distractors": distractors}
-    if qrels is None:
-        if num_levels is not None or unjudged == "error":
-            raise OptionError("num_levels= or unjudged='error' beside paths", expected="them only beside qrels")
-        lists = _from_indices(run, query_paths, gallery_paths, masks, rules, named)
-    else:
-        if any(value is not None for value in masks.values()):
-            raise OptionError(f"one of {', '.join(masks)} beside qrels", expected="it only beside paths")
+    masks = MaskOptions(query_ids, gallery_ids, junk, distractors)
+    request = partial(metric_request, metrics, alpha=alpha, relevance=relevance, ties=ties, protocol=protocol_asked)
+    if qrels is not None:
+        if any(option is not None for option in masks):
+            raise OptionError(f"one of {', '.join(masks._fields)} beside qrels", expected="it only beside paths")
+        lists = named_lists(run, qrels, num_levels, unjudged)
         rules = replace(rules, counts="strict", itself="masked")
-        lists = lists_of_names(run, qrels, num_levels, unjudged)
-    depth = lists.totals.shape[1] - 1
-    metrics = metrics_of(named, metrics, depth)
-    chosen = plan(metrics, num_levels=depth, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
-    convention = Convention(
-        self_rule=lists.self_rule,
-        scores=f"{lists.source}; unlisted positives count as never found",
-        num_levels=depth,
-        relevance=chosen.relevance_name,
-        counts=lists.counted,
-        ties=ties,
-        rules=rules,
-        protocol=protocol,
-    )
-    return Evaluation(chosen.names, lists.values(chosen), lists.query_ids, convention, lists.query_paths)
-
-
-def _from_indices(
-    run: Any, query_paths: Any, gallery_paths: Any, masks: dict[str, Any], rules: Rules, named: Protocol | None
-) -> RankedLists:
-    alone = gallery_paths is None
-    if named is not None:
-        named.check(self_retrieval=alone, with_ids=masks["query_ids"] is not None)
+        retrieval = lists.retrieval(request(num_levels=lists.num_levels, rules=rules))
+        return retrieval.evaluation(values_of_lists(retrieval))
+    if num_levels is not None or unjudged == "error":
+        raise OptionError("num_levels= or unjudged='error' beside paths", expected="them only beside qrels")
+    if protocol_asked is not None:
+        protocol_asked.check(self_retrieval=gallery_paths is None, with_ids=query_ids is not None)
     indices = as_indices(run)
-    queries, items = paths_of_lists(indices, query_paths, gallery_paths, masks.pop("distractors"))
-    mask = mask_of(len(queries), None if alone else len(items), **masks, rules=rules)
-    return lists_of_indices(indices, queries, items, mask, rules)
+    labels = checked_labels(
+        query_paths,
+        gallery_paths,
+        num_queries=len(indices),
+        num_items=None if gallery_paths is None else len(to_numpy(gallery_paths)),
+        options=masks,
+        rules=rules,
+    )
+    check_indices(indices, len(labels.gallery_paths))
+    retrieval = retrieval_of_indices(indices, labels, request(num_levels=labels.query_paths.shape[1], rules=rules))
+    return retrieval.evaluation(values_of_lists(retrieval))

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree import level_counts
 from hiertree.arrays import MAX_LEVELS, to_numpy
-from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, PathError, ShapeError
 
-from ..conventions.card import Convention
-from ..conventions.protocols import ProtocolName, metrics_of, settled
-from ..conventions.request import Relevance, plan
+from ..conventions.protocols import ProtocolName, resolve_rules
+from ..conventions.request import Relevance, metric_request
 from ..conventions.rules import Compat, Rules
-from ..engine.blocks import for_row_ranges
-from ..formulas.values import measure
+from ..conventions.ties import Ties
 from ..result import Evaluation
+from .inputs import checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..ranking.ranked import Ties
+    from ..engine.scored_lists import ScoredLists
 
 
 def evaluate_scores(
@@ -65,53 +63,40 @@ def evaluate_scores(
     >>> evaluate_scores(scores, levels, metrics=["AP[1]", "AP[2]", "ASI"]).summary().round(4).to_dict()
     {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
     """
-    matrix = as_score_matrix(scores, levels, valid, num_levels)
-    named, rules = settled(protocol, compat)
-    rules = replace(rules, counts="strict", itself="masked", worst="kept")
-    metrics = metrics_of(named, metrics, matrix.num_levels)
-    chosen = plan(metrics, num_levels=matrix.num_levels, alpha=alpha, relevance=relevance, ties=ties, rules=rules)
-    values = np.empty((len(matrix.scores), len(chosen.metrics)))
+    from ..engine.retrieval import Retrieval  # takes numba with it
+    from ..engine.scored_lists import values_of_lists
 
-    def work(rows: slice) -> None:
-        from ..ranking.ranked import placed_matrix
-
-        excluded = matrix.excluded[rows]
-        placed = placed_matrix(matrix.scores[rows], matrix.levels[rows], excluded, ties=ties)
-        totals = level_counts(matrix.levels[rows], matrix.num_levels, valid=~excluded)
-        values[rows] = measure(placed, totals, chosen)
-
-    for_row_ranges(work, len(values), row_bytes=32 * matrix.scores.shape[1])
-    left_out = int(matrix.excluded.sum())
-    convention = Convention(
-        self_rule="score matrix, " + (f"{left_out} entries masked" if left_out else "nothing masked"),
-        scores=f"as given, {matrix.scores.dtype}",
-        num_levels=matrix.num_levels,
-        relevance=chosen.relevance_name,
-        counts="strict: the valid items of each query",
+    lists, depth = as_score_matrix(scores, levels, valid, num_levels)
+    protocol_asked, rules = resolve_rules(protocol, compat)
+    request = metric_request(
+        metrics,
+        num_levels=depth,
+        alpha=alpha,
+        relevance=relevance,
         ties=ties,
-        rules=rules,
-        protocol=protocol,
+        protocol=protocol_asked,
+        rules=replace(rules, counts="strict", itself="masked", worst="kept"),
     )
-    return Evaluation(chosen.names, values, range(len(values)), convention)
+    left_out = int(lists.excluded.sum())
+    card = request.convention(
+        self_rule="score matrix, " + (f"{left_out} entries masked" if left_out else "nothing masked"),
+        scores=f"as given, {lists.scores.dtype}",
+        counts="strict: the valid items of each query",
+    )
+    retrieval = Retrieval(lists, request, lists.totals(depth), None, card, range(len(lists.scores)))
+    return retrieval.evaluation(values_of_lists(retrieval))
 
 
-class ScoreMatrix(NamedTuple):
-    """Checked scores, float32 or float64, levels and mask, all (Q, N), and L."""
+def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None) -> tuple[ScoredLists, int]:
+    """Check scores, levels and mask of a score matrix; the number of levels too."""
+    from ..engine.scored_lists import ScoredLists
 
-    scores: NDArray[Any]
-    levels: NDArray[np.uint8]
-    excluded: NDArray[np.bool_]
-    num_levels: int
-
-
-def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None) -> ScoreMatrix:
-    """Check what describes a score matrix."""
     checked_scores, checked_levels = _as_scores(scores), _as_levels(levels)
     if checked_levels.shape != checked_scores.shape:
         raise ShapeError(f"levels of shape {checked_levels.shape}", expected=f"the scores' {checked_scores.shape}")
     excluded = ~_as_mask(valid, checked_scores.shape)
     depth = checked_num_levels(num_levels, deepest=int(checked_levels.max(initial=0)))
-    return ScoreMatrix(checked_scores, checked_levels, excluded, depth)
+    return ScoredLists(checked_scores, checked_levels, excluded), depth
 
 
 def _as_scores(scores: Any) -> NDArray[Any]:
@@ -147,11 +132,3 @@ def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     if mask.shape != shape or mask.dtype != np.bool_:
         raise ShapeError(f"valid of shape {mask.shape} and type {mask.dtype}", expected=f"booleans of shape {shape}")
     return np.ascontiguousarray(mask)
-
-
-def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:
-    """L as given, or else the deepest level found, which L cannot be below."""
-    deepest = max(deepest, 1)
-    if num_levels is not None and not deepest <= num_levels <= MAX_LEVELS:
-        raise OptionError(f"num_levels={num_levels}", expected=f"from the deepest level, {deepest}, to {MAX_LEVELS}")
-    return deepest if num_levels is None else num_levels

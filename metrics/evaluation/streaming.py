@@ -6,7 +6,6 @@ A batch alone has no ranking: what is gathered is the embeddings and paths, and 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,12 +15,10 @@ from torchmetrics.utilities import dim_zero_cat
 from hiertree.arrays import to_numpy
 from hiertree.errors import PathError, ShapeError
 
-from ..conventions.request import Relevance, plan
+from ..conventions.request import Relevance, metric_request
+from ..conventions.ties import Ties
 from ..result import Evaluation
 from .embeddings import evaluate
-
-if TYPE_CHECKING:
-    from ..ranking.ranked import Ties
 
 _NO_ID = -1
 
@@ -49,7 +46,7 @@ class StreamingMetric(Metric):
         self, metric: str, *, alpha: float = 1.0, relevance: Relevance | None = None, ties: Ties = "average"
     ) -> None:
         super().__init__()
-        plan([metric], num_levels=1, alpha=alpha, relevance=relevance, ties=ties)  # a wrong option fails here
+        metric_request([metric], num_levels=1, alpha=alpha, relevance=relevance, ties=ties)  # a wrong option fails here
         self.metric, self.alpha, self.relevance, self.ties = metric, alpha, relevance, ties
         for state in ("embeddings", "paths", "in_gallery", "ids"):
             self.add_state(state, default=[], dist_reduce_fx="cat")

@@ -21,14 +21,28 @@ import numpy as np
 
 from hiertree.jit import jit
 
+from ..ranking.ranked_lists import ratio
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..conventions.names import Metric
     from ..ranking.ranked import Ranked
+    from ..ranking.ranked_lists import RankedLists
 
-_TINY = (
-    2.0**-600
-)  # P(Y = d − 1) may pass through values below the smallest float; it is kept as mantissa · _TINY**shift
+_TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift
+
+
+def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+    """The mean overlap with the ideal list over its first |Ω⁺| places; with a level, positives are all alike."""
+    ranked, totals = lists.ranked, lists.totals
+    if metric.level:
+        ranked = ranked._replace(level=(ranked.level >= metric.level).astype(np.uint8))
+        totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
+    sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
+    harmonic = _harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
+    _overlap_sums(ranked, lists.tie_groups, totals, harmonic, lists.counts_ties_ahead, sums)
+    return ratio(sums, positives)
 
 
 @jit
@@ -63,7 +77,7 @@ def _tied_excess(ahead: int, size: int, stop: int, counted: int, members: int, a
 
 
 @lru_cache(maxsize=1)
-def harmonic_numbers(num_items: int) -> NDArray[np.float64]:
+def _harmonic_numbers(num_items: int) -> NDArray[np.float64]:
     """Σ_{p ≤ n} 1/p for n = 0 … num_items, read-only."""
     harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, num_items + 1))])
     harmonic.flags.writeable = False
@@ -71,7 +85,7 @@ def harmonic_numbers(num_items: int) -> NDArray[np.float64]:
 
 
 @jit
-def overlap_sums(
+def _overlap_sums(
     ranked: Ranked,
     ties: NDArray[np.int32],
     totals: NDArray[np.int64],

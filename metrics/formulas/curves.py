@@ -1,4 +1,4 @@
-"""Hierarchical precision and recall at every rank, in expectation over tied orders (formulas of ``_precision``)."""
+"""Hierarchical precision and recall at every rank, in expectation over tied orders (as in ``precision_sums``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list that AP#l reads: the items below level l and those at it, those of a deeper level taken out."""
+"""AP#l: average precision of the items at level l exactly, those of a deeper level taken out of the list."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ import numpy as np
 
 from hiertree.jit import jit
 
+from ..ranking.ranked_lists import WHOLE_LIST, ratio
+from .precision_sums import precision_sums, trapezoid_or_sum
+
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..conventions.names import Metric
     from ..ranking.ranked import Ranked
+    from ..ranking.ranked_lists import RankedLists
 
 
-def without_deeper(ranked: Ranked, level: int) -> Ranked:
-    """The ranked positives once every item deeper than ``level`` has left the list; tie groups shrink with it."""
+def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+    """Precision summed over the items at the level / their number."""
+    ranked, sums = _without_deeper(lists.ranked, metric.level), np.empty(len(lists))
+    precision_sums(ranked, metric.level, np.full(len(lists), WHOLE_LIST), lists.counts_ties_ahead, sums)
+    return ratio(trapezoid_or_sum(sums, lists, ranked, metric.level), lists.totals[:, metric.level])
+
+
+def _without_deeper(ranked: Ranked, level: int) -> Ranked:
+    """The ranked positives without the items deeper than ``level``; tie groups shrink accordingly."""
     kept = ranked._replace(
         level=np.empty_like(ranked.level),
         before=np.empty_like(ranked.before),

@@ -16,11 +16,20 @@ from hiertree.jit import jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..conventions.names import Metric
     from ..ranking.ranked import Ranked
+    from ..ranking.ranked_lists import RankedLists
+
+
+def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+    """The probability that the first wrong item is at the level asked for."""
+    finest, shares = np.ascontiguousarray(lists.totals[:, -1]), np.empty(lists.totals.shape)
+    _first_errors(lists.ranked, finest, shares)
+    return np.where(finest > 0, shares[:, metric.level], np.nan)
 
 
 @jit
-def first_errors(ranked: Ranked, finest: NDArray[np.int64], shares: NDArray[np.float64]) -> None:
+def _first_errors(ranked: Ranked, finest: NDArray[np.int64], shares: NDArray[np.float64]) -> None:
     """Write the probability of each level of the first wrong item, (r, L+1); column L is that of no wrong item.
 
     ``finest`` is |Ω^(L)|. What lies beyond the end of a list that is cut short counts as irrelevant.

@@ -23,21 +23,20 @@ from hiertree.jit import jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..ranking.ranked import Ranked, Ties
+    from ..conventions.names import Metric
+    from ..ranking.ranked import Ranked
+    from ..ranking.ranked_lists import RankedLists
 
 _AVERAGE, _WORST, _BEST, _PAPER = range(4)
 _POLICIES = {"average": _AVERAGE, "index": _AVERAGE, "worst": _WORST, "best": _BEST, "paper": _PAPER}
 
 
-def found_precisions(ranked: Ranked, wanted: int, cutoff: int, ties: Ties) -> NDArray[np.float64]:
-    """(r,) AP@k of the positives at level ≥ ``wanted``; 0 where the top k holds none.
-
-    ``ranked`` keeps its tie groups, unless ``ties`` is ``"index"``; no list need be longer than ``cutoff``.
-    """
-    values = np.empty(len(ranked.number))
+def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+    """AP@k of the positives at a level or deeper; 0 where the top k holds none."""
+    values, cutoff = np.empty(len(lists)), min(metric.cutoff or lists.num_ranks, lists.num_ranks)
     harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, cutoff + 1))])
-    _found_precisions(ranked, wanted, cutoff, _POLICIES[ties], harmonic, values)
-    return values
+    _found_precisions(lists.grouped, metric.level, cutoff, _POLICIES[lists.request.ties], harmonic, values)
+    return np.where(lists.num_positives(metric.level) > 0, values, np.nan)
 
 
 @jit

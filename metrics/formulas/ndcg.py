@@ -13,14 +13,32 @@ import numpy as np
 
 from hiertree.jit import jit
 
+from ..ranking.ranked_lists import WHOLE_LIST, ratio
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..conventions.names import Metric
     from ..ranking.ranked import Ranked
+    from ..ranking.ranked_lists import RankedLists
+
+
+def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+    """DCG over the best that the gallery allows, or the retrieved top k where the rules say so."""
+    cutoff, reachable = metric.cutoff or WHOLE_LIST, lists.totals
+    gains = np.exp2(np.arange(reachable.shape[1], dtype=np.float64)) - 1.0
+    sums, ideal = np.empty(len(lists)), np.empty(len(lists))
+    discount = _discounts(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
+    _cumulative_gains(lists.ranked, lists.tie_groups, gains, discount, cutoff, lists.counts_ties_ahead, sums)
+    if metric.cutoff and lists.request.rules.ideal == "retrieved":
+        reachable = np.zeros_like(reachable)
+        _levels_within(lists.ranked, cutoff, reachable)
+    _ideal_gains(reachable, gains, discount, cutoff, ideal)
+    return ratio(sums, ideal)
 
 
 @lru_cache(maxsize=1)
-def discounts(num_items: int) -> NDArray[np.float64]:
+def _discounts(num_items: int) -> NDArray[np.float64]:
     """1 / log2(1 + rank) for rank = 1 … num_items, read-only."""
     discount = 1.0 / np.log2(np.arange(2, num_items + 2))
     discount.flags.writeable = False
@@ -43,7 +61,7 @@ def _total(values: NDArray[np.float64], start: int, stop: int) -> float:
 
 
 @jit
-def cumulative_gains(
+def _cumulative_gains(
     ranked: Ranked,
     ties: NDArray[np.int32],
     gains: NDArray[np.float64],
@@ -86,7 +104,7 @@ def _within(before: NDArray[np.int32], cutoff: int) -> int:
 
 
 @jit
-def ideal_gains(
+def _ideal_gains(
     totals: NDArray[np.int64],
     gains: NDArray[np.float64],
     discount: NDArray[np.float64],
@@ -100,3 +118,11 @@ def ideal_gains(
             total += gains[level] * _total(discount, min(rank, cutoff), min(rank + totals[row, level], cutoff))
             rank += totals[row, level]
         sums[row] = total
+
+
+@jit
+def _levels_within(ranked: Ranked, cutoff: int, counts: NDArray[np.int64]) -> None:
+    """Count the items of each level ≥ 1 in the top ``cutoff`` of rows without tie groups; ``counts`` comes zeroed."""
+    for row in range(len(counts)):
+        for item in range(ranked.number[row]):
+            counts[row, ranked.level[row, item]] += ranked.before[row, item] < cutoff

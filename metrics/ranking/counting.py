@@ -1,8 +1,8 @@
-"""How the other items are counted among the sorted positives, as few or many as these are.
+"""Counting the other items among the sorted positives, by one of three methods that give the same counts.
 
-Among few, every item is compared with every positive, which the processor does many at a time. Where positives are so
-many that their scores outgrow its cache, looking an item up waits for memory, unless items come in about the order of
-the positives; so they are put in rough order first. All ways give the same counts.
+Among few positives, every item is compared with every positive, which the processor does many at a time. Where the
+scores of the positives outgrow the processor's cache, looking an item up waits for memory, unless items come in about
+the order of the positives; so they are put in rough order first. Otherwise items are looked up one by one.
 """
 
 from __future__ import annotations
@@ -18,24 +18,26 @@ from .sorted_positives import count_others
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .sorted_positives import Placed
+    from .sorted_positives import SortedPositives
 
 _FEW, _MANY = 32, 2**15
 _AT_ONCE = 2048
 _BUCKETS = 256
 
 
-def count_among(scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], placed: Placed) -> None:
+def count_among(
+    scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], positives: SortedPositives
+) -> None:
     """Count the items outside columns low … high of each row."""
-    num_positives = placed.score.shape[1]
+    num_positives = positives.score.shape[1]
     if num_positives <= _FEW:
-        _count_among_few(scores, low, high, placed.score, placed.number, placed.others)
+        _count_among_few(scores, low, high, positives.score, positives.number, positives.others)
     elif num_positives < _MANY:
-        count_others(scores, low, high, np.full(len(scores), scores.shape[1]), placed)
+        count_others(scores, low, high, np.full(len(scores), scores.shape[1]), positives)
     else:
         ordered, none = np.empty_like(scores), np.zeros(len(scores), np.int64)
-        _order_roughly(scores, low, high, placed.score, placed.number, ordered)
-        count_others(ordered, none, none, low + scores.shape[1] - high, placed)
+        _order_roughly(scores, low, high, positives.score, positives.number, ordered)
+        count_others(ordered, none, none, low + scores.shape[1] - high, positives)
 
 
 @jit
@@ -101,7 +103,7 @@ def _order_roughly(
 
 @jit_without_nan
 def _fill_buckets(scores: NDArray[Any], top: Any, scale: Any, bucket: NDArray[np.uint8]) -> None:
-    """Equal intervals of the score; what lies above or below them all goes into the first or last."""
+    """Equal intervals of the score; scores beyond them go into the first or last."""
     for item in range(len(scores)):
         place = (top - scores[item]) * scale
         bucket[item] = np.uint8(min(max(place, np.float32(0)), np.float32(_BUCKETS - 1)))

@@ -1,9 +1,9 @@
-"""Whole lists in order, the level of every item in tow: the fastest way where much of a gallery is positive.
+"""Sorting whole lists, each score together with its level: the fastest way where much of a gallery is positive.
 
-A float32 cosine is 0 or of a size from 2⁻³¹ to 2, which 29 bits tell apart; the level goes into the 3 bits below. Such
-a key is dropped into one of equal intervals of the score, about one an item, by the same rounded arithmetic for all, so
-that larger scores never come later. What is left to mend within intervals has not far to go: neighbours change places,
-all even pairs and then all odd ones, which the processor does many at a time, until nothing is out of order.
+A float32 cosine is 0 or has an absolute value from 2⁻³¹ to 2, which takes 29 bits; its level goes into 3 bits below.
+These keys are distributed over equal intervals of the score, about one an item. The same rounded arithmetic serves all
+scores, so larger ones never come later. What remains is to sort within intervals: neighbors change places, all even
+pairs and then all odd ones, which the processor does many at a time, until everything is in order.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .ranked import Ranked
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .ranked import Ties
+    from ..conventions.ties import Ties
 
 _INTERVALS = 1.25  # for each item
-_FEW = 24  # items in an interval that are left to their neighbours
-_PIECE = 512  # items that are mended together
+_FEW = 24  # items of an interval that exchanges of neighbors put in order
+_PIECE = 512  # items that are put in order together
 _GLANCE = 64  # items that are searched for ties at once
-_SAMPLE = 8  # every eighth item tells where the scores lie
-_WORTHWHILE = 4  # one item in so many is positive
+_SAMPLE = 8  # the range of the scores is taken from every eighth item
+_WORTHWHILE = 4  # a full sort pays if at least one item in so many is positive
 _LEVEL_BITS, _LEVELS = np.uint32(3), np.uint32(7)
 _SIGN, _SIZE = np.uint32(2**31), np.uint32(2**31 - 1)
 _SMALLEST, _LARGEST = (np.int32(np.float32(score).view(np.int32)) for score in (2.0**-31, 1.9))
@@ -34,15 +34,17 @@ _ZERO = np.int32(2**28)  # the key of score 0, level aside
 _LEFT_OUT = np.uint32(2**32 - 1)
 
 
-def whole_lists(scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], *, ties: Ties) -> Ranked | None:
-    """The ranked positives of r rows of scores, (r, N) in tree order, or None where this way cannot or should not go.
+def rank_by_full_sort(
+    scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], *, ties: Ties
+) -> Ranked | None:
+    """The ranked positives of r rows of scores, (r, N) in tree order, or None where keys do not fit or do not pay.
 
     Args:
         scores: −inf marks an item that is left out.
         low: (r, L) first place of the range of each level, as in
             :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`.
         high: (r, L) one past its last place.
-        ties: the policy; those that order the members of a group go another way.
+        ties: the policy; only ``"average"`` and ``"paper"``, which keep tie groups, are served.
     """
     num_positives = int((high[:, 0] - low[:, 0]).max(initial=0))
     keys_suffice = scores.dtype == np.float32 and low.shape[1] <= _LEVELS
@@ -125,7 +127,7 @@ def _sort(
         for place in range(last + 1):
             if first[place + 1] - first[place] > _FEW:
                 order[first[place] : first[place + 1]].sort()
-    _mend(order)
+    _finish(order)
 
 
 @jit
@@ -146,8 +148,8 @@ def _intervals(score: NDArray[Any], top: Any, scale: Any, last: int, interval: N
 
 
 @jit
-def _mend(order: NDArray[np.uint32]) -> None:
-    """Put in order what is nearly so."""
+def _finish(order: NDArray[np.uint32]) -> None:
+    """Put keys in order that nearly are."""
     for start in range(0, len(order), _PIECE):
         piece = order[start : start + _PIECE]
         while _is_unsorted(piece):
@@ -182,7 +184,7 @@ def _exchange(piece: NDArray[np.uint32]) -> None:
 
 @jit
 def _number_positives(order: NDArray[np.uint32], level: NDArray[np.uint8], before: NDArray[np.int32]) -> int:
-    """Write level and place of each positive; how many there are. What is left out is at level 7, but last."""
+    """Write level and place of each positive; return how many there are. Items left out stand last."""
     listed = np.searchsorted(order, _LEFT_OUT)
     found = np.uint64(0)
     for item in range(listed):
@@ -194,7 +196,7 @@ def _number_positives(order: NDArray[np.uint32], level: NDArray[np.uint8], befor
 
 @jit
 def _group_ties(order: NDArray[np.uint32], before: NDArray[np.int32], size: NDArray[np.int32], number: int) -> None:
-    """Give the positives of a tie group what is ahead of the whole group, and its size."""
+    """Give the positives of a tie group the number of items ahead of the group, and its size."""
     item, last = 0, np.searchsorted(order, _LEFT_OUT) - 1
     while item < last:
         stop = min(item + _GLANCE, last)

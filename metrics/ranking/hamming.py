@@ -133,7 +133,7 @@ def rank_counts(
     keep_groups: bool,
     ranked: Ranked,
 ) -> None:
-    """Fill ``ranked`` from counts; ``order`` lists the levels as a tie group that is not kept shall place them."""
+    """Fill ``ranked`` from counts; unless tie groups are kept, ``order`` lists the levels as they are placed."""
     for row in range(len(counts)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         found, start = 0, 0

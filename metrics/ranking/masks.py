@@ -1,4 +1,4 @@
-"""Items left out of a query's list: the query itself by index or id, its sequence, junk, or what stands first or last.
+"""Items left out of a query's list: the query itself by index or id, its sequence, junk, or the first or last item.
 
 A mask is a sparse set of (query, gallery item) pairs in compressed rows: row q holds ``item[start[q] : start[q + 1]]``.
 """
@@ -25,8 +25,8 @@ class Mask(NamedTuple):
     Attributes:
         start: (Q+1,) int64.
         item: gallery indices, each once a row, rising.
-        rule: what they are, for the convention card.
-        place: what else goes from each list once it is ranked: its first item, its last, or nothing.
+        rule: which items are left out, as the convention card says it.
+        place: the item that each list loses once it is ranked: its first, its last, or none.
     """
 
     start: NDArray[np.int64]
@@ -79,7 +79,7 @@ def mask_of(
         query_ids: Q ids; items of a query's id are left out. In self-retrieval the gallery's ids are these.
         gallery_ids: N ids of a separate gallery.
         junk: for each query the gallery indices to leave out.
-        rules: whether a first hit takes the place of index and ids, and whether a worst item goes.
+        rules: whether the first hit goes instead of items known by index or id, and whether the worst item goes.
 
     Raises:
         OptionError: ids of one side only, or of another type than integers or strings.
@@ -89,28 +89,28 @@ def mask_of(
     size = num_queries if num_items is None else num_items
     with_ids = query_ids is not None or gallery_ids is not None
     same_id = _same_id(query_ids, gallery_ids, num_queries, num_items) if with_ids else None
-    pairs, said = [], []
+    pairs, words = [], []
     place: Literal["first", "last"] | None = None
     if rules.itself == "first hit" and (num_items is None or with_ids):
         place = "first"
-        said.append("the first hit dropped as the query")
+        words.append("the first hit dropped as the query")
     else:
         if num_items is None:
             pairs.append((np.arange(num_queries), np.arange(num_queries)))
-            said.append("each query masked by index")
+            words.append("each query masked by index")
         if same_id is not None:
             pairs.append(same_id)
-            said.append("items of the query's own id masked")
+            words.append("items of the query's own id masked")
     if rules.worst == "dropped" and num_items is not None and not with_ids:
         place = "last"
-        said.append("the worst item dropped")
+        words.append("the worst item dropped")
     if junk is not None:
         pairs.append(_junk_pairs(list(junk), num_queries, size))
-        said.append(f"{len(pairs[-1][0])} junk entries masked")
+        words.append(f"{len(pairs[-1][0])} junk entries masked")
     flat = np.unique(np.concatenate([rows * size + items for rows, items in pairs] or [np.empty(0, np.int64)]))
     start = np.searchsorted(flat, np.arange(num_queries + 1) * size)
     retrieval = "self-retrieval" if num_items is None else "separate gallery"
-    return Mask(start, flat % max(size, 1), ", ".join([retrieval, *(said or ["nothing dropped"])]), place)
+    return Mask(start, flat % max(size, 1), ", ".join([retrieval, *(words or ["nothing dropped"])]), place)
 
 
 def _same_id(
@@ -134,7 +134,7 @@ def _same_id(
 
 
 def _each(start: NDArray[np.int64], number: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The places of several runs, one run after another, and which run each belongs to."""
+    """The indices of several ranges, one range after another, and which range each belongs to."""
     runs = np.repeat(np.arange(len(number)), number)
     return runs, np.arange(len(runs)) + np.repeat(start - np.cumsum(number) + number, number)
 
@@ -184,13 +184,13 @@ def with_distractors(paths: Any, distractors: Any, num_items: int) -> NDArray[np
     return np.where(marked[:, None], -1, as_paths(given, name="gallery_paths", num_items=num_items))
 
 
-def said_of_distractors(paths: NDArray[np.int64]) -> str:
-    """What the convention card says of a gallery's distractors."""
+def describe_distractors(paths: NDArray[np.int64]) -> str:
+    """A gallery's distractors, for the convention card."""
     number = int((paths[:, 0] < 0).sum())
     return f", {number} distractors at level 0" if number else ""
 
 
-def drop_placed(
+def drop_ranked(
     place: Literal["first", "last"],
     scores: NDArray[Any],
     levels: NDArray[np.uint8],

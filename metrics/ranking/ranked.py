@@ -1,26 +1,24 @@
-"""From scores and levels to the ranked positives of each query: all that any metric needs.
+"""From scores and levels to the ranked positives of each query, which are all that a metric needs.
 
-What the metrics read is :class:`Ranked`: for each positive (level ≥ 1), in ranked order, its level, the number of items
-ahead of its tie group, and the size of that group, 1 where the policy has put the members in order. So the negatives,
-which are most of a gallery, appear only through the ranks of the positives.
+Metrics read :class:`Ranked`: for each positive (level ≥ 1), in ranked order, its level, the number of items ahead of
+its tie group, and the size of that group, which is 1 where the policy has put the members in order. Negatives, most of
+a gallery, appear only through the ranks of the positives.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hiertree.errors import OptionError
 from hiertree.jit import jit
 
-from .sorted_positives import Placed, count_others, count_others_by_index, room_for, sort, split
+from .sorted_positives import SortedPositives, count_others, count_others_by_index, empty_positives, sort, split
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
-TIES: tuple[Ties, ...] = ("average", "worst", "best", "paper", "index")
+    from ..conventions.ties import Ties
 
 
 class Ranked(NamedTuple):
@@ -39,57 +37,53 @@ class Ranked(NamedTuple):
     number: NDArray[np.int64]
 
 
-def check_ties(ties: str) -> None:
-    """Refuse a policy that does not exist."""
-    if ties not in TIES:
-        raise OptionError(f"ties={ties!r}", expected=f"one of {', '.join(map(repr, TIES))}")
-
-
-def placed_matrix(
+def sort_matrix(
     scores: NDArray[Any], levels: NDArray[np.uint8], excluded: NDArray[np.bool_], *, ties: Ties
-) -> Placed:
-    """Positives and others of r rows of scores (float32 or float64, no NaN) with their levels."""
+) -> SortedPositives:
+    """The positives of a score matrix (r, N), float32 or float64 without NaN, the others counted among them."""
     by_index = ties == "index"
     num_positives = ((levels > 0) & ~excluded).sum(axis=1)
-    placed = room_for(len(scores), int(num_positives.max(initial=0)), scores.shape[1], scores.dtype, by_index=by_index)
+    positives = empty_positives(
+        len(scores), int(num_positives.max(initial=0)), scores.shape[1], scores.dtype, by_index=by_index
+    )
     others = np.empty_like(scores)
     other_index = np.empty(scores.shape if by_index else (len(scores), 0), np.int64)
     stop, none = np.empty(len(scores), np.int64), np.zeros(len(scores), np.int64)
-    split(scores, levels, excluded, placed, others, other_index, stop)
-    sort(placed)
+    split(scores, levels, excluded, positives, others, other_index, stop)
+    sort(positives)
     if by_index:
-        count_others_by_index(others, other_index, none, none, stop, placed)
+        count_others_by_index(others, other_index, none, none, stop, positives)
     else:
-        count_others(others, none, none, stop, placed)
-    return placed
+        count_others(others, none, none, stop, positives)
+    return positives
 
 
-def ranked_positives(placed: Placed, *, ties: Ties, preference: NDArray[np.float64]) -> Ranked:
+def ranked_positives(positives: SortedPositives, *, ties: Ties, preference: NDArray[np.float64]) -> Ranked:
     """The ranking of the positives.
 
     Args:
-        placed: the positives in the order of their scores.
+        positives: the positives in the order of their scores, the other items counted among them.
         ties: ``"average"`` and ``"paper"`` keep tie groups; the others put them in order.
         preference: (r, L+1) value of each level; ``"best"`` places the highest first, ``"worst"`` the lowest,
             and of equal values the deeper level counts as higher.
     """
-    shape = placed.score.shape
-    ranked = Ranked(placed.level, np.empty(shape, np.int32), np.empty(shape, np.int32), placed.number)
+    shape = positives.score.shape
+    ranked = Ranked(positives.level, np.empty(shape, np.int32), np.empty(shape, np.int32), positives.number)
     if ties == "index":
-        _rank_by_index(placed, ranked)
+        _rank_by_index(positives, ranked)
     elif ties in ("average", "paper"):
-        _rank_groups(placed, ranked)
+        _rank_groups(positives, ranked)
     else:
-        ranked = ranked._replace(level=np.empty_like(placed.level))
+        ranked = ranked._replace(level=np.empty_like(positives.level))
         order = np.argsort(preference, axis=1, kind="stable")
-        _rank_in_order(placed, order[:, ::-1].copy() if ties == "best" else order, ranked)
+        _rank_in_order(positives, order[:, ::-1].copy() if ties == "best" else order, ranked)
     return ranked
 
 
 @jit
-def _rank_groups(placed: Placed, ranked: Ranked) -> None:
-    for row in range(len(placed.number)):
-        number, score, others = placed.number[row], placed.score[row], placed.others[row]
+def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
+    for row in range(len(positives.number)):
+        number, score, others = positives.number[row], positives.score[row], positives.others[row]
         before, size = ranked.before[row], ranked.size[row]
         ahead, first = 0, 0
         while first < number:
@@ -105,21 +99,21 @@ def _rank_groups(placed: Placed, ranked: Ranked) -> None:
 
 
 @jit
-def _rank_by_index(placed: Placed, ranked: Ranked) -> None:
-    for row in range(len(placed.number)):
+def _rank_by_index(positives: SortedPositives, ranked: Ranked) -> None:
+    for row in range(len(positives.number)):
         ahead = 0
-        for item in range(placed.number[row]):
-            ahead += placed.others[row, item, 0]
+        for item in range(positives.number[row]):
+            ahead += positives.others[row, item, 0]
             ranked.before[row, item], ranked.size[row, item] = ahead, 1
             ahead += 1
 
 
 @jit
-def _rank_in_order(placed: Placed, order: NDArray[np.int64], ranked: Ranked) -> None:
+def _rank_in_order(positives: SortedPositives, order: NDArray[np.int64], ranked: Ranked) -> None:
     """Put the members of each tie group in the order of levels that each row of ``order`` lists."""
     members = np.zeros(order.shape[1], np.int64)
-    for row in range(len(placed.number)):
-        number, score, others = placed.number[row], placed.score[row], placed.others[row]
+    for row in range(len(positives.number)):
+        number, score, others = positives.number[row], positives.score[row], positives.others[row]
         position, first = 0, 0
         while first < number:
             position += others[first, 0]
@@ -127,7 +121,7 @@ def _rank_in_order(placed: Placed, order: NDArray[np.int64], ranked: Ranked) -> 
             members[0] = others[first, 1]
             stop = first
             while stop < number and score[stop] == score[first]:
-                members[placed.level[row, stop]] += 1
+                members[positives.level[row, stop]] += 1
                 stop += 1
             for level in order[row]:
                 for _ in range(members[level]):

@@ -1,8 +1,8 @@
 """The positives of each query in the order of their scores, and every other item counted among them.
 
-Only the positives are sorted. Another item matters through the positives it stands ahead of or ties with, so it is
-looked up and counted: at the first positive that does not exceed it. Counts of parts of a gallery add up, so that the
-scores of a whole gallery need never be held at once.
+Only the positives are sorted. Another item matters only through the positives that it stands ahead of or ties with. So
+it is looked up among them and counted at the first positive that does not exceed it. Counts of parts of a gallery add
+up, so the scores of a whole gallery need never be held at once.
 
 Sorting and looking up share one table: equal intervals of the score, a few times as many as positives. The same
 rounded arithmetic takes equal scores to one interval and larger scores to no later one; within an interval scores are
@@ -29,7 +29,7 @@ _SIGN = np.uint64(2**31)
 _BELOW_SIGN = np.uint64(2**31 - 1)
 
 
-class Placed(NamedTuple):
+class SortedPositives(NamedTuple):
     """The positives of r queries, best first; row i holds ``number[i]`` of them.
 
     Attributes:
@@ -37,12 +37,12 @@ class Placed(NamedTuple):
         level: (r, P) uint8, from 1.
         item: (r, P) int64 gallery indices if these break ties, else (r, 0).
         number: (r,) int64.
-        others: (r, P+1, 2) int32, items of level 0: those between positive i − 1 and i, and those of the score of i,
-            counted where i is the first of that score.
-        first: (r, T) int32, for each interval of the score the first positive that is not in an earlier one.
+        others: (r, P+1, 2) int32, items of level 0: those between positives i − 1 and i, and those with the score of
+            i, counted where i is the first of that score.
+        first: (r, T) int32, for each interval of the score the first positive that is not in an earlier interval.
         top: (r,) the score at which the intervals begin, in the type of ``score``.
         scale: (r,) intervals for each unit of score.
-        num_ranks: no list is longer.
+        num_ranks: the length of the longest list.
     """
 
     score: NDArray[Any]
@@ -55,19 +55,21 @@ class Placed(NamedTuple):
     scale: NDArray[Any]
     num_ranks: int
 
-    def rows(self, part: slice) -> Placed:
+    def rows(self, part: slice) -> SortedPositives:
         """Some of the queries, as views."""
-        return Placed._make([*(field[part] for field in self[:-1]), self.num_ranks])
+        return SortedPositives._make([*(field[part] for field in self[:-1]), self.num_ranks])
 
 
 def row_bytes(num_positives: int) -> int:
-    """Memory of one row of :class:`Placed`."""
+    """Memory of one row of :class:`SortedPositives`, in bytes."""
     return num_positives * (8 + 1 + 8 + 4 * _INTERVALS)
 
 
-def room_for(num_rows: int, num_positives: int, num_ranks: int, dtype: np.dtype[Any], *, by_index: bool) -> Placed:
-    """A :class:`Placed` without positives, with room for so many in each row."""
-    return Placed(
+def empty_positives(
+    num_rows: int, num_positives: int, num_ranks: int, dtype: np.dtype[Any], *, by_index: bool
+) -> SortedPositives:
+    """A :class:`SortedPositives` that is empty and can take so many positives in each row."""
+    return SortedPositives(
         np.empty((num_rows, num_positives), dtype),
         np.empty((num_rows, num_positives), np.uint8),
         np.empty((num_rows, num_positives if by_index else 0), np.int64),
@@ -87,7 +89,7 @@ def gather(
     low: NDArray[np.int64],
     high: NDArray[np.int64],
     order: NDArray[np.int64],
-    placed: Placed,
+    positives: SortedPositives,
 ) -> None:
     """Append the positives of a part of the gallery, in tree order, ``offset`` being the place of its first item.
 
@@ -96,8 +98,8 @@ def gather(
     """
     num_levels, width = low.shape[1], scores.shape[1]
     for row in range(len(scores)):
-        score, level, index = placed.score[row], placed.level[row], placed.item[row]
-        found = placed.number[row]
+        score, level, index = positives.score[row], positives.level[row], positives.item[row]
+        found = positives.number[row]
         for step in range(2 * num_levels - 1):  # down to the deepest range and up again, level by level
             depth = min(step, 2 * num_levels - 2 - step)
             begin = low[row, step] if step < num_levels else high[row, depth + 1]
@@ -109,7 +111,7 @@ def gather(
                     if len(index) > 0:
                         index[found] = order[offset + column]
                     found += 1
-        placed.number[row] = found
+        positives.number[row] = found
 
 
 @jit
@@ -117,44 +119,44 @@ def split(
     scores: NDArray[Any],
     levels: NDArray[np.uint8],
     excluded: NDArray[np.bool_],
-    placed: Placed,
+    positives: SortedPositives,
     others: NDArray[Any],
     other_index: NDArray[np.int64],
     number: NDArray[np.int64],
 ) -> None:
-    """Part the items of a score matrix into positives and others, ``number`` of these a row."""
+    """Divide the items of a score matrix into positives and others; ``number`` receives the others of each row."""
     for row in range(len(scores)):
         found, left = 0, 0
         for column in range(scores.shape[1]):
             if excluded[row, column]:
                 continue
             if levels[row, column] > 0:
-                placed.score[row, found] = scores[row, column]
-                placed.level[row, found] = levels[row, column]
-                if placed.item.shape[1] > 0:
-                    placed.item[row, found] = column
+                positives.score[row, found] = scores[row, column]
+                positives.level[row, found] = levels[row, column]
+                if positives.item.shape[1] > 0:
+                    positives.item[row, found] = column
                 found += 1
             else:
                 others[row, left] = scores[row, column]
                 if other_index.shape[1] > 0:
                     other_index[row, left] = column
                 left += 1
-        placed.number[row] = found
+        positives.number[row] = found
         number[row] = left
 
 
-def sort(placed: Placed) -> None:
+def sort(positives: SortedPositives) -> None:
     """Put the positives in order and make the tables: by score, then by index if it is there, else by level."""
-    if placed.score.dtype == np.float32 and not placed.item.size:
-        _bucket_sort(placed)
+    if positives.score.dtype == np.float32 and not positives.item.size:
+        _bucket_sort(positives)
         return
-    for row, number in enumerate(placed.number):
-        score, level, index = placed.score[row, :number], placed.level[row, :number], placed.item[row, :number]
+    for row, number in enumerate(positives.number):
+        score, level, index = positives.score[row, :number], positives.level[row, :number], positives.item[row, :number]
         order = np.lexsort((index if len(index) else level, -score))
         score[:], level[:] = score[order], level[order]
         if len(index):
             index[:] = index[order]
-    _fill_tables(placed)
+    _fill_tables(positives)
 
 
 @jit_without_nan
@@ -187,16 +189,21 @@ def _descending(score: np.float32) -> np.uint64:
 
 
 @jit
-def _bucket_sort(placed: Placed) -> None:
+def _bucket_sort(positives: SortedPositives) -> None:
     """Positives go into the intervals, which are then sorted; keys are the score's pattern and, below it, the level."""
-    most = placed.score.shape[1]
+    most = positives.score.shape[1]
     keys, interval = np.empty(most, np.uint64), np.empty(most, np.int32)
-    for row in range(len(placed.number)):
-        number, score, level, first = placed.number[row], placed.score[row], placed.level[row], placed.first[row]
+    for row in range(len(positives.number)):
+        number, score, level, first = (
+            positives.number[row],
+            positives.score[row],
+            positives.level[row],
+            positives.first[row],
+        )
         bounds = _bounds(score, number)
-        placed.top[row], placed.scale[row] = bounds
+        positives.top[row], positives.scale[row] = bounds
         last = _INTERVALS * number + 1
-        _intervals(score[:number], placed.top[row], placed.scale[row], last, interval)
+        _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
         first[: last + 3] = 0
         for item in range(number):
             first[interval[item] + 2] += 1
@@ -225,14 +232,14 @@ def _bucket_sort(placed: Placed) -> None:
 
 
 @jit
-def _fill_tables(placed: Placed) -> None:
-    interval = np.empty(placed.score.shape[1], np.int32)
-    for row in range(len(placed.number)):
-        number, score, first = placed.number[row], placed.score[row], placed.first[row]
+def _fill_tables(positives: SortedPositives) -> None:
+    interval = np.empty(positives.score.shape[1], np.int32)
+    for row in range(len(positives.number)):
+        number, score, first = positives.number[row], positives.score[row], positives.first[row]
         bounds = _bounds(score, number)
-        placed.top[row], placed.scale[row] = bounds
+        positives.top[row], positives.scale[row] = bounds
         last = _INTERVALS * number + 1
-        _intervals(score[:number], placed.top[row], placed.scale[row], last, interval)
+        _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
         first[: last + 2] = 0
         for item in range(number):
             first[interval[item] + 1] += 1
@@ -246,18 +253,18 @@ def count_others(
     low: NDArray[np.int64],
     high: NDArray[np.int64],
     stop: NDArray[np.int64],
-    placed: Placed,
+    positives: SortedPositives,
 ) -> None:
     """Count the items of level 0 of a part of the gallery: columns 0 … low and high … stop of each row."""
     interval = np.empty(_AT_ONCE, np.int32)
     for row in range(len(scores)):
-        score, first, others = placed.score[row], placed.first[row], placed.others[row]
-        last = _INTERVALS * placed.number[row] + 1
+        score, first, others = positives.score[row], positives.first[row], positives.others[row]
+        last = _INTERVALS * positives.number[row] + 1
         for piece in range(2):
             start, end = (0, low[row]) if piece == 0 else (high[row], stop[row])
             for begin in range(start, end, _AT_ONCE):
                 part = scores[row, begin : min(begin + _AT_ONCE, end)]
-                _intervals(part, placed.top[row], placed.scale[row], last, interval)
+                _intervals(part, positives.top[row], positives.scale[row], last, interval)
                 for item in range(len(part)):
                     own, place, limit = part[item], first[interval[item]], first[interval[item] + 1]
                     beyond = limit
@@ -279,20 +286,20 @@ def count_others_by_index(
     low: NDArray[np.int64],
     high: NDArray[np.int64],
     stop: NDArray[np.int64],
-    placed: Placed,
+    positives: SortedPositives,
 ) -> None:
     """The same where of equal scores the smaller index is ahead; ``index`` is (r, N), or (1, N) for all rows."""
     for row in range(len(scores)):
-        number, own_index = placed.number[row], index[min(row, len(index) - 1)]
+        number, own_index = positives.number[row], index[min(row, len(index) - 1)]
         for column in range(stop[row]):
             if low[row] <= column < high[row]:
                 continue
             own, place, beyond = scores[row, column], 0, number
             while place < beyond:
                 middle = (place + beyond) // 2
-                other = placed.score[row, middle]
-                if other > own or (other == own and placed.item[row, middle] < own_index[column]):
+                other = positives.score[row, middle]
+                if other > own or (other == own and positives.item[row, middle] < own_index[column]):
                     place = middle + 1
                 else:
                     beyond = middle
-            placed.others[row, place, 0] += 1
+            positives.others[row, place, 0] += 1

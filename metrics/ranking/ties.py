@@ -1,4 +1,4 @@
-"""Where a ranking's ties are, so that a metric can read the stretches between them without looking out for ties."""
+"""Where the ties of a ranking are, so that a metric can read the positives between them without checking for ties."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class TreeOrder(NamedTuple):
         place: (N,) its inverse: where each gallery item stands.
         low: (Q, L) first place of the range Ω^{+,l}, l = 1 … L.
         high: (Q, L) one past its last place.
-        queries: (Q,) query indices in tree order: neighbours share ranges.
+        queries: (Q,) query indices in tree order: neighbors share ranges.
     """
 
     order: NDArray[np.int64]

@@ -18,7 +18,7 @@ import numpy as np
 
 from hiertree.errors import CheckpointError, OptionError
 from hiertree.io.progress import track
-from hiertree.metrics.statistics import holm, paired_randomisation_test
+from hiertree.metrics.statistics import holm, paired_randomization_test
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,7 +156,7 @@ def _test(row: ListValues, base: ListValues, metric: str) -> tuple[int, int, flo
     if not both.any():
         return None
     classes = np.unique(base.paths[both], axis=0, return_inverse=True)[1].reshape(-1)
-    p = paired_randomisation_test(first[both], second[both], clusters=classes)
+    p = paired_randomization_test(first[both], second[both], clusters=classes)
     return int(both.sum()), int(classes.max()) + 1, float((first - second)[both].mean()), p
 
 

@@ -10,8 +10,8 @@ from scipy import stats
 
 from hiertree.errors import OptionError, ShapeError
 from hiertree.metrics import evaluate, evaluate_scores
-from hiertree.metrics.resampling import bootstrap_means
-from hiertree.metrics.statistics import compare_systems, holm, paired_randomisation_test
+from hiertree.metrics.result import bootstrap_means
+from hiertree.metrics.statistics import compare_systems, holm, paired_randomization_test
 
 
 def brute_force(first, second, alternative="two-sided"):
@@ -32,7 +32,7 @@ def test_few_differences_are_counted_exactly_as_by_brute_force_and_scipy(alterna
     random = np.random.default_rng(0)
     for _ in range(5):
         first, second = random.integers(0, 6, 9) / 5, random.integers(0, 6, 9) / 5
-        found = paired_randomisation_test(first, second, alternative=alternative)
+        found = paired_randomization_test(first, second, alternative=alternative)
         assert found == pytest.approx(brute_force(first, second, alternative), abs=1e-15)
         theirs = stats.permutation_test(
             (first, second),
@@ -49,23 +49,23 @@ def test_many_differences_agree_with_the_normal_limit_and_never_give_0():
     random = np.random.default_rng(1)
     first = random.random(400)
     second = first + random.normal(0.01, 0.1, 400)
-    found = paired_randomisation_test(first, second, resamples=20_000)
+    found = paired_randomization_test(first, second, resamples=20_000)
     assert found == pytest.approx(stats.ttest_rel(first, second).pvalue, abs=0.02)
-    assert found == paired_randomisation_test(first, second, resamples=20_000)
-    assert paired_randomisation_test(first, first + 1, resamples=99) == pytest.approx(1 / 100)
-    assert paired_randomisation_test(first, first) == 1.0
+    assert found == paired_randomization_test(first, second, resamples=20_000)
+    assert paired_randomization_test(first, first + 1, resamples=99) == pytest.approx(1 / 100)
+    assert paired_randomization_test(first, first) == 1.0
 
 
 def test_the_false_alarm_rate_is_the_level_of_the_test():
     random = np.random.default_rng(2)
-    p_values = [paired_randomisation_test(*random.random((2, 12))) for _ in range(400)]
+    p_values = [paired_randomization_test(*random.random((2, 12))) for _ in range(400)]
     assert np.mean(np.array(p_values) <= 0.05) == pytest.approx(0.05, abs=0.03)
 
 
 def test_clusters_change_their_signs_together():
     first, second = [0.9, 0.8, 0.7, 0.4, 0.6], [0.5, 0.6, 0.6, 0.4, 0.3]
-    assert paired_randomisation_test(first, second, clusters=["a", "a", "b", "b", "b"]) == 0.5  # 2 of 4 patterns
-    assert paired_randomisation_test([*first, np.nan], [*second, 0.1], clusters=range(6)) == 2 / 16  # one is equal
+    assert paired_randomization_test(first, second, clusters=["a", "a", "b", "b", "b"]) == 0.5  # 2 of 4 patterns
+    assert paired_randomization_test([*first, np.nan], [*second, 0.1], clusters=range(6)) == 2 / 16  # one is equal
 
 
 def test_holm_by_hand():
@@ -147,11 +147,11 @@ def test_means_of_clusters_are_those_of_their_queries():
 @pytest.mark.parametrize(
     ("error", "call"),
     [
-        (ShapeError, lambda: paired_randomisation_test([1.0], [1.0, 2.0])),
-        (ShapeError, lambda: paired_randomisation_test([1.0, 2.0], [1.0, 1.0], clusters=[0])),
-        (OptionError, lambda: paired_randomisation_test([np.nan], [1.0])),
-        (OptionError, lambda: paired_randomisation_test([1.0], [1.0], alternative="both")),
-        (OptionError, lambda: paired_randomisation_test([1.0], [1.0], resamples=0)),
+        (ShapeError, lambda: paired_randomization_test([1.0], [1.0, 2.0])),
+        (ShapeError, lambda: paired_randomization_test([1.0, 2.0], [1.0, 1.0], clusters=[0])),
+        (OptionError, lambda: paired_randomization_test([np.nan], [1.0])),
+        (OptionError, lambda: paired_randomization_test([1.0], [1.0], alternative="both")),
+        (OptionError, lambda: paired_randomization_test([1.0], [1.0], resamples=0)),
         (OptionError, lambda: holm([0.1, 1.2])),
         (OptionError, lambda: holm([[0.1]])),
         (OptionError, lambda: compare_systems({})),

@@ -1,4 +1,4 @@
-"""Runs and judgements from TREC files, frames, ranx and mappings, and TREC files written."""
+"""Runs and judgments from TREC files, frames, ranx and mappings, and TREC files written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ["H-AP", "NDCG", "ASI", "AP[1]", "AP[2]", "R@1", "TR@5", "P@5", "mAP@R",
 
 @pytest.fixture(scope="module")
 def named():
-    """A run with ties, unjudged items, a query without a list and one without judgements, and its qrels."""
+    """A run with ties, unjudged items, a query without a list and one without judgments, and its qrels."""
     random = np.random.default_rng(0)
     run = {
         f"q{query}": {f"d{item}": float(random.integers(0, 9)) / 8 for item in random.permutation(30)[:20]}
@@ -143,11 +143,11 @@ def test_unjudged_items_are_irrelevant_or_an_error_as_the_card_says():
     run, qrels = {"q": ["a", "x", "b"], "p": ["y"]}, {"q": {"a": 1, "b": 1}}
     result = evaluate_ranking(run, qrels, metrics=["AP"])
     assert result.per_query()["AP"]["q"] == pytest.approx((1 + 2 / 3) / 2)
-    assert "2 listed items without judgement at level 0" in result.convention.counts
+    assert "2 listed items without judgment at level 0" in result.convention.counts
     with pytest.raises(PathError, match=r"item 'x' of query 'q'.*unjudged='irrelevant'"):
         evaluate_ranking(run, qrels, unjudged="error")
     complete = evaluate_ranking({"q": ["b", "a"]}, qrels, unjudged="error", metrics=["AP"])
-    assert "every listed item has a judgement" in complete.convention.counts
+    assert "every listed item has a judgment" in complete.convention.counts
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from metric_cases import names_for, reference_metric
 import hiertree as ht
 from hiertree.errors import DeviceError, EmbeddingError
 from hiertree.metrics import evaluate, evaluate_scores
-from hiertree.metrics.engine import scoring
+from hiertree.metrics.engine import layout
 
 
 def random_tree(random, num_items, num_levels, branching=3):
@@ -81,7 +81,7 @@ def retrieval():
 @pytest.mark.parametrize("ties", ["average", "worst", "best", "paper", "index"])
 def test_the_block_size_and_the_threads_change_no_number(retrieval, ties, monkeypatch):
     embeddings, paths = retrieval
-    monkeypatch.setattr(scoring, "PRODUCT_ROWS", 16)
+    monkeypatch.setattr(layout, "PRODUCT_ROWS", 16)
     whole = evaluate(embeddings, paths, ties=ties, block_size=301)
     for block_size in (None, 1, 17, 64):
         blocks = evaluate(embeddings, paths, ties=ties, block_size=block_size)
@@ -102,11 +102,11 @@ def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch, tmp_
     whole = evaluate(*given, **options).values
     np.save(tmp_path / "gallery.npy", given[-2])
     mapped = (*given[:-2], np.load(tmp_path / "gallery.npy", mmap_mode="r"), given[-1])
-    for way, few, many in (("rows", 99, 99), ("tiles", 0, 0), ("tiles", 0, 99)):
+    for way, few, many in (("in memory", 99, 99), ("tiled", 0, 0), ("tiled", 0, 99)):
         monkeypatch.setattr("hiertree.metrics.ranking.counting._FEW", few)
         monkeypatch.setattr("hiertree.metrics.ranking.counting._MANY", many)
         monkeypatch.setattr(
-            "hiertree.metrics.evaluation.embeddings.layout", lambda *_, way=way, **__: scoring.Layout(way, 16, 32)
+            "hiertree.metrics.engine.compute.choose_layout", lambda *_, way=way, **__: layout.Layout(way, 16, 32)
         )
         for items in (given, mapped):
             np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, whole)
@@ -117,7 +117,7 @@ def test_where_positives_are_few_only_a_tile_of_scores_is_held(monkeypatch):
     embeddings = random.standard_normal((3000, 8)).astype(np.float32)
     paths = np.stack([np.arange(3000) // 20, np.arange(3000) // 5], axis=1)
     whole = evaluate(embeddings, paths).values
-    monkeypatch.delattr("hiertree.metrics.engine.in_memory.values_by_rows")
+    monkeypatch.delattr("hiertree.metrics.engine.compute.values_in_memory")
     tiled = evaluate(embeddings, paths, tile_size=500).values
     np.testing.assert_allclose(tiled, whole, atol=1e-6)  # products of another shape may round differently
 
@@ -133,9 +133,9 @@ def test_a_memory_map_gives_the_numbers_of_the_array(retrieval, tmp_path):
         np.testing.assert_array_equal(part, evaluate(mapped[:40].copy(), paths[:40], mapped.copy(), paths).values)
 
 
-@pytest.mark.parametrize(("way", "device"), [("rows", None), ("tiles", None), ("device", "cpu")])
+@pytest.mark.parametrize(("way", "device"), [("in memory", None), ("tiled", None), ("on a device", "cpu")])
 def test_progress_rises_to_the_number_of_queries(way, device, retrieval, monkeypatch, capsys):
-    monkeypatch.setattr("hiertree.metrics.evaluation.embeddings.layout", lambda *_, **__: scoring.Layout(way, 16, 32))
+    monkeypatch.setattr("hiertree.metrics.engine.compute.choose_layout", lambda *_, **__: layout.Layout(way, 16, 32))
     monkeypatch.setattr("hiertree.io.progress.SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.delenv("HIERTREE_PROGRESS", raising=False)
     evaluate(*retrieval, tile_size=50, device=device, progress=True)

@@ -1,4 +1,4 @@
-"""Whole lists put in order at once are ranked as lists are whose positives alone are sorted."""
+"""A full sort ranks lists as sorting their positives alone does."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.metrics import evaluate
-from hiertree.metrics.ranking import full_sort as _whole_lists
-from hiertree.metrics.ranking.full_sort import whole_lists
-from hiertree.metrics.ranking.ranked import Ranked, placed_matrix, ranked_positives
+from hiertree.metrics.ranking import full_sort
+from hiertree.metrics.ranking.full_sort import rank_by_full_sort
+from hiertree.metrics.ranking.ranked import Ranked, ranked_positives, sort_matrix
 from hiertree.metrics.ranking.tree_order import TreeOrder, fill_levels, tree_order
 
 QUERIES = 3
@@ -28,8 +28,8 @@ def tree(num_items: int, num_levels: int, random: np.random.Generator) -> TreeOr
 def expected(scores: np.ndarray[Any, Any], order: TreeOrder) -> Ranked:
     levels = np.empty(scores.shape, np.uint8)
     fill_levels(order.low, order.high, levels)
-    placed = placed_matrix(scores, levels, scores == -np.inf, ties="average")
-    return ranked_positives(placed, ties="average", preference=np.zeros((QUERIES, order.low.shape[1] + 1)))
+    positives = sort_matrix(scores, levels, scores == -np.inf, ties="average")
+    return ranked_positives(positives, ties="average", preference=np.zeros((QUERIES, order.low.shape[1] + 1)))
 
 
 def check_same(found: Ranked | None, wanted: Ranked) -> None:
@@ -59,15 +59,15 @@ def spread(kind: str, shape: tuple[int, int], random: np.random.Generator) -> np
 @pytest.mark.parametrize("kind", ["random", "tied", "equal", "clumped", "around zero"])
 @pytest.mark.parametrize("num_items", [1, 7, 512, 513, 3000])
 @pytest.mark.parametrize("num_levels", [1, 7])
-def test_whole_lists_equal_sorted_positives(
+def test_a_full_sort_equals_sorted_positives(
     kind: str, num_items: int, num_levels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_whole_lists, "_WORTHWHILE", 10**6)
+    monkeypatch.setattr(full_sort, "_WORTHWHILE", 10**6)
     random = np.random.default_rng(num_items)
     order = tree(num_items, num_levels, random)
     scores = spread(kind, (QUERIES, num_items), random)
     scores[random.random(scores.shape) < 0.1] = -np.inf
-    check_same(whole_lists(scores, order.low, order.high, ties="average"), expected(scores, order))
+    check_same(rank_by_full_sort(scores, order.low, order.high, ties="average"), expected(scores, order))
 
 
 @settings(deadline=None, max_examples=60)
@@ -77,7 +77,7 @@ def test_any_cosines_are_put_in_order(data: st.DataObject, num_items: int) -> No
     cosine = st.one_of(st.sampled_from([0.0, -0.0, 0.5, -np.inf]), st.floats(-1.0, 1.0, width=32))
     values = data.draw(st.lists(cosine, min_size=QUERIES * num_items, max_size=QUERIES * num_items))
     scores = np.array(values, np.float32).reshape(QUERIES, num_items)
-    found = whole_lists(scores, order.low, order.high, ties="average")
+    found = rank_by_full_sort(scores, order.low, order.high, ties="average")
     small = ((scores != 0) & (np.abs(scores) < 2.0**-31)).any()
     if small or 4 * (order.high[:, 0] - order.low[:, 0]).max() < num_items:
         assert found is None
@@ -89,9 +89,9 @@ def test_any_cosines_are_put_in_order(data: st.DataObject, num_items: int) -> No
 def test_scores_without_a_key_go_the_other_way(odd: float) -> None:
     order = tree_order(np.zeros((1, 1), np.int64), np.zeros((40, 1), np.int64))
     scores = np.linspace(-1, 1, 40, dtype=np.float32)[None]
-    assert whole_lists(scores, order.low, order.high, ties="average") is not None
+    assert rank_by_full_sort(scores, order.low, order.high, ties="average") is not None
     scores[0, 20] = odd
-    assert whole_lists(scores, order.low, order.high, ties="average") is None
+    assert rank_by_full_sort(scores, order.low, order.high, ties="average") is None
 
 
 def test_lists_of_many_positives_and_of_few_give_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,5 +100,5 @@ def test_lists_of_many_positives_and_of_few_give_the_same_values(monkeypatch: py
     embeddings = np.round(random.standard_normal((700, 6)), 1).astype(np.float32)
     embeddings[300:400] = embeddings[:100]
     at_once = evaluate(embeddings, paths).per_query()
-    monkeypatch.setattr(_whole_lists, "_WORTHWHILE", 0)
+    monkeypatch.setattr(full_sort, "_WORTHWHILE", 0)
     np.testing.assert_array_equal(evaluate(embeddings, paths).per_query(), at_once)

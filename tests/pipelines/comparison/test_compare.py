@@ -13,7 +13,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from hiertree.errors import OptionError, RecipeError
-from hiertree.metrics.statistics import paired_randomisation_test
+from hiertree.metrics.statistics import paired_randomization_test
 from hiertree.pipelines.comparison.grid import read_grid
 from hiertree.pipelines.comparison.html_page import html
 from hiertree.pipelines.comparison.recipe_comparison import compare
@@ -64,7 +64,7 @@ def test_marks_are_the_paired_tests_of_the_values_kept_by_the_runs(tmp_path: Pat
     paths = np.load(tmp_path / TWO[0] / "seed-0" / "embeddings.npz")["paths"]
     classes = np.unique(paths, axis=0, return_inverse=True)[1].reshape(-1)
     assert list(tests.index) == list(first.columns)
-    assert tests.loc["H-AP", "p"] == paired_randomisation_test(first["H-AP"], second["H-AP"], clusters=classes)
+    assert tests.loc["H-AP", "p"] == paired_randomization_test(first["H-AP"], second["H-AP"], clusters=classes)
     assert tests.loc["H-AP", "difference"] == pytest.approx((first["H-AP"] - second["H-AP"]).mean())
     assert set(tests["reference"]) == {TWO[1]}
     assert f"differs from {TWO[1]} with p < 0.05" in (tmp_path / "comparison.md").read_text()

@@ -18,7 +18,7 @@ import numpy as np
 
 from hiertree.errors import TableError
 
-from .evaluation.triples import Triples, checked_qrels, checked_run
+from .triples import Triples, checked_qrels, checked_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
 
 
 def read_trec_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
-    """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgements are levels.
+    """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgments are levels.
 
     A name that ends in ``.gz`` is decompressed.
 
@@ -66,7 +66,7 @@ def read_trec_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
         The level of each query and item.
 
     Raises:
-        TableError: no such file, a damaged one, not UTF-8, a line without four columns, a judgement that is no integer
+        TableError: no such file, a damaged one, not UTF-8, a line without four columns, a judgment that is no integer
             from 0 to 255 (TREC marks spam with −2; say whether it is irrelevant), or an item judged twice; the message
             names file and line.
 

@@ -1,4 +1,4 @@
-"""What users hold as a run or as judgements: TREC files, pandas frames, ranx objects, plain mappings."""
+"""What users hold as a run or as judgments: TREC files, pandas frames, ranx objects, plain mappings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from hiertree.errors import EmbeddingError, HiertreeError, OptionError, PathError
 
-from ..trec_reading import qrels_triples, run_triples
+from .reading import qrels_triples, run_triples
 from .triples import Triples, checked_qrels, checked_run
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def as_run(run: Any) -> Triples:
 
 
 def as_qrels(qrels: Any) -> Triples:
-    """Judgements in any form, checked."""
+    """Judgments in any form, checked."""
     if isinstance(qrels, (str, os.PathLike)):
         return qrels_triples(qrels)
     if _is_frame(qrels):

@@ -1,4 +1,4 @@
-"""Runs and judgements as triples, (query, item, score) or (query, item, level), whatever form they came in."""
+"""Runs and judgments as triples, (query, item, score) or (query, item, level), whatever form they came in."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def checked_run(run: Triples) -> Triples:
 
 
 def checked_qrels(qrels: Triples) -> Triples:
-    """Refuse judgements that are no levels, and items judged twice."""
+    """Refuse judgments that are no levels, and items judged twice."""
     level = qrels.value
     bad = ~((level >= 0) & (level <= MAX_LEVELS) & (level == np.floor(level)))
     qrels.refuse(bad, "level {:g}", expected=f"an integer from 0, irrelevant, to {MAX_LEVELS}", kind=PathError)

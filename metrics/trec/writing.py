@@ -17,8 +17,8 @@ from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
 from hiertree.io.files import open_replacing, replacing
 
-from .evaluation.runs import as_qrels, as_run
-from .evaluation.triples import Triples, checked_run
+from .forms import as_qrels, as_run
+from .triples import Triples, checked_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +75,7 @@ def write_trec_qrels(
 ) -> None:
     """Write TREC qrels, lines ``query 0 item level``; the file appears whole.
 
-    Either judgements as :func:`hiertree.metrics.evaluate_ranking` takes them, or label paths: then every item at level
+    Either judgments as :func:`hiertree.metrics.evaluate_ranking` takes them, or label paths: then every item at level
     1 or deeper is written, queries and items named by their numbers. Without ``gallery_paths`` the queries retrieve
     each other and none is its own item.
 

@@ -1,0 +1,38 @@
+"""H-AP, and its parts by level (Ramzi et al., TPAMI 2025, Eq. 18–20)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..ranking.ranked_lists import ratio
+from ..ranking.ties import tie_groups
+from .precision_sums import hierarchical_sums, precision_sums_by_level, precision_sums_by_step
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..conventions.names import Metric
+    from ..ranking.ranked_lists import RankedLists
+
+
+def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+    """Σ over the positives k of the relevance that k shares with itself and the items ahead / rank(k), over R."""
+    table = lists.request.table(metric, lists.counts)
+    total = (table * lists.totals).sum(axis=1)
+    order = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1).astype(np.uint8)
+    rising = bool((order == np.arange(table.shape[1])).all())
+    ranked = lists.ranked
+    if lists.request.ties in ("worst", "best") and not rising:
+        ranked = lists.ranked_by(table)  # a deeper level may be worth less
+    if metric.level:
+        parts = np.empty(table.shape)
+        hierarchical_sums(ranked, table, lists.counts_ties_ahead, parts)
+        return ratio(parts[:, metric.level], total)
+    if rising:
+        precisions = lists.shared(precision_sums_by_level)
+    else:
+        precisions = np.empty(table.shape)
+        precision_sums_by_step(ranked, tie_groups(ranked), order, lists.counts_ties_ahead, precisions)
+    return ratio((np.diff(np.sort(table, axis=1), axis=1) * precisions[:, 1:]).sum(axis=1), total)
