@@ -178,13 +178,13 @@ def implementation(
 ) -> Callable[[], None]:
     """One forward and backward pass."""
     from hiertree import losses
-    from hiertree.losses.pairs.pairs import sides_of
+    from hiertree.losses.pairs.pairs import pairs_of
 
     module, detached = getattr(losses, loss)(), embeddings.detach()
 
     def backend() -> None:
         embeddings.grad = None
-        module.of_sides(sides_of(embeddings, paths, *memory)._replace(backend=name)).backward()
+        module.of_vectors(pairs_of(embeddings, paths, *memory)._replace(backend=name)).backward()
 
     def products() -> None:
         candidates = memory[0] if memory else detached

@@ -3,9 +3,9 @@
 Run ``python benchmarks/losses_gpu.py`` on a CUDA machine; some minutes, most of them for the largest batch and for the
 network. Values and gradients are checked first, against the torch backend in float64. Batches: 512-d float32 at random,
 four images a class, two super-categories (L = 2), each split in two (L = 3). Times are medians, by CUDA events, from
-embeddings to their gradient. The floor is that of a kernel that meets every pair of a target and a candidate, forward
-and backward: 4 cycles of a multiprocessor for 32 step evaluations (``losses/kernels/triton/kernel.py`` says why).
-Memory is the peak beyond the inputs.
+embeddings to their gradient. The floor is that of a kernel that evaluates every pair of a target and a candidate,
+forward and backward: each takes an exponential and a division, which the special-function units of a multiprocessor do
+for 32 pairs in 4 cycles. Memory is the peak beyond the inputs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from torch import Tensor
 from hiertree import level_counts, levels, losses
 from hiertree.losses import functional
 from hiertree.losses.base import PairLoss
-from hiertree.losses.kernels.choice import Backend
-from hiertree.losses.pairs.pairs import sides_of
+from hiertree.losses.kernels.base import Backend
+from hiertree.losses.pairs.pairs import pairs_of
 from hiertree.relevance import hap
 
 DIMENSIONS, ROUNDS, TOLERANCE = 512, 7, 1e-5
@@ -76,7 +76,7 @@ def print_row(name: str, num_levels: int, size: int, *, memory: int = 0) -> None
     others = (torch.randn(memory, DIMENSIONS, device="cuda"), batch_paths(memory, num_levels)) if memory else ()
 
     def run(backend: Backend) -> None:
-        module.of_sides(sides_of(embeddings, paths, *others)._replace(backend=backend)).backward()
+        module.of_vectors(pairs_of(embeddings, paths, *others)._replace(backend=backend)).backward()
 
     triton, mebibytes = milliseconds(lambda: run("triton"))
     candidates = memory or size

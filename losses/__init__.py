@@ -18,7 +18,7 @@ whose batches :func:`all_gather` joins.
 
 :mod:`hiertree.losses.functional` has each as a function of scores, levels and a relevance table.
 
-Conventions: the similarity is the cosine (embeddings are normalised inside, in float32 or better, also under
+Conventions: the similarity is the cosine (embeddings are normalized inside, in float32 or better, also under
 autocast), but for the hashing losses, which compare tanh(α·f), and another library's; a query is not its own candidate
 unless ``include_self=True``; a query without a positive is left out of the mean and counted in
 ``loss.last_num_skipped``; a batch in which none has one gives 0, with a graph.
@@ -44,7 +44,9 @@ from .decomposability import PairDecomposability
 from .decomposability_bounds import decomposability_bound, decomposability_bound_with_margins, decomposability_gap
 from .hashing.codes import GrowingAlpha, binary_codes
 from .hashing.modules import TieAwareAP, TieAwareNDCG
-from .proxies import ProxyDecomposability
+from .pairs.of_scores import ScoreOptions
+from .pairs.steps import StepOptions
+from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import SmoothRecall, SupRecall
 
@@ -62,13 +64,16 @@ __all__ = [
     "Loss",
     "PairDecomposability",
     "ProxyDecomposability",
+    "ProxyOptions",
     "PytorchMetricLearning",
     "RODRecall",
+    "ScoreOptions",
     "SmoothAP",
     "SmoothHAP",
     "SmoothNDCG",
     "SmoothRecall",
     "SoftBinAP",
+    "StepOptions",
     "SupAP",
     "SupHAP",
     "SupNDCG",

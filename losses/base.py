@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .pairs.blocks import Objective, QueryLosses, in_blocks
+from .pairs.blocks import LossPerQuery, Objective, in_blocks
 from .pairs.chunks import in_chunks
-from .pairs.pairs import Pairs, Sides, sides_of
+from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 
 class Loss(nn.Module):
@@ -22,9 +22,11 @@ class Loss(nn.Module):
 
     weights: Mapping[str, float]
     """The weight of each term, by name."""
-    average: Callable[[QueryLosses], Tensor] = staticmethod(QueryLosses.mean)
+    average: Callable[[LossPerQuery], Tensor] = staticmethod(LossPerQuery.mean)
     """From the loss of each query to one number."""
-    _num_skipped: Tensor | int = 0  # a tensor after a batch: reading it is what waits for the device
+    include_self: bool = False
+    """Whether a query is its own candidate."""
+    _num_skipped: Tensor | int = 0  # a tensor after a batch: only reading it waits for the device
     _epoch: int = 0
     _compares_codes: bool = False
 
@@ -41,14 +43,14 @@ class Loss(nn.Module):
     @property
     def learns_codes(self) -> bool:
         """Whether embeddings become codes of bits, the signs of their numbers, ranked by Hamming distance."""
-        return any(part._compares_codes for part in self._parts())
+        return any(part._compares_codes for part in self.with_parts())
 
     def start_epoch(self, epoch: int) -> None:
-        """Say which epoch begins, counted from 0, to a loss or losses inside it whose options change with epochs."""
-        for part in self._parts():
+        """Begin an epoch, counted from 0: some losses have options that change with epochs."""
+        for part in self.with_parts():
             part._epoch = epoch
 
-    def _parts(self) -> list[Loss]:
+    def with_parts(self) -> list[Loss]:
         """This loss and all losses inside it."""
         return [part for part in self.modules() if isinstance(part, Loss)]
 
@@ -84,7 +86,7 @@ class Loss(nn.Module):
         """
         return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
 
-    def _mean(self, losses: QueryLosses) -> Tensor:
+    def _mean(self, losses: LossPerQuery) -> Tensor:
         """The mean over the queries that have a loss; the others are counted."""
         self._num_skipped = (~losses.counted).sum()
         return self.average(losses)
@@ -102,25 +104,25 @@ class PairLoss(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
-        sides = self.sides_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return {type(self).__name__: self.of_sides(sides)}
+        pairs = self.pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        return {type(self).__name__: self.of_vectors(pairs)}
 
-    def sides_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Sides:
+    def pairs_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> VectorPairs:
         """What the loss compares."""
-        return sides_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self)
+        return pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self)
 
-    def of_sides(self, sides: Sides) -> Tensor:
-        """As :meth:`of_pairs`, without a matrix of all scores."""
-        return self._mean(in_chunks(lambda block, _: self.query_losses(block), sides))
+    def of_vectors(self, pairs: VectorPairs) -> Tensor:
+        """As :meth:`of_scores`, without a matrix of all scores."""
+        return self._mean(in_chunks(lambda block, _: self.query_losses(block), pairs))
 
-    def of_pairs(self, pairs: Pairs) -> Tensor:
+    def of_scores(self, pairs: ScoredPairs) -> Tensor:
         """The mean over the queries that have a positive; the others are counted."""
         return self.mean_of(lambda block, _: self.query_losses(block), pairs)
 
-    def mean_of(self, objective: Objective, pairs: Pairs) -> Tensor:
+    def mean_of(self, objective: Objective, pairs: ScoredPairs) -> Tensor:
         """The mean of an objective over the queries that have a positive; the others are counted."""
         return self._mean(in_blocks(objective, pairs))
 
-    def query_losses(self, pairs: Pairs) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         """One loss a query."""
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -10,12 +10,20 @@ from hiertree.errors import OptionError
 
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
-from .pairs.checks import require
-from .proxies import ProxyDecomposability
+from .options import require, split_options, with_options_of
+from .pairs.steps import StepOptions, SupStep
+from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SupAP, SupHAP, SupNDCG
 from .recall import KS, SupRecall
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 DECOMPOSABILITY_TERMS = ("pair", "proxy")
+
+
+class StepAndProxyOptions(StepOptions, ProxyOptions, total=False):
+    """Options of the step H⁻ and of learned proxies."""
 
 
 class _Decomposable(Loss):
@@ -51,9 +59,9 @@ class HAPPIER(_Decomposable):
         alpha: relevance (l/L)^α / |Ω^(l)|.
         level_weights: instead of alpha, see :class:`SupHAP`.
         lambda_: λ, the weight of the proxies.
-        eta, centres, sampled_classes: of the proxies, see :class:`ProxyDecomposability`.
-        tau, rho, delta, start, offset: the step H⁻, see :class:`SupHAP`.
         include_self: a query is its own candidate, as in the authors' code.
+        eta, centers, sampled_classes: the proxies, see :class:`hiertree.losses.ProxyOptions`.
+        tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
     >>> import torch
     >>> loss = HAPPIER(num_classes=3, embedding_size=4)
@@ -62,6 +70,7 @@ class HAPPIER(_Decomposable):
     (['ProxyDecomposability', 'SupHAP'], 1)
     """
 
+    @with_options_of(ProxyDecomposability, SupStep)
     def __init__(
         self,
         num_classes: int,
@@ -70,30 +79,12 @@ class HAPPIER(_Decomposable):
         alpha: float = 1.0,
         level_weights: tuple[float, ...] | None = None,
         lambda_: float = 0.1,
-        eta: float = 0.05,
-        centres: int = 1,
-        sampled_classes: int | None = None,
-        tau: float = 0.01,
-        rho: float = 100.0,
-        delta: float | None = None,
-        start: float = 0.5,
-        offset: float | None = None,
         include_self: bool = False,
+        **options: Unpack[StepAndProxyOptions],
     ) -> None:
-        rank = SupHAP(
-            alpha=alpha,
-            level_weights=level_weights,
-            tau=tau,
-            rho=rho,
-            delta=delta,
-            start=start,
-            offset=offset,
-            include_self=include_self,
-        )
-        proxy = ProxyDecomposability(
-            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
-        )
-        super().__init__(rank, proxy, lambda_=lambda_)
+        step, proxies = split_options(options, SupStep, ProxyDecomposability)
+        rank = SupHAP(alpha=alpha, level_weights=level_weights, include_self=include_self, **step)
+        super().__init__(rank, ProxyDecomposability(num_classes, embedding_size, **proxies), lambda_=lambda_)
 
 
 class RODNDCG(_Decomposable):
@@ -107,27 +98,19 @@ class RODNDCG(_Decomposable):
     torch.Size([])
     """
 
+    @with_options_of(ProxyDecomposability, SupStep)
     def __init__(
         self,
         num_classes: int,
         embedding_size: int,
         *,
         lambda_: float = 0.1,
-        eta: float = 0.05,
-        centres: int = 1,
-        sampled_classes: int | None = None,
-        tau: float = 0.01,
-        rho: float = 100.0,
-        delta: float | None = None,
-        start: float = 0.5,
-        offset: float | None = None,
         include_self: bool = False,
+        **options: Unpack[StepAndProxyOptions],
     ) -> None:
-        rank = SupNDCG(tau=tau, rho=rho, delta=delta, start=start, offset=offset, include_self=include_self)
-        proxy = ProxyDecomposability(
-            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
-        )
-        super().__init__(rank, proxy, lambda_=lambda_)
+        step, proxies = split_options(options, SupStep, ProxyDecomposability)
+        rank = SupNDCG(include_self=include_self, **step)
+        super().__init__(rank, ProxyDecomposability(num_classes, embedding_size, **proxies), lambda_=lambda_)
 
 
 class RODRecall(_Decomposable):
@@ -142,6 +125,7 @@ class RODRecall(_Decomposable):
     torch.Size([])
     """
 
+    @with_options_of(ProxyDecomposability, SupStep)
     def __init__(
         self,
         num_classes: int,
@@ -151,31 +135,12 @@ class RODRecall(_Decomposable):
         tau_star: float = 1.0,
         level: int | None = None,
         lambda_: float = 0.1,
-        eta: float = 0.05,
-        centres: int = 1,
-        sampled_classes: int | None = None,
-        tau: float = 0.01,
-        rho: float = 100.0,
-        delta: float | None = None,
-        start: float = 0.5,
-        offset: float | None = None,
         include_self: bool = False,
+        **options: Unpack[StepAndProxyOptions],
     ) -> None:
-        rank = SupRecall(
-            ks=ks,
-            tau_star=tau_star,
-            level=level,
-            tau=tau,
-            rho=rho,
-            delta=delta,
-            start=start,
-            offset=offset,
-            include_self=include_self,
-        )
-        proxy = ProxyDecomposability(
-            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
-        )
-        super().__init__(rank, proxy, lambda_=lambda_)
+        step, proxies = split_options(options, SupStep, ProxyDecomposability)
+        rank = SupRecall(ks=ks, tau_star=tau_star, level=level, include_self=include_self, **step)
+        super().__init__(rank, ProxyDecomposability(num_classes, embedding_size, **proxies), lambda_=lambda_)
 
 
 class ROADMAP(_Decomposable):
@@ -194,9 +159,9 @@ class ROADMAP(_Decomposable):
         alpha: L_DG's margin of positives.
         beta: L_DG's margin of negatives.
         reduction: L_DG's "mean" or "avg_nonzero".
-        eta, centres, sampled_classes: of the proxies, see :class:`ProxyDecomposability`.
-        tau, rho, delta, start, offset: the step H⁻, see :class:`SupHAP`.
         include_self: a query is its own candidate, as in the authors' code.
+        eta, centers, sampled_classes: the proxies, see :class:`hiertree.losses.ProxyOptions`.
+        tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
     Raises:
         OptionError: an unknown ``decomposability``, or proxies without their number and size.
@@ -208,6 +173,7 @@ class ROADMAP(_Decomposable):
     torch.Size([])
     """
 
+    @with_options_of(ProxyDecomposability, SupStep)
     def __init__(
         self,
         num_classes: int | None = None,
@@ -219,19 +185,13 @@ class ROADMAP(_Decomposable):
         alpha: float = 0.9,
         beta: float = 0.6,
         reduction: str = "mean",
-        eta: float = 0.05,
-        centres: int = 1,
-        sampled_classes: int | None = None,
-        tau: float = 0.01,
-        rho: float = 100.0,
-        delta: float | None = None,
-        start: float = 0.5,
-        offset: float | None = None,
         include_self: bool = False,
+        **options: Unpack[StepAndProxyOptions],
     ) -> None:
+        step, proxies = split_options(options, SupStep, ProxyDecomposability)
         expected = f"one of {', '.join(DECOMPOSABILITY_TERMS)}"
         require(decomposability in DECOMPOSABILITY_TERMS, "decomposability", decomposability, expected)
-        rank = SupAP(level=level, tau=tau, rho=rho, delta=delta, start=start, offset=offset, include_self=include_self)
+        rank = SupAP(level=level, include_self=include_self, **step)
         if decomposability == "pair":
             pair = PairDecomposability(
                 alpha=alpha, beta=beta, level=level, reduction=reduction, include_self=include_self
@@ -244,7 +204,8 @@ class ROADMAP(_Decomposable):
                 expected="num_classes and embedding_size too",
                 remedy="pass both, or decomposability='pair'",
             )
-        proxy = ProxyDecomposability(
-            num_classes, embedding_size, eta=eta, centres=centres, sampled_classes=sampled_classes
+        super().__init__(
+            rank,
+            ProxyDecomposability(num_classes, embedding_size, **proxies),
+            lambda_=0.1 if lambda_ is None else lambda_,
         )
-        super().__init__(rank, proxy, lambda_=0.1 if lambda_ is None else lambda_)

@@ -11,9 +11,9 @@ from torch.nn import functional as nn_functional
 from hiertree.errors import PathError, ShapeError
 
 from .base import PairLoss
-from .pairs.blocks import QueryLosses
-from .pairs.checks import require
-from .pairs.pairs import Pairs, Sides
+from .options import require
+from .pairs.blocks import LossPerQuery
+from .pairs.pairs import ScoredPairs, VectorPairs
 
 PAIR_REDUCTIONS = ("mean", "avg_nonzero")
 
@@ -25,26 +25,26 @@ def check_margins(alpha: float, beta: float) -> None:
 
 
 def check_temperature(eta: float) -> None:
-    """Refuse a temperature that cannot divide."""
+    """Refuse a temperature that is not positive."""
     require(0 < eta < math.inf, "eta", eta, "a finite number > 0")
 
 
-def pair_losses(pairs: Pairs, *, alpha: float, beta: float) -> QueryLosses:
+def pair_losses(pairs: ScoredPairs, *, alpha: float, beta: float) -> LossPerQuery:
     """Mean over positives of [α − s]₊ + mean over negatives of [s − β]₊, a query."""
     positives, negatives = _pair_terms(pairs, alpha, beta)
     num_positives, num_negatives = pairs.counts()[:, 1], pairs.counts()[:, 0]
     values = positives.sum(dim=1) / num_positives.clamp(min=1) + negatives.sum(dim=1) / num_negatives.clamp(min=1)
     counted = num_positives > 0
-    return QueryLosses(values * counted, counted)
+    return LossPerQuery(values * counted, counted)
 
 
-def pair_loss_avg_nonzero(pairs: Pairs, *, alpha: float, beta: float) -> Tensor:
+def pair_loss_avg_nonzero(pairs: ScoredPairs, *, alpha: float, beta: float) -> Tensor:
     """The same two sums over the whole batch, each divided by the number of its non-zero terms."""
     terms = _pair_terms(pairs, alpha, beta)
     return torch.stack([term.sum() / (term > 0).sum().clamp(min=1) for term in terms]).sum()
 
 
-def _pair_terms(pairs: Pairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
+def _pair_terms(pairs: ScoredPairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
     positive, negative = pairs.valid & (pairs.levels > 0), pairs.valid & (pairs.levels == 0)
     return (alpha - pairs.scores).relu() * positive, (pairs.scores - beta).relu() * negative
 
@@ -56,7 +56,7 @@ def check_classes(classes: Tensor, num_classes: int) -> None:
         row = int(bad[0])
         raise PathError(
             f"finest id {int(classes[row])} in row {row}",
-            expected=f"ids 0 to {num_classes - 1}, one a proxy",
+            expected=f"ids 0 to {num_classes - 1}, one for each proxy",
             remedy="take num_classes from the tree that made the paths",
         )
 
@@ -111,17 +111,17 @@ class PairDecomposability(PairLoss):
         """Not where the non-zero terms of the whole batch are counted."""
         return self.reduction == "mean"
 
-    def of_sides(self, sides: Sides) -> Tensor:
+    def of_vectors(self, pairs: VectorPairs) -> Tensor:
         """The loss by the reduction asked for, of all scores at once where it counts all non-zero terms."""
-        return super().of_sides(sides) if self.reduction == "mean" else self.of_pairs(sides.pairs())
+        return super().of_vectors(pairs) if self.reduction == "mean" else self.of_scores(pairs.compared())
 
-    def of_pairs(self, pairs: Pairs) -> Tensor:
+    def of_scores(self, pairs: ScoredPairs) -> Tensor:
         """The loss by the reduction asked for."""
         if self.reduction == "avg_nonzero":
             return pair_loss_avg_nonzero(pairs.binary(self.level), alpha=self.alpha, beta=self.beta)
-        return super().of_pairs(pairs)
+        return super().of_scores(pairs)
 
-    def query_losses(self, pairs: Pairs) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         """Eq. 7, a query."""
         return pair_losses(pairs.binary(self.level), alpha=self.alpha, beta=self.beta)
 

@@ -27,7 +27,7 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.metrics import average_precision
 
-from .pairs.checks import require
+from .options import require
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

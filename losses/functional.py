@@ -25,7 +25,8 @@ True
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -34,12 +35,15 @@ from . import decomposability as _decomposability
 from .baselines.binned_ap import fast_ap
 from .baselines.blackbox import blackbox_ap
 from .hashing.tie_aware import tie_aware_ap, tie_aware_ndcg
-from .kernels.choice import Backend
-from .pairs.arguments import binary_pairs, check_scores, checked_pairs, reduced
-from .pairs.blocks import QueryLosses, in_blocks
+from .options import split_options, with_options_of
+from .pairs.blocks import LossPerQuery
 from .pairs.objectives import ap_losses, h_ap_losses, ndcg_losses
+from .pairs.of_scores import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
 from .pairs.steps import Sigmoid, SupStep
 from .recall import smooth_recall, sup_recall
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = [
     "blackbox_ap",
@@ -59,19 +63,12 @@ __all__ = [
 ]
 
 
+@with_options_of(SupStep, loss_of_scores)
 def sup_hap(
     scores: Tensor,
     levels: Any,
     table: Any,
-    *,
-    tau: float = 0.01,
-    rho: float = 100.0,
-    delta: float | None = None,
-    start: float = 0.5,
-    offset: float | None = None,
-    valid: Any = None,
-    reduction: str = "mean",
-    backend: Backend = "auto",
+    **options: Unpack[SupOptions],
 ) -> Tensor:
     r"""Sup-H-AP, an upper bound of 1 − H-AP (Ramzi et al., TPAMI 2025, Eq. 21).
 
@@ -82,16 +79,8 @@ def sup_hap(
         scores: (B, M) similarities.
         levels: (B, M) integers, 0 … L.
         table: (B, L+1) relevance ≥ 0 of each level; its scale does not matter.
-        tau: temperature τ > 0.
-        rho: slope ρ ≥ 0 beyond δ.
-        delta: δ ≥ 0; None: τ·ln(99).
-        start: added to the sigmoid for 0 ≤ t ≤ δ.
-        offset: the value just past δ; None: continuous.
-        valid: (B, M) booleans; False where the item is no candidate of the query (itself, say).
-        reduction: "mean" over the queries that have a positive (0 when none has), or "none": (B,), 0 for the others.
-        backend: "torch" evaluates every pair, on any device; "numba" (on a CPU) sorts each row, and needs a time near
-            linear in the scores; "triton" (on a GPU) sorts, and evaluates pairs where it must; "auto" is numba on a
-            CPU, triton on a GPU where it is installed, torch elsewhere. They agree to rounding.
+        **options: the step H⁻, see :class:`hiertree.losses.StepOptions`, and ``valid``, ``reduction``, ``backend``, see
+            :class:`hiertree.losses.ScoreOptions`.
 
     Returns:
         Scalar or (B,), ≥ 0 where H⁻ ≥ H.
@@ -102,24 +91,16 @@ def sup_hap(
         PathError: levels outside 0 … L.
         OptionError: an option outside its range, or a relevance that is not.
     """
-    step = SupStep(tau, rho, delta, start, offset)
-    pairs, table = checked_pairs(scores, levels, table, valid, backend)
-    return reduced(in_blocks(lambda block, rows: h_ap_losses(block, table[rows], step), pairs), reduction)
+    step, rest = _sup_step(options)
+    return loss_of_scores(lambda pairs, rows: h_ap_losses(pairs, rows, step), scores, levels, table, **rest)
 
 
+@with_options_of(SupStep, loss_of_scores)
 def sup_ndcg(
     scores: Tensor,
     levels: Any,
     table: Any,
-    *,
-    tau: float = 0.01,
-    rho: float = 100.0,
-    delta: float | None = None,
-    start: float = 0.5,
-    offset: float | None = None,
-    valid: Any = None,
-    reduction: str = "mean",
-    backend: Backend = "auto",
+    **options: Unpack[SupOptions],
 ) -> Tensor:
     r"""Sup-NDCG, an upper bound of 1 − NDCG (Ramzi et al., TPAMI 2025, Eq. 24).
 
@@ -132,25 +113,18 @@ def sup_ndcg(
     >>> round(float(sup_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    step = SupStep(tau, rho, delta, start, offset)
-    pairs, table = checked_pairs(scores, levels, table, valid, backend)
-    return reduced(in_blocks(lambda block, rows: ndcg_losses(block, table[rows], step), pairs), reduction)
+    step, rest = _sup_step(options)
+    return loss_of_scores(lambda pairs, rows: ndcg_losses(pairs, rows, step), scores, levels, table, **rest)
 
 
+@with_options_of(SupStep, loss_of_scores)
 def sup_ap(
     scores: Tensor,
     levels: Any,
     table: Any,
     *,
     level: int | None = None,
-    tau: float = 0.01,
-    rho: float = 100.0,
-    delta: float | None = None,
-    start: float = 0.5,
-    offset: float | None = None,
-    valid: Any = None,
-    reduction: str = "mean",
-    backend: Backend = "auto",
+    **options: Unpack[SupOptions],
 ) -> Tensor:
     r"""Sup-AP, an upper bound of 1 − AP (Ramzi et al., TPAMI 2025, Eq. 11).
 
@@ -163,20 +137,18 @@ def sup_ap(
     >>> float(sup_ap(scores, levels, torch.ones(1, 3)))
     0.0
     """
-    step = SupStep(tau, rho, delta, start, offset)
-    pairs, _ = checked_pairs(scores, levels, table, valid, backend)
-    return reduced(in_blocks(lambda block, _: ap_losses(block, level, step), pairs), reduction)
+    step, rest = _sup_step(options)
+    return loss_of_scores(lambda pairs, _: ap_losses(pairs, level, step), scores, levels, table, **rest)
 
 
+@with_options_of(loss_of_scores)
 def smooth_hap(
     scores: Tensor,
     levels: Any,
     table: Any,
     *,
     tau: float = 0.01,
-    valid: Any = None,
-    reduction: str = "mean",
-    backend: Backend = "auto",
+    **options: Unpack[ScoreOptions],
 ) -> Tensor:
     """Smooth-H-AP: :func:`sup_hap` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
@@ -186,19 +158,17 @@ def smooth_hap(
     0.0
     """
     step = Sigmoid(tau)
-    pairs, table = checked_pairs(scores, levels, table, valid, backend)
-    return reduced(in_blocks(lambda block, rows: h_ap_losses(block, table[rows], step), pairs), reduction)
+    return loss_of_scores(lambda pairs, rows: h_ap_losses(pairs, rows, step), scores, levels, table, **options)
 
 
+@with_options_of(loss_of_scores)
 def smooth_ndcg(
     scores: Tensor,
     levels: Any,
     table: Any,
     *,
     tau: float = 0.01,
-    valid: Any = None,
-    reduction: str = "mean",
-    backend: Backend = "auto",
+    **options: Unpack[ScoreOptions],
 ) -> Tensor:
     """Smooth-NDCG: :func:`sup_ndcg` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
@@ -208,10 +178,10 @@ def smooth_ndcg(
     0.0
     """
     step = Sigmoid(tau)
-    pairs, table = checked_pairs(scores, levels, table, valid, backend)
-    return reduced(in_blocks(lambda block, rows: ndcg_losses(block, table[rows], step), pairs), reduction)
+    return loss_of_scores(lambda pairs, rows: ndcg_losses(pairs, rows, step), scores, levels, table, **options)
 
 
+@with_options_of(loss_of_scores)
 def smooth_ap(
     scores: Tensor,
     levels: Any,
@@ -219,9 +189,7 @@ def smooth_ap(
     *,
     level: int | None = None,
     tau: float = 0.01,
-    valid: Any = None,
-    reduction: str = "mean",
-    backend: Backend = "auto",
+    **options: Unpack[ScoreOptions],
 ) -> Tensor:
     """Smooth-AP (Brown et al., ECCV 2020, Eq. 8): :func:`sup_ap` with σ(t/τ) in every place of H and H⁻.
 
@@ -230,8 +198,7 @@ def smooth_ap(
     0.0
     """
     step = Sigmoid(tau)
-    pairs, _ = checked_pairs(scores, levels, table, valid, backend)
-    return reduced(in_blocks(lambda block, _: ap_losses(block, level, step), pairs), reduction)
+    return loss_of_scores(lambda pairs, _: ap_losses(pairs, level, step), scores, levels, table, **options)
 
 
 def pair_decomposability(
@@ -295,4 +262,10 @@ def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, re
     _decomposability.check_temperature(eta)
     losses = _decomposability.proxy_losses(scores, torch.as_tensor(classes), eta=eta)
     check_scores(scores)
-    return reduced(QueryLosses(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)
+    return reduced(LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)
+
+
+def _sup_step(options: Mapping[str, object]) -> tuple[SupStep, dict[str, Any]]:
+    """The step, and the options that are not its own."""
+    step, rest = split_options(options, SupStep, loss_of_scores)
+    return SupStep(**step), rest

@@ -1,8 +1,8 @@
-"""Decomposability by proxies: every embedding near a learnt point of its class, and far from the others'."""
+"""Decomposability by proxies: every embedding near a learned point of its class, and far from the others'."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -10,27 +10,38 @@ from torch import Tensor, nn
 from .base import Loss
 from .decomposability import check_classes, check_temperature
 from .kernels.proxy_softmax import proxy_cross_entropy
-from .pairs.blocks import QueryLosses
-from .pairs.checks import require
-from .pairs.pairs import path_tensor, querying, refuse_rows, unit_vectors
+from .options import require
+from .pairs.blocks import LossPerQuery
+from .pairs.inputs import has_candidate, path_tensor, refuse_rows, unit_vectors
+
+
+class ProxyOptions(TypedDict, total=False):
+    """Options of learned proxies.
+
+    * ``eta``: temperature η > 0. Default 0.05.
+    * ``centers``: proxies of each class; several let a class have several modes. Default 1.
+    * ``sampled_classes``: while training, compare with this many classes only: the batch's own and others drawn from
+      torch's generator (An et al., *Partial FC*, CVPR 2022). It saves time, not memory. Default None: all classes.
+    """
+
+    eta: float
+    centers: int
+    sampled_classes: int | None
 
 
 class ProxyDecomposability(Loss):
-    r"""L*_DG: cross-entropy over cosine similarities to learnt proxies of the finest classes.
+    r"""L*_DG: cross-entropy over cosine similarities to learned proxies of the finest classes.
 
     .. math:: -\log \frac{\sum_{p \in P_y} \exp(\cos(e, p) / \eta)}{\sum_c \sum_{p \in P_c} \exp(\cos(e, p) / \eta)}
 
-    averaged over the batch; P_c holds the ``centres`` proxies of class c, one in the paper. An embedding is compared
+    averaged over the batch; P_c holds the ``centers`` proxies of class c, one in the paper. An embedding is compared
     with the proxies only: reference embeddings are not used. No matrix of all similarities is made, so that 100,000
     classes need no more memory than their proxies. Source: Ramzi et al. (TPAMI 2025), Eq. 8.
 
     Args:
         num_classes: finest classes; ``paths[:, -1]`` must lie in 0 … num_classes − 1.
         embedding_size: d.
-        eta: temperature η.
-        centres: proxies a class; several let a class have several modes.
-        sampled_classes: while training, only so many classes are compared with: the batch's own and others drawn from
-            torch's generator (An et al., *Partial FC*, CVPR 2022); None: all. Saves time, not memory.
+        eta, centers, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
 
     Raises:
         PathError: a finest id has no proxy; the message names the row.
@@ -47,13 +58,13 @@ class ProxyDecomposability(Loss):
         embedding_size: int,
         *,
         eta: float = 0.05,
-        centres: int = 1,
+        centers: int = 1,
         sampled_classes: int | None = None,
     ) -> None:
         super().__init__()
         require(num_classes >= 1, "num_classes", num_classes, "an integer ≥ 1")
         require(embedding_size >= 1, "embedding_size", embedding_size, "an integer ≥ 1")
-        require(centres >= 1, "centres", centres, "an integer ≥ 1")
+        require(centers >= 1, "centers", centers, "an integer ≥ 1")
         require(
             sampled_classes is None or sampled_classes >= 1,
             "sampled_classes",
@@ -61,8 +72,8 @@ class ProxyDecomposability(Loss):
             "None or an integer ≥ 1",
         )
         check_temperature(eta)
-        self.num_classes, self.eta, self.centres, self.sampled_classes = num_classes, eta, centres, sampled_classes
-        self.proxies = nn.Parameter(torch.randn(num_classes * centres, embedding_size))
+        self.num_classes, self.eta, self.centers, self.sampled_classes = num_classes, eta, centers, sampled_classes
+        self.proxies = nn.Parameter(torch.randn(num_classes * centers, embedding_size))
         self.weights = {type(self).__name__: 1.0}
 
     def terms(
@@ -83,16 +94,16 @@ class ProxyDecomposability(Loss):
         refuse_rows(
             ~((extent > 0) | (smallest < 0)) | ~extent.isfinite(), "proxies holds NaN, infinite or zero-norm vectors"
         )
-        counted = querying(valid, vectors, ref_embeddings)
+        counted = has_candidate(valid, vectors, ref_embeddings)
         values = self._values(vectors, classes)
-        return {type(self).__name__: self._mean(QueryLosses(torch.where(counted, values, 0), counted))}
+        return {type(self).__name__: self._mean(LossPerQuery(torch.where(counted, values, 0), counted))}
 
     def _values(self, vectors: Tensor, classes: Tensor) -> Tensor:
         proxies: Tensor = self.proxies
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:
             sample, classes = self._sample(classes, self.sampled_classes)
-            proxies = proxies.view(self.num_classes, self.centres, -1)[sample].flatten(0, 1)
-        return proxy_cross_entropy(vectors, proxies, classes, centres=self.centres, eta=self.eta)
+            proxies = proxies.view(self.num_classes, self.centers, -1)[sample].flatten(0, 1)
+        return proxy_cross_entropy(vectors, proxies, classes, centers=self.centers, eta=self.eta)
 
     def _sample(self, classes: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Classes in rising order, the batch's among them, and where these are."""
@@ -107,5 +118,5 @@ class ProxyDecomposability(Loss):
         sampled = "all" if self.sampled_classes is None else self.sampled_classes
         return (
             f"num_classes={self.num_classes}, embedding_size={self.proxies.shape[1]}, eta={self.eta}, "
-            f"centres={self.centres}, sampled_classes={sampled}"
+            f"centers={self.centers}, sampled_classes={sampled}"
         )

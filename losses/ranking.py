@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
-from .pairs.blocks import QueryLosses
-from .pairs.checks import require
+from .options import require, with_options_of
+from .pairs.blocks import LossPerQuery
 from .pairs.objectives import ap_losses, h_ap_losses, ndcg_losses
-from .pairs.pairs import Pairs
-from .pairs.steps import Sigmoid, SupStep
+from .pairs.pairs import ScoredPairs
+from .pairs.steps import Sigmoid, StepOptions, SupStep
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class _HAP(PairLoss):
@@ -23,7 +27,7 @@ class _HAP(PairLoss):
         require(level_weights is None or alpha == 1, "alpha", alpha, "its default beside level_weights")
         self.step, self.alpha, self.level_weights = step, alpha, level_weights
 
-    def query_losses(self, pairs: Pairs) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         counts = pairs.counts()
         if self.level_weights is None:
             return h_ap_losses(pairs, hap(counts, alpha=self.alpha), self.step)
@@ -39,7 +43,7 @@ class _NDCG(PairLoss):
         super().__init__(include_self=include_self)
         self.step = step
 
-    def query_losses(self, pairs: Pairs) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         any_counts = pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1))  # a gain does not depend on them
         return ndcg_losses(pairs, gain(any_counts), self.step)
 
@@ -53,7 +57,7 @@ class _AP(PairLoss):
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.step, self.level = step, level
 
-    def query_losses(self, pairs: Pairs) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         return ap_losses(pairs, self.level, self.step)
 
     def extra_repr(self) -> str:
@@ -61,11 +65,11 @@ class _AP(PairLoss):
 
 
 class SupHAP(_HAP):
-    r"""Sup-H-AP: an upper bound of 1 − H-AP that can be minimised.
+    r"""Sup-H-AP: an upper bound of 1 − H-AP that can be minimized.
 
     .. math:: 1 - \frac{1}{R} \sum_{k \in \Omega^+} \frac{\text{H-rank}^+(k)}{\text{rank}^+(k) + \text{rank}^-_s(k)}
 
-    averaged over the queries that have a positive. Formula, options, and the bound under ties:
+    averaged over the queries that have a positive. Formula, and the bound under ties:
     :mod:`hiertree.losses.functional`.
     Source: Ramzi et al., *Optimization of Rank Losses for Image Retrieval* (TPAMI 2025), Eq. 21.
 
@@ -73,12 +77,8 @@ class SupHAP(_HAP):
         alpha: relevance (l/L)^α / |Ω^(l)|; > 1 stresses the finest level.
         level_weights: w_l of each level, coarse → fine, adding up to 1, instead of alpha: the relevance is
             Σ_{p ≤ l} w_p / |Ω^{+,p}|, which makes the loss a bound of Σ_l w_l·(1 − AP at level l) (Property 1).
-        tau: temperature τ of H⁻ below δ.
-        rho: slope ρ of H⁻ beyond δ.
-        delta: where the slope begins; None: τ·ln(99) ≈ 0.046.
-        start: added to the sigmoid for 0 ≤ t ≤ δ; the bound needs ≥ 0.5.
-        offset: value just past δ; None: continuous. The authors' (start, offset): (0.5, 1.44) SOP, (0.0, 1.0) iNat.
         include_self: a query is its own candidate, as in the authors' code.
+        tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
     >>> import torch
     >>> embeddings = torch.eye(4, requires_grad=True)
@@ -88,24 +88,20 @@ class SupHAP(_HAP):
     (True, torch.Size([4, 4]))
     """
 
+    @with_options_of(SupStep)
     def __init__(
         self,
         *,
         alpha: float = 1.0,
         level_weights: tuple[float, ...] | None = None,
-        tau: float = 0.01,
-        rho: float = 100.0,
-        delta: float | None = None,
-        start: float = 0.5,
-        offset: float | None = None,
         include_self: bool = False,
+        **step: Unpack[StepOptions],
     ) -> None:
-        step = SupStep(tau, rho, delta, start, offset)
-        super().__init__(step, alpha=alpha, level_weights=level_weights, include_self=include_self)
+        super().__init__(SupStep(**step), alpha=alpha, level_weights=level_weights, include_self=include_self)
 
 
 class SupNDCG(_NDCG):
-    r"""Sup-NDCG: an upper bound of 1 − NDCG that can be minimised, with gains 2^l − 1.
+    r"""Sup-NDCG: an upper bound of 1 − NDCG that can be minimized, with gains 2^l − 1.
 
     .. math:: 1 - \frac{1}{IDCG} \sum_{k \in \Omega^+} \frac{2^{l_k} - 1}{\log_2(1 + rank^+(k) + rank^-_s(k))}
 
@@ -116,21 +112,13 @@ class SupNDCG(_NDCG):
     True
     """
 
-    def __init__(
-        self,
-        *,
-        tau: float = 0.01,
-        rho: float = 100.0,
-        delta: float | None = None,
-        start: float = 0.5,
-        offset: float | None = None,
-        include_self: bool = False,
-    ) -> None:
-        super().__init__(SupStep(tau, rho, delta, start, offset), include_self=include_self)
+    @with_options_of(SupStep)
+    def __init__(self, *, include_self: bool = False, **step: Unpack[StepOptions]) -> None:
+        super().__init__(SupStep(**step), include_self=include_self)
 
 
 class SupAP(_AP):
-    r"""Sup-AP: an upper bound of 1 − AP that can be minimised.
+    r"""Sup-AP: an upper bound of 1 − AP that can be minimized.
 
     .. math:: 1 - \frac{1}{|\Omega^+|} \sum_{k \in \Omega^+} \frac{rank^+(k)}{rank^+(k) + rank^-_s(k)}
 
@@ -145,18 +133,9 @@ class SupAP(_AP):
     0.0
     """
 
-    def __init__(
-        self,
-        *,
-        level: int | None = None,
-        tau: float = 0.01,
-        rho: float = 100.0,
-        delta: float | None = None,
-        start: float = 0.5,
-        offset: float | None = None,
-        include_self: bool = False,
-    ) -> None:
-        super().__init__(SupStep(tau, rho, delta, start, offset), level=level, include_self=include_self)
+    @with_options_of(SupStep)
+    def __init__(self, *, level: int | None = None, include_self: bool = False, **step: Unpack[StepOptions]) -> None:
+        super().__init__(SupStep(**step), level=level, include_self=include_self)
 
 
 class SmoothHAP(_HAP):

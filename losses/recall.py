@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from .base import PairLoss
-from .kernels.choice import Backend
-from .pairs.arguments import checked_pairs, reduced
-from .pairs.blocks import QueryLosses, in_blocks
-from .pairs.checks import require
-from .pairs.mixup import mixed_sides_of
-from .pairs.pairs import Pairs, Sides
+from .options import require, split_options, with_options_of
+from .pairs.blocks import LossPerQuery
+from .pairs.mixup import mixed_pairs_of
+from .pairs.of_scores import ScoreOptions, SupOptions, loss_of_scores
+from .pairs.pairs import ScoredPairs, VectorPairs
 from .pairs.ranks import soft_ranks
-from .pairs.steps import Sigmoid, SupStep
+from .pairs.steps import Sigmoid, StepOptions, SupStep
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 KS = (1, 2, 4, 8, 16)
 
 
 def recall_losses(
-    pairs: Pairs, level: int | None, step: SupStep | Sigmoid, *, ks: Sequence[int], tau_star: float
-) -> QueryLosses:
+    pairs: ScoredPairs, level: int | None, step: SupStep | Sigmoid, *, ks: Sequence[int], tau_star: float
+) -> LossPerQuery:
     """1 − mean over k of min(1, Σ_{j ∈ Ω⁺} σ((k − rank(j))/τ*) / min(k, |Ω⁺|)), a query."""
     binary = pairs.binary(level)
     positive = binary.valid & (binary.levels > 0)
@@ -34,7 +36,7 @@ def recall_losses(
         found = (torch.sigmoid((k - rank) / tau_star) * positive).sum(dim=1)
         recalls.append((found / num_positives.clamp(min=1, max=k)).clamp(max=1))
     counted = num_positives > 0
-    return QueryLosses((1 - torch.stack(recalls).mean(dim=0)) * counted, counted)
+    return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * counted, counted)
 
 
 def check_recall(ks: Sequence[int], tau_star: float) -> None:
@@ -59,7 +61,7 @@ class _Recall(PairLoss):
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.step, self.ks, self.tau_star, self.level = step, tuple(ks), tau_star, level
 
-    def query_losses(self, pairs: Pairs) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         return recall_losses(pairs, self.level, self.step, ks=self.ks, tau_star=self.tau_star)
 
     def extra_repr(self) -> str:
@@ -73,13 +75,15 @@ class SupRecall(_Recall):
               \sum_{j \in \Omega^+} \sigma\left(\frac{k - rank^+(j) - rank^-_s(j)}{\tau^*}\right)
 
     averaged over the queries that have a positive. The second sigmoid is no step: the loss is above 0 even for a
-    perfect ranking, and no bound of 1 − TR@k. Options as in :class:`SupHAP`, and those below.
+    perfect ranking, and no bound of 1 − TR@k.
     Source: Ramzi et al., *Optimization of Rank Losses for Image Retrieval* (TPAMI 2025), Eq. 16.
 
     Args:
         ks: K, the lengths of lists.
         tau_star: temperature τ* of the second sigmoid.
         level: positives agree with the query down to this level; None: the finest.
+        include_self: a query is its own candidate, as in the authors' code.
+        tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
     >>> import torch
     >>> perfect = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
@@ -87,21 +91,17 @@ class SupRecall(_Recall):
     0.5
     """
 
+    @with_options_of(SupStep)
     def __init__(
         self,
         *,
         ks: tuple[int, ...] = KS,
         tau_star: float = 1.0,
         level: int | None = None,
-        tau: float = 0.01,
-        rho: float = 100.0,
-        delta: float | None = None,
-        start: float = 0.5,
-        offset: float | None = None,
         include_self: bool = False,
+        **step: Unpack[StepOptions],
     ) -> None:
-        step = SupStep(tau, rho, delta, start, offset)
-        super().__init__(step, ks=ks, tau_star=tau_star, level=level, include_self=include_self)
+        super().__init__(SupStep(**step), ks=ks, tau_star=tau_star, level=level, include_self=include_self)
 
 
 class SmoothRecall(_Recall):
@@ -143,11 +143,11 @@ class SmoothRecall(_Recall):
         """Not where queries are mixed."""
         return not self.similarity_mixup
 
-    def sides_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> Sides:
+    def pairs_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> VectorPairs:
         """The batch and, with similarity mixup, its virtual images."""
         if not (self.similarity_mixup and self.training):
-            return super().sides_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return mixed_sides_of(
+            return super().pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
+        return mixed_pairs_of(
             embeddings,
             paths,
             ref_embeddings,
@@ -158,6 +158,7 @@ class SmoothRecall(_Recall):
         )
 
 
+@with_options_of(SupStep, loss_of_scores)
 def sup_recall(
     scores: Tensor,
     levels: Any,
@@ -166,14 +167,7 @@ def sup_recall(
     ks: Sequence[int] = KS,
     tau_star: float = 1.0,
     level: int | None = None,
-    tau: float = 0.01,
-    rho: float = 100.0,
-    delta: float | None = None,
-    start: float = 0.5,
-    offset: float | None = None,
-    valid: Any = None,
-    reduction: str = "mean",
-    backend: Backend = "auto",
+    **options: Unpack[SupOptions],
 ) -> Tensor:
     r"""Sup-R@k (Ramzi et al., TPAMI 2025, Eq. 16); the formula is in :class:`hiertree.losses.SupRecall`.
 
@@ -184,12 +178,14 @@ def sup_recall(
     True
     """
     check_recall(ks, tau_star)
-    step = SupStep(tau, rho, delta, start, offset)
-    pairs, _ = checked_pairs(scores, levels, table, valid, backend)
-    objective = in_blocks(lambda block, _: recall_losses(block, level, step, ks=ks, tau_star=tau_star), pairs)
-    return reduced(objective, reduction)
+    of_step, of_scores = split_options(options, SupStep, loss_of_scores)
+    step = SupStep(**of_step)
+    return loss_of_scores(
+        lambda pairs, _: recall_losses(pairs, level, step, ks=ks, tau_star=tau_star), scores, levels, table, **of_scores
+    )
 
 
+@with_options_of(loss_of_scores)
 def smooth_recall(
     scores: Tensor,
     levels: Any,
@@ -199,9 +195,7 @@ def smooth_recall(
     tau_star: float = 1.0,
     level: int | None = None,
     tau: float = 0.01,
-    valid: Any = None,
-    reduction: str = "mean",
-    backend: Backend = "auto",
+    **options: Unpack[ScoreOptions],
 ) -> Tensor:
     """Smooth-R@k: :func:`sup_recall` with σ(t/τ) for every step (Patel et al., CVPR 2022).
 
@@ -211,6 +205,6 @@ def smooth_recall(
     """
     check_recall(ks, tau_star)
     step = Sigmoid(tau)
-    pairs, _ = checked_pairs(scores, levels, table, valid, backend)
-    objective = in_blocks(lambda block, _: recall_losses(block, level, step, ks=ks, tau_star=tau_star), pairs)
-    return reduced(objective, reduction)
+    return loss_of_scores(
+        lambda pairs, _: recall_losses(pairs, level, step, ks=ks, tau_star=tau_star), scores, levels, table, **options
+    )

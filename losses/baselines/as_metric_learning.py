@@ -1,4 +1,4 @@
-"""What a loss of ours is to pytorch-metric-learning; imported only where that library is wanted."""
+"""A hiertree loss as a loss of pytorch-metric-learning; imported only where that library is wanted."""
 
 from __future__ import annotations
 

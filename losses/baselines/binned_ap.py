@@ -1,4 +1,4 @@
-"""AP of similarities sorted into bins: FastAP and SoftBin-AP, one formula with two habits of counting bins."""
+"""AP of similarities sorted into bins: FastAP and SoftBin-AP, one formula with two ways of counting bins."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from torch import Tensor
 
 from ..base import PairLoss
 from ..hashing.histogram import Bins, soft_histogram
-from ..pairs.arguments import binary_pairs, reduced
-from ..pairs.blocks import QueryLosses
-from ..pairs.checks import require
+from ..options import require
+from ..pairs.blocks import LossPerQuery
 from ..pairs.objectives import one_minus
-from ..pairs.pairs import Pairs
+from ..pairs.of_scores import Reduction, binary_pairs, reduced
+from ..pairs.pairs import ScoredPairs
 
 COSINE_RANGE = 2  # 1 − cosine lies in 0 … 2
 
 
-def binned_ap_losses(pairs: Pairs, level: int | None, *, num_intervals: int) -> QueryLosses:
+def binned_ap_losses(pairs: ScoredPairs, level: int | None, *, num_intervals: int) -> LossPerQuery:
     """1 − (1/|Ω⁺|)·Σ_z h⁺_z·H⁺_z/H_z, with soft counts h of 1 − cosine in bins, H those up to a bin; a query."""
     binary = pairs.binary(level)
     distances = binary._replace(scores=binary.scores.clamp(-1, 1) - 1)
@@ -35,7 +35,7 @@ class _BinnedAP(PairLoss):
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.num_intervals, self.level = num_intervals, level
 
-    def query_losses(self, pairs: Pairs) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         return binned_ap_losses(pairs, self.level, num_intervals=self.num_intervals)
 
     def extra_repr(self) -> str:
@@ -53,7 +53,7 @@ class FastAP(_BinnedAP):
     Source: Cakir et al., *Deep Metric Learning to Rank* (CVPR 2019), Eq. 9.
 
     Args:
-        num_bins: intervals between the ``num_bins + 1`` centres over squared distances 0 … 4.
+        num_bins: intervals between the ``num_bins + 1`` centers over squared distances 0 … 4.
         level: positives agree with the query down to this level; None: the finest.
         include_self: a query is its own candidate.
 
@@ -69,12 +69,12 @@ class FastAP(_BinnedAP):
 
 
 class SoftBinAP(_BinnedAP):
-    """SoftBin-AP: the formula of :class:`FastAP` with ``num_bins`` centres over the cosines 1 … −1.
+    """SoftBin-AP: the formula of :class:`FastAP` with ``num_bins`` centers over the cosines 1 … −1.
 
     Source: Revaud et al., *Learning with Average Precision: Training Image Retrieval with a Listwise Loss* (ICCV 2019).
 
     Args:
-        num_bins: centres, the outermost at 1 and −1.
+        num_bins: centers, the outermost at 1 and −1.
         level: positives agree with the query down to this level; None: the finest.
         include_self: a query is its own candidate.
 
@@ -96,7 +96,7 @@ def fast_ap(
     level: int,
     num_bins: int = 10,
     valid: Any = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     """FastAP of cosines (Cakir et al., CVPR 2019, Eq. 9); the formula is in :class:`hiertree.losses.FastAP`.
 
@@ -104,7 +104,7 @@ def fast_ap(
         scores: (B, M) cosines.
         levels: (B, M) integers.
         level: positives are at this level and finer.
-        num_bins: intervals between the ``num_bins + 1`` centres. SoftBin-AP counts the centres: ``num_bins=19`` is its
+        num_bins: intervals between the ``num_bins + 1`` centers. SoftBin-AP counts the centers: ``num_bins=19`` is its
             20 bins.
         valid: (B, M) booleans; False where the item is no candidate.
         reduction: "mean" over the queries that have a positive, or "none": (B,), 0 for the others.

@@ -10,14 +10,14 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..base import PairLoss
-from ..pairs.arguments import binary_pairs, reduced
-from ..pairs.blocks import Objective, QueryLosses, in_blocks
-from ..pairs.checks import require
+from ..options import require
+from ..pairs.blocks import LossPerQuery, Objective, in_blocks
 from ..pairs.objectives import one_minus
-from ..pairs.pairs import Pairs, Sides
+from ..pairs.of_scores import Reduction, binary_pairs, reduced
+from ..pairs.pairs import ScoredPairs, VectorPairs
 
 
-def blackbox_ap_losses(pairs: Pairs, level: int | None, *, strength: float, lowered: Tensor) -> QueryLosses:
+def blackbox_ap_losses(pairs: ScoredPairs, level: int | None, *, strength: float, lowered: Tensor) -> LossPerQuery:
     """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k)/rank(k), a query.
 
     ``strength`` is λ for the gradient of its own loss; ``lowered`` (b, M) is how far positives move down, and negatives
@@ -27,13 +27,13 @@ def blackbox_ap_losses(pairs: Pairs, level: int | None, *, strength: float, lowe
     positive = binary.valid & (binary.levels > 0)
     moved = torch.where(positive, binary.scores - lowered, binary.scores + lowered)
     scores = moved.masked_fill(~binary.valid, -torch.inf)
-    rank: Tensor = _NormalisedRanks.apply(scores, binary.valid.sum(dim=1, keepdim=True).clamp(min=1), strength)
+    rank: Tensor = _NormalizedRanks.apply(scores, binary.valid.sum(dim=1, keepdim=True).clamp(min=1), strength)
     among_positives = _ranks(-rank.detach().masked_fill(~positive, torch.inf)) / binary.valid.sum(dim=1, keepdim=True)
     precision = torch.where(positive, among_positives, 0) / rank
     return one_minus(precision.sum(dim=1), positive.sum(dim=1))
 
 
-def blackbox_objective(pairs: Pairs, level: int | None, blackbox_lambda: float, margin: float) -> Objective:
+def blackbox_objective(pairs: ScoredPairs, level: int | None, blackbox_lambda: float, margin: float) -> Objective:
     """The objective whose λ acts on the gradient of the mean over all queries of the pairs that have a positive."""
     num_counted = int((pairs.binary(level).counts()[:, 1] > 0).sum())
     strength = blackbox_lambda / max(num_counted, 1)
@@ -42,7 +42,7 @@ def blackbox_objective(pairs: Pairs, level: int | None, blackbox_lambda: float, 
 
 
 def check_blackbox(blackbox_lambda: float, margin: float) -> None:
-    """Refuse a nudge that is none, and a margin that is no distance."""
+    """Refuse a λ that moves nothing, and a margin below 0."""
     require(0 < blackbox_lambda < math.inf, "blackbox_lambda", blackbox_lambda, "a finite number > 0")
     require(0 <= margin < math.inf, "margin", margin, "a finite number ≥ 0")
 
@@ -54,7 +54,7 @@ def _ranks(scores: Tensor) -> Tensor:
     return torch.empty_like(scores).scatter_(1, order, places.expand_as(scores))
 
 
-class _NormalisedRanks(torch.autograd.Function):
+class _NormalizedRanks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, num_candidates: Tensor, strength: float) -> Tensor:
         ranks = _ranks(scores) / num_candidates
@@ -71,7 +71,7 @@ class _NormalisedRanks(torch.autograd.Function):
 
 
 class BlackboxAP(PairLoss):
-    r"""1 − AP of the true ranks, learnt by blackbox differentiation.
+    r"""1 − AP of the true ranks, learned by blackbox differentiation.
 
     The ranks r of a query, divided by the number of its candidates, get the gradient g of the mean loss; the scores get
     (r(s + λ·g) − r(s))/λ. The margin: while ranked, positives are moved down and negatives up by half of it times
@@ -109,11 +109,11 @@ class BlackboxAP(PairLoss):
         """Its value is; but how far a query's scores are nudged depends on how many queries there are."""
         return False
 
-    def of_sides(self, sides: Sides) -> Tensor:
+    def of_vectors(self, pairs: VectorPairs) -> Tensor:
         """The loss of all scores at once."""
-        return self.of_pairs(sides.pairs())
+        return self.of_scores(pairs.compared())
 
-    def of_pairs(self, pairs: Pairs) -> Tensor:
+    def of_scores(self, pairs: ScoredPairs) -> Tensor:
         """The mean over the queries that have a positive; λ acts on the gradient of that mean."""
         return self.mean_of(blackbox_objective(pairs, self.level, self.blackbox_lambda, self.margin), pairs)
 
@@ -130,7 +130,7 @@ def blackbox_ap(
     blackbox_lambda: float = 4.0,
     margin: float = 0.02,
     valid: Any = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     """Blackbox AP (Rolínek et al., CVPR 2020), as in :class:`hiertree.losses.BlackboxAP`.
 

@@ -14,9 +14,10 @@ from hiertree.arrays import as_paths
 from hiertree.errors import PathError, ShapeError
 
 from ..base import Loss
-from ..pairs.blocks import QueryLosses
-from ..pairs.checks import require
-from ..pairs.pairs import cosine, path_tensor, querying, unit_vectors
+from ..options import require
+from ..pairs.blocks import LossPerQuery
+from ..pairs.inputs import has_candidate, path_tensor, unit_vectors
+from ..pairs.pairs import cosine
 
 FINEST_MARGIN, MARGIN_PER_LEVEL = 0.25, 0.1  # 0.45, 0.35, 0.25 for three levels, as in the authors' code
 
@@ -80,8 +81,8 @@ class CSL(Loss):
         vectors = unit_vectors(embeddings)
         own = self._proxies_of(path_tensor(paths, vectors))
         values = self._values(vectors, own)
-        counted = querying(valid, vectors, ref_embeddings)
-        return {type(self).__name__: self._mean(QueryLosses(torch.where(counted, values, 0), counted))}
+        counted = has_candidate(valid, vectors, ref_embeddings)
+        return {type(self).__name__: self._mean(LossPerQuery(torch.where(counted, values, 0), counted))}
 
     def _values(self, vectors: Tensor, own: Tensor) -> Tensor:
         logits = self.scale * cosine(vectors, unit_vectors(self.proxies, name="proxies"))
@@ -101,9 +102,9 @@ class CSL(Loss):
             raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"{len(self.margins)}, as class_paths have")
         rows = torch.searchsorted(self.class_paths[:, -1].contiguous(), paths[:, -1].contiguous())
         rows = rows.clamp(max=len(self.class_paths) - 1)
-        strangers = (self.class_paths[rows] != paths).any(dim=1).nonzero()
-        if len(strangers):
-            row = int(strangers[0])
+        unknown = (self.class_paths[rows] != paths).any(dim=1).nonzero()
+        if len(unknown):
+            row = int(unknown[0])
             raise PathError(f"path {tuple(paths[row].tolist())} in row {row}", expected="one of class_paths")
         return rows
 

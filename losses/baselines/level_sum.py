@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from hiertree.errors import ShapeError
 
 from ..base import Loss
-from ..pairs.checks import require
-from ..pairs.pairs import float_vectors, path_tensor
+from ..options import require
+from ..pairs.inputs import float_vectors, path_tensor
 from .metric_learning import PytorchMetricLearning
 
 LossFactory: TypeAlias = Callable[[int], nn.Module]
@@ -66,8 +66,8 @@ class LevelSum(Loss):
         losses: Mapping[str, Any] = dict(zip(self.weights, self.losses, strict=True))
         return losses
 
-    def _checked(self, paths: Any, beside: Any, name: str) -> Tensor:
-        tensor = path_tensor(paths, float_vectors(beside, name="embeddings"), name=name)
+    def _checked(self, paths: Any, embeddings: Any, name: str) -> Tensor:
+        tensor = path_tensor(paths, float_vectors(embeddings), name=name)
         if tensor.shape[1] != len(self.losses):
             raise ShapeError(f"{name} of {tensor.shape[1]} levels", expected=f"{len(self.losses)}, as level_sizes has")
         return tensor

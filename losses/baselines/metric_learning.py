@@ -1,4 +1,4 @@
-"""pytorch-metric-learning, both ways: its losses as ours, and ours as its."""
+"""Losses of pytorch-metric-learning as losses of hiertree, and the other way round."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hiertree.errors import MissingResourceError, OptionError
 
 from ..base import Loss
 from ..decomposability import check_classes
-from ..pairs.checks import require
-from ..pairs.pairs import float_vectors, path_tensor, querying, refuse_rows, valid_pairs
+from ..options import require
+from ..pairs.inputs import finite_vectors, full_mask, has_candidate, path_tensor
 
 if TYPE_CHECKING:
     from .as_metric_learning import MetricLearningLoss
@@ -74,22 +74,22 @@ class PytorchMetricLearning(Loss):
 
     @property
     def is_mean_over_queries(self) -> bool:
-        """Miners, reducers and regularisers see the whole batch."""
+        """Miners, reducers and regularizers see the whole batch."""
         return False
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the library's class; one that learns proxies ranks nothing beside them."""
-        vectors, labels = self._labelled(embeddings, paths, "embeddings", "paths")
+        vectors, labels = self._labeled(embeddings, paths, "embeddings", "paths")
         refs: tuple[Tensor | None, Tensor | None] = (None, None)
         if _learns_proxies(type(self.loss)):
-            queries = querying(valid, vectors, ref_embeddings)
+            queries = has_candidate(valid, vectors, ref_embeddings)
             vectors, labels, valid = vectors[queries], labels[queries], None
             if len(vectors) == 0:
                 return {type(self.loss).__name__: vectors.sum()}
         elif ref_embeddings is not None and ref_embeddings is not embeddings:
-            refs = self._labelled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
+            refs = self._labeled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
         with torch.autocast(vectors.device.type, enabled=False):
             value: Tensor = self.loss(vectors, labels, self._indices(vectors, labels, *refs, valid), *refs)
         return {type(self.loss).__name__: value}
@@ -106,11 +106,10 @@ class PytorchMetricLearning(Loss):
         if valid is None:
             return chosen
         shape = len(vectors), len(vectors if refs is None else refs)
-        return _within(chosen, valid_pairs(valid, shape, vectors.device))
+        return _within(chosen, full_mask(valid, shape, vectors.device))
 
-    def _labelled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
-        vectors = float_vectors(embeddings, name=name)
-        refuse_rows(~vectors.isfinite().all(dim=1), f"{name} holds NaN or infinite values")
+    def _labeled(self, embeddings: Any, paths: Any, name: str, paths_name: str) -> tuple[Tensor, Tensor]:
+        vectors = finite_vectors(embeddings, name=name)
         columns = path_tensor(paths, vectors, name=paths_name)
         level = columns.shape[1] if self.level is None else self.level
         require(level <= columns.shape[1], "level", level, f"a level of these labels, 1 to {columns.shape[1]}")

@@ -10,9 +10,9 @@ from torch import Tensor, distributed
 from hiertree.errors import OptionError, ShapeError
 
 from ..base import Loss
-from ..pairs.blocks import QueryLosses
-from ..pairs.checks import require
-from ..pairs.pairs import refuse_rows, valid_pairs
+from ..options import require
+from ..pairs.blocks import LossPerQuery
+from ..pairs.inputs import finite_vectors, full_mask
 from .gathering import all_gather, first_row, num_processes
 
 QUERIES = ("own", "all")
@@ -48,7 +48,7 @@ class DistributedLoss(Loss):
         super().__init__()
         require(queries in QUERIES, "queries", queries, f"one of {', '.join(map(repr, QUERIES))}")
         self.loss, self.queries, self.weights = loss, queries, loss.weights
-        for part in loss._parts() if queries == "own" else ():
+        for part in loss.with_parts() if queries == "own" else ():
             if not part.is_mean_over_queries:
                 given = f"queries='own' for {type(part).__name__}, which is no mean over queries"
                 raise OptionError(given, expected="queries='all'")
@@ -76,12 +76,11 @@ class DistributedLoss(Loss):
         everything, all_paths = all_gather(embeddings, paths)
         if self.queries == "all" or num_processes() == 1:
             return self.loss.terms(everything, all_paths)
-        bad = ~everything.isfinite().all(dim=1)
-        refuse_rows(bad, "embeddings holds NaN or infinite values")  # in all processes: none waits for one that refused
+        finite_vectors(everything)  # refused in all processes, so that none waits for another
         first = first_row(embeddings)
         own = slice(first, first + len(embeddings))
-        candidates = valid_pairs(None, (len(embeddings), len(everything)), everything.device)
-        if not any(getattr(part, "include_self", False) for part in self.loss._parts()):
+        candidates = full_mask(None, (len(embeddings), len(everything)), everything.device)
+        if not any(part.include_self for part in self.loss.with_parts()):
             candidates[:, own].fill_diagonal_(False)
         return self.loss.terms(everything[own], all_paths[own], everything, all_paths, valid=candidates)
 
@@ -90,7 +89,7 @@ class DistributedLoss(Loss):
         return f"queries={self.queries!r}"
 
 
-def mean_over_processes(losses: QueryLosses) -> Tensor:
+def mean_over_processes(losses: LossPerQuery) -> Tensor:
     """The mean over the queries of all processes; its gradient is the part that this process adds to an average."""
     processes = num_processes()
     if processes == 1:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, distributed
 from torch.autograd.function import once_differentiable
 
-from ..pairs.pairs import float_vectors, path_tensor
+from ..pairs.inputs import float_vectors, path_tensor
 
 
 def all_gather(embeddings: Tensor, paths: Any) -> tuple[Tensor, Tensor]:

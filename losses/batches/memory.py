@@ -10,8 +10,8 @@ from torch import Tensor
 from hiertree.errors import ShapeError
 
 from ..base import Loss
-from ..pairs.checks import require
-from ..pairs.pairs import float_vectors, path_tensor, refuse_rows, valid_pairs
+from ..options import require
+from ..pairs.inputs import finite_vectors, full_mask, path_tensor
 
 ENQUEUE = ("before", "after")
 
@@ -71,7 +71,7 @@ class CrossBatchMemory(Loss):
         require(size >= 1, "size", size, "an integer ≥ 1")
         require(enqueue in ENQUEUE, "enqueue", enqueue, f"one of {', '.join(map(repr, ENQUEUE))}")
         require(warm_up >= 0, "warm_up", warm_up, "an integer ≥ 0")
-        with_self = any(getattr(part, "include_self", False) for part in loss._parts())
+        with_self = any(part.include_self for part in loss.with_parts())
         require(not with_self, "include_self", True, "False inside a memory, where no query is its own candidate")
         self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up
         self.weights = loss.weights
@@ -110,8 +110,7 @@ class CrossBatchMemory(Loss):
         """
         if ref_embeddings is not None or ref_paths is not None:
             raise ShapeError("reference embeddings beside a memory", expected="none", remedy="call the loss itself")
-        vectors = float_vectors(embeddings, name="embeddings")
-        refuse_rows(~vectors.isfinite().all(dim=1), "embeddings holds NaN or infinite values")
+        vectors = finite_vectors(embeddings)
         own = path_tensor(paths, vectors)
         self._check(vectors, own)
         warming_up = self.training and int(self.num_batches) < self.warm_up
@@ -127,7 +126,7 @@ class CrossBatchMemory(Loss):
         return terms
 
     def _with_memory(self, vectors: Tensor, own: Tensor, valid: Any) -> dict[str, Tensor]:
-        within = valid_pairs(valid, (len(vectors), len(vectors)), vectors.device).fill_diagonal_(False)
+        within = full_mask(valid, (len(vectors), len(vectors)), vectors.device).fill_diagonal_(False)
         queries = torch.ones_like(within[:, 0]) if valid is None else torch.as_tensor(valid).any(dim=1)
         beside = queries.to(within.device).expand(len(vectors)).clone()
         if self.enqueue == "after":

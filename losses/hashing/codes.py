@@ -1,4 +1,4 @@
-"""Binary codes: relaxed while they are learnt, packed into bytes when they are used."""
+"""Binary codes: relaxed while they are learned, packed into bytes when they are used."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..pairs.checks import require
-from ..pairs.pairs import float_vectors, refuse_rows
+from ..options import require
+from ..pairs.inputs import finite_vectors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,13 +23,11 @@ def relaxed_codes(embeddings: Any, *, alpha: float, name: str = "embeddings") ->
     Raises:
         EmbeddingError: NaN or infinite embeddings; the message names the rows.
     """
-    vectors = float_vectors(embeddings, name=name)
-    refuse_rows(~vectors.isfinite().all(dim=1), f"{name} holds NaN or infinite values")
-    return torch.tanh(alpha * vectors)
+    return torch.tanh(alpha * finite_vectors(embeddings, name=name))
 
 
 def binary_codes(embeddings: Any) -> NDArray[np.uint8]:
-    """The codes of learnt embeddings: bit i of an item is 1 where its i-th number is positive.
+    """The codes of learned embeddings: bit i of an item is 1 where its i-th number is positive.
 
     Args:
         embeddings: (n, b) floats, what the hashing losses were given.

@@ -9,19 +9,19 @@ from torch import Tensor
 
 from hiertree.errors import EmbeddingError
 
-from ..pairs.checks import require
-from ..pairs.pairs import Pairs
+from ..options import require
+from ..pairs.pairs import ScoredPairs
 
 
 class Bins(NamedTuple):
-    """num + 1 bins over the distances 0 … num_bits, with centres num_bits/num apart."""
+    """num + 1 bins over the distances 0 … num_bits, with centers num_bits/num apart."""
 
     num_bits: int
     num: int
 
     @property
     def width(self) -> float:
-        """From one centre to the next."""
+        """From one center to the next."""
         return self.num_bits / self.num
 
 
@@ -33,17 +33,17 @@ def bins_over(num_bits: int, num_bins: int | None) -> Bins:
     return Bins(num_bits, num)
 
 
-def soft_histogram(pairs: Pairs, bins: Bins) -> Tensor:
+def soft_histogram(pairs: ScoredPairs, bins: Bins) -> Tensor:
     r"""Count the candidates by level and distance with a triangular kernel (He et al., CVPR 2018, Eq. 14, 15).
 
     .. math:: c_{d,v} = \sum_{j:\, level_j = v} \max(0, 1 - |distance_j - d| / \Delta)
 
     The kernel is as wide as the bins, Δ, so that an item divides itself between its two neighbours: one addition to
-    each costs O(B·M) for all bins together. Where a distance is a centre, the derivative is the one to its right.
+    each costs O(B·M) for all bins together. Where a distance is a center, the derivative is the one to its right.
 
     Args:
         pairs: scores are −distance, from −num_bits to 0.
-        bins: where the centres are.
+        bins: where the centers are.
 
     Returns:
         (B, L+1, num + 1) float64; each row adds up to the valid candidates.
@@ -71,7 +71,7 @@ def check_distances(scores: Tensor, num_bits: int) -> None:
         )
 
 
-def hamming(pairs: Pairs, num_bits: int) -> Pairs:
+def hamming(pairs: ScoredPairs, num_bits: int) -> ScoredPairs:
     """Inner products of codes in −1 … 1 as −distance = (product − b) / 2."""
     return pairs._replace(scores=(pairs.scores - num_bits) / 2)
 

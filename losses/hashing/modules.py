@@ -1,4 +1,4 @@
-"""Hashing losses as modules: embeddings in, binary codes learnt."""
+"""Hashing losses as modules: embeddings in, binary codes learned."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from torch import Tensor
 from hiertree.relevance import gain
 
 from ..base import Loss
-from ..pairs.blocks import QueryLosses, in_blocks
-from ..pairs.checks import require
-from ..pairs.pairs import Pairs, compare
+from ..options import require
+from ..pairs.blocks import LossPerQuery, in_blocks
+from ..pairs.pairs import ScoredPairs, pairs_of
 from .codes import GrowingAlpha, check_alpha, relaxed_codes
 from .histogram import Bins, bins_over, hamming
 from .tie_aware import tie_aware_ap_losses, tie_aware_ndcg_losses
@@ -44,22 +44,22 @@ class _TieAware(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
-        represent = partial(relaxed_codes, alpha=self.alpha)
-        pairs = compare(
+        to_codes = partial(relaxed_codes, alpha=self.alpha)
+        pairs = pairs_of(
             embeddings,
             paths,
             ref_embeddings,
             ref_paths,
             valid=valid,
             include_self=self.include_self,
-            represent=represent,
+            to_vectors=to_codes,
         )
-        num_bits = embeddings.shape[1]
+        num_bits = pairs.queries.shape[1]
         bins = bins_over(num_bits, self.num_bins)
-        losses = in_blocks(lambda block, _: self.query_losses(block, bins), hamming(pairs, num_bits))
+        losses = in_blocks(lambda block, _: self.query_losses(block, bins), hamming(pairs.compared(), num_bits))
         return {type(self).__name__: self._mean(losses)}
 
-    def query_losses(self, pairs: Pairs, bins: Bins) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
         """One loss a query; scores are −distance."""
         raise NotImplementedError
 
@@ -117,7 +117,7 @@ class TieAwareAP(_TieAware):
         require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
         self.level = level
 
-    def query_losses(self, pairs: Pairs, bins: Bins) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
         """1 − AP_r or 1 − AP_s, a query."""
         return tie_aware_ap_losses(pairs, self.level, bins, simplified=self.simplified)
 
@@ -157,6 +157,6 @@ class TieAwareNDCG(_TieAware):
         growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
         super().__init__(growth, num_bins=num_bins, simplified=simplified, include_self=include_self)
 
-    def query_losses(self, pairs: Pairs, bins: Bins) -> QueryLosses:
+    def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
         """1 − NDCG_r or 1 − NDCG_s, a query."""
         return tie_aware_ndcg_losses(pairs, gain(pairs.counts()), bins, simplified=self.simplified)

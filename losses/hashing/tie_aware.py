@@ -26,15 +26,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..pairs.arguments import checked_pairs, reduced
-from ..pairs.blocks import QueryLosses, in_blocks
+from ..pairs.blocks import LossPerQuery, in_blocks
 from ..pairs.objectives import ideal_dcg, one_minus
-from ..pairs.pairs import Pairs
+from ..pairs.of_scores import Reduction, checked_pairs, reduced
+from ..pairs.pairs import ScoredPairs
 from .histogram import Bins, ahead, bins_over, check_distances, soft_histogram
 from .tied_means import discount_of_mean, mean_discount, mean_reciprocal, mean_rise
 
 
-def tie_aware_ap_losses(pairs: Pairs, level: int | None, bins: Bins, *, simplified: bool) -> QueryLosses:
+def tie_aware_ap_losses(pairs: ScoredPairs, level: int | None, bins: Bins, *, simplified: bool) -> LossPerQuery:
     """1 − AP_r or 1 − AP_s, a query; scores are −distance, and positives agree with the query down to ``level``."""
     binary = pairs.binary(level)
     counts = soft_histogram(binary, bins)
@@ -49,7 +49,7 @@ def tie_aware_ap_losses(pairs: Pairs, level: int | None, bins: Bins, *, simplifi
     return _in_type_of(pairs, one_minus((positives * precision).sum(dim=1), binary.counts()[:, 1]))
 
 
-def tie_aware_ndcg_losses(pairs: Pairs, table: Tensor, bins: Bins, *, simplified: bool) -> QueryLosses:
+def tie_aware_ndcg_losses(pairs: ScoredPairs, table: Tensor, bins: Bins, *, simplified: bool) -> LossPerQuery:
     """1 − NDCG_r or 1 − NDCG_s, a query, for the gains ``table`` of levels."""
     counts, gains = soft_histogram(pairs, bins), table.double()[:, 1:]
     items = counts.sum(dim=1)
@@ -61,7 +61,7 @@ def tie_aware_ndcg_losses(pairs: Pairs, table: Tensor, bins: Bins, *, simplified
     )
 
 
-def _in_type_of(pairs: Pairs, losses: QueryLosses) -> QueryLosses:
+def _in_type_of(pairs: ScoredPairs, losses: LossPerQuery) -> LossPerQuery:
     return losses._replace(values=losses.values.to(pairs.scores.dtype))
 
 
@@ -75,7 +75,7 @@ def tie_aware_ap(
     num_bins: int | None = None,
     simplified: bool = False,
     valid: Any = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""1 − tie-aware AP of (relaxed) Hamming distances (He et al., CVPR 2018, Eq. 6, 11 and 62).
 
@@ -120,7 +120,7 @@ def tie_aware_ndcg(
     num_bins: int | None = None,
     simplified: bool = False,
     valid: Any = None,
-    reduction: str = "mean",
+    reduction: Reduction = "mean",
 ) -> Tensor:
     r"""1 − tie-aware NDCG of (relaxed) Hamming distances (He et al., CVPR 2018, Eq. 7, 12 and 66).
 

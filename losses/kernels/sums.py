@@ -1,4 +1,4 @@
-r"""The one sum over pairs behind every rank loss, differentiable, in memory linear in the number of scores.
+r"""The sums over pairs behind every rank loss, differentiable, in memory linear in the number of scores.
 
 For each query q and each target k (a positive):
 
@@ -16,8 +16,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..pairs.steps import Step
-from .choice import PairKernel
+from .base import PairKernel, Step
 
 
 def step_sums(scores: Tensor, candidates: Tensor, targets: Tensor, step: Step, kernel: PairKernel) -> Tensor:
@@ -33,20 +32,27 @@ def step_sums(scores: Tensor, candidates: Tensor, targets: Tensor, step: Step, k
     Returns:
         (B, M), 0 where there is no target.
     """
-    result: Tensor = _StepSums.apply(scores, candidates, targets, step, kernel)
+    result: Tensor = _Evaluated.apply(scores, kernel, kernel.forward, candidates, targets, step)
     return result
 
 
-class _StepSums(torch.autograd.Function):
+def sup_ranks(scores: Tensor, step: Step, kernel: PairKernel) -> Tensor:
+    """(B, M) exact counts among candidates of a positive's level and finer, plus step sums over lower levels."""
+    result: Tensor = _Evaluated.apply(scores, kernel, kernel.rank, step)
+    return result
+
+
+class _Evaluated(torch.autograd.Function):
+    """A method of a kernel that returns its result and what ``kernel.backward`` needs."""
+
     @staticmethod
-    def forward(
-        ctx: Any, _scores: Tensor, candidates: Tensor, targets: Tensor, step: Step, kernel: PairKernel
-    ) -> Tensor:
-        sums, ctx.saved = kernel.forward(candidates, targets, step)
-        ctx.kernel = kernel
-        return sums
+    def forward(ctx: Any, _scores: Tensor, kernel: PairKernel, method: Any, *arguments: Any) -> Tensor:
+        result: Tensor
+        result, ctx.saved = method(*arguments)
+        ctx.kernel, ctx.num_arguments = kernel, len(arguments)
+        return result
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None, None, None]:
-        return ctx.kernel.backward(upstream, ctx.saved), None, None, None, None
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        return ctx.kernel.backward(upstream, ctx.saved), None, None, *([None] * ctx.num_arguments)

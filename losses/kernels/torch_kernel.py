@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from .choice import Blocks
+from .base import BlockPlan
 
 if TYPE_CHECKING:
-    from ..pairs.pairs import Pairs
-    from ..pairs.steps import Step
+    from .base import Step
 
 PAIRS_AT_ONCE = 1 << 18  # a few megabytes of temporaries: they stay in the cache of a CPU, and B³ is never seen
 
 SCORES_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # of a batch; what a CPU's cache holds, what keeps a GPU busy
 
 
-class Saved(NamedTuple):
+class SavedPairs(NamedTuple):
     """What the backward pass of a step sum reads again."""
 
     candidates: Tensor
@@ -28,23 +27,23 @@ class Saved(NamedTuple):
 
 
 class TorchKernel:
-    """A :class:`~hiertree.losses.kernels.choice.PairKernel` over rows of (query, target), a bounded number at a time.
+    """A :class:`~hiertree.losses.kernels.base.PairKernel` over rows of (query, target), a bounded number at a time.
 
     The gradient is the same bit for bit each time; on CUDA under ``torch.use_deterministic_algorithms(True)``.
     """
 
     @staticmethod
-    def plan(scores: Tensor) -> Blocks:
+    def plan(scores: Tensor) -> BlockPlan:
         """Large blocks in turn: torch's own operations use all threads, or a GPU."""
         at_once = SCORES_AT_ONCE.get(scores.device.type, SCORES_AT_ONCE["cuda"])
-        return Blocks(max(1, at_once // scores.shape[1]), threads=1)
+        return BlockPlan(max(1, at_once // scores.shape[1]), threads=1)
 
-    def __init__(self, pairs: Pairs) -> None:
-        self._scores, self._levels, self._num_levels = pairs.scores.detach(), pairs.levels, pairs.num_levels
-        scores = self._scores.masked_fill(~pairs.valid, -torch.inf).contiguous()
-        ascending, order = scores.sort(dim=1)
-        self._first_not_below = torch.searchsorted(ascending, scores)
-        self._sorted_levels = pairs.levels.masked_fill(~pairs.valid, 0).gather(1, order)
+    def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
+        self._scores, self._levels, self._valid, self._num_levels = scores.detach(), levels, valid, num_levels
+        masked = self._scores.masked_fill(~valid, -torch.inf).contiguous()
+        ascending, order = masked.sort(dim=1)
+        self._first_not_below = torch.searchsorted(ascending, masked)
+        self._sorted_levels = levels.masked_fill(~valid, 0).gather(1, order)
 
     def not_below(self) -> Tensor:
         """rank⁺."""
@@ -55,16 +54,33 @@ class TorchKernel:
         own = table.gather(1, self._levels.long())
         return self._weighted(lambda level: torch.minimum(own, table[:, level, None]))
 
-    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Saved]:
+    def rank(self, step: Step) -> tuple[Tensor, list[SavedPairs]]:
+        """rank⁺ plus the step sums over lower levels, level by level, and what the backward pass needs."""
+        rank, saved = self.not_below(), list[SavedPairs]()
+        for level in range(1, self._num_levels + 1):
+            targets = self._valid & (self._levels == level)
+            if targets.any():
+                sums, of_level = self.forward(self._valid & (self._levels < level), targets, step)
+                rank, saved = rank + sums, [*of_level, *saved]
+        return rank, saved
+
+    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, list[SavedPairs]]:
         """Step sums, and what the backward pass needs."""
-        saved = Saved(candidates, targets, step)
+        saved = SavedPairs(candidates, targets, step)
         sums = torch.zeros_like(self._scores)
         for query, target, differences in self._differences(saved):
             sums[query, target] = step.value(differences).sum(dim=1)
-        return sums, saved
+        return sums, [saved]
 
-    def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
+    def backward(self, upstream: Tensor, saved: list[SavedPairs]) -> Tensor:
         """Gradient with respect to the scores."""
+        gradients = (self._gradient(upstream, each) for each in saved)
+        gradient = next(gradients, torch.zeros_like(self._scores))
+        for other in gradients:
+            gradient += other
+        return gradient
+
+    def _gradient(self, upstream: Tensor, saved: SavedPairs) -> Tensor:
         gradient = torch.zeros_like(self._scores)
         for query, target, differences in self._differences(saved):
             slopes = saved.step.slope(differences).mul_(upstream[query, target][:, None])
@@ -82,7 +98,7 @@ class TorchKernel:
             total += weight(level) * (up_to[:, -1:] - before.gather(1, self._first_not_below))
         return total
 
-    def _differences(self, saved: Saved) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    def _differences(self, saved: SavedPairs) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Some (query, target) pairs and their (rows, M) differences s_j − s_k; −∞ where j is no candidate or is k."""
         candidate_scores = self._scores.masked_fill(~saved.candidates, -torch.inf)
         queries, all_targets = saved.targets.nonzero(as_tuple=True)

@@ -1,26 +1,24 @@
-"""Losses of many queries, some queries at a time: what a block needs beside its scores is gone before the next.
+"""Losses of many queries, a block of queries at a time: what a block needs is freed before the next.
 
-What stays of a batch is one (B, M) gradient, made together with the values, instead of the graph of every operation.
+What is kept of a batch is one (B, M) gradient, computed together with the values, not the graph of every operation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from hiertree.errors import OptionError
-
-from ..kernels.choice import kernel_for
+from ..kernels.gradients import first_derivative
 
 if TYPE_CHECKING:
-    from .pairs import Pairs
+    from .pairs import ScoredPairs
 
 
-class QueryLosses(NamedTuple):
+class LossPerQuery(NamedTuple):
     """One loss a query, and which queries have one."""
 
     values: Tensor
@@ -33,10 +31,10 @@ class QueryLosses(NamedTuple):
         return self.values.sum() / self.counted.sum().clamp(min=1)
 
 
-Objective: TypeAlias = "Callable[[Pairs, slice], QueryLosses]"
+Objective: TypeAlias = "Callable[[ScoredPairs, slice], LossPerQuery]"
 
 
-def in_blocks(objective: Objective, pairs: Pairs) -> QueryLosses:
+def in_blocks(objective: Objective, pairs: ScoredPairs) -> LossPerQuery:
     """Evaluate an objective block by block; differentiable in the scores, once (no double backward).
 
     Args:
@@ -44,12 +42,14 @@ def in_blocks(objective: Objective, pairs: Pairs) -> QueryLosses:
         pairs: of all queries.
     """
     anchor = pairs.scores[:1, :1].clone()  # tied to the scores, without keeping them
-    return QueryLosses(*_InBlocks.apply(pairs.scores, anchor, pairs, objective))
+    return LossPerQuery(*_InBlocks.apply(pairs.scores, anchor, pairs, objective))
 
 
 class _InBlocks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, _scores: Tensor, anchor: Tensor, pairs: Pairs, objective: Objective) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, _scores: Tensor, anchor: Tensor, pairs: ScoredPairs, objective: Objective
+    ) -> tuple[Tensor, Tensor]:
         values, counted, gradient = evaluate(objective, pairs, with_gradient=ctx.needs_input_grad[0])
         ctx.mark_non_differentiable(counted)
         if gradient is not None:
@@ -59,11 +59,11 @@ class _InBlocks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, upstream: Tensor, _: None) -> tuple[Tensor, None, None, None]:
         gradient, anchor = ctx.saved_tensors
-        return once(gradient * upstream[:, None], anchor), None, None, None
+        return first_derivative(gradient * upstream[:, None], anchor), None, None, None
 
 
 def evaluate(
-    objective: Objective, pairs: Pairs, *, with_gradient: bool, first: int = 0
+    objective: Objective, pairs: ScoredPairs, *, with_gradient: bool, first: int = 0
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Values, which of them count, and the gradient of each by its own scores.
 
@@ -90,26 +90,6 @@ def evaluate(
     return values, counted, gradient
 
 
-def once(gradient: Tensor, anchor: Tensor) -> Tensor:
-    """A gradient that refuses to be differentiated; ``anchor`` ties it to what it is the gradient of."""
-    if not torch.is_grad_enabled():  # nobody asks for more
-        return gradient
-    result: Tensor = _Constant.apply(gradient, anchor)
-    return result
-
-
-class _Constant(torch.autograd.Function):
-    """A tensor that depends on another in a way nobody may differentiate."""
-
-    @staticmethod
-    def forward(_ctx: Any, tensor: Tensor, _anchor: Tensor) -> Tensor:
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(_ctx: Any, _upstream: Tensor) -> NoReturn:
-        raise OptionError("a second derivative of a loss", expected="the first alone, without create_graph=True")
-
-
 def _gradient(values: Tensor, scores: Tensor) -> Tensor:
     """Of each value with respect to its own row; 0 where no row has a target."""
     if not values.requires_grad:
@@ -117,9 +97,9 @@ def _gradient(values: Tensor, scores: Tensor) -> Tensor:
     return torch.autograd.grad(values, scores, torch.ones_like(values))[0]
 
 
-def _for_blocks(work: Callable[[slice], None], pairs: Pairs) -> None:
+def _for_blocks(work: Callable[[slice], None], pairs: ScoredPairs) -> None:
     num_queries = len(pairs.scores)
-    rows, threads = kernel_for(pairs).plan(pairs.scores)
+    rows, threads = pairs.kernel_type().plan(pairs.scores)
     blocks = [slice(first, min(first + rows, num_queries)) for first in range(0, num_queries, rows)]
     if threads == 1 or len(blocks) == 1:
         for block in blocks:

@@ -7,11 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .checks import require
-from .pairs import Sides, float_vectors, path_tensor, sides_of, unit_vectors, valid_pairs
+from ..options import require
+from .inputs import float_vectors, full_mask, path_tensor, unit_vectors
+from .pairs import VectorPairs, pairs_of
 
 
-def mixed_sides_of(
+def mixed_pairs_of(
     embeddings: Any,
     paths: Any,
     ref_embeddings: Any = None,
@@ -20,7 +21,7 @@ def mixed_sides_of(
     level: int | None = None,
     valid: Any = None,
     include_self: bool = False,
-) -> Sides:
+) -> VectorPairs:
     """The embeddings and every mixture of two of one class, beside every candidate.
 
     A virtual image is α·x + (1 − α)·z, α ~ U(0, 1), not normalised: its inner product with any vector is the mixture
@@ -33,7 +34,7 @@ def mixed_sides_of(
         ref_embeddings: (M, d) candidates; None compares the batch, virtual images included, with itself.
         ref_paths: (M, L) or (M,).
         level: a class is what agrees down to this level; None: the finest.
-        valid: booleans that broadcast to (B, M), as in :func:`hiertree.losses.pairs.pairs.sides_of`.
+        valid: booleans that broadcast to (B, M), as in :func:`hiertree.losses.pairs.pairs.pairs_of`.
         include_self: whether a query is its own candidate.
     """
     vectors = unit_vectors(embeddings)
@@ -45,9 +46,9 @@ def mixed_sides_of(
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     if valid is not None:
         shape = len(vectors), len(vectors) if within_batch else len(ref_embeddings)
-        valid = _extended(valid_pairs(valid, shape, vectors.device), x, z, both=within_batch)
+        valid = _extended(full_mask(valid, shape, vectors.device), x, z, both=within_batch)
     references = (None, None) if within_batch else (unit_vectors(ref_embeddings, name="ref_embeddings"), ref_paths)
-    return sides_of(mixed, mixed_paths, *references, valid=valid, include_self=include_self, represent=float_vectors)
+    return pairs_of(mixed, mixed_paths, *references, valid=valid, include_self=include_self, to_vectors=float_vectors)
 
 
 def _same_class(paths: Tensor, level: int | None) -> tuple[Tensor, Tensor]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .blocks import QueryLosses
-from .pairs import Pairs
+from .blocks import LossPerQuery
+from .pairs import ScoredPairs
 from .ranks import soft_ranks
 from .steps import Sigmoid, SupStep
 
 
-def h_ap_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLosses:
+def h_ap_losses(pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid) -> LossPerQuery:
     """1 − (1/R)·Σ_{k ∈ Ω⁺} H-rank⁺(k) / rank(k), with R = Σ_{k ∈ Ω⁺} rel(k)."""
     table, relevance = _item_relevance(pairs, table)
     ranks = soft_ranks(pairs, step)
@@ -19,14 +19,14 @@ def h_ap_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLo
     return one_minus((hierarchical_rank / ranks.rank()).sum(dim=1), relevance.sum(dim=1))
 
 
-def ap_losses(pairs: Pairs, level: int | None, step: SupStep | Sigmoid) -> QueryLosses:
+def ap_losses(pairs: ScoredPairs, level: int | None, step: SupStep | Sigmoid) -> LossPerQuery:
     """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k) / rank(k), the positives agreeing with the query down to ``level``."""
     binary = pairs.binary(level)
     table = binary.scores.new_tensor([0.0, 1.0]).expand(len(binary.scores), 2)
     return h_ap_losses(binary, table, step)
 
 
-def ndcg_losses(pairs: Pairs, table: Tensor, step: SupStep | Sigmoid) -> QueryLosses:
+def ndcg_losses(pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid) -> LossPerQuery:
     """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
     table, relevance = _item_relevance(pairs, table)
     reached = (relevance / torch.log2(1 + soft_ranks(pairs, step).rank())).sum(dim=1)
@@ -44,13 +44,13 @@ def ideal_dcg(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:
     return (gains * (up_to[last] - up_to[first])).sum(dim=1)
 
 
-def one_minus(reached: Tensor, best: Tensor) -> QueryLosses:
+def one_minus(reached: Tensor, best: Tensor) -> LossPerQuery:
     """1 − reached/best, for the queries that can reach anything."""
     counted = best > 0
-    return QueryLosses((1 - reached / torch.where(counted, best, 1)) * counted, counted)
+    return LossPerQuery((1 - reached / torch.where(counted, best, 1)) * counted, counted)
 
 
-def _item_relevance(pairs: Pairs, table: Tensor) -> tuple[Tensor, Tensor]:
+def _item_relevance(pairs: ScoredPairs, table: Tensor) -> tuple[Tensor, Tensor]:
     """The table, scaled to 1 at most (no objective depends on its scale), and each candidate's relevance."""
     largest = table.amax(dim=1, keepdim=True)
     scaled = (table / torch.where(largest > 0, largest, 1)).to(pairs.scores.dtype)

@@ -11,15 +11,12 @@ The Smooth family has σ in every place, and its gradient flows through all of t
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
-import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from ..kernels.choice import PairKernel, kernel_for
-from ..kernels.sums import step_sums
-from .pairs import Pairs
+from ..kernels.sums import step_sums, sup_ranks
+from .pairs import ScoredPairs
 from .steps import Sigmoid, SupStep
 
 
@@ -33,15 +30,7 @@ class SoftRanks(Protocol):
         """(B, M) H-rank⁺ of each positive, for the relevance (B, M) of items and (B, L+1) of levels."""
 
 
-@runtime_checkable
-class RankKernel(PairKernel, Protocol):
-    """A kernel that takes all levels at once."""
-
-    def rank(self, step: SupStep) -> tuple[Tensor, Any]:
-        """(B, M) rank⁺ + rank⁻, ≥ 1 everywhere, and what to save for ``backward``."""
-
-
-def soft_ranks(pairs: Pairs, step: SupStep | Sigmoid) -> SoftRanks:
+def soft_ranks(pairs: ScoredPairs, step: SupStep | Sigmoid) -> SoftRanks:
     """The ranks that belong to a step function."""
     return SupRanks(pairs, step) if isinstance(step, SupStep) else SmoothRanks(pairs, step)
 
@@ -49,21 +38,12 @@ def soft_ranks(pairs: Pairs, step: SupStep | Sigmoid) -> SoftRanks:
 class SupRanks:
     """Exact among equals and betters; an upper bound, with a gradient, over what should stand behind."""
 
-    def __init__(self, pairs: Pairs, step: SupStep) -> None:
-        self._pairs, self._step, self._kernel = pairs, step, kernel_for(pairs)(pairs)
+    def __init__(self, pairs: ScoredPairs, step: SupStep) -> None:
+        self._pairs, self._step, self._kernel = pairs, step, pairs.kernel()
 
     def rank(self) -> Tensor:
         """rank⁺ + rank⁻."""
-        if isinstance(self._kernel, RankKernel):
-            ranks: Tensor = _Ranks.apply(self._pairs.scores, self._step, self._kernel)
-            return ranks
-        pairs, rank = self._pairs, self._kernel.not_below()
-        for level in range(1, pairs.num_levels + 1):
-            targets = pairs.valid & (pairs.levels == level)
-            if targets.any():
-                lower = pairs.valid & (pairs.levels < level)
-                rank = rank + step_sums(pairs.scores, lower, targets, self._step, self._kernel)
-        return rank
+        return sup_ranks(self._pairs.scores, self._step, self._kernel)
 
     def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:  # noqa: ARG002 — items know their level
         """H-rank⁺; the term of k itself is the one that stands in front of the sum."""
@@ -73,8 +53,8 @@ class SupRanks:
 class SmoothRanks:
     """The sigmoid everywhere."""
 
-    def __init__(self, pairs: Pairs, step: Sigmoid) -> None:
-        self._pairs, self._step, self._kernel = pairs, step, kernel_for(pairs)(pairs)
+    def __init__(self, pairs: ScoredPairs, step: Sigmoid) -> None:
+        self._pairs, self._step, self._kernel = pairs, step, pairs.kernel()
         self._positives = pairs.valid & (pairs.levels > 0)
 
     def rank(self) -> Tensor:
@@ -95,16 +75,3 @@ class SmoothRanks:
             if members.any():
                 rank = rank + rise * step_sums(self._pairs.scores, members, members, self._step, self._kernel)
         return rank
-
-
-class _Ranks(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, _scores: Tensor, step: SupStep, kernel: RankKernel) -> Tensor:
-        ranks, ctx.saved = kernel.rank(step)
-        ctx.kernel = kernel
-        return ranks
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
-        return ctx.kernel.backward(upstream, ctx.saved), None, None

@@ -2,7 +2,7 @@
 
 * Heaviside H(t) = 1 for t ≥ 0, else 0: exact, without gradient; counted by sorting.
 * :class:`SupStep`, H⁻: never below H, steep while j is ahead, so that losses built on it are upper bounds.
-* :class:`Sigmoid`, σ(t/τ): neither bound nor gradient where it matters most; the Smooth family, for comparison.
+* :class:`Sigmoid`, σ(t/τ): no bound, and no gradient where it matters most; the Smooth family, for comparison.
 
 A step is applied to detached tensors and knows its own slope: no graph is built over pairs.
 """
@@ -11,38 +11,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TypedDict
 
 import torch
 from torch import Tensor
 
-from .checks import require
+from ..kernels.base import StepParameters
+from ..options import require
 
 EPSILON = 0.01  # where the default δ stops the sigmoid: σ(δ/τ) = 1 − ε
-
-
-class Pieces(NamedTuple):
-    """A step by its numbers: σ(t/τ) + start·[t ≥ 0] for t ≤ margin, rho·(t − margin) + offset beyond."""
-
-    tau: float
-    rho: float
-    margin: float
-    start: float
-    offset: float
-
-
-class Step(Protocol):
-    """A step function and its derivative."""
-
-    @property
-    def pieces(self) -> Pieces:
-        """The numbers it is made of, for a backend that does not evaluate pair by pair."""
-
-    def value(self, differences: Tensor) -> Tensor:
-        """Step of each difference; 0 at −∞."""
-
-    def slope(self, differences: Tensor) -> Tensor:
-        """Derivative at each difference; 0 at −∞."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +32,9 @@ class Sigmoid:
         require(0 < self.tau < math.inf, "tau", self.tau, "a finite number > 0")
 
     @property
-    def pieces(self) -> Pieces:
+    def parameters(self) -> StepParameters:
         """One piece: the margin is infinite."""
-        return Pieces(float(self.tau), rho=0.0, margin=math.inf, start=0.0, offset=0.0)
+        return StepParameters(float(self.tau), rho=0.0, margin=math.inf, start=0.0, offset=0.0)
 
     def value(self, differences: Tensor) -> Tensor:
         """σ(t/τ)."""
@@ -69,17 +46,31 @@ class Sigmoid:
         return sigmoid.addcmul_(sigmoid, sigmoid, value=-1.0).mul_(1 / self.tau)
 
 
-@dataclass(frozen=True)
-class SupStep:
-    """H⁻ of Ramzi et al. (TPAMI 2025, Eq. 4), piecewise.
+class StepOptions(TypedDict, total=False):
+    r"""Options of H⁻, the step function of the Sup losses (Ramzi et al., TPAMI 2025, Eq. 4).
 
-    * σ(t/τ) for t < 0;
-    * σ(t/τ) + start for 0 ≤ t ≤ δ;
-    * ρ·(t − δ) + offset for t > δ.
+    For a score difference t, H⁻ is σ(t/τ) for t < 0; σ(t/τ) + start for 0 ≤ t ≤ δ; ρ·(t − δ) + offset for t > δ. With
+    start ≥ 0.5 and offset ≥ 1, H⁻ is nowhere below the Heaviside step, and the losses are upper bounds.
 
-    ``delta=None`` is τ·ln((1 − ε)/ε) with ε = 0.01; ``offset=None`` is σ(δ/τ) + start, which makes H⁻ continuous at δ.
-    With start ≥ 0.5 and offset ≥ 1, H⁻ ≥ H everywhere.
+    * ``tau``: temperature τ > 0 of the sigmoid. Default 0.01.
+    * ``rho``: slope ρ ≥ 0 beyond δ; a larger one moves grave errors more. Default 100.
+    * ``delta``: δ ≥ 0, where the slope begins. Default None: τ·ln(99) ≈ 0.046, where σ(δ/τ) = 0.99.
+    * ``start``: added to the sigmoid for 0 ≤ t ≤ δ. Default 0.5.
+    * ``offset``: the value just past δ. Default None: σ(δ/τ) + start, which makes H⁻ continuous there.
+
+    The authors trained with ``delta=0.05`` and (start, offset) = (0.5, 1.44) on SOP, (0, 1) on iNaturalist.
     """
+
+    tau: float
+    rho: float
+    delta: float | None
+    start: float
+    offset: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupStep:
+    """H⁻ of Ramzi et al. (TPAMI 2025, Eq. 4), with the defaults of :class:`StepOptions`."""
 
     tau: float = 0.01
     rho: float = 100.0
@@ -99,10 +90,10 @@ class SupStep:
         return self.tau * math.log((1 - EPSILON) / EPSILON) if self.delta is None else self.delta
 
     @property
-    def pieces(self) -> Pieces:
+    def parameters(self) -> StepParameters:
         """τ, ρ, δ, start, and the value just past δ."""
         just_past = _logistic(self.margin / self.tau) + self.start if self.offset is None else self.offset
-        return Pieces(float(self.tau), float(self.rho), float(self.margin), float(self.start), float(just_past))
+        return StepParameters(float(self.tau), float(self.rho), float(self.margin), float(self.start), float(just_past))
 
     @property
     def _jump_at_margin(self) -> float:

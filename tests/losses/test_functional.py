@@ -17,7 +17,7 @@ from hiertree import level_counts
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import functional
 from hiertree.losses.kernels import torch_kernel as _torch_kernel
-from hiertree.losses.kernels.choice import Backend
+from hiertree.losses.kernels.base import Backend
 from hiertree.losses.kernels.numba import kernel as _numba_kernel
 from hiertree.metrics import evaluate_scores
 from hiertree.relevance import gain, hap, linear

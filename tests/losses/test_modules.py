@@ -35,7 +35,7 @@ from hiertree.losses import (
 )
 from hiertree.losses.base import PairLoss
 from hiertree.losses.kernels import torch_kernel as _torch_kernel
-from hiertree.losses.pairs.pairs import compare
+from hiertree.losses.pairs.pairs import pairs_of
 
 NUM_CLASSES, SIZE = 12, 8
 LOSSES: dict[str, Callable[[], Loss]] = {
@@ -53,7 +53,7 @@ LOSSES: dict[str, Callable[[], Loss]] = {
     "PairDecomposability": PairDecomposability,
     "PairDecomposability avg_nonzero": lambda: PairDecomposability(reduction="avg_nonzero"),
     "ProxyDecomposability": lambda: ProxyDecomposability(NUM_CLASSES, SIZE),
-    "ProxyDecomposability of 3 centres": lambda: ProxyDecomposability(NUM_CLASSES, SIZE, centres=3),
+    "ProxyDecomposability of 3 centers": lambda: ProxyDecomposability(NUM_CLASSES, SIZE, centers=3),
     "HAPPIER": lambda: HAPPIER(NUM_CLASSES, SIZE),
     "RODNDCG": lambda: RODNDCG(NUM_CLASSES, SIZE),
     "RODRecall": lambda: RODRecall(NUM_CLASSES, SIZE),
@@ -192,7 +192,7 @@ def test_lambda_weighs_the_two_terms() -> None:
 
 
 STEP = {"tau": 0.02, "rho": 30.0, "delta": 0.03, "start": 0.25, "offset": 0.9, "include_self": True}
-PROXY = {"eta": 0.1, "centres": 2, "sampled_classes": 7}
+PROXY = {"eta": 0.1, "centers": 2, "sampled_classes": 7}
 COMBINED: dict[str, tuple[Loss, Loss]] = {
     "HAPPIER": (HAPPIER(NUM_CLASSES, SIZE, alpha=3.0, **STEP, **PROXY), SupHAP(alpha=3.0, **STEP)),
     "RODNDCG": (RODNDCG(NUM_CLASSES, SIZE, **STEP, **PROXY), SupNDCG(**STEP)),
@@ -234,8 +234,8 @@ def test_reference_embeddings_are_ranked_instead_of_the_batch(name: str) -> None
     memory, memory_paths = batch(1, num_items=31)
     loss = LOSSES[name]()
     assert isinstance(loss, PairLoss)
-    beside_memory = compare(torch.cat([embeddings[:1], memory]), torch.cat([paths[:1], memory_paths]))
-    expected = loss.query_losses(beside_memory).values[0]
+    with_memory = torch.cat([embeddings[:1], memory]), torch.cat([paths[:1], memory_paths])
+    expected = loss.query_losses(pairs_of(*with_memory).compared()).values[0]
     torch.testing.assert_close(loss(embeddings[:1], paths[:1], memory, memory_paths), expected)
 
 
@@ -327,8 +327,8 @@ def test_a_batch_of_one_costs_nothing() -> None:
 def test_autocast_gives_no_nan_from_perfect_to_random_embeddings(name: str, dtype: torch.dtype, spread: float) -> None:
     torch.manual_seed(0)
     noise, paths = batch(dtype=torch.float32)
-    centres = torch.randn(NUM_CLASSES, SIZE)
-    images = centres[paths[:, 1]] + spread * noise
+    centers = torch.randn(NUM_CLASSES, SIZE)
+    images = centers[paths[:, 1]] + spread * noise
     layer, loss = torch.nn.Linear(SIZE, SIZE), made(name)
     with torch.autocast("cpu", dtype=dtype):
         embeddings = layer(images)

@@ -16,9 +16,8 @@ from torch import Tensor
 from hiertree import level_counts
 from hiertree.losses import HAPPIER, SmoothRecall, SupHAP, functional
 from hiertree.losses.base import PairLoss
-from hiertree.losses.kernels.choice import kernel_for
 from hiertree.losses.kernels.triton import kernel as triton_kernel
-from hiertree.losses.pairs.pairs import Pairs, compare
+from hiertree.losses.pairs.pairs import ScoredPairs, pairs_of
 from hiertree.relevance import hap
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -127,8 +126,8 @@ def test_counts_are_exact(num_levels: int) -> None:
     scores, levels, valid = batch(3, SINGLE, items=140 if num_levels == 3 else 3)
     if num_levels == 255:
         levels = torch.tensor([[255, 254, 255]], dtype=torch.uint8, device=DEVICE)
-    pairs, positives = Pairs(scores, levels, valid, num_levels, "triton"), valid & (levels > 0)
-    found = kernel_for(pairs)(pairs).not_below()
+    pairs, positives = ScoredPairs(scores, levels, valid, num_levels, "triton"), valid & (levels > 0)
+    found = pairs.kernel().not_below()
     not_below = (scores[:, None, :] >= scores[:, :, None]) & (levels[:, None, :] >= levels[:, :, None])
     expected = (not_below & valid[:, None, :]).sum(dim=2)
     assert torch.equal(found[positives], expected[positives].float())
@@ -156,7 +155,7 @@ def test_a_batch_beside_a_memory_has_the_gradient_of_torch(loss: PairLoss) -> No
     gradients = []
     for backend in ("triton", "torch"):
         leaf = embeddings.clone().requires_grad_()
-        loss.of_pairs(compare(leaf, paths, memory, ref_paths)._replace(backend=backend)).backward()
+        loss.of_scores(pairs_of(leaf, paths, memory, ref_paths).compared()._replace(backend=backend)).backward()
         gradients.append(leaf.grad)
     torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-6)
 
@@ -165,8 +164,8 @@ def test_a_batch_beside_a_memory_has_the_gradient_of_torch(loss: PairLoss) -> No
 def test_auto_is_triton_on_a_gpu_and_trains() -> None:
     torch.manual_seed(0)
     embeddings, fine = torch.randn(64, 8, device=DEVICE, requires_grad=True), torch.arange(64) // 4
-    pairs = compare(embeddings, fine)
-    assert kernel_for(pairs) is triton_kernel.TritonKernel
+    pairs = pairs_of(embeddings, fine).compared()
+    assert pairs.kernel_type() is triton_kernel.TritonKernel
     HAPPIER(16, 8).to(DEVICE)(embeddings, torch.stack([fine // 4, fine], dim=1)).backward()
     assert embeddings.grad is not None
     assert bool(embeddings.grad.isfinite().all())

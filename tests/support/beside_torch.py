@@ -7,7 +7,7 @@ from torch import Tensor
 
 from hiertree import level_counts
 from hiertree.losses import functional
-from hiertree.losses.kernels.choice import Backend
+from hiertree.losses.kernels.base import Backend
 from hiertree.relevance import hap
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}

@@ -26,8 +26,8 @@ from hiertree.jit import jit, reordering_jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...pairs.steps import Pieces
-    from .sorted_rows import Graded, SortedRows
+    from ..base import StepParameters
+    from .sorted_rows import GradedItems, SortedRows
 
 NODES = 8
 _TAPS = 4  # of a table, taken at once
@@ -75,9 +75,9 @@ def forward(
     rows: NDArray[np.int64],
     by_grid: NDArray[np.bool_],
     ranking: SortedRows,
-    candidates: Graded,
-    targets: Graded,
-    step: Pieces,
+    candidates: GradedItems,
+    targets: GradedItems,
+    step: StepParameters,
     grid: Grid,
     sums: NDArray[Any],
     slopes: NDArray[Any],
@@ -110,9 +110,9 @@ def backward(
     rows: NDArray[np.int64],
     by_grid: NDArray[np.bool_],
     ranking: SortedRows,
-    candidates: Graded,
-    targets: Graded,
-    step: Pieces,
+    candidates: GradedItems,
+    targets: GradedItems,
+    step: StepParameters,
     grid: Grid,
     upstream: NDArray[Any],
     gradient: NDArray[Any],

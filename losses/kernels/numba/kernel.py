@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..choice import Blocks
+from ..base import BlockPlan
 from . import grid_rows as _grid_rows
 from . import line_rows as _line_rows
 from . import pair_rows as _pair_rows
 from .sorted_rows import (
     Decays,
-    Graded,
+    GradedItems,
     SortedRows,
     exponentiate,
     grade_rows,
@@ -27,8 +27,7 @@ from .sorted_rows import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...pairs.pairs import Pairs
-    from ...pairs.steps import Pieces, Step
+    from ..base import Step, StepParameters
 
 PAIR, ITEM, NODE = 1.3, 45.0, 0.32
 """Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node and a value of its table."""
@@ -36,7 +35,7 @@ MOST_TERMS = 40
 LARGEST_POWER = 600.0  # of e, twice, that still is a number when thousands are added up
 
 
-class Accuracy(NamedTuple):
+class GridAccuracy(NamedTuple):
     """What a floating-point type asks for.
 
     Attributes:
@@ -51,15 +50,15 @@ class Accuracy(NamedTuple):
 
 
 SCORES_AT_ONCE = 1 << 17  # a few megabytes of temporaries, each thread
-ACCURACY = {torch.float32: Accuracy(4, 25.0, 18.0), torch.float64: Accuracy(20, 37.0, 36.5)}
+ACCURACY = {torch.float32: GridAccuracy(4, 25.0, 18.0), torch.float64: GridAccuracy(20, 37.0, 36.5)}
 
 
-class Saved(NamedTuple):
+class SavedRows(NamedTuple):
     """What the backward pass of a step sum reads again."""
 
-    candidates: Graded
-    targets: Graded
-    step: Pieces
+    candidates: GradedItems
+    targets: GradedItems
+    step: StepParameters
     decays: Decays
     slopes: Tensor
     by_pairs: NDArray[np.bool_]
@@ -67,24 +66,22 @@ class Saved(NamedTuple):
 
 
 class NumbaKernel:
-    """See :class:`hiertree.losses.kernels.choice.PairKernel`; each row by pairs or by a grid, whichever costs less."""
+    """See :class:`hiertree.losses.kernels.base.PairKernel`; each row by pairs or by a grid, whichever costs less."""
 
     @staticmethod
-    def plan(scores: Tensor) -> Blocks:
+    def plan(scores: Tensor) -> BlockPlan:
         """Small blocks, one to a thread: a kernel holds no lock."""
         threads = torch.get_num_threads()
         rows = min(SCORES_AT_ONCE // scores.shape[1], math.ceil(len(scores) / threads))
-        return Blocks(max(1, rows), threads)
+        return BlockPlan(max(1, rows), threads)
 
-    def __init__(self, pairs: Pairs) -> None:
-        scores = pairs.scores.detach()
-        self._dtype, self._num_levels = scores.dtype, pairs.num_levels
-        self._rows = np.arange(len(scores))
-        values = scores.contiguous().numpy()
+    def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
+        self._dtype, self._rows = scores.dtype, np.arange(len(scores))
+        values = scores.detach().contiguous().numpy()
         shape = values.shape
         self._ranking = SortedRows(np.empty_like(values), np.empty(shape, np.int32), np.empty(shape[0], np.int64))
-        sort_rows(self._rows, values, pairs.valid.contiguous().numpy(), self._ranking)
-        self._levels = self._grade(pairs.levels, self._num_levels)
+        sort_rows(self._rows, values, valid.contiguous().numpy(), self._ranking)
+        self._levels = self._grade(levels, num_levels)
 
     def not_below(self) -> Tensor:
         """rank⁺."""
@@ -96,22 +93,22 @@ class NumbaKernel:
         sum_shared_relevance(self._rows, self._ranking, self._levels.grades, table.contiguous().numpy(), sums.numpy())
         return sums
 
-    def rank(self, step: Step) -> tuple[Tensor, Saved]:
+    def rank(self, step: Step) -> tuple[Tensor, SavedRows]:
         """rank⁺ plus the step sums over lower levels, all levels at once, and what the backward pass needs."""
-        rank = self._count(self._levels, self._levels, same=1.0, lower=step.pieces.start)
-        return rank, self._add_sums(rank, self._levels, self._levels, step.pieces)
+        rank = self._count(self._levels, self._levels, same=1.0, lower=step.parameters.start)
+        return rank, self._add_sums(rank, self._levels, self._levels, step.parameters)
 
-    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Saved]:
+    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, SavedRows]:
         """Step sums, and what the backward pass needs."""
         lower, higher = self._grade(~candidates, 1), self._grade(targets, 1)
-        start, sums = step.pieces.start, torch.zeros(targets.shape, dtype=self._dtype)
+        start, sums = step.parameters.start, torch.zeros(targets.shape, dtype=self._dtype)
         if start:
             sums = self._count(lower, higher, same=0.0, lower=start).mul_(targets)
-        saved = self._add_sums(sums, lower, higher, step.pieces)
+        saved = self._add_sums(sums, lower, higher, step.parameters)
         themselves = candidates & targets
         return sums.sub_(themselves.to(sums.dtype), alpha=0.5 + start), saved
 
-    def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
+    def backward(self, upstream: Tensor, saved: SavedRows) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
         gradient = (upstream * saved.slopes).neg_()
         ends = (upstream.contiguous().numpy(), gradient.numpy())
@@ -121,14 +118,14 @@ class NumbaKernel:
     def _ones(self) -> Tensor:
         return torch.ones(self._ranking.values.shape, dtype=self._dtype)
 
-    def _grade(self, grades: Tensor, highest: int) -> Graded:
+    def _grade(self, grades: Tensor, highest: int) -> GradedItems:
         shape = grades.shape
         start = np.empty((len(grades), highest + 2), np.int32)
-        graded = Graded(np.empty(shape, np.uint8), np.empty(shape, np.int32), start)
+        graded = GradedItems(np.empty(shape, np.uint8), np.empty(shape, np.int32), start)
         grade_rows(self._rows, self._ranking, grades.contiguous().view(torch.uint8).numpy(), graded)
         return graded
 
-    def _count(self, candidates: Graded, targets: Graded, *, same: float, lower: float) -> Tensor:
+    def _count(self, candidates: GradedItems, targets: GradedItems, *, same: float, lower: float) -> Tensor:
         """For each item, those as high: of its grade and higher ones ``same`` counts, of lower ones ``lower``."""
         num_grades = candidates.start.shape[1] - 1
         weights = np.where(np.tri(num_grades, dtype=np.bool_), same, lower)
@@ -136,18 +133,18 @@ class NumbaKernel:
         sum_not_below(self._rows, self._ranking, candidates.grades, targets.grades, weights, sums.numpy())
         return sums
 
-    def _add_sums(self, sums: Tensor, candidates: Graded, targets: Graded, step: Pieces) -> Saved:
+    def _add_sums(self, sums: Tensor, candidates: GradedItems, targets: GradedItems, step: StepParameters) -> SavedRows:
         """Add the step sums, without the jump at 0, which is counted."""
         by_grid = self._grades_by_grid(candidates, targets, step)
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
         exponentiate(self._rows, self._ranking, step.tau, decays)
         slopes = torch.zeros_like(sums)
         by_pairs = ~by_grid & (np.diff(targets.start) > 0) & (candidates.start[:, :-1] > 0)
-        saved = Saved(candidates, targets, step, decays, slopes, by_pairs, by_grid)
+        saved = SavedRows(candidates, targets, step, decays, slopes, by_pairs, by_grid)
         self._each_route("forward", saved, sums.numpy(), slopes.numpy())
         return saved
 
-    def _each_route(self, direction: str, saved: Saved, *ends: NDArray[Any]) -> None:
+    def _each_route(self, direction: str, saved: SavedRows, *ends: NDArray[Any]) -> None:
         """Forward or backward, by pairs and by the grid."""
         accuracy, step, rows = ACCURACY[self._dtype], saved.step, self._rows
         graded = (saved.candidates, saved.targets, step)
@@ -159,7 +156,7 @@ class NumbaKernel:
             getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
             getattr(_line_rows, direction)(rows, saved.by_grid, self._ranking, saved.decays, *graded, terms, *ends)
 
-    def _grades_by_grid(self, candidates: Graded, targets: Graded, step: Pieces) -> NDArray[np.bool_]:
+    def _grades_by_grid(self, candidates: GradedItems, targets: GradedItems, step: StepParameters) -> NDArray[np.bool_]:
         """(r, G + 1) which targets go by the grid, by what either way would cost."""
         accuracy, number, values = ACCURACY[self._dtype], self._ranking.number, self._ranking.values
         last = np.maximum(number - 1, 0)
@@ -173,7 +170,7 @@ class NumbaKernel:
         return by_grid
 
 
-def _num_terms(step: Pieces, accuracy: Accuracy) -> int:
+def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:
     """Terms that the series of σ beyond δ needs; none where nothing lies beyond, many where δ is near 0."""
     if step.margin == math.inf:
         return 0

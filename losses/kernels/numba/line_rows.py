@@ -17,8 +17,8 @@ from hiertree.jit import jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...pairs.steps import Pieces
-    from .sorted_rows import Decays, Graded, SortedRows
+    from ..base import StepParameters
+    from .sorted_rows import Decays, GradedItems, SortedRows
 
 SIDE_BY_SIDE = 4  # sums that run at once, none waiting for another
 
@@ -29,9 +29,9 @@ def forward(
     by_grid: NDArray[np.bool_],
     ranking: SortedRows,
     decays: Decays,
-    candidates: Graded,
-    targets: Graded,
-    step: Pieces,
+    candidates: GradedItems,
+    targets: GradedItems,
+    step: StepParameters,
     terms: int,
     sums: NDArray[Any],
     slopes: NDArray[Any],
@@ -78,9 +78,9 @@ def backward(
     by_grid: NDArray[np.bool_],
     ranking: SortedRows,
     decays: Decays,
-    candidates: Graded,
-    targets: Graded,
-    step: Pieces,
+    candidates: GradedItems,
+    targets: GradedItems,
+    step: StepParameters,
     terms: int,
     upstream: NDArray[Any],
     gradient: NDArray[Any],

@@ -17,8 +17,8 @@ from hiertree.jit import jit, reordering_jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ...pairs.steps import Pieces
-    from .sorted_rows import Decays, Graded, SortedRows
+    from ..base import StepParameters
+    from .sorted_rows import Decays, GradedItems, SortedRows
 
 
 @jit
@@ -27,9 +27,9 @@ def forward(
     by_pairs: NDArray[np.bool_],
     ranking: SortedRows,
     decays: Decays,
-    candidates: Graded,
-    targets: Graded,
-    step: Pieces,
+    candidates: GradedItems,
+    targets: GradedItems,
+    step: StepParameters,
     reach: float,
     sums: NDArray[Any],
     slopes: NDArray[Any],
@@ -63,9 +63,9 @@ def backward(
     by_pairs: NDArray[np.bool_],
     ranking: SortedRows,
     decays: Decays,
-    candidates: Graded,
-    targets: Graded,
-    step: Pieces,
+    candidates: GradedItems,
+    targets: GradedItems,
+    step: StepParameters,
     reach: float,
     upstream: NDArray[Any],
     gradient: NDArray[Any],

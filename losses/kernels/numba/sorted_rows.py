@@ -37,7 +37,7 @@ class SortedRows(NamedTuple):
     number: NDArray[np.int64]
 
 
-class Graded(NamedTuple):
+class GradedItems(NamedTuple):
     """A grade of each item of sorted rows: which targets are higher than which candidates.
 
     Attributes:
@@ -154,7 +154,7 @@ def _near_0(power: float) -> float:
 
 
 @jit
-def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.uint8], result: Graded) -> None:
+def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.uint8], result: GradedItems) -> None:
     """Sort the places of each row by the grade of their items."""
     for row in rows:
         start, number = result.start[row], ranking.number[row]

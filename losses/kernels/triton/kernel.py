@@ -1,16 +1,7 @@
 """Pairs on a GPU, compiled by Triton: one order of each row serves every count and every sum, of all levels at once.
 
-What it costs. Were every pair of a target and a candidate met, forward and backward, each would be a step evaluation of
-some fourteen operations, two of them (an exponential and a division) for the special-function units, which give 16 a
-cycle and multiprocessor: 4 cycles for 32 pairs. That is the floor of a kernel of pairs. On an H200 (132
-multiprocessors, 1.7 GHz), two levels and half of the batch positive: 19 ms at B = 4,096, 1.2 s at 16,384.
-
-Here pairs are met one by one only in tiles that a break of the step crosses or that span more than 4 τ. For random
-512-d embeddings, the counts of rank⁺ included, that leaves of the floor's evaluations 195 % at B = 512, 41 % at 4,096
-and 18 % at 16,384 (counted on a CPU; with the 22 instructions an evaluation compiles to, 5.7 cycles for 32: 0.1, 11 and
-310 ms). The bytes bind nothing: some fifty passes over the scores, less than a millisecond at 4,096; at 512 the dozen
-launches do. A gridded transform, as on a CPU, would need O(M) evaluations a query: it would win at 16,384 and beyond.
-None of this was timed; ``benchmarks/losses_gpu.py`` does that.
+Pairs are evaluated one by one only in tiles that a break of the step crosses or that span more than 4 τ; the others are
+met at a few points. ``benchmarks/losses_gpu.py`` checks and times it.
 """
 
 from __future__ import annotations
@@ -24,32 +15,30 @@ import torch
 import triton
 from torch import Tensor
 
-from ...pairs.steps import Pieces
-from ..choice import Blocks
+from ..base import BlockPlan, StepParameters
 from . import rows as _triton_rows
 
 if TYPE_CHECKING:
-    from ...pairs.pairs import Pairs
-    from ...pairs.steps import Step, SupStep
+    from ..base import Step
 
-Acting: TypeAlias = Literal["below", "not below", "above", "positive", "all"]
+ActingGroups: TypeAlias = Literal["below", "not below", "above", "positive", "all"]
 """Which groups of sources act on a group of destinations."""
 
 SCORES_AT_ONCE = 1 << 24  # what keeps a GPU busy; a dozen matrices of 64 MiB
 BLOCK, TILE, OWN, POINTS = 1024, 128, 64, 16  # of choosing; of sources; of destinations; what stands for a tile
 
 
-class Accuracy(NamedTuple):
+class TileAccuracy(NamedTuple):
     """What a floating-point type asks for, in τ: where σ counts as 0, and the widest tile that points stand for."""
 
     reach: float
     narrow: float
 
 
-ACCURACY = {torch.float32: Accuracy(25.0, 4.0), torch.float64: Accuracy(40.0, 1.5)}
+ACCURACY = {torch.float32: TileAccuracy(25.0, 4.0), torch.float64: TileAccuracy(40.0, 1.5)}
 
 
-class Arranged(NamedTuple):
+class GroupedItems(NamedTuple):
     """Items of every row in groups, and in a group by falling score."""
 
     values: Tensor
@@ -60,10 +49,10 @@ class Arranged(NamedTuple):
     """(B, groups + 1) int32, where each group begins, and the last ends."""
 
 
-class Sources(NamedTuple):
+class SourceTiles(NamedTuple):
     """Items that act on others, and what stands for their tiles; (B, slots) but for the points."""
 
-    items: Arranged
+    items: GroupedItems
     weights: Tensor
     """(B, M) by item, of any type."""
     points: Tensor
@@ -72,31 +61,31 @@ class Sources(NamedTuple):
     lean: Tensor
 
 
-class Saved(NamedTuple):
+class SavedTiles(NamedTuple):
     """What the backward pass of step sums reads again."""
 
-    candidates: Arranged
-    targets: Arranged
-    acting: Acting
+    candidates: GroupedItems
+    targets: GroupedItems
+    acting: ActingGroups
     step: Tensor
     slopes: Tensor
 
 
 class TritonKernel:
-    """See :class:`hiertree.losses.pairs.ranks.RankKernel`; the same bit for bit each time."""
+    """See :class:`hiertree.losses.kernels.base.PairKernel`; the same bit for bit each time."""
 
     @staticmethod
-    def plan(scores: Tensor) -> Blocks:
+    def plan(scores: Tensor) -> BlockPlan:
         """Large blocks in turn."""
-        return Blocks(max(1, SCORES_AT_ONCE // scores.shape[1]), threads=1)
+        return BlockPlan(max(1, SCORES_AT_ONCE // scores.shape[1]), threads=1)
 
-    def __init__(self, pairs: Pairs) -> None:
-        scores = pairs.scores.detach().masked_fill(~pairs.valid, -torch.inf).contiguous()
-        self._values, order = scores.sort(dim=1, descending=True, stable=True)
+    def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
+        masked = scores.detach().masked_fill(~valid, -torch.inf).contiguous()
+        self._values, order = masked.sort(dim=1, descending=True, stable=True)
         self._items = order.int()
-        levels = pairs.levels.short().masked_fill_(~pairs.valid, -1)
+        groups = levels.short().masked_fill_(~valid, -1)
         self._ones = torch.ones_like(self._values, dtype=torch.uint8)
-        self._by_level = self._arrange(levels, pairs.num_levels + 1)
+        self._by_level = self._arrange(groups, num_levels + 1)
         self._sources = _condensed(self._by_level, self._ones)
 
     def not_below(self) -> Tensor:
@@ -109,32 +98,32 @@ class TritonKernel:
         step = _heaviside(self._values.dtype, self._values.device)
         return _sums(self._sources, self._by_level, "positive", step, forward=True, factors=table)[0]
 
-    def rank(self, step: SupStep) -> tuple[Tensor, Saved]:
+    def rank(self, step: Step) -> tuple[Tensor, SavedTiles]:
         """rank⁺ + rank⁻ of all levels, and what the backward pass needs."""
-        parameters = _parameters(step.pieces, self._values.dtype, self._values.device)
+        parameters = _parameters(step.parameters, self._values.dtype, self._values.device)
         sums, slopes = _sums(self._sources, self._by_level, "below", parameters, forward=True)
-        return sums.add_(self.not_below()), Saved(self._by_level, self._by_level, "above", parameters, slopes)
+        return sums.add_(self.not_below()), SavedTiles(self._by_level, self._by_level, "above", parameters, slopes)
 
-    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Saved]:
+    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, SavedTiles]:
         """Step sums, and what the backward pass needs."""
-        parameters = _parameters(step.pieces, self._values.dtype, self._values.device)
+        parameters = _parameters(step.parameters, self._values.dtype, self._values.device)
         sources, wanted = (self._arrange(mask.short() - 1, 1) for mask in (candidates, targets))
         sums, slopes = _sums(_condensed(sources, self._ones), wanted, "all", parameters, forward=True)
         themselves = candidates & targets
-        sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.pieces.start)
-        return sums, Saved(sources, wanted, "all", parameters, slopes)
+        sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.parameters.start)
+        return sums, SavedTiles(sources, wanted, "all", parameters, slopes)
 
-    def backward(self, upstream: Tensor, saved: Saved) -> Tensor:
+    def backward(self, upstream: Tensor, saved: SavedTiles) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
         sources = _condensed(saved.targets, upstream.contiguous())
         _, received = _sums(sources, saved.candidates, saved.acting, saved.step, forward=False)
         return received.addcmul_(upstream, saved.slopes, value=-1.0)
 
-    def _arrange(self, groups: Tensor, num_groups: int) -> Arranged:
+    def _arrange(self, groups: Tensor, num_groups: int) -> GroupedItems:
         """Items by group; those of group −1 are left out."""
         groups, (rows, width) = groups.contiguous(), groups.shape
         first = torch.empty((rows, num_groups + 1), dtype=torch.int32, device=groups.device)
-        arranged = Arranged(torch.empty_like(self._values), torch.empty_like(self._items), first)
+        arranged = GroupedItems(torch.empty_like(self._values), torch.empty_like(self._items), first)
         with _current(groups.device):
             _triton_rows.arrange[(rows, num_groups)](
                 self._values, self._items, groups, *arranged, width, BLOCK=BLOCK, enable_fp_fusion=True
@@ -142,12 +131,12 @@ class TritonKernel:
         return arranged
 
 
-def _condensed(items: Arranged, weights: Tensor) -> Sources:
+def _condensed(items: GroupedItems, weights: Tensor) -> SourceTiles:
     rows, width = items.values.shape
     num_groups = items.first.shape[1] - 1
     num_slots = triton.cdiv(width, TILE) + num_groups
     weight, lean = (items.values.new_empty((rows, num_slots)) for _ in range(2))
-    sources = Sources(items, weights, items.values.new_empty((rows, num_slots, POINTS)), weight, lean)
+    sources = SourceTiles(items, weights, items.values.new_empty((rows, num_slots, POINTS)), weight, lean)
     cosines = _cosines(weight.dtype, weight.device)
     with _current(weight.device):
         _triton_rows.condense[(rows, num_groups)](
@@ -158,7 +147,13 @@ def _condensed(items: Arranged, weights: Tensor) -> Sources:
 
 
 def _sums(
-    sources: Sources, own: Arranged, acting: Acting, step: Tensor, *, forward: bool, factors: Tensor | None = None
+    sources: SourceTiles,
+    own: GroupedItems,
+    acting: ActingGroups,
+    step: Tensor,
+    *,
+    forward: bool,
+    factors: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(B, M) weighted sums of the step and of its slope, at the items of the destinations; 0 elsewhere."""
     (rows, width), num_groups = own.values.shape, own.first.shape[1] - 1
@@ -180,7 +175,7 @@ def _current(device: torch.device) -> AbstractContextManager[object]:
 
 
 @lru_cache(maxsize=64)
-def _bounds(acting: Acting, num_groups: int, device: torch.device) -> Tensor:
+def _bounds(acting: ActingGroups, num_groups: int, device: torch.device) -> Tensor:
     """(2, groups) int32: the groups that act on each, from and up to; none on level 0, which is no target."""
     groups = torch.arange(num_groups, dtype=torch.int32)
     everywhere = torch.full_like(groups, num_groups)
@@ -197,7 +192,7 @@ def _bounds(acting: Acting, num_groups: int, device: torch.device) -> Tensor:
 
 
 @lru_cache(maxsize=64)
-def _parameters(step: Pieces, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _parameters(step: StepParameters, dtype: torch.dtype, device: torch.device) -> Tensor:
     """A step as the kernels read it: its pieces, with δ finite, where it is 0, how wide a tile may be, log2(e)/τ."""
     accuracy = ACCURACY[dtype]
     finite = step._replace(margin=min(step.margin, torch.finfo(dtype).max))
@@ -207,7 +202,7 @@ def _parameters(step: Pieces, dtype: torch.dtype, device: torch.device) -> Tenso
 
 def _heaviside(dtype: torch.dtype, device: torch.device) -> Tensor:
     """H as a limit of H⁻: no temperature, and a line from 0 on that has no slope; scores tie within 1e-32."""
-    return _parameters(Pieces(1e-34, 0.0, -torch.finfo(dtype).tiny, 0.0, 1.0), dtype, device)
+    return _parameters(StepParameters(1e-34, 0.0, -torch.finfo(dtype).tiny, 0.0, 1.0), dtype, device)
 
 
 @lru_cache(maxsize=8)

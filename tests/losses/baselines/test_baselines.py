@@ -32,7 +32,7 @@ from hiertree.losses import (
 )
 from hiertree.losses.kernels import proxy_softmax as _proxy_softmax
 from hiertree.losses.pairs import blocks as _query_blocks
-from hiertree.losses.pairs.pairs import Pairs
+from hiertree.losses.pairs.pairs import ScoredPairs
 
 SIZE = 6
 SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
@@ -141,7 +141,7 @@ def test_weighted_ap_bounds_the_weighted_mean_of_ap_over_levels(num_levels: int)
 
 
 def test_happier_takes_weights_of_levels_and_options_of_proxies() -> None:
-    loss = HAPPIER(5, 3, level_weights=(0.5, 0.5), centres=2, sampled_classes=4)
+    loss = HAPPIER(5, 3, level_weights=(0.5, 0.5), centers=2, sampled_classes=4)
     assert loss(torch.randn(4, 3), torch.tensor([[0, 1], [0, 1], [0, 2], [1, 4]])).isfinite()
     with pytest.raises(OptionError, match="alpha=2"):
         SupHAP(alpha=2.0, level_weights=(0.5, 0.5))
@@ -173,12 +173,12 @@ def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory() -> None:
 def test_blackbox_gradient_is_that_of_the_nudged_ranks(lambda_: float) -> None:
     scores = torch.rand(3, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     positive = torch.tensor([[1, 0, 0, 1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 9], dtype=torch.bool)
-    from hiertree.losses.pairs.pairs import Pairs
+    from hiertree.losses.pairs.pairs import ScoredPairs
 
     leaf = scores.clone().requires_grad_()
-    pairs = Pairs(leaf, positive.to(torch.uint8), torch.ones_like(positive), 1)
+    pairs = ScoredPairs(leaf, positive.to(torch.uint8), torch.ones_like(positive), 1)
     loss = BlackboxAP(blackbox_lambda=lambda_, margin=0.0)
-    loss.of_pairs(pairs).backward()
+    loss.of_scores(pairs).backward()
     assert leaf.grad is not None
     for q in (0, 1):
         expected = baselines.blackbox_gradient(scores[q].tolist(), positive[q].tolist(), lambda_, weight=1 / 2)
@@ -217,7 +217,7 @@ def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monk
     losses = []
     for first_to_last in (True, False):
 
-        def one_by_one(work: Callable[[slice], None], pairs: Pairs, first_to_last: bool = first_to_last) -> None:
+        def one_by_one(work: Callable[[slice], None], pairs: ScoredPairs, first_to_last: bool = first_to_last) -> None:
             queries = range(len(pairs.scores))
             for query in queries if first_to_last else reversed(queries):
                 work(slice(query, query + 1))
@@ -292,20 +292,20 @@ def test_csl_refuses_what_it_has_no_proxy_for() -> None:
         CSL(torch.tensor([[0, 0], [1, 1]]), 2, margins=(0.2,))
 
 
-@pytest.mark.parametrize("centres", [1, 3])
+@pytest.mark.parametrize("centers", [1, 3])
 def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(
-    centres: int, monkeypatch: pytest.MonkeyPatch
+    centers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embeddings, paths = batch(2)
-    loss = ProxyDecomposability(5, SIZE, centres=centres).double()
+    loss = ProxyDecomposability(5, SIZE, centers=centers).double()
     whole = loss(embeddings, paths)
     cosines = [reference.cosines(row, loss.proxies.tolist()) for row in embeddings.tolist()]
     values = [
-        baselines.proxy_mixture([row[c * centres : (c + 1) * centres] for c in range(5)], own, eta=0.05)
+        baselines.proxy_mixture([row[c * centers : (c + 1) * centers] for c in range(5)], own, eta=0.05)
         for row, own in zip(cosines, paths[:, -1].tolist(), strict=True)
     ]
     assert whole.item() == pytest.approx(sum(values) / len(values), rel=1e-10)
-    monkeypatch.setattr(_proxy_softmax, "LOGITS_AT_ONCE", 2 * centres * len(paths))  # two classes a chunk
+    monkeypatch.setattr(_proxy_softmax, "LOGITS_AT_ONCE", 2 * centers * len(paths))  # two classes a chunk
     torch.testing.assert_close(loss(embeddings, paths), whole)
     assert torch.autograd.gradcheck(
         lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
@@ -370,11 +370,11 @@ def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup: bool) -> No
 
 
 def test_virtual_images_have_mixed_similarities_to_all() -> None:
-    from hiertree.losses.pairs.mixup import mixed_sides_of
+    from hiertree.losses.pairs.mixup import mixed_pairs_of
 
     embeddings, paths = batch(1, num_items=9)
     torch.manual_seed(0)
-    pairs = mixed_sides_of(embeddings, paths).pairs()
+    pairs = mixed_pairs_of(embeddings, paths).compared()
     torch.manual_seed(0)
     same = (paths == paths.T).triu(diagonal=1).nonzero()
     alpha = torch.rand(len(same), 1, dtype=torch.float64)
@@ -405,7 +405,7 @@ def test_options_outside_their_range_are_refused() -> None:
         lambda: FastAP(num_bins=0),
         lambda: CSL(torch.tensor([[0, 0]]), 0),
         lambda: CSL(torch.tensor([[0, 0]]), 2, scale=-1.0),
-        lambda: ProxyDecomposability(3, 2, centres=0),
+        lambda: ProxyDecomposability(3, 2, centers=0),
         lambda: ProxyDecomposability(3, 2, sampled_classes=0),
     ):
         with pytest.raises(OptionError):

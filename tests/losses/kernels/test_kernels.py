@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hiertree.errors import OptionError
-from hiertree.losses.kernels.choice import Backend, kernel_for
+from hiertree.losses.kernels.base import Backend
+from hiertree.losses.kernels.choice import kernel_for
 from hiertree.losses.kernels.numba.sorted_rows import SortedRows, sort_rows
-from hiertree.losses.pairs.pairs import Pairs
 
 LOSSES = ["sup_hap", "sup_ndcg", "sup_ap", "smooth_hap", "smooth_ndcg", "smooth_ap"]
 
@@ -121,7 +121,6 @@ def test_backends_that_cannot_be_had_are_refused() -> None:
         value_and_gradient("sup_hap", scores, levels, valid, 1, "dense")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="'triton' for scores on cpu"):
         value_and_gradient("sup_hap", scores, levels, valid, 1, "triton")
-    elsewhere = Pairs(scores.to("meta"), levels.to("meta"), valid.to("meta"), 1, "numba")
     with pytest.raises(OptionError, match="on meta"):
-        kernel_for(elsewhere)
+        kernel_for("numba", torch.device("meta"))
     assert math.isfinite(float(value_and_gradient("sup_hap", scores, levels, valid, 1, "auto")[0].sum()))

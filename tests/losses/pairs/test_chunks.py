@@ -11,8 +11,8 @@ from hiertree.errors import OptionError
 from hiertree.losses import FastAP, PairDecomposability, SmoothRecall, SupHAP, SupNDCG
 from hiertree.losses.base import PairLoss
 from hiertree.losses.pairs import chunks as _query_chunks
-from hiertree.losses.pairs.blocks import QueryLosses
-from hiertree.losses.pairs.pairs import sides_of
+from hiertree.losses.pairs.blocks import LossPerQuery
+from hiertree.losses.pairs.pairs import pairs_of
 
 LOSSES = {
     "SupHAP": SupHAP,
@@ -44,9 +44,9 @@ def test_value_and_gradients_are_those_of_all_scores_at_once(name: str, memory: 
     (embeddings, paths), (others, other_paths) = batch(0, 17), batch(1, 14)
     references = (others, other_paths) if memory else ()
     valid = torch.rand(17, 14 if memory else 17, generator=torch.Generator().manual_seed(2)) < 0.8 if masked else None
-    sides = sides_of(embeddings, paths, *references, valid=valid, include_self=loss.include_self)
+    pairs = pairs_of(embeddings, paths, *references, valid=valid, include_self=loss.include_self)
     leaves = (embeddings, others) if memory else (embeddings,)
-    expected = loss.of_pairs(sides.pairs())
+    expected = loss.of_scores(pairs.compared())
     value = loss(embeddings, paths, *references, valid=valid)
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=1e-12)
     for found, wanted in zip(torch.autograd.grad(value, leaves), torch.autograd.grad(expected, leaves), strict=True):
@@ -57,12 +57,12 @@ def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
     loss, (embeddings, paths) = SupHAP(), batch(0, 17)
     weights = torch.linspace(0.5, 2.0, 17, dtype=torch.float64)
     loss.average = lambda losses: (losses.values * weights).sum()
-    expected = torch.autograd.grad(loss.of_pairs(sides_of(embeddings, paths).pairs()), embeddings)[0]
+    expected = torch.autograd.grad(loss.of_scores(pairs_of(embeddings, paths).compared()), embeddings)[0]
     value = loss(embeddings, paths)
     for _ in range(2):
         found = torch.autograd.grad(value, embeddings, retain_graph=True)[0]
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-    loss.average = QueryLosses.mean
+    loss.average = LossPerQuery.mean
     assert torch.autograd.grad(loss(embeddings, paths), embeddings)[0].shape == (17, 5)
 
 

@@ -1,0 +1,72 @@
+"""What a kernel takes and gives: the types that the implementations and their users have in common."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from torch import Tensor
+
+Backend: TypeAlias = Literal["auto", "torch", "numba", "triton"]
+BACKENDS = ("auto", "torch", "numba", "triton")
+
+
+class StepParameters(NamedTuple):
+    """A step function by its numbers: σ(t/τ) + start·[t ≥ 0] for t ≤ margin, rho·(t − margin) + offset beyond."""
+
+    tau: float
+    rho: float
+    margin: float
+    start: float
+    offset: float
+
+
+class Step(Protocol):
+    """A step function of a score difference and its derivative, applied to detached tensors."""
+
+    @property
+    def parameters(self) -> StepParameters:
+        """The numbers it is made of, for a backend that does not evaluate pair by pair."""
+
+    def value(self, differences: Tensor) -> Tensor:
+        """Step of each difference; 0 at −∞."""
+
+    def slope(self, differences: Tensor) -> Tensor:
+        """Derivative at each difference; 0 at −∞."""
+
+
+class BlockPlan(NamedTuple):
+    """How a kernel wants the queries of a batch to be divided."""
+
+    rows: int
+    """Queries of a block."""
+    threads: int
+    """Blocks computed at the same time."""
+
+
+class PairKernel(Protocol):
+    """Counts and sums over the pairs of one batch, or of some of its queries.
+
+    Only valid candidates count. Results at an item that is no positive (or no target) are finite and have no meaning.
+    """
+
+    @staticmethod
+    def plan(scores: Tensor) -> BlockPlan:
+        """The blocks in which to take a batch of such scores."""
+
+    def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
+        """Read (B, M) float scores, (B, M) uint8 levels 0 … num_levels and (B, M) booleans."""
+
+    def not_below(self) -> Tensor:
+        """(B, M) rank⁺(k): candidates of its level or finer with s_j ≥ s_k, itself included; ≥ 1 everywhere."""
+
+    def shared_relevance(self, table: Tensor) -> Tensor:
+        """(B, M) H-rank⁺(k): Σ min(rel_j, rel_k) over the positives with s_j ≥ s_k, for a table (B, L+1)."""
+
+    def rank(self, step: Step) -> tuple[Tensor, Any]:
+        """(B, M) rank⁺(k) + Σ step(s_j − s_k) over candidates of lower levels, ≥ 1 everywhere, and what to save."""
+
+    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Any]:
+        """(B, M) sums of step(s_j − s_k) over candidates j ≠ k, 0 where there is no target, and what to save."""
+
+    def backward(self, upstream: Tensor, saved: Any) -> Tensor:
+        """(B, M) gradient with respect to the scores, for the gradient with respect to a rank or a sum."""

@@ -1,0 +1,111 @@
+"""What every functional loss does: check scores, levels and table, evaluate an objective, reduce it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, TypedDict
+
+import torch
+from torch import Tensor
+
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+
+from ..kernels.base import Backend
+from ..kernels.choice import check_backend
+from ..options import require
+from .blocks import LossPerQuery, in_blocks
+from .pairs import ScoredPairs
+from .steps import StepOptions
+
+Reduction: TypeAlias = Literal["mean", "none"]
+REDUCTIONS = ("mean", "none")
+TableObjective: TypeAlias = Callable[[ScoredPairs, Tensor], LossPerQuery]
+"""From the pairs of some queries and their rows of the table to a loss per query."""
+
+
+class ScoreOptions(TypedDict, total=False):
+    """Options that the functional rank losses have in common.
+
+    * ``valid``: (B, M) booleans; False where the item is no candidate of the query (itself, say). Default None: all
+      are candidates.
+    * ``reduction``: "mean" over the queries that have a positive (0 when none has), the default; or "none": (B,), 0 for
+      the others.
+    * ``backend``: "torch" evaluates every pair, on any device; "numba" (on a CPU) sorts each row, and needs a time near
+      linear in the scores; "triton" (on a GPU) sorts, and evaluates pairs where it must; "auto", the default, is numba
+      on a CPU, triton on a GPU where it is installed, torch elsewhere. They agree to rounding.
+    """
+
+    valid: Any
+    reduction: Reduction
+    backend: Backend
+
+
+class SupOptions(StepOptions, ScoreOptions, total=False):
+    """Options of the functional Sup losses."""
+
+
+def loss_of_scores(
+    objective: TableObjective,
+    scores: Any,
+    levels: Any,
+    table: Any,
+    *,
+    valid: Any = None,
+    reduction: Reduction = "mean",
+    backend: Backend = "auto",
+) -> Tensor:
+    """Evaluate an objective block by block and reduce it.
+
+    Raises:
+        ShapeError, EmbeddingError, PathError, OptionError: arguments that cannot be used.
+    """
+    pairs, table = checked_pairs(scores, levels, table, valid, backend)
+    return reduced(in_blocks(lambda block, rows: objective(block, table[rows]), pairs), reduction)
+
+
+def checked_pairs(
+    scores: Any, levels: Any, table: Any, valid: Any, backend: Backend = "auto"
+) -> tuple[ScoredPairs, Tensor]:
+    """The arguments as pairs and a table on one device, or an error about them."""
+    check_backend(backend)
+    scores = torch.as_tensor(scores)
+    levels, table = torch.as_tensor(levels, device=scores.device), torch.as_tensor(table, device=scores.device)
+    valid = torch.ones_like(scores, dtype=torch.bool) if valid is None else torch.as_tensor(valid, device=scores.device)
+    if scores.ndim != 2 or scores.shape[1] == 0 or not levels.shape == valid.shape == scores.shape:
+        shapes = ", ".join(str(tuple(array.shape)) for array in (scores, levels, valid))
+        raise ShapeError(f"scores, levels, valid of shapes {shapes}", expected="one shape (B, M) with M ≥ 1")
+    if table.ndim != 2 or len(table) != len(scores) or table.shape[1] < 2:
+        raise ShapeError(f"table of shape {tuple(table.shape)}", expected=f"({len(scores)}, L+1) with L ≥ 1")
+    check_scores(scores)
+    bad = ~((table >= 0) & (table < torch.inf)).all(dim=1)
+    if bool(bad.any()):
+        raise OptionError(
+            f"table with {table[bad][0].tolist()} in row {int(bad.nonzero()[0])}", expected="finite numbers ≥ 0"
+        )
+    num_levels = table.shape[1] - 1
+    if levels.is_floating_point() or bool((levels < 0).any() | (levels > num_levels).any()):
+        raise PathError(
+            f"levels of type {levels.dtype} beside a table for {num_levels} levels", expected="integers 0 … L"
+        )
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    return ScoredPairs(scores, levels.to(torch.uint8), valid.bool(), num_levels, backend), table
+
+
+def check_scores(scores: Tensor) -> None:
+    """Refuse scores that are not numbers, by row."""
+    if not bool(scores.isfinite().all()):
+        row = int((~scores.isfinite()).any(dim=1).nonzero()[0])
+        raise EmbeddingError(f"scores hold NaN or infinite values, first in row {row}", expected="finite numbers")
+
+
+def binary_pairs(scores: Any, levels: Any, level: int, valid: Any) -> ScoredPairs:
+    """Pairs of one level: positives are at ``level`` and finer."""
+    require(level >= 1, "level", level, "an integer ≥ 1")
+    scores, positive = torch.as_tensor(scores), (torch.as_tensor(levels) >= level).to(torch.uint8)
+    return checked_pairs(scores, positive, torch.ones(len(scores), 2), valid)[0]
+
+
+def reduced(losses: LossPerQuery, reduction: str) -> Tensor:
+    """The mean over the queries that have a loss, or all of them."""
+    require(reduction in REDUCTIONS, "reduction", reduction, f"one of {', '.join(map(repr, REDUCTIONS))}")
+    return losses.mean() if reduction == "mean" else losses.values

@@ -1,0 +1,65 @@
+"""Options that several losses share: one declaration, seen in every signature, and misspelt names refused."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+
+import pytest
+import torch
+
+from hiertree import losses
+from hiertree.errors import OptionError
+from hiertree.losses import HAPPIER, ProxyDecomposability, ProxyOptions, ScoreOptions, StepOptions, functional
+from hiertree.losses.pairs.of_scores import loss_of_scores
+from hiertree.losses.pairs.steps import SupStep
+
+STEP = {"tau": 0.01, "rho": 100.0, "delta": None, "start": 0.5, "offset": None}
+PROXIES = {"eta": 0.05, "centers": 1, "sampled_classes": None}
+WITH_STEP = ["HAPPIER", "ROADMAP", "RODNDCG", "RODRecall", "SupAP", "SupHAP", "SupNDCG", "SupRecall"]
+FUNCTIONS = [name for name in functional.__all__ if name.split("_")[0] in ("sup", "smooth")]
+
+
+def defaults(function: object) -> dict[str, object]:
+    return {name: each.default for name, each in inspect.signature(function).parameters.items()}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", WITH_STEP)
+def test_a_signature_shows_every_option_with_its_default(name: str) -> None:
+    shown = defaults(getattr(losses, name))
+    assert shown.items() >= STEP.items()
+    assert name.startswith("Sup") or shown.items() >= PROXIES.items()
+    assert "options" not in shown
+    assert "step" not in shown
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_functional_form_shows_every_option_with_its_default(name: str) -> None:
+    shown = defaults(getattr(functional, name))
+    assert shown.items() >= {"valid": None, "reduction": "mean", "backend": "auto"}.items()
+    assert shown.items() >= (STEP if name.startswith("sup") else {"tau": 0.01}).items()
+
+
+def test_help_of_a_loss_names_its_options() -> None:
+    shown = pydoc.render_doc(HAPPIER, renderer=pydoc.plaintext)
+    assert all(f"{name}:" in shown for name in (*STEP, *PROXIES, "alpha", "lambda_"))
+
+
+@pytest.mark.parametrize(
+    ("options", "source"),
+    [(StepOptions, SupStep), (ProxyOptions, ProxyDecomposability), (ScoreOptions, loss_of_scores)],
+)
+def test_what_a_type_checker_reads_is_what_takes_the_options(options: type, source: object) -> None:
+    parameters = inspect.signature(source).parameters.values()  # type: ignore[arg-type]
+    taken = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    declared = {name: each.__forward_arg__ for name, each in options.__annotations__.items()}
+    assert declared == taken
+    assert options.__doc__ is not None
+    assert all(f"``{name}``" in options.__doc__ for name in declared)
+
+
+def test_a_misspelt_option_is_refused_and_the_nearest_one_named() -> None:
+    with pytest.raises(OptionError, match=r"unknown option rhoo=3 of HAPPIER.*did you mean 'rho'\?"):
+        HAPPIER(3, 4, rhoo=3)  # type: ignore[call-arg]
+    with pytest.raises(OptionError, match=r"of sup_hap.*did you mean 'reduction'\?"):
+        functional.sup_hap(torch.ones(1, 1), torch.ones(1, 1), torch.ones(1, 2), reducton="none")  # type: ignore[call-arg]
