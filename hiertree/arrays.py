@@ -1,6 +1,6 @@
-"""What users hold (numpy, torch, lists) as the arrays the rest works with, or a typed refusal.
+"""Conversion and checks of array arguments: numpy, torch, or nested lists.
 
-Two kinds of array run through the package. *Embeddings* are (n, d) real vectors, finite and of non-zero norm.
+hiertree works with two kinds of arrays. *Embeddings* are (n, d) real vectors, finite and of non-zero norm.
 *Paths* are (n, L) non-negative integers, coarse → fine, with 1 ≤ L ≤ 255; 1-D labels mean L = 1.
 """
 
@@ -15,7 +15,7 @@ from .errors import EmbeddingError, PathError, ShapeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MAX_LEVELS = 255  # so that a level fits a uint8
+MAX_LEVELS = 255  # a level is a uint8
 
 
 def to_numpy(values: Any) -> NDArray[Any]:
@@ -39,7 +39,7 @@ def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
 
     Args:
         values: (n, d) array, tensor or nested list.
-        name: what error messages call it.
+        name: of the argument, for error messages.
 
     Raises:
         ShapeError: not two-dimensional, or without columns.
@@ -64,11 +64,11 @@ def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) 
 
     Args:
         values: (n, L) or (n,) integers, coarse → fine.
-        name: what error messages call it.
+        name: of the argument, for error messages.
         num_items: when given, n must equal it.
 
     Raises:
-        ShapeError: neither one- nor two-dimensional, no level, more than 255 levels, or another n than asked.
+        ShapeError: neither one- nor two-dimensional, no level, more than 255 levels, or n is not ``num_items``.
         PathError: not integers, or negative; the message names the row.
 
     >>> as_paths([7, 7, 9]).shape
@@ -80,7 +80,7 @@ def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) 
     if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_LEVELS:
         raise ShapeError(f"{name} of shape {array.shape}", expected=f"shape (n, L) with 1 ≤ L ≤ {MAX_LEVELS}")
     if num_items is not None and len(array) != num_items:
-        raise ShapeError(f"{name} of {len(array)} rows", expected=f"{num_items} rows, one an item")
+        raise ShapeError(f"{name} of {len(array)} rows", expected=f"{num_items} rows, one per item")
     if array.dtype.kind not in "iu":
         raise PathError(
             f"{name} of type {array.dtype}",
@@ -95,4 +95,4 @@ def _refuse(bad: Any, given: str, expected: str, *, kind: type[EmbeddingError | 
     rows = np.flatnonzero(bad)
     if len(rows):
         shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
-        raise kind(f"{given} ({len(rows)} rows: {shown})", expected=expected, remedy="mend or remove these rows")
+        raise kind(f"{given} ({len(rows)} rows: {shown})", expected=expected, remedy="correct or remove these rows")

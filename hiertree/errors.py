@@ -1,34 +1,34 @@
-"""Every error this package raises on purpose.
+"""The exceptions that hiertree raises on purpose.
 
 ::
 
     HiertreeError
-    ├── InputError (also a ValueError)    a value given by the caller cannot be used
-    │   ├── ShapeError                    arrays whose shapes do not fit together
-    │   ├── EmbeddingError                NaN, infinite or zero-norm embeddings, NaN scores
-    │   ├── PathError                     label paths that are not non-negative integers of one length
-    │   ├── OptionError                   an option outside its range, or a name that does not exist
-    │   ├── OutputError                   an output that would overwrite an input or other people's files
-    │   └── CategoryError                 a URL that leads to no category of Wikimedia Commons
-    ├── HierarchyError (also a ValueError) labels that do not form a tree of one depth
-    │   ├── NotATreeError                 a cycle, several roots, or a node with two parents
-    │   ├── UnevenDepthError              leaves at different depths
-    │   ├── EmptyLabelError               an empty, blank or NaN label
-    │   ├── DuplicateLeafError            the same leaf listed twice
-    │   └── UnknownLeafError (also a KeyError) a leaf that was asked for is not in the tree
-    ├── TableError (also a ValueError)    a CSV, Parquet or JSON file that cannot be read as asked
-    ├── RecipeError (also a ValueError)   a recipe or a plan in YAML with a misspelt or impossible setting
-    ├── ImageError                        images that do not decode
-    ├── MissingResourceError              a data set, model or optional package that is not there
-    ├── DeviceError                       a device that was asked for is absent
-    ├── CheckpointError                   a checkpoint that cannot be resumed
-    ├── ScrapeError                       a scrape that cannot go on, or a store that cannot be used
-    ├── ReviewError                       a review log that cannot be used, or an action that cannot be done
-    │   └── ReviewConflictError           an action on a state that is no longer the latest
-    └── TrainingError                     a training run that cannot go on: the loss is no longer finite
+    ├── InputError (also a ValueError)      a value given by the caller cannot be used
+    │   ├── ShapeError                      arrays whose shapes do not fit together
+    │   ├── EmbeddingError                  NaN, infinite or zero-norm embeddings, NaN scores
+    │   ├── PathError                       label paths that are not non-negative integers of one length
+    │   ├── OptionError                     an option outside its range, or a name that does not exist
+    │   ├── OutputError                     an output that would overwrite an input or other people's files
+    │   └── CategoryError                   a URL that leads to no category of Wikimedia Commons
+    ├── HierarchyError (also a ValueError)  labels that do not form a tree of one depth
+    │   ├── NotATreeError                   a cycle, several roots, or a node with two parents
+    │   ├── UnevenDepthError                leaves at different depths
+    │   ├── EmptyLabelError                 an empty, blank or NaN label
+    │   ├── DuplicateLeafError              the same leaf listed twice
+    │   └── UnknownLeafError (also a KeyError)  a leaf that is not in the tree
+    ├── TableError (also a ValueError)      a CSV, Parquet or JSON file that cannot be read as requested
+    ├── RecipeError (also a ValueError)     a recipe or a plan in YAML with a misspelt or impossible setting
+    ├── ImageError                          images that do not decode
+    ├── MissingResourceError                a data set, model or optional package that is missing
+    ├── DeviceError                         a requested device that is missing
+    ├── CheckpointError                     a checkpoint that cannot be resumed
+    ├── ScrapeError                         a scrape that cannot go on, or a store that cannot be used
+    ├── ReviewError                         a review log that cannot be used, or an action that is impossible
+    │   └── ReviewConflictError             an action on a state that is no longer the latest
+    └── TrainingError                       a training run that cannot go on: the loss is no longer finite
 
-A message says what was given, what was expected and how to mend it. The command line prints the message alone
-and exits with status 2.
+A message says what was given, what was expected, and how to fix it. The command line prints the message alone and
+exits with status 2.
 
 >>> from hiertree.errors import OptionError
 >>> raise OptionError("ties='random'", expected="one of 'average', 'index'", remedy="pass ties='average'")
@@ -41,12 +41,12 @@ from __future__ import annotations
 
 
 class HiertreeError(Exception):
-    """Base of all errors raised on purpose.
+    """Base of all exceptions that hiertree raises on purpose.
 
     Args:
-        given: what was found, naming the file, row or argument.
-        expected: what would have been right.
-        remedy: how to mend it.
+        given: what was found; it names the file, row or argument.
+        expected: what would have been valid.
+        remedy: how to fix it.
     """
 
     def __init__(self, given: str, *, expected: str | None = None, remedy: str | None = None) -> None:
@@ -58,11 +58,11 @@ class HiertreeError(Exception):
         return (_rebuild, (type(self), self.given, self.expected, self.remedy))
 
     def __str__(self) -> str:
-        return str(self.args[0])  # a KeyError would show the message's repr
+        return str(self.args[0])  # KeyError.__str__ would return the repr
 
 
 def _rebuild(kind: type[HiertreeError], given: str, expected: str | None, remedy: str | None) -> HiertreeError:
-    """Make the error anew on the other side of a process boundary."""
+    """Unpickle an error, for instance in another process."""
     return kind(given, expected=expected, remedy=remedy)
 
 
@@ -115,11 +115,11 @@ class DuplicateLeafError(HierarchyError):
 
 
 class UnknownLeafError(HierarchyError, KeyError):
-    """A leaf that was asked for is not in the tree."""
+    """A leaf is not in the tree."""
 
 
 class TableError(HiertreeError, ValueError):
-    """A CSV, Parquet or JSON file that cannot be read as asked."""
+    """A CSV, Parquet or JSON file that cannot be read as requested."""
 
 
 class RecipeError(HiertreeError, ValueError):
@@ -131,11 +131,11 @@ class ImageError(HiertreeError):
 
 
 class MissingResourceError(HiertreeError):
-    """A data set, model or optional package that is not there."""
+    """A data set, model or optional package that is missing."""
 
 
 class DeviceError(HiertreeError):
-    """A device that was asked for is absent."""
+    """A requested device that is missing."""
 
 
 class CheckpointError(HiertreeError):
@@ -147,7 +147,7 @@ class ScrapeError(HiertreeError):
 
 
 class ReviewError(HiertreeError):
-    """A review log that cannot be used, or an action that cannot be done; what was done stays."""
+    """A review log that cannot be used, or an action that is impossible; what was done stays."""
 
 
 class ReviewConflictError(ReviewError):

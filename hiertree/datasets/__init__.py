@@ -71,13 +71,14 @@ def load(
 
     Args:
         name: one of :func:`available`, or "synthetic".
-        root: where the benchmark's files are; None for what is drawn.
+        root: the folder of the benchmark's files; None for "synthetic", whose images are drawn.
         split: "train", "test", or another of the benchmark's splits.
-        verify: compare sizes with the "published" ones, or only the "structure", for a part of a benchmark.
+        verify: "published" compares the sizes with the published ones; "structure" does not, so that a part of a
+            benchmark can be read.
 
     Raises:
-        OptionError: an unknown name, a root missing, or one where no files are read.
-        HiertreeError: what the benchmark's own loader raises.
+        OptionError: an unknown name, no root for a benchmark, or a root for drawn images.
+        HiertreeError: as the benchmark's own loader.
     """
     if name == "table":
         raise OptionError("name='table'", expected="a benchmark", remedy="call load_table, which asks for the columns")

@@ -1,4 +1,4 @@
-"""Whether everything of a benchmark is there: lists and labels, published sizes, and every single image."""
+"""Whether a benchmark is complete: its lists and labels, the published sizes, and every image."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SplitReport:
-    """What was found of a split.
+    """What :func:`check` found of one split.
 
     Attributes:
         split: its name.
-        images: how many it lists.
+        images: number of images that it lists.
         level_sizes: nodes at each level, coarse → fine.
-        problem: why it cannot be used, or None.
-        remedy: what to do about that, or None.
-        bad_images: names of images that are missing or, where all were decoded, damaged.
+        problem: why it cannot be loaded, or None.
+        remedy: how to fix that, or None.
+        bad_images: names of images that are missing, or damaged if all were decoded.
     """
 
     split: str
@@ -41,7 +41,7 @@ class SplitReport:
 
     @property
     def sound(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """Whether the split loads and no image is bad."""
         return self.problem is None and not self.bad_images
 
 
@@ -53,14 +53,14 @@ def check(
     verify: Verify = "published",
     decode: bool = False,
 ) -> list[SplitReport]:
-    """Load every split and look for every image.
+    """Load splits of a benchmark and look for every image.
 
     Args:
         name: one of :func:`hiertree.datasets.available`.
-        root: where its files are.
-        splits: those to check; all unless given.
-        verify: as the loaders take it.
-        decode: decode every image too.
+        root: the folder of its files.
+        splits: those to check; default: all.
+        verify: as in :func:`hiertree.datasets.load`.
+        decode: also decode every image.
 
     Raises:
         OptionError: an unknown name or split.
@@ -84,7 +84,7 @@ def check(
 
 
 def _absent(images: ImageSource) -> Iterator[str]:
-    """Names of images that are not there; those in archives and in memory were found when they were loaded."""
+    """Names of missing image files; loading has already found images in archives and in memory."""
     if isinstance(images, JoinedImages):
         yield from _absent(images.first)
         yield from _absent(images.second)

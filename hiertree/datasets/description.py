@@ -1,8 +1,8 @@
-"""What a benchmark is known by: its splits and their published sizes, its license, and how to get it.
+"""Descriptions of benchmarks: splits and their published sizes, license, how to get the files; and checks against them.
 
-A loader reads lists, makes labels of them, and hands both to :meth:`Benchmark.dataset`, which compares them with what
-was published and with the files that are there. Every image is looked for by ``hiertree datasets check``; a loader
-looks for some, spread evenly, so that a training begins in seconds and a missing folder is noticed all the same.
+A loader reads lists, makes labels of them, and passes both to :meth:`Benchmark.dataset`, which compares the sizes with
+the published ones. A loader looks for only some of the images, spread evenly, so that training starts in seconds but a
+missing folder is noticed; ``hiertree datasets check`` looks for every image.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from .readers.images import ImageSource
 
 Verify = Literal["published", "structure"]
-LOOKED_FOR = 64  # files of a split that a loader looks for
+LOOKED_FOR = 64  # images of a split that a loader looks for
 
 
 @dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Published sizes of a split; None where none was published.
+    """Published sizes of a split; None if not published.
 
     Attributes:
         images: number of images.
         classes: number of classes of the finest level.
-        within: by how much ``images`` may differ, where it was published in thousands.
+        within: the tolerance of ``images``, if it was published in thousands.
     """
 
     images: int | None = None
@@ -47,7 +47,7 @@ class Counts:
     within: int = 0
 
     def differences(self, images: int, classes: int) -> list[str]:
-        """What differs, in words.
+        """The differences as phrases.
 
         >>> Counts(images=343_100, within=100).differences(343_149, 7), Counts(classes=12).differences(5, 11)
         ([], ['11 classes instead of 12'])
@@ -62,7 +62,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class Download:
-    """A published file that may be fetched: its address, its MD5 as published, and whether it is to be unpacked."""
+    """A published file that may be downloaded: its address, its published MD5, and whether to unpack it."""
 
     url: str
     md5: str
@@ -80,17 +80,17 @@ class Benchmark:
 
     Attributes:
         name: as :func:`hiertree.datasets.load` takes it.
-        title: what it is called.
+        title: its full name.
         levels: coarse → fine.
         splits: the published sizes of every split.
-        protocol: of :mod:`hiertree.metrics`, or None for the package's defaults.
         license: in a few words.
-        url: where it is described.
+        url: of its description.
         steps: how to get it, in order.
-        folder: what its archive unpacks to; the root or its parent may be given.
-        downloads: files that license and a stable address allow to fetch.
-        by_hand: the steps that remain after these are fetched.
-        verifiable: whether its loader compares with published sizes.
+        protocol: the evaluation protocol of :mod:`hiertree.metrics`, or None for hiertree's defaults.
+        folder: the folder that its archive unpacks to. Loaders accept it or its parent as root.
+        downloads: files that may be downloaded, by their license and from a stable address.
+        by_hand: the steps that remain after these downloads.
+        verifiable: whether its loader compares sizes with the published ones.
     """
 
     name: str
@@ -110,20 +110,20 @@ class Benchmark:
         object.__setattr__(self, "splits", MappingProxyType(dict(self.splits)))
 
     def check_options(self, split: str, verify: str) -> None:
-        """Refuse a split that there is not, or an unknown way to verify.
+        """Refuse an unknown split or value of ``verify``.
 
         Raises:
-            OptionError: one of these.
+            OptionError: either is unknown.
         """
         if split not in self.splits:
             raise OptionError(f"split={split!r} of {self.name}", expected=f"one of {', '.join(map(repr, self.splits))}")
         check_choice("verify", verify, Verify)
 
     def files(self, root: str | os.PathLike[str], *names: str) -> tuple[Path, ...]:
-        """The folder of the benchmark, and files in it: ``root`` itself, or what the archive unpacked there.
+        """The benchmark's folder, which is ``root`` or ``root / folder``, and the named files in it.
 
         Raises:
-            MissingResourceError: some are missing; the message names them and says where to get them.
+            MissingResourceError: files are missing; the message names them and says where to get them.
         """
         homes = [Path(root), Path(root) / self.folder]
         home = next((home for home in homes if names and (home / names[0]).exists()), homes[0])
@@ -135,15 +135,20 @@ class Benchmark:
         return (home, *(home / name for name in names))
 
     def missing(self, given: str, *, expected: str) -> MissingResourceError:
-        """The error for what is not there, with the steps to get it."""
+        """The error for missing files, with the steps to get them."""
         return MissingResourceError(f"{self.title}: {given}", expected=expected, remedy="; ".join(self.steps))
 
     def image_files(self, home: Path, names: Iterable[str], where: Callable[[int], str]) -> FileImages:
-        """Images in files below a folder.
+        """The image files of these names below a folder, some of which are looked for.
+
+        Args:
+            home: the folder.
+            names: of the files, relative to it.
+            where: names row i in error messages.
 
         Raises:
             TableError: a name leads out of the folder.
-            MissingResourceError: of those looked for, some are missing.
+            MissingResourceError: some of the images looked for are missing.
         """
         images = FileImages(home, inside(names, where))
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
@@ -167,7 +172,7 @@ class Benchmark:
         gallery: NDArray[np.int64] | None = None,
         ids: NDArray[np.str_] | None = None,
     ) -> ImageDataset:
-        """The split, after its sizes are compared with the published ones.
+        """The data set of a split whose sizes were compared with the published ones.
 
         Raises:
             TableError: they differ, and ``verify`` is "published".

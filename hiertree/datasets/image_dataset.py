@@ -1,4 +1,4 @@
-"""What a loader hands over: images by index, their paths in a label tree, and the split they belong to."""
+"""The result of every loader: images by index, their paths in a label tree, and the split they belong to."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 class ImageDataset:
     """The images of one split and the label tree of that split.
 
-    Every split has its own tree, so that the ids of each level run from 0 without gaps, as class proxies need them.
-    Queries and their gallery are one split and share its tree, so that an id means the same in both.
+    Every split has its own tree: the ids of each level run from 0 without gaps, as class proxies require. Queries and
+    their gallery are one split and share its tree, so that an id means the same in both.
 
     Attributes:
-        name: the benchmark.
-        split: which of its parts, "train" or "test" for instance.
+        name: of the benchmark.
+        split: for instance "train" or "test".
         tree: the classes of this split.
         paths: (n, L) int32, coarse → fine; ``paths[i, l]`` indexes the tree's level l + 1.
         images: n images by index.
-        queries: the rows that are looked up, or None where every image is a query to all others.
-        gallery: the rows that they are looked up in; None as above.
-        ids: (n,) names, equal where one photograph is listed twice, as a query and in the gallery; else None.
-        protocol: the evaluation protocol the benchmark is published with, or None for the package's defaults.
-        left_out: names of the images that did not decode and were skipped because the caller asked for it.
-        beside: further tests of the benchmark, which reports the mean over this one and these: each of one level, and
-            an image that is in several of them is in each under the same name.
+        queries: rows of the queries, or None if every image is a query with all others as its gallery.
+        gallery: rows of the gallery, or None.
+        ids: (n,) names of the photographs, equal where one is both a query and in the gallery; or None.
+        protocol: the evaluation protocol of the benchmark's published numbers, or None for hiertree's defaults.
+        left_out: names of images that did not decode and were skipped at the caller's request.
+        beside: further tests, each of one level, if the benchmark reports the mean over this one and those. An image
+            that is in several of them has the same name in each.
 
     Raises:
-        ShapeError: paths and images differ in number, paths and tree in depth, or queries come without a gallery; or
-            tests of more than one level stand beside each other.
+        ShapeError: paths and images differ in number, or paths and tree in depth; queries without a gallery or the
+            reverse; or further tests of more than one level.
 
     >>> from hiertree.datasets import load_synthetic
     >>> train = load_synthetic("train", families=2, kinds=2, instances=3, images=4)
@@ -68,17 +68,17 @@ class ImageDataset:
             raise ShapeError("queries without a gallery, or the reverse", expected="both or neither")
         depths = {part.tree.num_levels for part in (self, *self.beside)} if self.beside else {1}
         if depths != {1}:
-            raise ShapeError(f"tests of {max(depths)} levels beside each other", expected="one level each")
+            raise ShapeError(f"further tests, and levels up to {max(depths)}", expected="one level in each test")
 
     def __len__(self) -> int:
         return len(self.images)
 
     def select(self, rows: Any, *, split: str) -> ImageDataset:
-        """Some of the images, with the same tree.
+        """A data set of some of the images, with the same tree.
 
         Args:
             rows: (k,) indices.
-            split: what to call them.
+            split: its name.
 
         Raises:
             OptionError: an index outside the data set.

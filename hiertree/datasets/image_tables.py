@@ -1,4 +1,4 @@
-"""``table``: any CSV or Parquet file with one row an image: its file and its labels, coarse → fine."""
+"""``table``: any CSV or Parquet file with one row per image: its file and its labels, coarse → fine."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def load_table(
     """Read the images that a table lists, with their labels.
 
     Args:
-        path: a CSV or Parquet file with one row an image.
-        split: which rows; those whose cell in ``split_column`` is this text. None takes all rows.
-        root: the folder that the images' files are relative to, and that they cannot leave.
+        path: a CSV or Parquet file with one row per image.
+        split: takes the rows with this text in ``split_column``. None takes all rows.
+        root: the folder of the images. Their files are relative to it and cannot lie outside.
         image: the column of files.
         levels: the columns of labels, coarse → fine.
         split_column: the column of splits; needed with ``split``.
-        leaf: a class is named by its finest ``"label"``, or by its whole ``"path"`` where one label stands under
-            several parents (character01 of every alphabet).
-        on_bad_image: with ``"error"`` a file that is missing stops here, and one that does not decode when it is asked
-            for. With ``"skip"`` every image is decoded once now; those that fail are left out, counted in a log line
-            and named in ``left_out``.
+        leaf: what identifies a class: its finest ``"label"``, or its whole ``"path"`` if the same label stands under
+            several parents (like character01 of every alphabet).
+        on_bad_image: with ``"error"`` a missing file is an error now, and a damaged one when it is decoded. With
+            ``"skip"`` every image is decoded once now; bad ones are left out, counted in a log line, and named in
+            ``left_out``.
 
     Raises:
         TableError: the table cannot be read, lacks a column, has no row of the split, or names an image outside
             ``root``; the message names the line.
-        ImageError: images are missing, or all of them fail; the message names them.
+        ImageError: images are missing, or none decodes; the message names them.
         HierarchyError: the labels do not form a tree; the message names the line.
         OptionError: an unknown policy, no levels, or a split without ``split_column``.
 
@@ -98,7 +98,7 @@ def _check(split: str | None, split_column: str | None, levels: Sequence[str], o
     if split is not None and split_column is None:
         raise OptionError(
             f"split={split!r} without split_column",
-            expected="the column that says which split a row is of",
+            expected="the column of splits",
             remedy="pass split_column=…, or split=None for all rows",
         )
 
@@ -142,7 +142,7 @@ def _without(table: pd.DataFrame, image: str, bad: list[str], folder: Path, on_b
         raise ImageError(
             f"{len(bad)} of {table[image].nunique()} images are not in {folder}: {named}",
             expected="a file for every row",
-            remedy="mend root or the table, or pass on_bad_image='skip'",
+            remedy="correct root or the table, or pass on_bad_image='skip'",
         )
     if kept.empty:
         raise ImageError(f"none of {len(bad)} images in {folder} decodes: {named}", expected="image files")

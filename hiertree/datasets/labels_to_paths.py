@@ -1,4 +1,4 @@
-"""From one column of labels a level to a label tree and the path of every image, with no Python object per image."""
+"""From columns of labels, one per level, to a label tree and the paths of the images, without an object per image."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Labeled(NamedTuple):
 def label_paths(
     columns: Sequence[Any], *, level_names: Sequence[str], where: Where, leaf: LeafKey = "label"
 ) -> Labeled:
-    """The tree of the different rows of labels, in order of first appearance.
+    """The tree of the distinct rows of labels, in order of first appearance, and the images' paths in it.
 
     Args:
         columns: L sequences of n labels, coarse → fine.
@@ -33,14 +33,14 @@ def label_paths(
         leaf: as in :meth:`LabelTree.from_paths`.
 
     Raises:
-        HierarchyError: the labels do not form a tree; the message names the first image that shows it.
+        HierarchyError: the labels do not form a tree; the message names an image that shows it.
 
     >>> tree, paths = label_paths(
     ...     [["cat", "dog", "cat"], [7, 4, 7]], level_names=["kind", "pet"], where=lambda row: f"line {row + 2}")
     >>> tree.leaves, paths.tolist()
     ((7, 4), [[0, 0], [1, 1], [0, 0]])
     """
-    group, firsts = _different_rows(columns)
+    group, firsts = _distinct_rows(columns)
     rows = [tuple(_plain(column[first]) for column in columns) for first in firsts.tolist()]
     tree = LabelTree.from_paths(rows, level_names=level_names, leaf=leaf, where=lambda row: where(int(firsts[row])))
     return Labeled(tree, tree.paths(tree.leaves)[group])
@@ -53,11 +53,11 @@ def label_leaves(
     level_names: Sequence[str],
     where: Where,
 ) -> Labeled:
-    """The tree of the different leaves, where each one's labels above it are looked up.
+    """The tree of the distinct leaves and the images' paths in it; the labels above each leaf are looked up.
 
     Args:
-        leaves: n leaf ids, one an image.
-        above: from the different ids to the labels above each, coarse → fine.
+        leaves: n leaf ids, one per image.
+        above: from the distinct ids to the labels above each, coarse → fine.
         level_names: L names.
         where: names image i in error messages.
 
@@ -70,15 +70,15 @@ def label_leaves(
     >>> tree.labels_of(paths[1].tolist())
     ('dog', 4)
     """
-    group, firsts = _different_rows([leaves])
+    group, firsts = _distinct_rows([leaves])
     different = [_plain(leaves[first]) for first in firsts.tolist()]
     rows = [(*labels, leaf) for labels, leaf in zip(above(different), different, strict=True)]
     tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(firsts[row])))
     return Labeled(tree, tree.paths(tree.leaves)[group])
 
 
-def _different_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each image the number of its row of labels, in order of first appearance; and where each row first stands."""
+def _distinct_rows(columns: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Each image's number of its distinct row, in order of first appearance; and the first image of each such row."""
     import pandas as pd
 
     group = np.zeros(len(columns[0]), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Every benchmark by its name, with its card and its loader."""
+"""All benchmarks by name, with their descriptions and loaders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .image_dataset import ImageDataset
 
 
 class Entry(NamedTuple):
-    """A benchmark, what reads it, and with which options."""
+    """A benchmark, its loader, and the options that make the loader read it."""
 
     benchmark: Benchmark
     loader: Callable[..., ImageDataset]

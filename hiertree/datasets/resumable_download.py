@@ -1,9 +1,9 @@
-"""Fetching published files: what is interrupted goes on where it stopped, what is damaged never gets its name.
+"""Downloads of published files that resume after an interruption and are checked against the published MD5.
 
-A file grows as ``NAME.part`` beside its place. When a connection breaks, the rest is asked for from that byte on,
-after a pause that doubles; a later call does the same with a part left by an earlier one. Only a whole file with the
-published MD5 takes the name. What its archive holds is unpacked aside and moved into the folder when all of it is
-there.
+A file grows as ``NAME.part`` in the target folder. When a connection breaks, the next request asks for the remaining
+bytes, after a pause that doubles each time; a later call resumes the part of an earlier one. Only a complete file with
+the published MD5 is renamed to NAME. An archive is unpacked in a temporary folder, whose content is moved into the
+target folder once all of it is there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MEGABYTE = 1_000_000
 
 
 class Fetched(NamedTuple):
-    """A file, and how it was found: "fetched", "there" already, or "unpacked" earlier, when it may be gone since."""
+    """A file and its state: "fetched" now, "there" already, or "unpacked" earlier, when the archive may be gone."""
 
     path: Path
     state: Literal["fetched", "there", "unpacked"]
@@ -48,22 +48,22 @@ def download(
     mirror: str | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> list[Fetched]:
-    """Fetch and unpack the files of a benchmark that may be fetched; those already there and whole are left.
+    """Download and unpack the files of a benchmark, except those that are there already.
 
-    An archive that was unpacked may be removed: a file ``.NAME.unpacked`` remembers it.
+    An archive may be removed after it was unpacked: a file ``.NAME.unpacked`` records that.
 
     Args:
-        benchmark: its card.
-        root: the folder to put them in, which is made.
-        mirror: another address with files of the same names; the checksums stay the published ones.
-        sleep: how to wait, injected in tests.
+        benchmark: what :func:`hiertree.datasets.describe` returns.
+        root: the folder for the files, which is created if needed.
+        mirror: another address with files of the same names; they must have the published checksums too.
+        sleep: how to wait, for tests.
 
     Returns:
-        The files.
+        The files and their states.
 
     Raises:
         OptionError: an address that is not http or https.
-        MissingResourceError: a file cannot be had, is not the published one, or does not fit on the disk.
+        MissingResourceError: a file cannot be downloaded, has another MD5, or does not fit on the disk.
     """
     root.mkdir(parents=True, exist_ok=True)
     return [_provide(wanted, root, mirror, sleep) for wanted in benchmark.downloads]
@@ -86,7 +86,7 @@ def _provide(wanted: Download, root: Path, mirror: str | None, sleep: Callable[[
 
 
 def md5(path: Path) -> str:
-    """The MD5 of a file, in hexadecimal: what the benchmarks publish, enough against damage, not against malice."""
+    """The MD5 of a file, in hexadecimal. Benchmarks publish it; it guards against damage, not against malice."""
     digest = hashlib.md5(usedforsecurity=False)
     with path.open("rb") as file:
         while piece := file.read(PIECE):
@@ -95,11 +95,10 @@ def md5(path: Path) -> str:
 
 
 def unpack(archive: Path, root: Path) -> None:
-    """Move what an archive holds into a folder, once all of it is unpacked; nothing leaves the folder or has links out.
+    """Unpack an archive into a folder. No member can be placed, or link to, outside of it.
 
     Raises:
-        MissingResourceError: the archive cannot be read, a member of it leads out of the folder, or it does not fit on
-            the disk.
+        MissingResourceError: the archive cannot be read, a member leads out of the folder, or the disk is full.
     """
     _require_room(archive, archive.stat().st_size)
     aside = Path(tempfile.mkdtemp(dir=root, prefix=f".{archive.name}-"))
@@ -113,13 +112,13 @@ def unpack(archive: Path, root: Path) -> None:
         for entry in sorted(aside.iterdir()):
             _merge(entry, root / entry.name)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
-        raise MissingResourceError(f"{archive} does not unpack ({error})", expected="a whole archive") from error
+        raise MissingResourceError(f"{archive} does not unpack ({error})", expected="a complete archive") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def _merge(source: Path, target: Path) -> None:
-    """Move a file, or a folder whose files join those already there."""
+    """Move a file, or the content of a folder into the folder that is there already."""
     if source.is_dir() and target.is_dir():
         for entry in source.iterdir():
             _merge(entry, target / entry.name)
@@ -143,14 +142,14 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
             raise MissingResourceError(
                 f"{url} ({problem})",
                 expected="the file",
-                remedy="try later; what was fetched is kept, or pass another address with --mirror",
+                remedy="try later, as the bytes so far are kept, or pass another address with --mirror",
             )
         sleep(2.0 ** max(idle - 1, 0))
     found = md5(part)
     if found != checksum:
         part.unlink()
         raise MissingResourceError(
-            f"{url} has MD5 {found}", expected=f"the published {checksum}", remedy="fetch it from another place"
+            f"{url} has MD5 {found}", expected=f"the published {checksum}", remedy="download it from another place"
         )
     with part.open("rb") as file:
         os.fsync(file.fileno())
@@ -158,11 +157,11 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
 
 
 class _BrokenError(Exception):
-    """An answer that may be better the next time."""
+    """A failure that a later request may not meet."""
 
 
 def _ask(url: str, part: Path) -> bool:
-    """Ask once for what is missing of the part, and append it; whether the file is now whole."""
+    """Request the missing bytes once and append them; return whether the file is complete."""
     import requests
     from urllib3.exceptions import HTTPError
 
@@ -170,7 +169,7 @@ def _ask(url: str, part: Path) -> bool:
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={start}-"} if start else {})}
     try:
         with requests.get(url, headers=headers, stream=True, timeout=SECONDS_FOR_A_BYTE) as answer:
-            if answer.status_code == 416:  # nothing after the part: it is whole, or of another file
+            if answer.status_code == 416:  # no bytes after the part: it is complete, or of another file
                 if answer.headers.get("Content-Range") == f"bytes */{start}":
                     return True
                 part.unlink()
@@ -188,7 +187,7 @@ def _ask(url: str, part: Path) -> bool:
 
 
 def _append(answer: requests.Response, part: Path, start: int) -> bool:
-    """Write the body behind the first bytes of the part; whether all of it came."""
+    """Write the body after the first ``start`` bytes of the part; return whether all of it arrived."""
     length = answer.headers.get("Content-Length", "")
     left = int(length) if length.isdecimal() else None
     _require_room(part, left)
@@ -201,7 +200,7 @@ def _append(answer: requests.Response, part: Path, start: int) -> bool:
         file.seek(start)
         file.truncate()
         advance(start // MEGABYTE)
-        while piece := answer.raw.read1(PIECE):  # what has come, so that nothing of a broken answer is lost
+        while piece := answer.raw.read1(PIECE):  # whatever has arrived, so that a broken connection loses nothing
             file.write(piece)
             advance((start + written + len(piece)) // MEGABYTE - (start + written) // MEGABYTE)
             written += len(piece)

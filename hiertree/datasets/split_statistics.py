@@ -1,4 +1,4 @@
-"""How large a split is: nodes at every level, and how images and children are spread over them."""
+"""Statistics of a split: nodes at every level, and the distribution of images and children over them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ QUANTILES = {"least": 0.0, "lower_quartile": 0.25, "median": 0.5, "upper_quartil
 
 
 def statistics(dataset: ImageDataset) -> dict[str, Any]:
-    """Sizes of a split, as plain values.
+    """Sizes of a split, as JSON-able values.
 
-    For every level, coarse → fine: its name; how many of its nodes have images; quantiles and mean of the images of a
-    node; and of a node's children at the next level.
+    For every level, coarse → fine: its name, the number of nodes with images, and quantiles and mean of the images per
+    node and of the children per node.
 
     >>> from hiertree.datasets import load_synthetic
     >>> found = statistics(load_synthetic("train", families=2, kinds=2, instances=3, images=4))

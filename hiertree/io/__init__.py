@@ -1,1 +1,1 @@
-"""Files and tables on disk: written whole or not at all, read with care, with their provenance and progress."""
+"""Files and tables on disk: atomic writing, checked reading, outputs that destroy nothing, provenance and progress."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written beside their place, flushed to disk, then renamed into it."""
+"""Atomic writing: a temporary file in the same folder is written, flushed to disk, and renamed to its final name."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from typing import IO, Any
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path in the folder of ``path``; what is written there takes the place of ``path`` on success.
+    """A temporary path in the folder of ``path``; what is written there replaces ``path`` on success.
 
-    On an exception nothing is left behind and an earlier file stays as it was. Missing parent folders are made.
+    On an exception the temporary file is removed and an existing file stays as it was. Missing parent folders are
+    created.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "a.txt") as temporary:
@@ -40,7 +41,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """The same for a folder of several files that belong together; an earlier folder of that name gives way."""
+    """As :func:`replacing`, for a folder of files that belong together; an existing folder is replaced as a whole."""
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
@@ -58,19 +59,19 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def open_replacing(path: str | os.PathLike[str]) -> Iterator[IO[str]]:
-    """A UTF-8 text file, lines ended by a bare newline, that takes the place of ``path`` on success."""
+    """A UTF-8 text file, opened for writing, that replaces ``path`` on success. Lines end in a bare newline."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         yield file
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text to ``path``, whole or not at all."""
+    """Write UTF-8 text to ``path`` atomically."""
     with open_replacing(path) as file:
         file.write(text)
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write ``value`` as indented JSON, whole or not at all; NaN and infinities are refused with a ValueError."""
+    """Write ``value`` as indented JSON atomically; NaN and infinities are a ValueError."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a plain line now and then elsewhere, nothing when asked for silence."""
+"""Progress of long work: a bar on a terminal, else a plain line every ten seconds, or nothing on request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SECONDS_BETWEEN_LINES = 10.0
 def track(
     iterable: Iterable[Item], *, description: str, total: int | None = None, enabled: bool = True
 ) -> Iterator[Item]:
-    """Yield the items while showing how many are done.
+    """Yield the items and show how many are done.
 
     >>> list(track([1, 2], description="items", enabled=False))
     [1, 2]
@@ -38,14 +38,14 @@ def show_progress(
     stream: IO[str] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Advance]:
-    """A function ``advance(steps, note)`` that shows progress on ``stream`` (default: standard error).
+    """A function ``advance(steps, note)`` that updates the progress shown on ``stream`` (default: standard error).
 
     Args:
-        description: what is being done.
-        total: how many steps there are, if known.
+        description: of the work.
+        total: number of steps, if known.
         enabled: False shows nothing; so does the environment variable HIERTREE_PROGRESS=0.
         stream: where to show it.
-        clock: seconds, injected in tests.
+        clock: a clock in seconds, for tests.
     """
     target = stream or sys.stderr
     if not enabled or os.environ.get("HIERTREE_PROGRESS") == "0":
@@ -92,16 +92,15 @@ def _lines(description: str, total: int | None, stream: IO[str], clock: Callable
         now = clock()
         if done == total or now - last >= SECONDS_BETWEEN_LINES:
             last = now
-            said = note or _time_left(now - begin, done, total)
-            print(
-                f"{description}: {done}{'' if total is None else f'/{total}'} {said}".rstrip(), file=stream, flush=True
-            )
+            count = f"{done}" if total is None else f"{done}/{total}"
+            line = f"{description}: {count} {note or _time_left(now - begin, done, total)}"
+            print(line.rstrip(), file=stream, flush=True)
 
     return advance
 
 
 def _time_left(seconds: float, done: int, total: int | None) -> str:
-    """At the pace so far, where a note says nothing of its own."""
+    """The time left at the pace so far."""
     if total is None or not 0 < done < total:
         return ""
     left = seconds / done * (total - done)

@@ -44,7 +44,7 @@ def manifest(
         parameters: JSON-able settings.
         inputs: files read, recorded by name, size and SHA-256.
         outputs: files written, recorded likewise.
-        seed: the one seed of the run.
+        seed: of the run.
 
     >>> manifest(command="example", parameters={"k": 3}, seed=0)["parameters"]
     {'k': 3}

@@ -1,7 +1,7 @@
-"""Tables of text read with care: CSV and Parquet as published, or an error that names file, line and value.
+"""Tables of text from CSV and Parquet files, with errors that name file, line and value.
 
-Every cell is text: ``NA`` stays ``NA``, ``007`` stays ``007``, an empty cell is the empty string and never NaN. A
-table's index holds the line on which each row begins (for Parquet: the row, from 1), so that later stages can name it.
+Every cell is text: ``NA`` stays ``NA``, ``007`` stays ``007``, and an empty cell is the empty string, never NaN. The
+index of a table holds the line on which each row begins (for Parquet: the row, from 1), for later error messages.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _SURROGATE = re.compile("[\udc80-\udcff]")
 
 
 def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), delimiter: str = ",") -> pd.DataFrame:
-    r"""Read a CSV or Parquet file (by its suffix) into a table of strings.
+    r"""Read a CSV or Parquet file into a table of strings.
 
-    CSV is UTF-8 with or without a byte-order mark, lines end in LF or CRLF, cells may be quoted and then hold
-    delimiters, doubled quotes and line breaks; blank lines are skipped. Every row has as many cells as the header.
+    CSV is UTF-8 with or without a byte-order mark, with lines that end in LF or CRLF. Quoted cells may contain
+    delimiters, doubled quotes and line breaks. Blank lines are skipped. Every row has as many cells as the header.
 
     Args:
-        path: the file; a name ending in ``.parquet`` is Parquet, any other is CSV.
+        path: the file; a name that ends in ``.parquet`` is Parquet, any other is CSV.
         required: columns that must be present.
-        delimiter: what separates the cells of a CSV.
+        delimiter: between the cells of a CSV file.
 
     Returns:
         A DataFrame of strings, its index the line (or Parquet row) where each row begins.
 
     Raises:
-        TableError: no such file, not UTF-8, a broken row, two columns of one name, or a required column is missing.
+        TableError: no such file, not UTF-8, a malformed row, two columns of one name, or no required column.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +64,7 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), de
 
 
 def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a CSV file that :func:`read_table` reads: UTF-8, bare newlines, whole or not at all.
+    """Write a CSV file that :func:`read_table` reads: UTF-8, bare newlines, atomically.
 
     Args:
         path: the file.
@@ -81,9 +81,9 @@ def integer_column(table: pd.DataFrame, column: str, *, path: str | os.PathLike[
     """A column of ids as int64.
 
     Args:
-        table: what :func:`read_table` returned.
-        column: its column.
-        path: the file it came from, for the error message.
+        table: from :func:`read_table`.
+        column: of the table.
+        path: of its file, for error messages.
 
     Raises:
         TableError: a cell is not an integer; the message names file, line and value.
@@ -143,7 +143,7 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 @contextmanager
 def _cell_limit(characters: int) -> Iterator[None]:
-    """The csv module keeps its limit in the process: raise it while reading, then put it back."""
+    """Raise the csv module's limit, which is global to the process, while reading."""
     earlier = csv.field_size_limit(characters)
     try:
         yield
@@ -152,7 +152,7 @@ def _cell_limit(characters: int) -> Iterator[None]:
 
 
 def _undecodable_line(path: Path) -> int:
-    """The first line with bytes that are not UTF-8, which ``surrogateescape`` turns into lone surrogates."""
+    """The first line with bytes that are not UTF-8; ``surrogateescape`` decodes them as lone surrogates."""
     with path.open(encoding="utf-8", errors="surrogateescape") as file:
         return next(number for number, line in enumerate(file, start=1) if _SURROGATE.search(line))
 
@@ -180,12 +180,12 @@ def check_columns(path: str | os.PathLike[str], present: Sequence[str], required
     """Refuse a table that lacks a column or has two of one name.
 
     Args:
-        path: the file, for the error message.
+        path: the file, for error messages.
         present: its columns.
-        required: those it must have.
+        required: columns that it must have.
 
     Raises:
-        TableError: it does; the message names the column and close ones.
+        TableError: the message names the columns, and similar names for missing ones.
     """
     twice = sorted({name for name in present if present.count(name) > 1})
     if twice:
@@ -201,6 +201,6 @@ def check_columns(path: str | os.PathLike[str], present: Sequence[str], required
 
 
 def _shown(names: Sequence[str]) -> str:
-    """Quoted names, cut to what fits a message."""
+    """Quoted names, shortened to fit a message."""
     quoted = [repr(name if len(name) <= 60 else name[:57] + "…") for name in names[:12]]
     return ", ".join([*quoted, "…"] if len(names) > 12 else quoted)

@@ -1,7 +1,7 @@
-"""Levels: how deep two items agree.
+"""Levels: the depth down to which two items agree.
 
-For a query q and an item j, ``level(q, j)`` ∈ {0 … L} is the depth of their lowest common ancestor, which is the number
-of *leading* columns in which their paths agree. A later column that agrees below one that does not counts for nothing.
+For a query q and an item j, ``level(q, j)`` ∈ {0 … L} is the depth of their lowest common ancestor: the number of
+*leading* columns in which their paths agree. Columns after the first difference do not count.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def level_counts(levels: Any, num_levels: int, *, valid: Any = None) -> Any:
     Args:
         levels: (Q, N) integers in 0 … L.
         num_levels: L.
-        valid: (Q, N) booleans; False leaves a candidate out (the query itself, say).
+        valid: (Q, N) booleans; False leaves a candidate out, for instance the query itself.
 
     Returns:
         (Q, L+1) int64 array; column 0 counts the irrelevant ones.

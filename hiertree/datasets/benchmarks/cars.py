@@ -44,7 +44,7 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
     Args:
         root: the folder that holds ``car_ims`` and ``cars_annos.mat``, or its parent if it is called ``cars196``.
         split: "train", classes 1 to 98, or "test", classes 99 to 196.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.
@@ -68,7 +68,7 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
 
 
 def _annotations(file: Path) -> tuple[list[str], Any, list[str]]:
-    """Paths, class numbers from 1, and the names of the classes; a MATLAB file holds data alone, no code."""
+    """Paths, class numbers from 1, and the names of the classes. A MATLAB file holds data only, no code."""
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 

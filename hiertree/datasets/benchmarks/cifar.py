@@ -76,11 +76,11 @@ def load_cifar(
         root: the folder ``cifar-10-batches-py`` or ``cifar-100-python``, or its parent.
         split: "train" or "test".
         classes: 10, with one level, or 100, with coarse → fine.
-        setting: the "published" splits, 50,000 images and 10,000, or those of papers on hashing. ``"s1"``: of each
-            class 100 images drawn by the seed are queries, all others their gallery, and 500 of these train.
-            ``"s2"``: the published test images are queries, the training images their gallery.
-        seed: of the draw of ``"s1"``.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        setting: the ``"published"`` splits of 50,000 and 10,000 images, or those of papers on hashing. ``"s1"``: 100
+            images of each class, drawn by the seed, are queries, all others are the gallery, and 500 of those per class
+            train. ``"s2"``: the published test images are queries, and the training images are the gallery.
+        seed: of the draw in ``"s1"``.
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.
@@ -113,7 +113,7 @@ def load_cifar(
 
 
 class Part(NamedTuple):
-    """Pixels (n, 32, 32, 3) uint8, file names (n,), and labels (n, L), as numbers and then as names."""
+    """Pixels (n, 32, 32, 3) uint8, file names (n,), and labels (n, L): numbers in a file, names in a part."""
 
     pixels: NDArray[Any]
     names: NDArray[Any]
@@ -121,7 +121,7 @@ class Part(NamedTuple):
 
 
 def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes: Classes, verify: str) -> Part:
-    """One of the published parts."""
+    """The published training or test part."""
     meta, keys = _NAMES[classes]
     _, meta_file, *files = benchmark.files(root, meta, *_BATCHES[classes, part])
     batches = [_batch(file, classes) for file in files]
@@ -136,7 +136,7 @@ def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes
 
 
 def _batch(file: Path, classes: Classes) -> Part:
-    """One file of a part, its labels still numbers."""
+    """One file of a part; its labels are still numbers."""
     content = read_plain_pickle(file)
     try:
         pixels = np.ascontiguousarray(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
@@ -150,7 +150,7 @@ def _batch(file: Path, classes: Classes) -> Part:
 
 
 def _rank_in_class(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
-    """The place of each image among those of its class, in an order drawn by the seed."""
+    """The rank of each image among those of its class, in an order drawn by the seed."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     rank = np.empty(len(labels), dtype=np.int64)
     for label in np.unique(labels):

@@ -1,8 +1,8 @@
 """``cub``: Caltech-UCSD Birds-200-2011, 11,788 photographs of 200 kinds of birds.
 
 Wah, Branson, Welinder, Perona and Belongie, *The Caltech-UCSD Birds-200-2011 Dataset* (2011). For retrieval the first
-100 classes train and the last 100 test, after Oh Song et al. (CVPR 2016); the list ``train_test_split.txt``, made for
-classification, is not used. Their sizes are those that pytorch-metric-learning's tests find
+100 classes train and the last 100 test, after Oh Song et al. (CVPR 2016); ``train_test_split.txt``, which is for
+classification, is not used. The sizes are those that pytorch-metric-learning's tests find
 (``tests/datasets/test_cub.py``).
 """
 
@@ -50,7 +50,7 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     Args:
         root: the folder ``CUB_200_2011`` or its parent.
         split: "train", classes 1 to 100, or "test", classes 101 to 200.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.

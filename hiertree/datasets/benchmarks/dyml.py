@@ -3,8 +3,8 @@
 Sun et al., *Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple Semantic Scales* (CVPR
 2021).
 
-The published lists lack the line break after their header, so that the first image hangs on it (``fname, coarse_id,
-middle_id, fine_id0.jpg, 3, 12, 407``). Readers that take that line for a header lose an image; here it is recovered.
+The published lists lack the line break after their header, so that the first image is glued to it (``fname, coarse_id,
+middle_id, fine_id0.jpg, 3, 12, 407``). Reading that line as a header would lose an image; this reader recovers it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _HEADER = re.compile(r"\s*fname((?:\s*,\s*(?:(?:coarse|middle|fine)_id|labels))+
 
 _TESTS = tuple(f"test_{scale}" for scale in SCALES)
 _SIZES = {
-    # Of vehicles and products the released lists are not those that the paper counts (36,301 and 1,609 training
-    # classes): these are the classes that HAPPIER's public code asserts, happier/config/dataset/dyml_vehicle.yaml and
-    # dyml_product.yaml; nothing is known of their images and tests. Of animals, paper and code agree.
+    # The released lists of vehicles and products have other training classes than the paper says (36,301 and 1,609).
+    # These are the numbers in HAPPIER's public code, happier/config/dataset/dyml_{vehicle,product}.yaml; no source
+    # gives the numbers of their images or of their tests. For animals, paper and code agree.
     "vehicle": {"train": Counts(classes=39_491), **dict.fromkeys(_TESTS, Counts())},
     "animal": {
         "train": Counts(images=407_800, classes=495, within=100),
@@ -79,17 +79,16 @@ def load_dyml(
 ) -> ImageDataset:
     """Read a split of one of the three DyML collections.
 
-    Training has three levels. Vehicle and Animal are tested on three pairs of queries and gallery, one a scale, each
-    with one level of labels: splits "test_fine", "test_middle" and "test_coarse", whose ``queries`` lie in their
-    ``gallery`` under the same ``ids``; "test" is "test_fine" with the two others ``beside`` it, and a file that lies in
-    several folders has one name there. Product has one test split of three levels, "test", in which every image is a
-    query.
+    The training split has three levels. Vehicle and Animal have three test splits of one level each, "test_fine",
+    "test_middle" and "test_coarse". Their ``queries`` are also in their ``gallery``, under the same ``ids``. "test" is
+    "test_fine" with the two others in ``beside``, where copies of a file in several folders have one name. Product has
+    one "test" split of three levels, in which every image is a query.
 
     Args:
         root: the folder ``dyml_vehicle``, ``dyml_animal`` or ``dyml_product``, or its parent.
         split: "train", or a test split as above.
-        collection: which one.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        collection: "vehicle", "animal" or "product".
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.
@@ -118,7 +117,7 @@ def load_dyml(
 
 
 def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify: str) -> ImageDataset:
-    """Queries, then gallery, with one id space of labels."""
+    """Queries followed by the gallery, with one tree for both."""
     scale = split.removeprefix("test_")
     home, *files = benchmark.files(root, f"bmk_{scale}/query.csv", f"bmk_{scale}/gallery.csv")
     query, gallery = map(read_glued, files)
@@ -143,7 +142,7 @@ def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify
 
 
 def _beside_each_other(home: Path, pairs: Sequence[ImageDataset]) -> ImageDataset:
-    """The first pair with the others beside it; a file that lies in several folders is called by its first name."""
+    """The first test with the others beside it; copies of a file in several folders get the name of the first."""
     names = [[pair.images.name(row) for row in range(len(pair))] for pair in pairs]
     called = first_names(home, chain.from_iterable(names))
     first, *others = (
@@ -154,10 +153,10 @@ def _beside_each_other(home: Path, pairs: Sequence[ImageDataset]) -> ImageDatase
 
 
 def read_glued(path: Path) -> TextList:
-    """Read a list with commas between its cells, and the first row, where it hangs on the header.
+    """Read a list with commas between its cells, whose first row may be glued to the header.
 
     Raises:
-        TableError: no such header, or a line with more or fewer cells; the message names the line.
+        TableError: no such header, or a line with too many or too few cells; the message names the line.
     """
     lines = text_lines(path)
     header = _HEADER.fullmatch(lines[0]) if lines else None

@@ -1,11 +1,11 @@
 """``gldv2``: Google Landmarks v2 with H-GLDv2's labels; natural or human-made → hierarchical label → landmark.
 
 Weyand, Araujo, Cao and Sim, *Google Landmarks Dataset v2* (CVPR 2020); Ramzi et al., *Optimization of Rank Losses for
-Image Retrieval* (TPAMI 2025) for the hierarchy. Landmark ids of ``train`` and of ``index`` are different spaces. Images
-lie in folders, ``train/0/1/2/0123456789abcdef.jpg``, or still in the published archives, ``train/images_000.tar``.
+Image Retrieval* (TPAMI 2025) for the hierarchy. Landmark ids of ``train`` and ``index`` are unrelated. Images are read
+from folders, ``train/0/1/2/0123456789abcdef.jpg``, or from the published archives, ``train/images_000.tar``.
 
-Images are counted by the data set's page, classes of ``train`` and queries by papers on it. With the hierarchy, the
-clean list keeps 970,981 images of 46,593 landmarks by SupRank's public code, its
+The numbers of images are those of the data set's page; the numbers of training classes and queries are those of papers.
+With the hierarchy, the clean list has 970,981 images of 46,593 landmarks according to SupRank's public code,
 ``suprank/config/dataset/gldv2_hier.yaml``.
 """
 
@@ -80,13 +80,13 @@ LISTS = {
 
 
 class Listed(NamedTuple):
-    """Images and their landmarks, as a list has them."""
+    """The images of a list and their landmarks."""
 
     ids: NDArray[Any]
     landmarks: NDArray[np.int64]
 
     def where(self, row: int) -> str:
-        """How messages call an image."""
+        """The name of an image in error messages."""
         return f"image {self.ids[row]}"
 
 
@@ -95,20 +95,21 @@ def load_gldv2(
 ) -> ImageDataset:
     """Read a split of Google Landmarks v2.
 
-    With the hierarchy, images whose landmark has no hierarchical label are left out, as the authors do, and counted in
-    a log line. A query has the landmark of the first index image listed for it; queries marked as ignored are left out.
+    With the hierarchy, images whose landmark has no hierarchical label are left out, as the authors do, and a log line
+    gives their number. A query's landmark is that of the first index image listed for it; queries marked as ignored are
+    left out.
 
     Args:
         root: the folder of the CSV files and of ``train``, ``index`` and ``test`` (or ``images/train`` …).
-        split: "train" (the clean list), "train_all", "index", "query" (the test images that count), or "test": queries
-            and index, told apart by the data set's ``queries`` and ``gallery``.
+        split: "train" (the clean list), "train_all", "index", "query" (the test images that are not ignored), or
+            "test": queries and index, which the data set's ``queries`` and ``gallery`` index.
         hierarchy: H-GLDv2's three levels, or with False landmarks alone.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.
         TableError: a list is not as published.
-        ImageError: an archive is damaged, or images are in none.
+        ImageError: an archive is damaged, or images are in no archive.
         OptionError: an unknown split.
 
     Example:
@@ -137,7 +138,7 @@ def load_gldv2(
 def _with_queries(
     benchmark: Benchmark, home: Path, split: str, queries: Listed, index: Listed, ranks: _Ranks | None
 ) -> ImageDataset:
-    """The queries alone, or followed by the index; one tree for both."""
+    """The queries, alone or followed by the index; one tree for both."""
     both = Listed(*(np.concatenate(pair) for pair in zip(queries, index, strict=True)))
     labeled, count = _labeled(both, ranks, benchmark), len(queries.ids)
     images = _images(benchmark, home, "test", queries)
@@ -155,7 +156,7 @@ def _with_queries(
 
 
 def _clean(path: Path) -> Listed:
-    """One row a landmark, its images separated by spaces."""
+    """A list with one row per landmark, whose images are separated by spaces."""
     import pyarrow.compute as pc
 
     table = read_columns(path, {"landmark_id": "integer", "images": "text"})
@@ -170,34 +171,34 @@ def _one_a_row(path: Path) -> Listed:
 
 
 def _queries(path: Path, index: Listed) -> Listed:
-    """Test images that count, with the landmark of the first index image listed for each."""
+    """The queries that are not ignored, each with the landmark of the first index image listed for it."""
     table = read_columns(path, {"id": "text", "images": "text"})
     texts = table["images"].to_pylist()
-    counted = [row for row, text in enumerate(texts) if text != "None"]
-    if not counted:
+    kept = [row for row, text in enumerate(texts) if text != "None"]
+    if not kept:
         raise TableError(f"{path}: every query is marked as ignored", expected="queries with images of the index")
-    listed = [texts[row].split() for row in counted]
+    listed = [texts[row].split() for row in kept]
     landmarks = _landmarks_of(np.array([image for images in listed for image in images]), index, path)
     starts = np.cumsum([0, *map(len, listed)])[:-1]
     several = sum(len(set(found.tolist())) > 1 for found in np.split(landmarks, starts[1:]))
     if several:
-        _log.info("%d of %d queries list images of several landmarks; the first counts", several, len(counted))
-    return Listed(_ids(table["id"], path)[counted], landmarks[starts])
+        _log.info("%d of %d queries list images of several landmarks; the first is used", several, len(kept))
+    return Listed(_ids(table["id"], path)[kept], landmarks[starts])
 
 
 def _landmarks_of(images: NDArray[Any], index: Listed, path: Path) -> NDArray[np.int64]:
     """The landmarks of images of the index."""
     order = np.argsort(index.ids)
     places = np.minimum(np.searchsorted(index.ids, images, sorter=order), len(order) - 1)
-    strange = np.flatnonzero(index.ids[order[places]] != images)
-    if len(strange):
-        raise TableError(f"{path}: image {images[strange[0]]} of a query", expected="an image of the index")
+    unknown = np.flatnonzero(index.ids[order[places]] != images)
+    if len(unknown):
+        raise TableError(f"{path}: image {images[unknown[0]]} of a query", expected="an image of the index")
     found: NDArray[np.int64] = index.landmarks[order[places]]
     return found
 
 
 def _ids(column: Any, path: Path) -> NDArray[Any]:
-    """Ids of images, all of a length, whose first characters name folders."""
+    """Ids of images, of equal length; their first characters name folders."""
     ids = np.asarray(column.to_numpy(zero_copy_only=False)).astype(str)
     if not np.char.isalnum(ids).all() or np.char.str_len(ids).min() < 3:
         raise TableError(
@@ -207,20 +208,20 @@ def _ids(column: Any, path: Path) -> NDArray[Any]:
 
 
 class _Ranks(NamedTuple):
-    """Landmarks, sorted, and the labels above each."""
+    """Sorted landmarks and the labels above each."""
 
     landmarks: NDArray[np.int64]
     kinds: NDArray[Any]
     supers: NDArray[Any]
 
     def rows(self, landmarks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row of each landmark, −1 where there is none."""
+        """The row of each landmark; −1 if it has no labels."""
         places = np.minimum(np.searchsorted(self.landmarks, landmarks), len(self.landmarks) - 1)
         return np.where(self.landmarks[places] == landmarks, places, -1)
 
 
 def _ranks(path: Path) -> _Ranks:
-    """H-GLDv2's labels; landmarks without a hierarchical label are not among them."""
+    """H-GLDv2's labels, without the landmarks that have no hierarchical label."""
     table = read_table(path, required=H_GLDV2_LEVELS)
     kind, hierarchical, leaf = H_GLDV2_LEVELS
     table = table[(table[kind].str.strip() != "") & (table[hierarchical].str.strip() != "")]
@@ -252,7 +253,7 @@ def _labeled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Labe
 
 
 def _images(benchmark: Benchmark, home: Path, part: str, listed: Listed) -> ImageSource:
-    """From archives where there are some, else from folders."""
+    """Images in archives if there are any, else in folders."""
     folders = [home / part, home / "images" / part]
     folder = next((folder for folder in folders if folder.is_dir()), None)
     if folder is None:

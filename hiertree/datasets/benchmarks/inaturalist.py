@@ -1,9 +1,9 @@
 """``inaturalist``: 8,142 species, photographed by the public; kingdom → … → species, or super-category → species.
 
 Van Horn et al., *The iNaturalist Species Classification and Detection Dataset* (CVPR 2018), the images of 2018. The
-retrieval splits, whose test species are not those of training, are those of Brown et al., *Smooth-AP* (ECCV 2020). The
-size of the training split is SupRank's (``suprank/config/dataset/inat_full.yaml``); the test split has the rest of the
-437,513 + 24,426 images and 8,142 species.
+retrieval splits, with different species for training and test, are those of Brown et al., *Smooth-AP* (ECCV 2020). The
+size of the training split is that of SupRank (``suprank/config/dataset/inat_full.yaml``); the test split has the rest
+of the 437,513 + 24,426 images and 8,142 species.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def load_inaturalist(
     """Read a retrieval split of iNaturalist-2018.
 
     ``root`` holds ``train_val2018/``, ``Inat_dataset_splits/`` and, for the full hierarchy, the ``categories`` of
-    ``categories.json``, ``train2018.json`` or ``val2018.json``, whichever is there first. A leaf's id is its category
-    id.
+    ``categories.json``, ``train2018.json`` or ``val2018.json``, whichever exists first. The id of a leaf
+    is its category id.
 
     Args:
         root: the folder.
         split: "train" or "test".
         hierarchy: "full", kingdom → phylum → class → order → family → genus → species; or "base", the folder's
             super-category → species.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.
@@ -105,7 +105,7 @@ def load_inaturalist(
 
 
 def _of_folders(listed: TextList) -> tuple[list[str], list[int]]:
-    """Super-category and category id, as the folders of the images are called."""
+    """Super-category and category id, the names of an image's folders."""
     supers, species = [], []
     for row, path in enumerate(listed["path"]):
         parts = path.rsplit("/", 3)[-3:]
@@ -130,7 +130,7 @@ def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
 
 
 def _categories(path: Path) -> Any:
-    """The list alone: the half million images and annotations around it are left unread."""
+    """The list of categories alone; the half million images and annotations around it are not parsed."""
     text = path.read_text(encoding="utf-8")
     if text.lstrip().startswith("["):
         return json.loads(text)

@@ -1,7 +1,7 @@
 """``inshop``: DeepFashion's In-shop clothes, 52,712 photographs of 7,982 items; gender → category → item.
 
 Liu, Luo, Qiu, Wang and Tang, *DeepFashion: Powering Robust Clothes Recognition and Retrieval with Rich Annotations*
-(CVPR 2016). The totals are those that open-metric-learning checks (``convert_inshop.py``), which the splits add up to.
+(CVPR 2016). The totals are those that open-metric-learning checks (``convert_inshop.py``); the splits add up to them.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def load_inshop(
 
     Args:
         root: the folder that holds ``img`` and the list, or ``Eval`` with it.
-        split: "train", "test" (queries and gallery, told apart by the data set's ``queries`` and ``gallery``),
+        split: "train", "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index),
             "query" or "gallery".
-        hierarchy: three levels, or with False the item alone, as the published numbers have it.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        hierarchy: True reads three levels; False the item alone, as in published numbers.
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.

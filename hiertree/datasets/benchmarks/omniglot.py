@@ -30,7 +30,7 @@ OMNIGLOT = Benchmark(
     name="omniglot",
     title="Omniglot",
     levels=("alphabet", "character"),
-    splits={"train": Counts(), "test": Counts()},  # what is held out is an option, and parts of it may be read
+    splits={"train": Counts(), "test": Counts()},  # their sizes depend on options and on the files at hand
     license="MIT",
     url="https://github.com/brendenlake/omniglot",
     steps=(REMEDY,),
@@ -55,23 +55,23 @@ def load_omniglot(
 ) -> ImageDataset:
     """Read one split of Omniglot: alphabet → character, gray images with bright ink on a dark ground.
 
-    ``root`` is one of the published files or a folder that holds them: ``images_background.zip`` and
+    ``root`` is one of the published files, or a folder of them: ``images_background.zip`` and
     ``images_evaluation.zip``, the ``small1``/``small2`` archives, torchvision's ``omniglot-py`` folder, one archive of
     both parts (``omniglot_full.zip``), or ``omniglot_28x28.npz`` with the arrays images, split, alphabet, character and
-    drawer. Of several in one folder the first is read: unpacked folders, official archives, the whole one, the npz,
-    the small archives.
+    drawer. If a folder holds several, the first of these is read: unpacked folders, official archives, the archive of
+    both parts, the npz, the small archives.
 
     Args:
         root: file or folder.
         split: "train" or "test".
-        holdout: what the test split has that training never sees. ``"alphabets"``: the official background and
+        holdout: what only the test split contains. ``"alphabets"``: the official background and
             evaluation alphabets where both are present, else 40 % of the alphabets. ``"characters"``: half of the
-            characters of every alphabet, so that test alphabets are known and test characters are not.
-        image_size: height and width in pixels; the published drawings have 105 and are averaged down by area.
-        seed: chooses what is held out; the choice within an alphabet does not depend on which others are present.
+            characters of every alphabet, so that training sees the test alphabets but not the test characters.
+        image_size: height and width in pixels; the published drawings of 105 pixels are averaged by area.
+        seed: of the draw of what is held out. The draw in an alphabet does not depend on which others are present.
 
     Raises:
-        MissingResourceError: nothing of Omniglot at ``root``; the message says where to get it.
+        MissingResourceError: no drawings at ``root``; the message says where to get it.
         ImageError: an archive or a drawing cannot be read; the message names it.
         OptionError: an unknown split or holdout, or a size the npz does not hold.
 
@@ -122,6 +122,6 @@ def _characters_held_out(drawings: Drawings, seed: int) -> NDArray[np.bool_]:
 
 
 def _chosen(names: Iterable[str], share: float, seed: int) -> list[str]:
-    """A seeded share of the names, rounded down but at least one; each draws its own lot from its own name."""
+    """A random share of the names, rounded down but at least one. A name's draw depends on seed and name alone."""
     lots = sorted((np.random.default_rng([seed, *name.encode()]).random(), name) for name in names)
     return [name for _, name in lots[: max(1, math.floor(share * len(lots)))]]

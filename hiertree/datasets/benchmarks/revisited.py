@@ -1,7 +1,7 @@
-"""``revisited``: ROxford5k and RParis6k, 70 queries each with lists of easy, hard and junk images of its own.
+"""``revisited``: ROxford5k and RParis6k, 70 queries, each with its lists of easy, hard and junk images.
 
 Radenović, Iscen, Tolias, Avrithis and Chum, *Revisiting Oxford and Paris: Large-Scale Image Retrieval Benchmarking*
-(CVPR 2018), whose million distractors, R1M, may follow the gallery.
+(CVPR 2018). The gallery may be followed by a million distractors, R1M.
 """
 
 from __future__ import annotations
@@ -71,25 +71,25 @@ DISTRACTORS = Benchmark(
     ),
     folder="revisitop1m",
 )
-DISTRACTOR = "distractor"  # their tag
+DISTRACTOR = "distractor"  # tag of every image of R1M
 
 
 @dataclass(frozen=True, kw_only=True)
 class RevisitedDataset(ImageDataset):
     """Queries, cropped to their boxes, and the gallery.
 
-    The labels are the tags under which images were found, read off their names; what is relevant to a query is in the
-    ground truth, which :func:`hiertree.metrics.revisitop_levels` turns into levels and a mask.
+    The labels are the search tags of the images, taken from their names. Relevance is defined by the ground truth,
+    which :func:`hiertree.metrics.revisitop_levels` turns into levels and a mask.
 
     Attributes:
-        ground_truth: for each query the gallery's indices under "easy", "hard" and "junk"; empty for a gallery.
+        ground_truth: for each query, gallery indices under "easy", "hard" and "junk"; empty for the split "gallery".
     """
 
     ground_truth: tuple[Mapping[str, NDArray[np.int64]], ...] = ()
 
 
 class BoxedImages(FileImages):
-    """Images in files, cropped to boxes (left, upper, right, lower); NaN leaves an image whole."""
+    """Images in files, cropped to boxes (left, upper, right, lower); NaN keeps the whole image."""
 
     def __init__(self, root: Path, names: Iterable[str], boxes: NDArray[np.float64]) -> None:
         super().__init__(root, names)
@@ -115,12 +115,12 @@ def load_revisited(
 
     Args:
         root: the folder ``roxford5k`` or ``rparis6k``, or its parent.
-        split: "test" (queries and gallery, told apart by the data set's ``queries`` and ``gallery``), "query" or
+        split: "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index), "query" or
             "gallery". There is no training split.
-        city: which one.
-        distractors: the folder ``revisitop1m`` of R1M, or its parent: the images of ``revisitop1m.txt`` follow the
-            gallery's own, so that the ground truth stands. None leaves them out.
-        verify: compare the number of images with the "published" one, or only the "structure".
+        city: "roxford5k" or "rparis6k".
+        distractors: the folder ``revisitop1m`` of R1M, or its parent. The images of ``revisitop1m.txt`` follow the
+            gallery's own, so that the indices in the ground truth stay valid. None adds none.
+        verify: "published" compares the number of images with the published one; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.
@@ -166,7 +166,7 @@ def load_revisited(
 
 
 def _distractors(folder: str | os.PathLike[str]) -> FileImages:
-    """The images of R1M, in the order of its list, whose lines are files below ``jpg``."""
+    """The images of R1M in the order of its list, whose lines name files below ``jpg``."""
     home, file = DISTRACTORS.files(folder, "revisitop1m.txt")
     listed = read_words(file, ("image",))
     return DISTRACTORS.image_files(home, [f"jpg/{name}" for name in listed["image"]], listed.where)

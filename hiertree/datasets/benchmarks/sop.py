@@ -1,7 +1,7 @@
 """``sop``: Stanford Online Products, 120,053 photographs of 22,634 products; super-category → product.
 
 Oh Song, Xiang, Jegelka and Savarese, *Deep Metric Learning via Lifted Structured Feature Embedding* (CVPR 2016), whose
-sizes SupRank's and open-metric-learning's public code repeat.
+sizes are also in the public code of SupRank and open-metric-learning.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     Args:
         root: the folder ``Stanford_Online_Products`` or its parent.
         split: "train", "test", or "info" for both.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.

@@ -1,17 +1,17 @@
-"""``synthetic``: small drawn images whose label tree is real. No file is read.
+"""``synthetic``: small drawn images whose looks follow a label tree. No files are read.
 
-The tree has three levels, and what an image shows follows it:
+Each of the three levels of the tree determines a part of an image:
 
 * *family*: the silhouette (disc, star, heart …);
 * *kind*: the texture inside it (striped, checked, dotted …), the same textures in every family;
-* *instance*: the detail: hue, the texture's scale and direction, the places and size of two marks.
+* *instance*: hue, the scale and direction of the texture, and the positions and size of two marks.
 
-How an image happens to be seen changes from image to image: place, size, turn, brightness, a shift of hue and of the
-marks, backdrop, a disc that hides a part, and noise. Test instances are never those of training; and each family keeps
-one kind out of training altogether, so that a test also asks for a texture never seen on that silhouette.
+The rest varies from image to image: position, size, rotation, brightness, small shifts of hue and marks, backdrop, an
+occluding disc, and noise. Training and test have different instances, and one kind of each family is only in the test
+split, so that the test includes textures never seen on that silhouette.
 
-A loss that knows only instances may well tell them by their color first, which no level of the tree shares; one that
-knows the tree has a reason to put silhouettes first. That is what makes the hierarchy worth something here.
+A loss that knows only instances may separate them by color first, which no level of the tree shares; a loss that knows
+the tree has a reason to separate silhouettes first. So the hierarchy carries information here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def load_synthetic(
     """Draw one split of the synthetic data set: family → kind → instance.
 
     The same arguments draw the same pixels. Training has ``families · (kinds − 1) · instances`` classes, the test
-    split, ``families · kinds · instances`` others; with a single kind nothing is kept out of training.
+    split has ``families · kinds · instances`` others. With a single kind, no kind is left out of training.
 
     Args:
         split: "train" or "test".
@@ -68,7 +68,7 @@ def load_synthetic(
     ((3, 6, 12), 'disc/striped/test-1', 'disc/striped/test-1/1')
     """
     _check(split, families=families, kinds=kinds, instances=instances, images=images, image_size=image_size, seed=seed)
-    shown = [pair for pair in product(range(families), range(kinds)) if split == "test" or not _kept_out(*pair, kinds)]
+    shown = [pair for pair in product(range(families), range(kinds)) if split == "test" or not _left_out(*pair, kinds)]
     rows = [_labels(family, kind, f"{split}-{number + 1}") for family, kind in shown for number in range(instances)]
     tree = LabelTree.from_paths(rows, level_names=LEVEL_NAMES)
     leaf_of_image = np.repeat(np.arange(len(rows)), images)
@@ -86,8 +86,8 @@ def load_synthetic(
     )
 
 
-def _kept_out(family: int, kind: int, kinds: int) -> bool:
-    """Whether training never shows this kind of this family; every texture is seen in other families."""
+def _left_out(family: int, kind: int, kinds: int) -> bool:
+    """Whether the training split leaves out this kind of this family; other families show its texture."""
     return kinds > 1 and kind == family % kinds
 
 
@@ -97,7 +97,7 @@ def _labels(family: int, kind: int, instance: str) -> tuple[str, str, str]:
 
 
 def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np.random.Generator) -> Figures:
-    """Traits of every image: those of its instance, seen in its own way.
+    """The traits of every image: those of its instance, with the image's own variation.
 
     Args:
         classes: (c, 2) family and kind of each instance.

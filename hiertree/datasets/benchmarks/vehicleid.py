@@ -1,7 +1,7 @@
 """``vehicleid``: PKU VehicleID, 221,763 photographs of 26,267 vehicles.
 
 Liu, Tian, Wang, Pang and Huang, *Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles* (CVPR
-2016). Its sizes are those of the lists as fast-reid counts them (``fastreid/data/datasets/vehicleid.py``).
+2016). The sizes are those that fast-reid lists (``fastreid/data/datasets/vehicleid.py``).
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ def load_vehicleid(
     seed: int = 0,
     verify: Verify = "published",
 ) -> ImageDataset:
-    """Read a split of VehicleID from ``train_test_split/train_list.txt`` or ``test_list_800.txt`` and its like.
+    """Read a split of VehicleID from ``train_test_split/train_list.txt`` or ``test_list_{800,1600,2400}.txt``.
 
-    The gallery has one image a vehicle, drawn by the seed; the other images are the queries. Published numbers are
-    means over several such draws.
+    The gallery has one image per vehicle, drawn by the seed; the other images are queries. Published numbers are means
+    over several such draws.
 
     Args:
         root: the folder ``VehicleID_V1.0`` or its parent.
-        split: "train", "test" (queries and gallery, told apart by the data set's ``queries`` and ``gallery``),
+        split: "train", "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index),
             "query" or "gallery".
-        test_classes: which test list.
+        test_classes: 800, 1600 or 2400, the size of the test list.
         seed: of the draw of the gallery.
-        verify: compare the number of images and classes with the "published" ones, or only the "structure".
+        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:
         MissingResourceError: files are missing; the message says where to get them.

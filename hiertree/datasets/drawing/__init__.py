@@ -1,1 +1,1 @@
-"""Synthetic images, drawn as functions of the plane."""
+"""The drawing of synthetic images."""

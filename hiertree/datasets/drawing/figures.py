@@ -1,8 +1,8 @@
-r"""The drawing of synthetic images: silhouettes, textures and marks as functions of the plane, colored in OKLCH.
+r"""Silhouettes and textures as functions of the plane, and colors in OKLCH.
 
-A *silhouette* maps points (x, y) to a signed distance, negative inside; a *texture* maps them to a wave, positive where
-the second tone goes. Both become coverages by dividing by the size of a pixel, which smooths their edges.
-Arrays are (n, size, size) float32: one plane an image. y points up.
+A *silhouette* maps points (x, y) to a signed distance, negative inside. A *texture* maps them to a wave, positive where
+the second tone is. Dividing either by the size of a pixel gives a coverage with smooth edges. Arrays are (n, size,
+size) float32, one plane per image; y points up.
 """
 
 from __future__ import annotations

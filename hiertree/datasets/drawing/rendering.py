@@ -1,4 +1,4 @@
-"""Many figures drawn at once: from one number per image and trait to one uint8 array of pixels."""
+"""Rendering of many figures at once: from arrays of traits to one uint8 array of pixels."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ NOISE = 0.03
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """n figures, one row of each array a figure. Lengths are in half image widths, angles and hues in turns.
+    """The traits of n figures. Lengths are in half image widths, angles and hues in turns.
 
-    The first block of traits tells figures apart; the second is how a figure happens to be seen.
+    The first block of traits belongs to a figure's class; the second varies from image to image.
     """
 
-    silhouette: NDArray[np.int64]  # (n,) place in SILHOUETTES
-    texture: NDArray[np.int64]  # (n,) place in TEXTURES
+    silhouette: NDArray[np.int64]  # (n,) index in SILHOUETTES
+    texture: NDArray[np.int64]  # (n,) index in TEXTURES
     hue: NDArray[np.float32]  # (n,)
     waves: NDArray[np.float32]  # (n,) waves of the texture across a radius
     slant: NDArray[np.float32]  # (n,) direction of the texture
-    marks: NDArray[np.float32]  # (n, m, 2) places of the marks within the figure, in radii
+    marks: NDArray[np.float32]  # (n, m, 2) positions of the marks in the figure, in radii
     mark_size: NDArray[np.float32]  # (n,) in radii
 
     center: NDArray[np.float32]  # (n, 2)
@@ -40,7 +40,7 @@ class Figures:
     turn: NDArray[np.float32]  # (n,)
     lightness: NDArray[np.float32]  # (n,) added to every tone of the figure
     backdrop: NDArray[np.float32]  # (n, 2) lightness and hue
-    veil: NDArray[np.float32]  # (n, 3) center and radius of a disc of backdrop in front of the figure
+    veil: NDArray[np.float32]  # (n, 3) center and radius of a disc of backdrop that hides a part of the figure
 
     def __len__(self) -> int:
         return len(self.silhouette)
@@ -66,7 +66,7 @@ def render(figures: Figures, *, size: int, generator: np.random.Generator) -> ND
 
 
 def _paint(figures: Figures, size: int) -> Plane:
-    """Colors of one block, 0 … 1: backdrop, figure, second tone, marks, veil, each laid over the former."""
+    """Colors of one block, 0 … 1: backdrop, figure, second tone, marks, veil, each painted over the previous."""
     axis = (np.arange(size, dtype=np.float32) * 2 + 1) / size - 1
     across, up = np.broadcast_arrays(axis[None, None, :], -axis[None, :, None])
     x, y = _within(across, up, figures)
@@ -85,7 +85,7 @@ def _paint(figures: Figures, size: int) -> Plane:
 
 
 def _within(across: Plane, up: Plane, figures: Figures) -> tuple[Plane, Plane]:
-    """The image's points in the coordinates of each figure, whose silhouette has about radius 1."""
+    """The image's points in the coordinates of each figure, in which its silhouette has a radius of about 1."""
     x = across - figures.center[:, 0, None, None]
     y = up - figures.center[:, 1, None, None]
     return _turned(x, y, figures.turn, figures.radius)
@@ -111,7 +111,7 @@ def _disc(x: Plane, y: Plane, center: Plane, radius: Plane, pixel: Plane) -> Pla
 def _by_kind(
     functions: Mapping[str, Callable[[Plane, Plane], Plane]], kinds: NDArray[np.int64], x: Plane, y: Plane
 ) -> Plane:
-    """Apply to each plane the function that its kind names."""
+    """Apply to each plane the function of its kind."""
     listed = list(functions.values())
     values = np.empty_like(x)
     for kind in np.unique(kinds):
@@ -121,7 +121,7 @@ def _by_kind(
 
 
 def _palette(figures: Figures, up: Plane) -> tuple[Plane, Plane, Plane, Plane]:
-    """Backdrop, main tone, second tone and the marks' ink, each broadcast over the pixels of its image."""
+    """Backdrop, main tone, second tone and the color of the marks, each broadcast over the pixels of its image."""
     hue, light = figures.hue[:, None, None], figures.lightness[:, None, None]
     shade = figures.backdrop[:, 0, None, None] + np.float32(0.03) * up
     ground = oklch(shade, np.float32(0.02), figures.backdrop[:, 1, None, None])

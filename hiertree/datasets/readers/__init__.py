@@ -1,1 +1,1 @@
-"""Readers of what benchmarks publish: lists, tables, archives, pickles and images."""
+"""Readers of the formats in which benchmarks are published: lists, tables, archives, pickles and images."""

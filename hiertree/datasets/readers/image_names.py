@@ -1,4 +1,4 @@
-"""Names of image files: none leads out of its folder, and which of them are there."""
+"""Names of image files: whether they stay inside their folder, which are missing, and which are copies."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ _LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)"
 
 
 def inside(names: Iterable[str], where: Callable[[int], str]) -> Iterator[str]:
-    """The names, unless one leads out of its folder by Posix or Windows rules; links inside are the owner's choice.
+    """Yield the names unless one leads out of its folder, by Posix or Windows rules. Links in the folder are allowed.
 
     Raises:
-        TableError: such a name; the message says where it stands.
+        TableError: a name leads out; the message says in which row.
     """
     for row, name in enumerate(names):
-        strange = ".." in name or "\0" in name or ":" in name[:2] or not name[:1].strip().strip("/\\")
-        if strange and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
+        suspicious = ".." in name or "\0" in name or ":" in name[:2] or not name[:1].strip().strip("/\\")
+        if suspicious and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
             raise TableError(f"{where(row)}: image {name!r}", expected="a file below root, relative to it")
         yield name
 
 
 def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -> list[str]:
-    """Those of the names that are no files below a folder.
+    """The names that are not files below a folder.
 
     Args:
         folder: where they should be.
         names: relative to it.
-        listing: read every folder of theirs once, which is faster for many names, instead of asking for each.
+        listing: list each subfolder once, which is faster for many names, instead of looking for each file.
     """
     if not listing:
         return [name for name in names if not os.path.isfile(f"{folder}/{name}")]  # noqa: PTH113 - ten times faster
@@ -48,9 +48,9 @@ def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -
 
 
 def first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """For each name the first of those that lie elsewhere under the same file name with the same bytes, or itself.
+    """For each file, the first one of the same file name and the same bytes, in whichever folder; or itself.
 
-    Only files of one name and one size are read.
+    Only files of equal name and size are read.
     """
     alike: dict[tuple[str, int], list[str]] = {}
     for name in dict.fromkeys(names):
@@ -65,7 +65,7 @@ def first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def _size(file: str) -> int:
-    """In bytes; −1 of a file that is not there."""
+    """Bytes of a file; −1 if it is missing."""
     try:
         return os.stat(file).st_size  # noqa: PTH116 - faster
     except OSError:

@@ -1,6 +1,6 @@
-"""Where images come from: one array in memory, files in a folder, or some of another source.
+"""Sources of images: an array in memory, files in a folder, or a part or the union of other sources.
 
-A source goes to every worker process, so it holds no Python object per image: names live in one byte string.
+A source is sent to every worker process, so it holds no Python object per image: all names are one byte string.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ImageSource(Protocol):
-    """Images by index. It is picklable and cheap to send to the worker processes of a data loader."""
+    """Images by index. A source is picklable and cheap to send to the worker processes of a data loader."""
 
     def __len__(self) -> int:
         """Number of images."""
@@ -34,12 +34,12 @@ class ImageSource(Protocol):
         ...
 
     def name(self, index: int) -> str:
-        """What error messages and retrieval grids call an image: its file name, for instance."""
+        """The name of an image in error messages and retrieval grids, for instance its file name."""
         ...
 
 
 class PackedNames:
-    """A read-only list of strings held as one byte string and the places where they end.
+    """A read-only list of strings, stored as one byte string and the offsets at which they end.
 
     >>> names = PackedNames(["a.png", "été.png"])
     >>> len(names), names[1]
@@ -91,7 +91,7 @@ class FileImages:
 
     Args:
         root: the folder.
-        names: files relative to it, already checked to lie inside.
+        names: of the files, relative to it; the caller has checked that they lie inside.
     """
 
     def __init__(self, root: Path, names: Iterable[str]) -> None:
@@ -111,7 +111,7 @@ class FileImages:
 
 
 class SelectedImages:
-    """Some images of another source, by their indices there."""
+    """Some images of another source."""
 
     def __init__(self, source: ImageSource, rows: NDArray[np.int64]) -> None:
         self.source, self.rows = source, rows
@@ -123,12 +123,12 @@ class SelectedImages:
         return self.source[int(self.rows[index])]
 
     def name(self, index: int) -> str:
-        """The name it has in the other source."""
+        """The image's name in the other source."""
         return self.source.name(int(self.rows[index]))
 
 
 class JoinedImages:
-    """The images of one source after those of another."""
+    """The images of one source, followed by those of another."""
 
     def __init__(self, first: ImageSource, second: ImageSource) -> None:
         self.first, self.second = first, second
@@ -141,7 +141,7 @@ class JoinedImages:
         return source[place]
 
     def name(self, index: int) -> str:
-        """The name it has in its own source."""
+        """The image's name in its own source."""
         source, place = self._place(index)
         return source.name(place)
 
@@ -150,10 +150,10 @@ class JoinedImages:
 
 
 def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
-    """Read one image whole.
+    """Decode one image completely.
 
     Raises:
-        ImageError: it is missing, truncated or no image; the message names it.
+        ImageError: it is missing, truncated or not an image; the message names it.
     """
     try:
         image = Image.open(file)

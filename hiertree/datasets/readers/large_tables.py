@@ -8,23 +8,23 @@ from typing import Any, Literal
 
 from ...errors import TableError
 
-BLOCK = 1 << 24  # bytes read at once; longer than the longest row, a landmark with thousands of photographs
+BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
 
 
 def read_columns(path: Path, columns: Mapping[str, Literal["text", "integer"]]) -> Any:
-    """Some columns of a CSV file with a header.
+    """Read some columns of a CSV file with a header.
 
-    Cells are as in :func:`hiertree.io.tables.read_table`: ``NA`` is text, an empty cell the empty string.
+    As in :func:`hiertree.io.tables.read_table`, ``NA`` is text and an empty cell is the empty string.
 
     Args:
         path: the file.
-        columns: names, and whether they hold text or integers.
+        columns: their names and types.
 
     Returns:
         A ``pyarrow.Table`` whose columns are single chunks.
 
     Raises:
-        TableError: a column is missing, a row is broken, or a cell is no integer; the message says which.
+        TableError: a column is missing, a row is malformed, or a cell is not an integer; the message says which.
     """
     import pyarrow as pa
     from pyarrow import csv

@@ -1,4 +1,4 @@
-"""Omniglot as it is published: zip archives, the folders they unpack to, or one npz; read into one array."""
+"""Omniglot's published files, read into one array: zip archives, the folders they unpack to, or one npz."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DRAWING = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Drawings:
-    """Every drawing found, ordered by part, alphabet, character and drawer."""
+    """All drawings, ordered by part, alphabet, character and drawer."""
 
     images: NDArray[np.uint8]  # (n, size, size), ink 255 on 0
     part: NDArray[np.str_]  # (n,) "background" or "evaluation"
@@ -50,10 +50,10 @@ class Drawings:
 
 
 def read_drawings(root: Path, *, image_size: int) -> Drawings:
-    """Read what ``root`` is or holds.
+    """Read the drawings of the file ``root`` or of the files in the folder ``root``.
 
     Raises:
-        MissingResourceError: nothing of Omniglot is there.
+        MissingResourceError: no drawings are there.
         ImageError: an archive or a drawing cannot be read; the message names it.
         OptionError: the npz holds another size than the one asked for.
     """
@@ -83,7 +83,7 @@ def read_drawings(root: Path, *, image_size: int) -> Drawings:
 
 
 def _find(root: Path) -> list[Path]:
-    """The archives, image folders or npz to read."""
+    """The archives, folders of images, or npz to read."""
     if root.is_file():
         return [root]
     if root.is_dir():
@@ -110,14 +110,14 @@ def _folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _archive_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Members are read into memory one by one and never unpacked, so that their names lead nowhere."""
+    """Members are read into memory, never unpacked, so their names cannot lead out of a folder."""
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.infolist():
                 if member.filename.endswith(".png"):
                     yield member.filename, _content(archive, member)
     except (OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise ImageError(f"{path} cannot be read ({error})", expected="a whole zip archive", remedy=REMEDY) from error
+        raise ImageError(f"{path} cannot be read ({error})", expected="a complete zip file", remedy=REMEDY) from error
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -130,7 +130,7 @@ def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 
 def _ink(drawing: Image.Image, size: int) -> NDArray[np.uint8]:
-    """Ink bright on dark; each pixel the mean of the area it covers."""
+    """Bright ink on a dark ground; each pixel is the mean of the area it covers."""
     gray = drawing.convert("L")
     return 255 - np.asarray(gray if gray.size == (size, size) else gray.resize((size, size), Image.Resampling.BOX))
 

@@ -1,8 +1,8 @@
-"""Published pickles of numbers and text, read without running anything that a pickle asks for.
+"""Pickles of numbers and text, read without running any code that a pickle names.
 
-CIFAR's batches and the ground truths of the revisited Oxford and Paris are pickles. Their opcodes are followed by
-Python's own unpickler, but whatever they call by name is one of the few below, which are not numpy's: arrays are
-rebuilt here from a checked shape, a plain number type and exactly as many bytes. Everything else is refused by name.
+CIFAR's batches and the ground truths of the revisited Oxford and Paris are published as pickles. Python's own unpickler
+follows their opcodes, but the only names that it resolves are the stand-ins below, which rebuild arrays from a checked
+shape, a plain number type and exactly the right number of bytes. Any other name is refused.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _STRUCTURE = (None, None, None, -1, -1, 0)  # of a plain type: no parts, no fiel
 
 
 def read_plain_pickle(path: Path) -> Any:
-    """The dictionaries, lists, text, numbers and numeric arrays of a pickle; bytes of Python 2 become text by Latin-1.
+    """Read dictionaries, lists, text, numbers and numeric arrays; bytes of Python 2 become text, decoded as Latin-1.
 
     Raises:
-        TableError: it is no pickle, is cut off, or asks for anything else; the message names what.
+        TableError: the file is not a pickle, is truncated, or names anything else; the message says what.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -52,11 +52,11 @@ def read_plain_pickle(path: Path) -> Any:
         RecursionError,
         ImportError,
     ) as error:
-        raise TableError(f"{path} ({error})", expected="a whole pickle of numbers, text and numeric arrays") from error
+        raise TableError(f"{path} ({error})", expected="a pickle of numbers, text and numeric arrays") from error
 
 
 class _PlainType:
-    """Stands for ``numpy.dtype``."""
+    """Stand-in for ``numpy.dtype``."""
 
     def __init__(self, code: Any, _align: Any = False, _copy: Any = False) -> None:
         if not isinstance(code, str) or not _PLAIN.fullmatch(code):
@@ -70,7 +70,7 @@ class _PlainType:
 
 
 class _PlainArray:
-    """Stands for an array that numpy would rebuild."""
+    """Stand-in for an array that numpy would rebuild."""
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, kind, by_columns, content = state
@@ -102,7 +102,7 @@ def _bytes(text: str, encoding: str) -> bytes:
 
 
 class _Marker:
-    """Stands for ``numpy.ndarray``, which is named but never made."""
+    """Stand-in for ``numpy.ndarray``, which pickles name but never call."""
 
 
 def _no_bytes() -> bytes:
@@ -140,7 +140,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def _arrays(value: Any) -> Any:
-    """The stand-ins replaced by arrays, in dictionaries, lists and tuples."""
+    """Replace the stand-ins in dictionaries, lists and tuples by arrays."""
     if isinstance(value, _PlainArray):
         return value.array
     if isinstance(value, dict):

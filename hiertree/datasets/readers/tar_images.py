@@ -1,8 +1,7 @@
-"""Images straight from tar archives: an index of where each one lies, and reading at that place. Nothing is unpacked.
+"""Images read directly from tar archives, at the offsets that an index lists. Nothing is unpacked.
 
-The index is made once, by going through the headers of every archive, and kept beside them in ``.hiertree-index.npz``;
-it is made anew when an archive's name, size or time has changed. Where that folder cannot be written to, it is made
-each time.
+The index is made once from the headers of every archive and stored beside them in ``.hiertree-index.npz``. It is made
+again when an archive's name, size or time has changed, and every time if the folder cannot be written to.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ _log = logging.getLogger(__name__)
 
 
 class TarIndex(NamedTuple):
-    """Where every file of a folder of archives lies.
+    """The positions of all files in a folder of archives.
 
     Attributes:
         stamps: (s,) name, size and time of every archive.
-        names: (n,) bytes, file names without a leading "./", sorted.
-        archives: (n,) which archive.
-        offsets: (n,) the first byte in it.
-        sizes: (n,) bytes.
+        names: (n,) file names as bytes, without a leading "./", sorted.
+        archives: (n,) index of each file's archive.
+        offsets: (n,) of each file's first byte in its archive.
+        sizes: (n,) of the files, in bytes.
     """
 
     stamps: NDArray[np.str_]
@@ -48,7 +47,7 @@ class TarIndex(NamedTuple):
     sizes: NDArray[np.int64]
 
     def rows(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """The row of each name, −1 where there is none."""
+        """The row of each name; −1 if it is not in the index."""
         wanted = np.array([name.encode("utf-8", "surrogateescape") for name in names] or [b""], dtype=np.bytes_)
         if not len(self.names):
             return np.full(len(names), -1)
@@ -62,7 +61,7 @@ class TarImages:
     Args:
         folder: of the archives.
         index: of their content.
-        names: the images, as the archives call them.
+        names: of the images in the archives.
 
     Raises:
         ImageError: one of them is in no archive; the message names it.
@@ -76,7 +75,7 @@ class TarImages:
             raise ImageError(
                 f"{len(absent)} of {len(names)} images are in no archive of {folder} ({shown})",
                 expected="all archives of this part",
-                remedy="get those that are missing; their numbers run without gaps",
+                remedy="get the missing ones; their numbers run without gaps",
             )
         self.folder = folder
         self._archives = [stamp.split("/")[0] for stamp in index.stamps.tolist()]
@@ -97,15 +96,15 @@ class TarImages:
         return decode(io.BytesIO(content), name=self.name(index))
 
     def name(self, index: int) -> str:
-        """What the archive calls it."""
+        """The name of an image in its archive."""
         return self._names[index]
 
 
 def tar_index(folder: Path, pattern: str = "*.tar") -> TarIndex:
-    """The index of the archives in a folder, as kept beside them or made now.
+    """The index of the archives in a folder, read if it is up to date, else made now.
 
     Raises:
-        ImageError: an archive is damaged or cut off; the message names it.
+        ImageError: an archive is damaged or truncated; the message names it.
     """
     archives = sorted(folder.glob(pattern))
     stamps = np.array([f"{path.name}/{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in archives])
@@ -117,7 +116,7 @@ def tar_index(folder: Path, pattern: str = "*.tar") -> TarIndex:
         with replacing(folder / INDEX) as temporary:
             np.savez(temporary, **made._asdict())
     except OSError as error:
-        _log.warning("the index of %s cannot be kept (%s)", folder, error)
+        _log.warning("the index of %s cannot be stored (%s)", folder, error)
     return made
 
 
@@ -143,9 +142,9 @@ def _made(archives: Sequence[Path], stamps: NDArray[np.str_]) -> TarIndex:
 
 
 def _members(path: Path) -> list[tuple[str, int, int]]:
-    """Name, place and size of every regular file."""
+    """Name, offset and size of every regular file."""
     try:
         with tarfile.open(path, "r:") as archive:
             return [(member.name, member.offset_data, member.size) for member in archive if member.isreg()]
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise ImageError(f"{path} cannot be read ({error})", expected="a whole tar archive") from error
+        raise ImageError(f"{path} cannot be read ({error})", expected="a complete tar archive") from error

@@ -1,4 +1,4 @@
-"""Published lists: lines of a fixed number of words, with or without a header; a bad line is named."""
+"""Published lists: text files with a fixed number of words per line. Errors name the line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextList:
-    """The words of every line, column by column.
+    """A list by columns.
 
     Attributes:
         path: the file.
@@ -49,7 +49,7 @@ class TextList:
         """A column as int64.
 
         Raises:
-            TableError: a word is no integer; the message names its line.
+            TableError: a word is not an integer; the message names its line.
         """
         words = self.columns[column]
         try:
@@ -60,10 +60,10 @@ class TextList:
 
 
 def text_list(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]], first_line: int) -> TextList:
-    """Rows of words, column by column.
+    """Rows of words as columns.
 
     Raises:
-        TableError: no rows, or one with more or fewer words; the message names its line.
+        TableError: no rows, or one with too many or too few words; the message names its line.
     """
     if not rows:
         raise TableError(f"{path} has no rows", expected=f"lines of {', '.join(columns)}")
@@ -76,16 +76,17 @@ def text_list(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def read_words(path: Path, columns: Sequence[str], *, header: bool = False, count: bool = False) -> TextList:
-    """Read a list whose lines hold one word a column, separated by white space; trailing empty lines are passed over.
+    """Read a list with one word per column in each line, separated by white space. Empty lines at the end are skipped.
 
     Args:
         path: a UTF-8 file.
-        columns: names of the words, in order.
-        header: whether these names stand above the rows.
-        count: whether the number of rows stands in the first line of all.
+        columns: their names, in order.
+        header: whether a line of these names precedes the rows.
+        count: whether the first line of the file is the number of rows.
 
     Raises:
-        TableError: not UTF-8, another header or count, a line with more or fewer words; the message names the line.
+        TableError: not UTF-8, another header or count, or a line with too many or too few words; the message names the
+            line.
     """
     lines = text_lines(path)
     above = count + header
@@ -101,7 +102,7 @@ def text_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 file without trailing empty ones.
 
     Raises:
-        TableError: other bytes; the message names the line.
+        TableError: bytes that are not UTF-8; the message names the line.
     """
     try:
         lines = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").split("\n")

@@ -144,7 +144,7 @@ def test_every_break_goes_on_at_the_byte_where_it_broke(site: Site, tmp_path: Pa
 def test_a_later_call_goes_on_with_the_part_of_an_earlier_one(site: Site, tmp_path: Path) -> None:
     site.breaks_after = [250_000, *[0] * 20]
     waited, sleep = waits()
-    with pytest.raises(MissingResourceError, match="what was fetched is kept"):
+    with pytest.raises(MissingResourceError, match="the bytes so far are kept"):
         download(card(site), tmp_path, sleep=sleep)
     assert waited == [1.0, 1.0, 2.0, 4.0, 8.0, 16.0]
     assert not (tmp_path / "birds.tgz").exists()
