@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import subprocess
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +76,8 @@ def _file(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:
@@ -86,6 +86,8 @@ def _version(package: str) -> str | None:
 
 def _source_revision() -> str | None:
     """The git commit of a development checkout, or None for an installed package."""
+    import subprocess  # loaded here, as is importlib.metadata: commands shall start fast
+
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

@@ -13,6 +13,7 @@ import hiertree
 from hiertree.errors import HiertreeError
 
 from .benchmarks import datasets
+from .checked_paths import group
 from .comparison import compare
 from .evaluation import audit, embed, evaluate
 from .labels_group import labels
@@ -36,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(130)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(hiertree.__version__, prog_name="hiertree")
 def commands() -> None:
     """Hierarchical image retrieval: build label hierarchies, measure H-AP, train HAPPIER models."""

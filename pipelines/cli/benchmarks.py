@@ -12,7 +12,8 @@ import click
 
 import hiertree as ht
 
-from .options import ANY_PATH, OUT_FOLDER, json_option
+from .checked_paths import GROWING_FOLDER, INPUT_PATH, group
+from .options import json_option
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark
@@ -23,7 +24,7 @@ structure_option = click.option(
 )
 
 
-@click.group()
+@group()
 def datasets() -> None:
     """Benchmarks in the formats they are published in."""
 
@@ -41,7 +42,7 @@ def list_all(as_json: bool) -> None:
 
 @datasets.command()
 @click.argument("name")
-@click.argument("root", type=ANY_PATH)
+@click.argument("root", type=INPUT_PATH)
 @split_option
 @structure_option
 @click.option("--decode", is_flag=True, help="Also decode every image.")
@@ -71,7 +72,7 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
 
 @datasets.command()
 @click.argument("name")
-@click.argument("root", type=ANY_PATH)
+@click.argument("root", type=INPUT_PATH)
 @split_option
 @structure_option
 @json_option
@@ -88,7 +89,7 @@ def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_js
 
 @datasets.command()
 @click.argument("name")
-@click.argument("root", type=OUT_FOLDER)
+@click.argument("root", type=GROWING_FOLDER)
 @click.option("--mirror", help="Another address with files of the same names; the checksums stay the published ones.")
 def download(name: str, root: Path, mirror: str | None) -> None:
     """Download NAME into ROOT if its license and a stable address allow it; else print how to get it.

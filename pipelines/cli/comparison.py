@@ -9,16 +9,17 @@ import click
 
 from hiertree.errors import OptionError
 
-from .options import OUT_FOLDER, json_option, listed
+from .checked_paths import GROWING_FOLDER, NAME_OR_INPUT, command
+from .options import json_option, listed
 
 if TYPE_CHECKING:
     from ..comparison.cluster_jobs import ClusterJobs
 
 
-@click.command()
-@click.argument("recipes", nargs=-1, required=True)
+@command()
+@click.argument("recipes", nargs=-1, required=True, type=NAME_OR_INPUT)
 @click.option("--seeds", default="0", show_default=True, help="Seeds, separated by commas.")
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the runs and the table.")
+@click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the runs and the table.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, for every recipe.")
 @click.option(
     "--grid", multiple=True, metavar="KEY=V1,V2,…", help="Values to try; several grids: every combination, a row each."

@@ -9,16 +9,17 @@ import click
 
 from hiertree.errors import OptionError
 
-from .options import ANY_PATH, FILE, OUT_FOLDER, json_option, listed
+from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME_OR_INPUT, OUTPUT_FILE, command
+from .options import json_option, listed
 
 labels_option = click.option(
-    "--labels", type=FILE, help="CSV or Parquet table with one row an embedding, where these have no labels."
+    "--labels", type=INPUT_FILE, help="CSV or Parquet table with one row an embedding, where these have no labels."
 )
 levels_option = click.option(
     "--levels", default="", metavar="A,B,…", help="Columns of labels, coarse → fine; default: all of them."
 )
-gallery_option = click.option("--gallery", type=FILE, help="Embeddings of a separate gallery.")
-gallery_labels_option = click.option("--gallery-labels", type=FILE, help="Their table of labels.")
+gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of a separate gallery.")
+gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Their table of labels.")
 protocol_option = click.option(
     "--protocol",
     type=click.Choice(["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]),
@@ -26,10 +27,10 @@ protocol_option = click.option(
 )
 
 
-@click.command()
-@click.argument("model", metavar="RUN_OR_RECIPE")
-@click.argument("data", type=ANY_PATH)
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the embeddings.")
+@command()
+@click.argument("model", metavar="RUN_OR_RECIPE", type=NAME_OR_INPUT)
+@click.argument("data", type=INPUT_PATH)
+@click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")
 @click.option("--split", default="test", show_default=True, help="Which of the data set's splits.")
 @click.option("--shard-size", default=16_384, show_default=True, help="Images between two points to go on from.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
@@ -45,8 +46,8 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
         click.echo(f"{array} with {table.name}")
 
 
-@click.command()
-@click.argument("embeddings", type=FILE)
+@command()
+@click.argument("embeddings", type=INPUT_FILE)
 @labels_option
 @levels_option
 @gallery_option
@@ -54,7 +55,9 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
 @click.option(
     "--ids", metavar="COLUMN", help="No query retrieves an item with the same value there: itself, its sequence."
 )
-@click.option("--junk", type=FILE, help="Table of columns query and item, rows counted from 0, to leave out of lists.")
+@click.option(
+    "--junk", type=INPUT_FILE, help="Table of columns query and item, rows counted from 0, to leave out of lists."
+)
 @click.option(
     "--distractors", is_flag=True, help="Gallery rows whose labels are all empty are irrelevant to every query."
 )
@@ -100,10 +103,12 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
 @click.option(
     "--approximate", type=click.Choice(["hnsw", "ivf"]), help="Search by a faiss index; metrics of a top k only."
 )
-@click.option("--resume", type=OUT_FOLDER, help="Folder that keeps finished queries, to go on from when interrupted.")
+@click.option(
+    "--resume", type=GROWING_FOLDER, help="Folder that keeps finished queries, to go on from when interrupted."
+)
 @json_option
-@click.option("--per-query", type=FILE, help="Parquet or CSV file for the values of every query.")
-@click.option("--out", type=FILE, help="JSON file for means, conventions and provenance.")
+@click.option("--per-query", type=OUTPUT_FILE, help="Parquet or CSV file for the values of every query.")
+@click.option("--out", type=OUTPUT_FILE, help="JSON file for means, conventions and provenance.")
 def evaluate(
     embeddings: Path,
     labels: Path | None,
@@ -166,14 +171,14 @@ def evaluate(
     )
 
 
-@click.command()
-@click.argument("embeddings", type=FILE)
+@command()
+@click.argument("embeddings", type=INPUT_FILE)
 @labels_option
 @levels_option
 @click.option("--queries", type=int, default=200, show_default=True, help="How many queries are drawn, at most.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the draw.")
 @json_option
-@click.option("--out", type=FILE, help="JSON file for the table and its provenance.")
+@click.option("--out", type=OUTPUT_FILE, help="JSON file for the table and its provenance.")
 def audit(
     embeddings: Path, labels: Path | None, levels: str, queries: int, seed: int, as_json: bool, out: Path | None
 ) -> None:

@@ -10,9 +10,8 @@ from click.core import ParameterSource
 
 from hiertree.errors import OptionError
 
+from .checked_paths import INPUT_FILE, OUTPUT_FOLDER, command
 from .options import (
-    FILE,
-    OUT_FOLDER,
     ColumnOptions,
     EncoderOptions,
     clusters_option,
@@ -25,14 +24,14 @@ from .options import (
 )
 
 
-@click.command()
-@click.argument("source", metavar="LANDMARKS|PLAN", type=FILE)
+@command()
+@click.argument("source", metavar="LANDMARKS|PLAN", type=INPUT_FILE)
 @click.option(
     "--out",
-    type=OUT_FOLDER,
+    type=OUTPUT_FOLDER,
     help="Folder to make; an earlier build there is replaced. For labels.yaml the default is labels, beside it.",
 )
-@click.option("--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
+@click.option("--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
 @encoder_options
 @clusters_option
 @seed_option

@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
+from .checked_paths import INPUT_FILE, OUTPUT_FOLDER, command
 from .options import (
-    FILE,
-    OUT_FOLDER,
     ColumnOptions,
     column_options,
     json_option,
@@ -19,11 +18,11 @@ from .options import (
 )
 
 
-@click.command()
-@click.argument("landmarks", type=FILE)
-@click.option("--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
-@click.option("--store", type=FILE, help="Store of 'labels scrape' instead of a table.")
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
+@command()
+@click.argument("landmarks", type=INPUT_FILE)
+@click.option("--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself.")
+@click.option("--store", type=INPUT_FILE, help="Store of 'labels scrape' instead of a table.")
+@click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
 @multi_option
 @separator_option
 @column_options

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
+from .checked_paths import INPUT_FOLDER, OUTPUT_FOLDER, TABLE_COLUMN, command
 from .options import (
-    OUT_FOLDER,
     EncoderOptions,
     clusters_option,
     encoder_options,
@@ -18,9 +18,9 @@ from .options import (
 )
 
 
-@click.command()
-@click.argument("cleaned", type=OUT_FOLDER)
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
+@command()
+@click.argument("cleaned", type=INPUT_FOLDER)
+@click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
 @encoder_options
 @clusters_option
 @seed_option
@@ -28,7 +28,12 @@ from .options import (
 @click.option("--levels", type=int, default=0, show_default=True, help="Levels of groups above the clusters.")
 @click.option("--scan", is_flag=True, help="Compare numbers of clusters by silhouette and stability, and draw both.")
 @click.option(
-    "--reference", "references", multiple=True, metavar="TABLE:COLUMN", help="Classes of labels to compare with."
+    "--reference",
+    "references",
+    type=TABLE_COLUMN,
+    multiple=True,
+    metavar="TABLE:COLUMN",
+    help="Classes of labels to compare with.",
 )
 @json_option
 def cluster(

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from .options import ANY_PATH, FILE, OUT_FOLDER, json_option
+from .checked_paths import INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, OUTPUT_FOLDER, command
+from .options import json_option
 
 
-@click.command()
-@click.argument("clustered", type=OUT_FOLDER)
-@click.option("--review", type=FILE, help="Log of a review or an adjudication; default: the proposal as it is.")
+@command()
+@click.argument("clustered", type=INPUT_FOLDER)
+@click.option("--review", type=INPUT_FILE, help="Log of a review or an adjudication; default: the proposal as it is.")
 @click.option("--split", default="", help="Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.")
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier export there is replaced.")
+@click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier export there is replaced.")
 def export(clustered: Path, review: Path | None, split: str, out: Path) -> None:
     """Write CLUSTERED, a folder made by 'labels cluster', as a data set: table, tree, provenance, data card."""
     from ..labels import describe_exported, steps
@@ -22,10 +23,10 @@ def export(clustered: Path, review: Path | None, split: str, out: Path) -> None:
     click.echo(describe_exported(steps.export_step(clustered, out=out, review=review, split=split)))
 
 
-@click.command()
-@click.argument("a", type=ANY_PATH)
-@click.argument("b", type=ANY_PATH)
-@click.option("--out", type=FILE, help="CSV of the landmarks that differ.")
+@command()
+@click.argument("a", type=INPUT_PATH)
+@click.argument("b", type=INPUT_PATH)
+@click.option("--out", type=OUTPUT_FILE, help="CSV of the landmarks that differ.")
 @json_option
 def diff(a: Path, b: Path, out: Path | None, as_json: bool) -> None:
     """Say what changed from A to B, two exports: landmarks, labels, supercategories, kinds.

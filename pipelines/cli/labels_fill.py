@@ -8,15 +8,18 @@ from typing import Any
 
 import click
 
-from .options import FILE, OUT_FOLDER, clip_model_option, clip_weights_option, device_option, json_option
+from .checked_paths import INPUT_FILE, INPUT_FOLDER, OUTPUT_FOLDER, command
+from .options import clip_model_option, clip_weights_option, device_option, json_option
 
 
-@click.command()
-@click.argument("cleaned", type=OUT_FOLDER)
-@click.option("--images", type=OUT_FOLDER, help="Images of landmarks: <landmark id>.jpg, or a folder each.")
-@click.option("--image-table", type=FILE, help="Table of image ids and landmark_id, where files bear the images' ids.")
-@click.option("--embeddings", type=FILE, help="An .npz of embeddings and landmark_ids instead of images.")
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
+@command()
+@click.argument("cleaned", type=INPUT_FOLDER)
+@click.option("--images", type=INPUT_FOLDER, help="Images of landmarks: <landmark id>.jpg, or a folder each.")
+@click.option(
+    "--image-table", type=INPUT_FILE, help="Table of image ids and landmark_id, where files bear the images' ids."
+)
+@click.option("--embeddings", type=INPUT_FILE, help="An .npz of embeddings and landmark_ids instead of images.")
+@click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
 @click.option(
     "--method",
     type=click.Choice(["clip", "knn"]),

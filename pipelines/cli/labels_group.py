@@ -6,6 +6,8 @@ from importlib import import_module
 
 import click
 
+from .checked_paths import CheckedGroup, group
+
 MODULES = {
     "build": "labels_build",
     "clean": "labels_clean",
@@ -23,7 +25,7 @@ MODULES = {
 }
 
 
-class LabelsGroup(click.Group):
+class LabelsGroup(CheckedGroup):
     """Imports the module of a command only when the command is needed, so that other commands start fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -38,6 +40,6 @@ class LabelsGroup(click.Group):
         return command
 
 
-@click.group(cls=LabelsGroup)
+@group(cls=LabelsGroup)
 def labels() -> None:
     """Hierarchical labels from raw landmark ids."""

@@ -6,19 +6,21 @@ from pathlib import Path
 
 import click
 
-from .options import ANY_PATH, FILE, OUT_FOLDER
+from .checked_paths import INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FOLDER, command
 
 
-@click.command()
-@click.argument("export", type=ANY_PATH)
+@command()
+@click.argument("export", type=INPUT_PATH)
 @click.option(
-    "--images", type=OUT_FOLDER, required=True, help="Images of landmarks: <landmark id>.jpg, or a folder each."
+    "--images", type=INPUT_FOLDER, required=True, help="Images of landmarks: <landmark id>.jpg, or a folder each."
 )
-@click.option("--image-table", type=FILE, help="Table of image ids and landmark_id, where files bear the images' ids.")
+@click.option(
+    "--image-table", type=INPUT_FILE, help="Table of image ids and landmark_id, where files bear the images' ids."
+)
 @click.option("--hold-out", default=0.5, show_default=True, help="Share of landmarks in the test split.")
 @click.option("--min-images", default=2, show_default=True, help="Landmarks with fewer are left out.")
 @click.option("--seed", default=0, show_default=True, help="Of the draw.")
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
+@click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
 def images(
     export: Path,
     images: Path,

@@ -7,16 +7,21 @@ from pathlib import Path
 
 import click
 
-from .options import ANY_PATH, FILE, OUT_FOLDER, EncoderOptions, encoder_options, json_option
+from .checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, command
+from .options import EncoderOptions, encoder_options, json_option
 
 
-@click.command()
-@click.argument("clustered", type=ANY_PATH)
+@command()
+@click.argument("clustered", type=INPUT_PATH)
 @click.option("--annotator", required=True, help="Who reviews; everybody has a log of their own.")
-@click.option("--log", type=FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
-@click.option("--images", type=OUT_FOLDER, help="Images of landmarks: <landmark id>.jpg, or a folder each.")
-@click.option("--image-table", type=FILE, help="Table of image ids and landmark_id, where files bear the images' ids.")
-@click.option("--adjudicate", type=FILE, nargs=2, metavar="LOG LOG", help="Decide where two annotators' logs differ.")
+@click.option("--log", type=GROWING_FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
+@click.option("--images", type=INPUT_FOLDER, help="Images of landmarks: <landmark id>.jpg, or a folder each.")
+@click.option(
+    "--image-table", type=INPUT_FILE, help="Table of image ids and landmark_id, where files bear the images' ids."
+)
+@click.option(
+    "--adjudicate", type=INPUT_FILE, nargs=2, metavar="LOG LOG", help="Decide where two annotators' logs differ."
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; default: one that is free.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @encoder_options
@@ -50,12 +55,12 @@ def review(
     serve(opened, port=port, open_browser=not no_browser, say=click.echo)
 
 
-@click.command()
-@click.argument("clustered", type=ANY_PATH)
-@click.argument("log_a", type=FILE)
-@click.argument("log_b", type=FILE)
+@command()
+@click.argument("clustered", type=INPUT_PATH)
+@click.argument("log_a", type=INPUT_FILE)
+@click.argument("log_b", type=INPUT_FILE)
 @json_option
-@click.option("--out", type=FILE, help="JSON file for the numbers, the differences and their provenance.")
+@click.option("--out", type=OUTPUT_FILE, help="JSON file for the numbers, the differences and their provenance.")
 def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Path | None) -> None:
     """Say how far the reviews in LOG_A and LOG_B agree: Cohen's κ, adjusted Rand index, mutual information."""
     from ..labels.review.adjudication import agreement_report, describe_agreement

@@ -9,18 +9,17 @@ from typing import IO
 import click
 
 from ..labels.scrape.settings import ScrapeSettings
-from .options import FILE, category_column, id_column, json_option, settings_options
+from .checked_paths import GROWING_FILE, INPUT_FILE, LOG_FILE, OUTPUT_FILE, command
+from .options import category_column, id_column, json_option, settings_options
 
-STORE = click.argument("store", type=FILE)
-TABLE = click.option("--table", type=FILE, help="CSV to write for 'labels build --instances'.")
-LOG = click.option(
-    "--json-lines", "log", type=click.File("a", encoding="utf-8"), help="Log to append to; - for the terminal."
-)
+STORE = click.argument("store", type=GROWING_FILE)
+TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
+LOG = click.option("--json-lines", "log", type=LOG_FILE, help="Log to append to; - for the terminal.")
 
 
-@click.command()
-@click.argument("landmarks", type=FILE)
-@click.option("--store", type=FILE, required=True, help="SQLite file; made, or gone on with.")
+@command()
+@click.argument("landmarks", type=INPUT_FILE)
+@click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made, or gone on with.")
 @id_column
 @category_column
 @TABLE
@@ -51,7 +50,7 @@ def scrape(
     click.echo(pipeline.describe_outcomes(found))
 
 
-@click.command()
+@command()
 @STORE
 @TABLE
 @settings_options("settings", ScrapeSettings, leave_out=("refresh_older_than", "dump", "processes"))
@@ -63,7 +62,7 @@ def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str
     click.echo(pipeline.describe_outcomes(pipeline.retry(store, settings=settings, table=table, log=log)))
 
 
-@click.command()
+@command()
 @STORE
 @TABLE
 @json_option

@@ -12,15 +12,14 @@ import click
 
 from hiertree.errors import OptionError
 
+from .checked_paths import GROWING_FOLDER, INPUT_PATH
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
     from ..labels import ColumnNames, TextEncoder
 
-OUT_FOLDER = click.Path(file_okay=False, path_type=Path)
-FILE = click.Path(dir_okay=False, path_type=Path)
-ANY_PATH = click.Path(path_type=Path)
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
 
@@ -68,7 +67,7 @@ def _option(name: str, info: FieldInfo) -> Option:
     elif origin is Literal:
         extra |= {"type": click.Choice(kinds)}
     elif len(kinds) == 1:
-        extra |= {"type": ANY_PATH if kinds[0] is Path else kinds[0]}
+        extra |= {"type": INPUT_PATH if kinds[0] is Path else kinds[0]}
     return click.option(f"--{_option_name(name, info)}", name, help=info.description, **extra)
 
 
@@ -215,7 +214,7 @@ encoder_options = together(
         ),
         click.option("--batch-size", type=int, default=128, show_default=True, help="Texts at a time."),
         device_option,
-        click.option("--cache", type=OUT_FOLDER, help="Folder that keeps vectors, but tfidf's, for the next time."),
+        click.option("--cache", type=GROWING_FOLDER, help="Folder that keeps vectors, but tfidf's, for the next time."),
     ),
 )
 clusters_option = click.option(

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .checked_paths import NAME_OR_INPUT, group
 from .options import json_option
 
 if TYPE_CHECKING:
     from ..training.recipe.built_in import BuiltInRecipe
 
 
-@click.group(invoke_without_command=True)
+@group(invoke_without_command=True)
 @json_option
 @click.pass_context
 def recipes(context: click.Context, as_json: bool) -> None:
@@ -38,7 +39,7 @@ def recipes(context: click.Context, as_json: bool) -> None:
 
 
 @recipes.command()
-@click.argument("recipe", metavar="NAME")
+@click.argument("recipe", metavar="NAME", type=NAME_OR_INPUT)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
 def show(recipe: str, overrides: tuple[str, ...]) -> None:
     """Print recipe NAME, built-in or a YAML file, as it will run: every setting, its source behind it.

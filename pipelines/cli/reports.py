@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
-from .options import ANY_PATH, FILE, OUT_FOLDER, listed
+from .options import listed
 
 if TYPE_CHECKING:
     from hiertree.metrics import ProtocolName
 
 
-@click.command()
-@click.argument("sources", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--out", type=FILE, default=Path("report.html"), show_default=True, help="The HTML file.")
+@command()
+@click.argument("sources", nargs=-1, required=True, type=DeclaredPath("input", "either", exists=True))
+@click.option("--out", type=OUTPUT_FILE, default=Path("report.html"), show_default=True, help="The HTML file.")
 @click.option("--title", default="Retrieval report", show_default=True, help="Of the page.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="data.root=PATH where a run's images have moved."
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 @gallery_option
 @gallery_labels_option
 @click.option("--ids", metavar="COLUMN", help="No query retrieves an item with the same value there.")
-@click.option("--images", type=ANY_PATH, help="Folder in which the ids are names of image files.")
+@click.option("--images", type=INPUT_FOLDER, help="Folder in which the ids are names of image files.")
 @protocol_option
 def report(
     sources: tuple[Path, ...],
@@ -64,11 +65,15 @@ def report(
     click.echo(make_report(sources, out, title=title, overrides=overrides, options=options, queries=queries, hits=hits))
 
 
-@click.command()
+@command()
 @click.option(
-    "--out", type=OUT_FOLDER, default=Path("hiertree-demo"), show_default=True, help="Folder for everything it makes."
+    "--out",
+    type=GROWING_FOLDER,
+    default=Path("hiertree-demo"),
+    show_default=True,
+    help="Folder for everything it makes.",
 )
-@click.option("--data", type=ANY_PATH, help="Omniglot (zip, npz or folder) instead of the drawn images.")
+@click.option("--data", type=INPUT_PATH, help="Omniglot (zip, npz or folder) instead of the drawn images.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The one seed.")
 @click.option("--quick", is_flag=True, help="A few steps only: to see that everything runs.")
 @click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")

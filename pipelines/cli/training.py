@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from .options import OUT_FOLDER
+from .checked_paths import GROWING_FOLDER, NAME_OR_INPUT, command
 
 
-@click.command()
-@click.argument("recipe")
-@click.option("--out", type=OUT_FOLDER, required=True, help="Folder of the run.")
+@command()
+@click.argument("recipe", type=NAME_OR_INPUT)
+@click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the run.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, optimizer.lr=1e-4 for instance."
 )

@@ -1,0 +1,192 @@
+"""The paths that commands read and write: each option declares its own by its type, and none may destroy another.
+
+Every command is made by :func:`command`. Before it runs, :func:`hiertree.io.outputs.check_outputs` sees all its paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from hiertree.io.outputs import check_outputs, is_written_by_hiertree
+from hiertree.io.provenance import manifest, write_manifest_beside
+
+Role = Literal["input", "output", "grows"]
+
+
+class DeclaredPath(click.Path):
+    """The path of a file or folder, and whether the command reads or writes it.
+
+    Args:
+        role: ``"input"`` is read, ``"output"`` is replaced as a whole, ``"grows"`` keeps what it holds and gains more.
+        kind: a file, a folder, or either.
+        exists: whether it must exist; else the command itself says what is missing.
+        siblings: suffixes of further outputs, whose names are otherwise the same.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        kind: Literal["file", "folder", "either"],
+        *,
+        exists: bool = False,
+        siblings: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(exists=exists, file_okay=kind != "folder", dir_okay=kind != "file", path_type=Path)
+        self.role, self.siblings = role, siblings
+        self.is_output_file = role == "output" and kind == "file"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; an empty one would be the current folder."""
+        if not str(value).strip():
+            self.fail("expected a path, not an empty text", param, ctx)
+        return super().convert(value, param, ctx)
+
+    def paths(self, value: Path) -> Iterator[Path]:
+        """All files or folders that a value stands for."""
+        yield value
+        for suffix in self.siblings:
+            yield value.with_suffix(suffix)
+
+
+class NameOrInput(click.types.StringParamType):
+    """A name that the command knows, or the path of an existing file or folder that it reads."""
+
+    role: Role = "input"
+    is_output_file = False
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text; an empty one is no name."""
+        if not str(value).strip():
+            self.fail("expected a name or a path, not an empty text", param, ctx)
+        return str(value)
+
+    def paths(self, value: str) -> Iterator[Path]:
+        """The path, if there is one of that name."""
+        if Path(value).exists():
+            yield Path(value)
+
+
+class TableColumn(NameOrInput):
+    """``TABLE:COLUMN``: a column of a table that the command reads."""
+
+    def paths(self, value: str) -> Iterator[Path]:
+        """The table."""
+        yield Path(value.rpartition(":")[0] or value)
+
+
+class LogFile(click.File):
+    """A text file to append to, opened when the first line is written; ``-`` is the terminal."""
+
+    role: Role = "grows"
+    is_output_file = False
+
+    def __init__(self) -> None:
+        super().__init__("a", encoding="utf-8", lazy=True)
+
+    def paths(self, value: Any) -> Iterator[Path]:
+        """The file."""
+        if value.name != "-":
+            yield Path(value.name)
+
+
+INPUT_FILE = DeclaredPath("input", "file")
+INPUT_FOLDER = DeclaredPath("input", "folder")
+INPUT_PATH = DeclaredPath("input", "either")
+OUTPUT_FILE = DeclaredPath("output", "file")
+OUTPUT_FOLDER = DeclaredPath("output", "folder")
+GROWING_FILE = DeclaredPath("grows", "file")
+GROWING_FOLDER = DeclaredPath("grows", "folder")
+NAME_OR_INPUT = NameOrInput()
+TABLE_COLUMN = TableColumn()
+LOG_FILE = LogFile()
+DECLARED = (DeclaredPath, NameOrInput, LogFile)
+
+
+class CheckedCommand(click.Command):
+    """A command whose outputs are checked before it runs, and have a manifest beside them afterwards.
+
+    With an output file it has the option ``--force``.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        if any(isinstance(param.type, DECLARED) and param.type.is_output_file for param in self.params):
+            text = "Replace existing files that hiertree did not write."
+            self.params.append(click.Option(["--force"], is_flag=True, help=text))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Check the paths, run, and record what made the files."""
+        force = ctx.params.pop("force", False)
+        inputs = self._paths(ctx, lambda kind: kind.role == "input")
+        files = self._paths(ctx, lambda kind: kind.is_output_file)
+        check_outputs(
+            self._paths(ctx, lambda kind: kind.role == "output"),
+            inputs=inputs,
+            folders=self._paths(ctx, lambda kind: kind.role == "grows"),
+            force=True,  # whether a folder is its own, each pipeline knows best: unfinished work has no manifest
+        )
+        check_outputs(files, force=force)
+        before = [_stamp(path) for path in files]
+        try:
+            return super().invoke(ctx)
+        finally:
+            for path, stamp in zip(files, before, strict=True):
+                if _stamp(path) not in (None, stamp) and not is_written_by_hiertree(path):
+                    write_manifest_beside(path, _manifest(ctx, inputs))
+
+    def _paths(self, ctx: click.Context, wanted: Callable[[DeclaredPath | NameOrInput | LogFile], bool]) -> list[Path]:
+        """The given paths of some kinds."""
+        found: list[Path] = []
+        for param in self.params:
+            if isinstance(param.type, DECLARED) and wanted(param.type):
+                for value in _values(ctx.params.get(param.name or "")):
+                    found += param.type.paths(value)
+        return found
+
+
+class CheckedGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = CheckedCommand
+
+
+def command() -> Callable[[Callable[..., Any]], CheckedCommand]:
+    """A decorator that makes a command of a function."""
+    return click.command(cls=CheckedCommand)
+
+
+def group(cls: type[CheckedGroup] = CheckedGroup, **options: Any) -> Callable[[Callable[..., Any]], CheckedGroup]:
+    """A decorator that makes a group of commands of a function, which takes the options of the group itself."""
+    return click.group(cls=cls, **options)
+
+
+def _values(given: Any) -> tuple[Any, ...]:
+    """The values of an option: none, one, or several."""
+    if given is None:
+        return ()
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Changes whenever a file is replaced; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def _manifest(ctx: click.Context, inputs: list[Path]) -> dict[str, Any]:
+    given = {name: _plain(value) for name, value in ctx.params.items()}
+    return manifest(command=ctx.command_path, parameters=given, inputs=[path for path in inputs if path.is_file()])
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it."""
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,0 +1,150 @@
+"""Every command declares its paths, and none writes over an input, another output, or a file of somebody else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+
+from hiertree.pipelines.cli.application import commands, main
+from hiertree.pipelines.cli.checked_paths import DECLARED, CheckedCommand
+
+
+def every_command(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from every_command(found, f"{above}{name} ")
+        yield f"{above}{name}", found
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def bytes_of(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder, the current one, with embeddings inside and beside a table."""
+    rng = np.random.default_rng(0)
+    paths = np.stack([np.arange(12) // 6, np.arange(12) // 3], axis=1)
+    embeddings = rng.normal(size=(12, 4)).astype(np.float32)
+    np.savez(tmp_path / "s.npz", embeddings=embeddings, paths=paths)
+    np.save(tmp_path / "e.npy", embeddings)
+    (tmp_path / "l.csv").write_text("kind,name\n" + "".join(f"k{kind},n{name}\n" for kind, name in paths))
+    (tmp_path / "landmarks.csv").write_text("landmark_id,category\n1,http://commons.wikimedia.org/wiki/Category:A\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "hierarchical.csv").write_text("landmark_id\n1\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "found"), list(every_command(commands)), ids=lambda value: str(value))
+def test_every_command_declares_the_paths_it_reads_and_writes(name: str, found: click.Command) -> None:
+    if isinstance(found, click.Group):
+        return
+    assert isinstance(found, CheckedCommand), f"make {name} by checked_paths.command"
+    undeclared = [
+        param.name
+        for param in found.params
+        if isinstance(param.type, (click.Path, click.File)) and not isinstance(param.type, DECLARED)
+    ]
+    assert undeclared == []
+    wrong = [param.name for param in found.params if param.name == "out" and not isinstance(param.type, DECLARED)]
+    assert wrong == []
+
+
+SAME = [
+    "evaluate s.npz --out s.npz",
+    "evaluate s.npz --out ./folder/../s.npz",
+    "evaluate s.npz --out symbolic.npz",
+    "evaluate s.npz --out hard.npz",
+    "evaluate s.npz --per-query s.npz",
+    "evaluate e.npy --labels l.csv --per-query l.csv",
+    "evaluate s.npz --out same.csv --per-query same.csv",
+    "evaluate s.npz --out SAME.csv --per-query same.csv",
+    "evaluate s.npz --junk l.csv --out l.csv",
+    "evaluate s.npz --gallery e.npy --out e.npy",
+    "report s.npz --out s.npz",
+    "report e.npy --labels l.csv --out l.csv",
+    "report folder --out folder/report.html",
+    "audit s.npz --out s.npz",
+    "audit e.npy --labels l.csv --out l.csv",
+    "embed folder folder --out folder/embedded",
+    "embed folder l.csv --out folder",
+    "labels scrape landmarks.csv --store store.sqlite --table landmarks.csv --contact a@b.c",
+    "labels scrape landmarks.csv --store landmarks.csv --contact a@b.c",
+    "labels scrape landmarks.csv --store same.csv --table same.csv --contact a@b.c",
+    "labels scrape landmarks.csv --store store.sqlite --json-lines landmarks.csv --contact a@b.c",
+    "labels retry landmarks.csv --table landmarks.csv --contact a@b.c",
+    "labels status landmarks.csv --table landmarks.csv",
+    "labels tree folder --out folder/tree.html",
+    "labels tree folder --out folder/tree.json",
+    "labels diff folder folder --out folder/tree.csv",
+    "labels diff l.csv l.csv --out l.csv",
+    "labels clean landmarks.csv --out .",
+    "labels build landmarks.csv --out .",
+    "labels cluster folder --out folder",
+    "labels export folder --out folder/exported",
+    "labels fill folder --images folder --out folder",
+    "labels images l.csv --images folder --out folder",
+    "labels review folder --annotator a --log folder/log.jsonl --no-browser",
+    "labels agreement folder l.csv l.csv --out l.csv",
+    "train l.csv --out l.csv",
+    "demo --data folder --out folder",
+    "demo --data folder --out folder/demo",
+]
+
+
+@pytest.mark.parametrize("typed", SAME)
+def test_no_output_is_an_input_or_another_output(typed: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "symbolic.npz").symlink_to(files / "s.npz")
+    os.link(files / "s.npz", files / "hard.npz")
+    before = bytes_of(files)
+    forced = ["--force"] if "--force" in help_of(typed) else []
+    assert run(*typed.split(), *forced) == 2
+    assert bytes_of(files) == before
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1 or printed.startswith("Usage")
+    assert "output" in printed or "is a file" in printed
+
+
+def help_of(typed: str) -> str:
+    found: click.Command = commands
+    context = click.Context(commands)
+    for word in typed.split():
+        if not isinstance(found, click.Group):
+            break
+        found = found.get_command(context, word)
+    return found.get_help(click.Context(found))
+
+
+OUTPUTS = {
+    "evaluate s.npz --out": "means.json",
+    "evaluate s.npz --per-query": "values.csv",
+    "report s.npz --queries 1 --hits 1 --out": "page.html",
+}
+
+
+@pytest.mark.parametrize(("typed", "name"), OUTPUTS.items())
+def test_a_foreign_file_is_kept_until_forced_and_an_own_one_replaced(typed: str, name: str, files: Path) -> None:
+    (files / name).write_text("mine")
+    assert run(*typed.split(), name) == 2
+    assert (files / name).read_text() == "mine"
+    assert run(*typed.split(), name, "--force") == 0
+    assert (files / name).read_text() != "mine"
+    assert run(*typed.split(), name) == 0
+    with (files / name).open("a") as file:
+        file.write("mine")
+    assert run(*typed.split(), name) == 2
