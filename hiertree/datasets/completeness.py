@@ -30,6 +30,7 @@ class SplitReport:
         problem: why it cannot be loaded, or None.
         remedy: how to fix that, or None.
         bad_images: names of images that are missing, or damaged if all were decoded.
+        lists: whose lists these are, if several were published and these are not the usual ones.
     """
 
     split: str
@@ -38,6 +39,7 @@ class SplitReport:
     problem: str | None = None
     remedy: str | None = None
     bad_images: tuple[str, ...] = ()
+    lists: str | None = None
 
     @property
     def sound(self) -> bool:
@@ -79,7 +81,9 @@ def check(
             reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
             continue
         bad = tuple(_damaged(dataset.images) if decode else _absent(dataset.images))
-        reports.append(SplitReport(split, len(dataset), dataset.tree.level_sizes, bad_images=bad))
+        sizes = dataset.tree.level_sizes
+        lists = entry.benchmark.lists_of(split, len(dataset), sizes[-1])
+        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, lists=lists))
     return reports
 
 

@@ -1,16 +1,17 @@
 """Benchmarks by name: the metrics each one reports, how a query meets its gallery, and the rules of its numbers.
 
-=============  =============  ======================================================================================
-``sop``        all-vs-all     Stanford Online Products
-``inat``       all-vs-all     iNaturalist-2018, base (L=2) and full (L=7)
-``dyml``       either         DyML: Product all-vs-all; Vehicle's and Animal's query sets lie inside their galleries, so
-                              that ids (file names) must tell each query from the rest; see :func:`overall`
-``gldv2``      separate       GLDv2 and H-GLDv2, test → index; queries without index images are skipped
-``revisitop``  separate       ROxford5k and RParis6k; junk lists, AP by trapezoids; see :func:`revisitop_levels`
-``cub``        all-vs-all     CUB-200-2011, and Cars196
-``vehicleid``  separate       VehicleID; the gallery holds one image a class
-``inshop``     separate       In-shop clothes
-=============  =============  ======================================================================================
+=======================  =============  ==============================================================================
+``sop``                  all-vs-all     Stanford Online Products
+``inat``                 all-vs-all     iNaturalist-2018, base (L=2) and full (L=7)
+``dyml``                 either         DyML: Product all-vs-all; Vehicle's and Animal's query sets lie inside their
+                                        galleries, so that ids (file names) mask the query; see :func:`overall`
+``gldv2``                separate       GLDv2 and H-GLDv2, test → index; queries without index images are skipped
+``revisitop``            separate       ROxford5k and RParis6k; junk lists, AP by trapezoids (:func:`revisitop_levels`)
+``cub``                  all-vs-all     CUB-200-2011, and Cars196
+``vehicleid``            all-vs-all     VehicleID as Smooth-AP measures it: each image among all others of its list
+``vehicleid-one-image``  separate       VehicleID with a gallery of one image a class
+``inshop``               separate       In-shop clothes
+=======================  =============  ==============================================================================
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from hiertree.errors import OptionError
 
 from .rules import COMPATIBLE, OURS, Compat, Rules, rules_of
 
-ProtocolName: TypeAlias = Literal["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]
+ProtocolName: TypeAlias = Literal[
+    "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"
+]
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,8 @@ PROTOCOLS = _listed(
     Protocol("gldv2", ("mAP@100", "H-AP", "ASI", "NDCG"), "separate"),
     Protocol("revisitop", ("AP", "P@1", "P@5", "P@10"), "separate", rules=COMPATIBLE["revisitop"]),
     Protocol("cub", ("R@1", "R@2", "R@4", "R@8", "mAP@R"), "self"),
-    Protocol("vehicleid", ("R@1", "R@5"), "separate"),
+    Protocol("vehicleid", ("R@1", "R@5"), "self"),
+    Protocol("vehicleid-one-image", ("R@1", "R@5"), "separate"),
     Protocol("inshop", ("R@1", "R@10", "R@20", "R@30", "R@40", "R@50"), "separate"),
 )
 

@@ -73,7 +73,8 @@ def evaluate(
         ties: ``"average"`` is the expectation over all orders of equal scores, exactly; ``"worst"`` and ``"best"`` are
             its bounds; ``"paper"`` counts every tied item as ahead; ``"index"`` puts the smaller index first.
         protocol: a benchmark (``"sop"``, ``"inat"``, ``"dyml"``, ``"gldv2"``, ``"revisitop"``, ``"cub"``,
-            ``"vehicleid"``, ``"inshop"``): names the metrics, asks for the retrieval it makes, and sets its rules.
+            ``"vehicleid"``, ``"vehicleid-one-image"``, ``"inshop"``): names the metrics, asks for the retrieval it
+            makes, and sets its rules.
         compat: compute as others do: ``"official"`` (HAPPIER's and SupRank's code), ``"delf"``, ``"revisitop"``, or
             :class:`Rules` of your own; unless given, the rules of the protocol or else this package's.
         query_ids: Q integers or strings; gallery items of a query's id (its file name, its sequence) are left out of

@@ -61,7 +61,8 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
         for report in reports:
             sizes = " → ".join(f"{size:,}" for size in report.level_sizes)
             lacking = f"{len(report.bad_images):,} images bad: {', '.join(report.bad_images[:3])}"
-            found = report.problem or (lacking if report.bad_images else "all")
+            whole = f"all, the lists of {report.lists}" if report.lists else "all"
+            found = report.problem or (lacking if report.bad_images else whole)
             rows.append((report.split, f"{report.images:,}", sizes, found))
         click.echo(_aligned(rows, right=(1,)))
         for remedy in dict.fromkeys(report.remedy for report in reports if report.remedy):

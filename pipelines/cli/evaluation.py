@@ -22,7 +22,9 @@ gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of 
 gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Their table of labels.")
 protocol_option = click.option(
     "--protocol",
-    type=click.Choice(["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "inshop"]),
+    type=click.Choice(
+        ["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"]
+    ),
     help="A benchmark: its metrics and its rules.",
 )
 

@@ -303,7 +303,7 @@ SHAPES = {
     ("inshop", "test"): Shape(6, (2, 2, 2), "img/WOMEN/Shirts/id_00000003/01_1_front.jpg", (2, 4)),
     ("inshop", "gallery"): Shape(4, (2, 2, 2), "img/WOMEN/Shirts/id_00000003/02_1_front.jpg"),
     ("vehicleid-800", "train"): Shape(4, (2,), "image/0000001.jpg"),
-    ("vehicleid-800", "test"): Shape(9, (3,), "image/0000005.jpg", (6, 3)),
+    ("vehicleid-800", "test"): Shape(9, (3,), "image/0000005.jpg"),
     ("cifar10", "train"): Shape(40, (4,), "data_batch_1_0.png"),
     ("cifar100", "test"): Shape(8, (2, 4), "test_0.png"),
 }

@@ -202,13 +202,29 @@ def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(
 def test_a_vehicle_has_one_gallery_image_drawn_by_the_seed(written: dict[str, Path]) -> None:
     draws = []
     for seed in range(8):
-        test = load_vehicleid(written["vehicleid-800"], "test", seed=seed, verify="structure")
+        test = load_vehicleid(written["vehicleid-800"], "test", gallery="one-image", seed=seed, verify="structure")
+        assert test.protocol == "vehicleid-one-image"
         assert sorted(test.paths[test.gallery, 0].tolist()) == [0, 1, 2]
         assert not set(test.gallery) & set(test.queries)
         draws.append(tuple(test.gallery))
     assert len(set(draws)) > 2
     again = load_vehicleid(written["vehicleid-800"], "gallery", seed=0, verify="structure")
     assert [again.images.name(row) for row in range(3)] == [f"image/{row + 5:07d}.jpg" for row in draws[0]]
+
+
+def test_a_vehicle_is_searched_in_its_whole_list_unless_asked_otherwise(written: dict[str, Path]) -> None:
+    test = load_vehicleid(written["vehicleid-800"], "test", verify="structure")
+    assert (test.protocol, test.queries, test.gallery, len(test)) == ("vehicleid", None, None, 9)
+
+
+def test_lists_of_either_published_size_are_accepted_and_named() -> None:
+    card = datasets.describe("vehicleid-1600")
+    card.verify("test", 13_377, 1600, "published")
+    card.verify("test", 12_995, 1600, "published")
+    card.verify("train", 110_178, 13_134, "published")
+    assert (card.lists_of("test", 13_377, 1600), card.lists_of("test", 12_995, 1600)) == (None, "Smooth-AP")
+    with pytest.raises(TableError, match=r"7,332 images instead of 13,377"):
+        card.verify("test", 7_332, 1600, "published")
 
 
 def test_revisited_queries_are_cropped_and_judged_by_their_lists(written: dict[str, Path]) -> None:
@@ -335,6 +351,7 @@ def test_a_damaged_pickle_is_refused_wherever_it_breaks(written: dict[str, Path]
         (lambda root: load_dyml(root, collection="plant"), "collection='plant'"),
         (lambda root: load_inaturalist(root, hierarchy="half"), "hierarchy='half'"),
         (lambda root: load_vehicleid(root, test_classes=1000), "test_classes=1000"),
+        (lambda root: load_vehicleid(root, gallery="whole"), "gallery='whole'"),
         (lambda root: load_revisited(root, "train"), "one of 'test', 'query', 'gallery'"),
     ],
 )
@@ -347,7 +364,7 @@ def test_every_protocol_named_is_one_of_the_metrics() -> None:
     from hiertree.metrics.conventions.protocols import PROTOCOLS
 
     named = {datasets.describe(name).protocol for name in datasets.available()} - {None}
-    assert named == set(PROTOCOLS)
+    assert named | {"vehicleid-one-image"} == set(PROTOCOLS)  # of load_vehicleid(gallery="one-image")
 
 
 def test_an_image_of_a_list_is_named_when_it_does_not_decode(tmp_path: Path) -> None:

@@ -272,3 +272,15 @@ def test_bad_rules_and_ground_truths_are_refused():
     for bad in ([3], [-1], [1]):
         with pytest.raises(PathError, match="query 0"):
             revisitop_levels([{"easy": bad, "hard": [1], "junk": []}], 3)
+
+
+def test_vehicleid_searches_every_image_among_all_others_of_its_list(retrieval):
+    embeddings, paths = retrieval
+    classes = paths[:, 1]
+    scores = cosines(embeddings, embeddings)
+    first_but_itself = np.argsort(-scores, axis=1)[:, 1]  # as Smooth-AP's code: it drops the first hit, the query
+    has_others = np.bincount(classes)[classes] > 1
+    expected = np.mean((classes[first_but_itself] == classes)[has_others])
+    assert evaluate(embeddings, classes, protocol="vehicleid").summary()["R@1"] == pytest.approx(expected)
+    with pytest.raises(OptionError, match="vehicleid-one-image.*without a gallery"):
+        evaluate(embeddings, classes, protocol="vehicleid-one-image")
