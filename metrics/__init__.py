@@ -5,15 +5,20 @@
 * :func:`evaluate_codes`: binary codes, by Hamming distance.
 * :func:`evaluate_ranking`: ranked lists made elsewhere.
 * :class:`Approximate`: a faiss index in place of the exact search, for metrics of a top k.
-* :func:`overall`, :func:`revisitop_levels`: what DyML and the revisited Oxford and Paris add to an evaluation.
+* :func:`overall`, :func:`revisitop_levels`: DyML's mean over results, and the labels of the revisited Oxford and Paris.
 * :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomization tests.
 * :class:`HierarchicalAP`, :class:`HierarchicalNDCG`, :class:`ASI`: the same numbers, batch by batch, as torchmetrics.
 * One function a metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
-``ASI``, ``ASI[l]``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``; of how grave
-errors are: ``H-AP[l]``, ``first-error[l]``; of codes alone: ``AP@k[l]``. Levels count from 1, the coarsest; without
-``[l]`` the finest is meant.
+``ASI``, ``ASI[l]``, ``AP[l]``, ``AP#l``, ``R@k[l]``, ``TR@k[l]``, ``P@k[l]``, ``mAP@R[l]``, ``mAP@k[l]``; for the
+severity of errors: ``H-AP[l]``, ``first-error[l]``; of codes alone: ``AP@k[l]``. Levels count from 1, the coarsest;
+without ``[l]`` the finest is meant.
+
+How it is built: ``evaluation`` checks the input of an entry point and makes a ``Retrieval``; ``engine`` computes its
+scores, block of queries by block; ``ranking`` turns scores into ranked positives, and ``formulas`` these into values,
+under the ``conventions`` asked for; ``result`` holds them. Imports run the other way only: ``conventions`` ←
+``ranking`` ← ``formulas`` ← ``engine`` ← ``evaluation``.
 
 Definitions follow Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025.
 

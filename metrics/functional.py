@@ -38,7 +38,7 @@ def h_ap(
         scores: (Q, N), larger meaning nearer.
         levels: (Q, N) integers 0 … L.
         alpha: of the relevance (l/L)^α / \|Ω^(l)\|.
-        relevance: another one: counts (Q, L+1) → table (Q, L+1).
+        relevance: in place of that, a function counts (Q, L+1) → table (Q, L+1).
         valid: (Q, N) booleans; False leaves an item out.
         ties: see :func:`evaluate_scores`.
 

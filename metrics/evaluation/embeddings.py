@@ -54,51 +54,51 @@ def evaluate(
 ) -> Evaluation:
     r"""Every metric of a retrieval by cosine similarity.
 
-    Without a gallery the queries retrieve each other, each masked in its own list *by index*; duplicates of it stay.
-    With one, nothing is dropped. Embeddings are L2-normalized and multiplied in their own type (float64, else float32);
-    what is computed from the scores is float64. Memory beyond the embeddings stays below a GiB, whatever Q and N;
-    a memory map (``np.load(file, mmap_mode="r")``) is read tile by tile and never held.
+    Without a gallery the queries retrieve each other, and each is left out of its own list *by index*; its duplicates
+    stay. With a gallery nothing is left out. Embeddings are L2-normalized and multiplied in their own type (float64,
+    else float32); metrics are computed in float64. Memory beyond the embeddings stays below a GiB, whatever Q and N;
+    a memory map (``np.load(file, mmap_mode="r")``) is read tile by tile.
 
     Args:
         query: (Q, d) embeddings, numpy, torch or a memory map, any real type, finite and of non-zero norm.
         query_paths: (Q, L) label ids ≥ 0, coarse → fine; (Q,) means L = 1.
         gallery: (N, d) embeddings, or None for self-retrieval.
         gallery_paths: (N, L), ids of the same space as the queries'.
-        metrics: names (see :mod:`hiertree.metrics`); unless given those of the protocol, or else H-AP, NDCG, ASI, AP at
-            every level, R@1, R@10 and mAP@R at the finest.
+        metrics: names (see :mod:`hiertree.metrics`). By default those of the protocol, or else H-AP, NDCG, ASI, AP at
+            every level, R@1, R@10 and mAP@R.
         alpha: of the relevance of ``H-AP``, (l/L)^α / \|Ω^(l)\| (Eq. 20).
-        relevance: another one: counts (Q, L+1) → table (Q, L+1), such as ``hiertree.relevance.linear``.
+        relevance: of ``H-AP`` in place of alpha's, a function counts (Q, L+1) → table (Q, L+1), such as
+            ``hiertree.relevance.linear``.
         counts: where the relevance of H-AP counts \|Ω^(l)\|: ``"strict"``, the gallery without the query, or
             ``"official"``, the query set with the query itself inside \|Ω^(L)\|, as the authors' code does.
         ties: ``"average"`` is the expectation over all orders of equal scores, exactly; ``"worst"`` and ``"best"`` are
             its bounds; ``"paper"`` counts every tied item as ahead; ``"index"`` puts the smaller index first.
         protocol: a benchmark (``"sop"``, ``"inat"``, ``"dyml"``, ``"gldv2"``, ``"revisitop"``, ``"cub"``,
-            ``"vehicleid"``, ``"vehicleid-one-image"``, ``"inshop"``): names the metrics, asks for the retrieval it
-            makes, and sets its rules.
-        compat: compute as others do: ``"official"`` (HAPPIER's and SupRank's code), ``"delf"``, ``"revisitop"``, or
-            :class:`Rules` of your own; unless given, the rules of the protocol or else this package's.
-        query_ids: Q integers or strings; gallery items of a query's id (its file name, its sequence) are left out of
-            its list. In self-retrieval, of the other queries too.
+            ``"vehicleid"``, ``"vehicleid-one-image"``, ``"inshop"``), which chooses metrics and rules and checks that
+            the retrieval is its own.
+        compat: whose rules to follow: ``"official"`` (HAPPIER's and SupRank's code), ``"delf"``, ``"revisitop"``, or
+            :class:`Rules` of your own. By default those of the protocol, or else hiertree's.
+        query_ids: Q integers or strings, such as file names or sequences; items of a query's own id are left out of its
+            list, also in self-retrieval.
         gallery_ids: N ids, for a separate gallery.
         junk: for each query the indices of gallery items to leave out of its list.
-        distractors: (N,) booleans; a gallery item so marked has no label and is at level 0 to every query, whatever
-            its row of ``gallery_paths`` says.
+        distractors: (N,) booleans, True for a gallery item without a label; it is at level 0 to every query, whatever
+            its row of ``gallery_paths`` holds.
         block_size: queries whose scores are held at once, rounded up to whole matrix products; it changes no number.
-        tile_size: gallery items multiplied at once: all of them unless given, or some ten thousand on a device, where a
-            normalized copy of the gallery would take more than half a GiB, or where it is a memory map. No number
-            depends on it but through the rounding of the product.
-        device: a torch device such as ``"cuda"`` that multiplies and counts; the processor measures meanwhile. The
-            gallery is kept there if it takes no more than half of the free memory, else it comes in tiles.
+        tile_size: gallery items multiplied at once. By default all, or some ten thousand on a device, for a memory map,
+            or where a normalized copy of the gallery would take more than half a GiB.
+        device: a torch device such as ``"cuda"`` that multiplies and counts. The gallery is kept there if it takes no
+            more than half of the free memory; otherwise it is sent tile by tile.
         precision: of the products: ``"float32"``, ``"tf32"`` (CUDA alone) or ``"bfloat16"`` (embeddings rounded to it,
-            products summed in float32: more scores are equal); the embeddings' own type unless given, never tf32.
-        distributed: share the queries out over the processes of the ``torch.distributed`` group, as Fabric starts them.
-            Each is given all embeddings and returns all values, the same that one process alone would find.
-        approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, that may miss items;
-            for metrics of a top k alone (``R@k``, ``TR@k``, ``P@k``, ``mAP@k``, ``NDCG@k``), in float32. The convention
-            card says how many of the best k were found on a sample of the queries. Of equal scores at the end of the
-            list those that the search leaves out count as behind. The index holds the gallery in memory.
-        resume: a folder that keeps the values of finished blocks of queries; the same evaluation, begun again after an
-            interruption, goes on from them. Processes that share the work share the folder.
+            products summed in float32: more scores are equal). By default the embeddings' own type, never tf32.
+        distributed: share the queries among the processes of the ``torch.distributed`` group, as Fabric starts them.
+            Each process is given all embeddings and returns all values, the same as one process alone.
+        approximate: search through a faiss index, ``"hnsw"``, ``"ivf"`` or :class:`Approximate`, which may miss items;
+            for metrics of a top k (``R@k``, ``TR@k``, ``P@k``, ``mAP@k``, ``NDCG@k``), in float32. The convention card
+            says how many of the best k were found on a sample of the queries. Of equal scores at the end of a list,
+            items that the search leaves out count as behind. The index holds the gallery in memory.
+        resume: a folder that keeps the values of finished blocks of queries; after an interruption, the same call goes
+            on from them. Processes that share the work share the folder.
         progress: show how many queries are done.
 
     Returns:
@@ -108,9 +108,9 @@ def evaluate(
         ShapeError: arrays that do not fit together, an empty gallery, or processes that were given different ones.
         EmbeddingError: NaN, infinite or zero-norm embeddings.
         PathError: ids that are not integers ≥ 0.
-        OptionError: an unknown metric, an option outside its range, a retrieval that the protocol does not make, an
-            approximate search for what needs the whole ranking, or ``distributed`` without a process group.
-        DeviceError: no such device here, or one without the precision.
+        OptionError: an unknown metric, an option outside its range, a retrieval that is not the protocol's, an
+            approximate search for metrics that need the whole ranking, or ``distributed`` without a process group.
+        DeviceError: no such device, or one without that precision.
         CheckpointError: ``resume`` is the folder of another evaluation, or a file in it is damaged.
 
     Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025, Sec. III–IV.

@@ -77,7 +77,7 @@ def retrieval_of_indices(
         scores = np.broadcast_to(-np.arange(indices.shape[1], dtype=np.float64), indices.shape)
     card = request.convention(self_rule=mask.rule, scores="ranked lists; unlisted positives count as never found")
     lists = ScoredLists(scores, levels, excluded)
-    return Retrieval(lists, request, gallery.totals, gallery.counts, card, range(len(queries)))
+    return Retrieval(lists, request, gallery.totals, gallery.counts, card, range(len(queries)), queries)
 
 
 def _drop_first(levels: NDArray[np.uint8], excluded: NDArray[np.bool_], totals: NDArray[np.int64]) -> None:

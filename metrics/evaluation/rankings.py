@@ -60,7 +60,7 @@ def evaluate_ranking(
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
         metrics: names; the default ones unless given.
         alpha: of the relevance of ``H-AP``.
-        relevance: another one: counts (Q, L+1) → table (Q, L+1). Level 0 counts only what is judged.
+        relevance: in place of that, a function counts (Q, L+1) → table (Q, L+1). Level 0 counts only what is judged.
         ties: the policy for equal scores, or ranks; lists have no ties. ``"index"`` keeps the order of the run.
         protocol: a benchmark that names the metrics and sets its rules; of indices also what retrieval it asks for. See
             :func:`hiertree.metrics.evaluate`, as for the rest:

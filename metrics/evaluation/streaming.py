@@ -121,7 +121,7 @@ class HierarchicalAP(StreamingMetric):
 
     Args:
         alpha: of the relevance of H-AP.
-        relevance: another one: counts (Q, L+1) → table (Q, L+1).
+        relevance: in place of that, a function counts (Q, L+1) → table (Q, L+1).
         ties: the policy for equal scores.
 
     Raises:

@@ -139,3 +139,10 @@ def test_equal_scores_of_a_mapping_are_ties():
 def test_bad_runs_are_refused_with_their_place(error, arguments, words):
     with pytest.raises(error, match=words):
         evaluate_ranking(**arguments)
+
+
+def test_intervals_of_indices_are_over_classes():
+    paths = np.arange(12) // 3
+    run = np.argsort(np.abs(np.arange(12)[:, None] - np.arange(12)), axis=1)
+    interval = evaluate_ranking(run, query_paths=paths, metrics=["AP"]).confidence_interval(resamples=10)
+    assert interval.loc["AP", "clusters"] == 4
