@@ -28,7 +28,7 @@ def characters(path: str) -> torch.Tensor:
 
 
 def trained(loss: Loss, drawings: torch.Tensor, *, classes: int, steps: int, seed: int) -> torch.nn.Module:
-    """A small network, learnt in batches of ``classes`` characters × 4 drawings."""
+    """A small network, trained in batches of ``classes`` characters × 4 drawings."""
     torch.manual_seed(seed)
     network = torch.nn.Sequential(torch.nn.Linear(28 * 28, 256), torch.nn.ReLU(), torch.nn.Linear(256, 64))
     optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)

@@ -87,7 +87,7 @@ def print_growth(times: dict[int, Times]) -> None:
 
 
 def draw(series: dict[str, dict[int, Times]], path: Path, clock: str) -> None:
-    """Time against B, both logarithmic, beside B² log B and B³."""
+    """Time against B, both logarithmic, with B² log B and B³."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -109,7 +109,7 @@ def milliseconds(run: Callable[[], object]) -> tuple[float, float]:
 
 
 def floor_milliseconds(paths: Tensor, candidate_paths: Tensor, num_levels: int, *, own: bool) -> float:
-    """Every target beside every candidate of a lower level, forward and backward."""
+    """Every target with every candidate of a lower level, forward and backward."""
     pairs = 0
     for rows in paths.split(1024):
         counts = level_counts(levels(rows, candidate_paths), num_levels).double()
@@ -122,7 +122,7 @@ def floor_milliseconds(paths: Tensor, candidate_paths: Tensor, num_levels: int, 
 
 
 def print_share_of_a_network(chunk: int) -> None:
-    """The loss beside a forward and backward pass of ResNet-50, 512 images of 224 × 224, bfloat16."""
+    """The loss compared with a forward and backward pass of ResNet-50, 512 images of 224 × 224, bfloat16."""
     from torchvision.models import resnet50
 
     network = resnet50(num_classes=DIMENSIONS).cuda().to(memory_format=torch.channels_last)

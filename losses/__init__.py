@@ -5,12 +5,12 @@ gives a scalar; ``valid`` masks candidates, or queries:
 
 * :class:`SupHAP`, :class:`SupNDCG`, :class:`SupAP`: upper bounds of 1 − metric; :class:`SupRecall`: recall at k;
   :class:`SmoothHAP`, :class:`SmoothNDCG`, :class:`SmoothAP`, :class:`SmoothRecall`: the same with a sigmoid;
-* :class:`PairDecomposability`, :class:`ProxyDecomposability`: what makes rank losses of batches add up;
-* :class:`HAPPIER`, :class:`RODNDCG`, :class:`RODRecall`, :class:`ROADMAP`: both together;
+* :class:`PairDecomposability`, :class:`ProxyDecomposability`: what makes rank losses of batches decomposable;
+* :class:`HAPPIER`, :class:`RODNDCG`, :class:`RODRecall`, :class:`ROADMAP`: a rank loss and a decomposability term;
 * :class:`TieAwareAP`, :class:`TieAwareNDCG`: learn binary codes, :func:`binary_codes`, ranked by Hamming distance;
 * :func:`decomposability_gap` and its bounds: how far batches are from the whole; measured, not trained;
-* :class:`FastAP`, :class:`SoftBinAP`, :class:`BlackboxAP`, :class:`CSL`: what the papers compare with;
-* :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: ours for it;
+* :class:`FastAP`, :class:`SoftBinAP`, :class:`BlackboxAP`, :class:`CSL`: the baselines of the papers;
+* :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: the other way round;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
 
 :func:`large_batch_backward` backpropagates a batch in chunks; :class:`DistributedLoss` spreads one over processes,
@@ -21,7 +21,7 @@ whose batches :func:`all_gather` joins.
 Conventions: the similarity is the cosine (embeddings are normalized inside, in float32 or better, also under
 autocast), but for the hashing losses, which compare tanh(α·f), and another library's; a query is not its own candidate
 unless ``include_self=True``; a query without a positive is left out of the mean and counted in
-``loss.last_num_skipped``; a batch in which none has one gives 0, with a graph.
+``loss.last_num_skipped``; a batch in which none has one gives 0, which can be backpropagated.
 ``loss.terms(...)`` are the parts, ``loss.weights`` their weights and ``loss.total(terms)`` the loss.
 """
 

@@ -1,4 +1,4 @@
-"""What every loss module is: named terms and their weights."""
+"""The base classes of all losses: a weighted sum of named terms, and a mean over queries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Loss(nn.Module):
 
     @property
     def is_mean_over_queries(self) -> bool:
-        """Whether each term is a mean over queries, to which no query adds more than its own comparisons."""
+        """Whether each term is a mean over queries, each of which depends on its own comparisons only."""
         return True
 
     @property
@@ -42,7 +42,7 @@ class Loss(nn.Module):
 
     @property
     def learns_codes(self) -> bool:
-        """Whether embeddings become codes of bits, the signs of their numbers, ranked by Hamming distance."""
+        """Whether the loss trains binary codes, the signs of embeddings, ranked by Hamming distance."""
         return any(part._compares_codes for part in self.with_parts())
 
     def start_epoch(self, epoch: int) -> None:
@@ -70,8 +70,8 @@ class Loss(nn.Module):
         """The loss of a batch.
 
         Args:
-            embeddings: (B, d) float tensor. Rank losses and proxies normalise it inside, in float32 or better; the
-                hashing losses take tanh of it instead, and a loss of another library does what it does.
+            embeddings: (B, d) float tensor. Rank losses and proxies normalize it inside, in float32 or better;
+                the hashing losses take tanh of it instead; a loss of another library treats it in its own way.
             paths: (B, L) integers, coarse → fine; (B,) labels mean L = 1.
             ref_embeddings: (M, d) candidates to rank instead of the batch itself.
             ref_paths: (M, L) or (M,), with ``ref_embeddings``.

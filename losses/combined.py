@@ -154,8 +154,8 @@ class ROADMAP(_Decomposable):
         embedding_size: d; with ``decomposability="proxy"`` only.
         decomposability: "pair" (L_DG, Eq. 7) or "proxy" (L*_DG, Eq. 8).
         lambda_: λ; None: 0.5 with pairs, 0.1 with proxies.
-        level: positives of Sup-AP and of the pairs agree down to this level; None: the finest. Proxies stand for
-            the finest classes.
+        level: positives of Sup-AP and of the pairs agree down to this level; None: the finest. Proxies
+            belong to the finest classes.
         alpha: L_DG's margin of positives.
         beta: L_DG's margin of negatives.
         reduction: L_DG's "mean" or "avg_nonzero".

@@ -3,17 +3,17 @@ r"""The decomposability gap: how much better batches look than the whole they ar
 For one query, whose candidates are split into batches: DG = (mean over batches of AP_b) − AP (Ramzi et al.,
 TPAMI 2025, Eq. 6), over the batches that hold a positive. These functions measure; they are not trained.
 
-**The bounds** hold for a query whose every batch is ranked perfectly, all its positives ahead of all its negatives; so
+**The bounds** hold for a query whose every batch is ranked perfectly, all positives ahead of all negatives; then
 DG = 1 − AP. The m-th positive of the whole ranking has precision m / (m + negatives ahead), and a batch can have
 negatives ahead of it only if its positives are *all* ahead of it. So at most as many negatives are ahead as the
 batches hold whose positives number m − 1 or fewer together: a knapsack. With margins α > β, moreover,
 
-* a positive with s ≥ α stands behind positives with s ≥ α and negatives with s > β alone;
+* ahead of a positive with s ≥ α there are only positives with s ≥ α and negatives with s > β;
 * so a batch can have negatives ahead of it, those with s > β, only if all its own positives have s ≥ α.
 
 Where L_DG (Eq. 7) is 0 there is no positive below α and no negative above β, and the second bound is 0. Eq. 26 and 27
 are such sums over the batches in a given order; the knapsack is the worst order for each positive, which makes the
-bounds valid for batches of any sizes. For batches alike, it is attained by ranking one batch after the other.
+bounds valid for batches of any sizes. For equal batches it is attained by ranking one batch after the other.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _checked(scores: Any, levels: Any, batches: Any, level: int, valid: Any) -> 
         shapes = ", ".join(str(array.shape) for array in (scores, levels, valid))
         raise ShapeError(f"scores, levels, valid of shapes {shapes}", expected="one shape (Q, M)")
     if batches.shape != scores.shape[1:]:
-        raise ShapeError(f"batches of shape {batches.shape}", expected=f"({scores.shape[1]},), one a candidate")
+        raise ShapeError(f"batches of shape {batches.shape}", expected=f"({scores.shape[1]},), one for each candidate")
     if np.isnan(scores).any():
         row = int(np.isnan(scores).any(axis=1).argmax())
         raise EmbeddingError(f"scores hold NaN, first in row {row}", expected="numbers")

@@ -131,7 +131,7 @@ def sup_ap(
     .. math:: 1 - \frac{1}{|\Omega^{+,l}|} \sum_{k \in \Omega^{+,l}} \frac{rank^+(k)}{rank^+(k) + rank^-(k)}
 
     Arguments as in :func:`sup_hap`, and ``level``, l: the positives are at level l and finer (None: the finest).
-    The width of ``table`` tells the finest level; AP weighs all positives alike, so its values are not read.
+    The width of ``table`` gives the finest level; AP weighs all positives alike, so its values are not read.
 
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
     >>> float(sup_ap(scores, levels, torch.ones(1, 3)))

@@ -24,10 +24,10 @@ def require(holds: bool, name: str, value: object, expected: str) -> None:
 
 
 def with_options_of(*sources: Callable[..., Any]) -> Callable[[Function], Function]:
-    """Let ``**options`` of a function stand for the keyword-only options of others.
+    """Make ``**options`` of a function accept the keyword-only options of other functions, and no others.
 
-    ``inspect.signature``, and so ``help`` and the keys of recipes, shows each of them with its type and default. A type
-    checker needs ``**options: Unpack[…]`` of a TypedDict beside it.
+    ``inspect.signature``, and so ``help`` and the keys of recipes, shows each of them with its type and default. For
+    type checkers, annotate ``**options`` with ``Unpack`` of a TypedDict.
 
     >>> def line(*, slope: float = 1.0, start: float = 0.0): ...
     >>> @with_options_of(line)

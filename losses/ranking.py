@@ -24,7 +24,7 @@ class _HAP(PairLoss):
     ) -> None:
         super().__init__(include_self=include_self)
         require(0 <= alpha < math.inf, "alpha", alpha, "a finite number ≥ 0")
-        require(level_weights is None or alpha == 1, "alpha", alpha, "its default beside level_weights")
+        require(level_weights is None or alpha == 1, "alpha", alpha, "its default together with level_weights")
         self.step, self.alpha, self.level_weights = step, alpha, level_weights
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:

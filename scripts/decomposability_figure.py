@@ -36,11 +36,11 @@ def draw(path: Path) -> None:
             title=f"{title}\ngap {gap:.2f}, at most {bound:.2f}", xlabel="score", xlim=(0.1, 1.05), ylim=(1.6, -0.6)
         )
         axes.set_yticks([0, 1], ["batch 1", "batch 2"])
-        for margin, name, colour in ((ALPHA, "α", "tab:blue"), (BETA, "β", "tab:red")):
-            axes.axvline(margin, color=colour, linewidth=0.8, linestyle=":")
-            axes.text(margin, -0.5, name, color=colour, horizontalalignment="right", verticalalignment="top")
-        for chosen, marker, colour in ((positive, "o", "tab:blue"), (~positive, "x", "tab:red")):
-            axes.scatter(np.array(scores[0])[chosen], batches[chosen], marker=marker, color=colour)
+        for margin, name, color in ((ALPHA, "α", "tab:blue"), (BETA, "β", "tab:red")):
+            axes.axvline(margin, color=color, linewidth=0.8, linestyle=":")
+            axes.text(margin, -0.5, name, color=color, horizontalalignment="right", verticalalignment="top")
+        for chosen, marker, color in ((positive, "o", "tab:blue"), (~positive, "x", "tab:red")):
+            axes.scatter(np.array(scores[0])[chosen], batches[chosen], marker=marker, color=color)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)

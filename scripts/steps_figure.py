@@ -12,7 +12,7 @@ from hiertree.io.files import replacing
 from hiertree.losses.pairs.steps import Sigmoid, SupStep
 
 FIGURE = Path(__file__).resolve().parent.parent / "docs" / "figures" / "steps.svg"
-COLOURS = {"H": "black", "σ(t/τ)": "tab:blue", "H⁻": "tab:red"}
+COLORS = {"H": "black", "σ(t/τ)": "tab:blue", "H⁻": "tab:red"}
 
 
 def draw(path: Path) -> None:
@@ -24,14 +24,14 @@ def draw(path: Path) -> None:
     figure, (values, slopes) = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
     t = torch.linspace(-0.06, 0.08, 281, dtype=torch.float64)
     heaviside = (t >= 0).double()
-    values.plot(t, heaviside, color=COLOURS["H"], label="H", drawstyle="steps-post")
-    slopes.plot(t, torch.zeros_like(t), color=COLOURS["H"], label="H")
+    values.plot(t, heaviside, color=COLORS["H"], label="H", drawstyle="steps-post")
+    slopes.plot(t, torch.zeros_like(t), color=COLORS["H"], label="H")
     for name, step, style in (("H⁻", SupStep(), "-"), ("σ(t/τ)", Sigmoid(), "--")):
-        values.plot(t, step.value(t), style, color=COLOURS[name], label=name)
-        slopes.plot(t, step.slope(t), style, color=COLOURS[name], label=name)
+        values.plot(t, step.value(t), style, color=COLORS[name], label=name)
+        slopes.plot(t, step.slope(t), style, color=COLORS[name], label=name)
     for axes, title in ((values, "value"), (slopes, "gradient")):
         axes.set(title=title, xlabel="t = s_j − s_k  (t > 0: j is ahead of k)")
-        axes.axvline(SupStep().margin, color="grey", linewidth=0.6, linestyle=":")
+        axes.axvline(SupStep().margin, color="gray", linewidth=0.6, linestyle=":")
         axes.legend(frameon=False)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})

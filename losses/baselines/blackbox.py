@@ -1,4 +1,4 @@
-"""AP of true ranks, with the gradient of a black box: of ranks that a nudge to the scores would give."""
+"""AP of true ranks, with the gradient of blackbox differentiation: from the ranks of shifted scores."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class _NormalizedRanks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         scores, num_candidates, ranks = ctx.saved_tensors
-        nudged = _ranks(scores + ctx.strength * upstream) / num_candidates
-        return (nudged - ranks) / ctx.strength, None, None
+        shifted = _ranks(scores + ctx.strength * upstream) / num_candidates
+        return (shifted - ranks) / ctx.strength, None, None
 
 
 class BlackboxAP(PairLoss):
@@ -79,7 +79,7 @@ class BlackboxAP(PairLoss):
     Differentiation* (CVPR 2020).
 
     Args:
-        blackbox_lambda: λ, how strongly the scores are nudged.
+        blackbox_lambda: λ, how far the scores are shifted along their gradient.
         margin: how far positives should stand ahead of negatives; 0: no noise.
         level: positives agree with the query down to this level; None: the finest.
         include_self: a query is its own candidate.
@@ -106,7 +106,7 @@ class BlackboxAP(PairLoss):
 
     @property
     def is_mean_over_queries(self) -> bool:
-        """Its value is; but how far a query's scores are nudged depends on how many queries there are."""
+        """Its value is; but how far a query's scores are shifted depends on the number of queries."""
         return False
 
     def of_vectors(self, pairs: VectorPairs) -> Tensor:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .as_metric_learning import MetricLearningLoss
 
 LIBRARY = "pytorch_metric_learning"
-Indices: TypeAlias = "tuple[Tensor, ...]"  # as the library has them: anchors and positives, anchors and negatives
+Indices: TypeAlias = "tuple[Tensor, ...]"  # as the library returns them: anchors and positives, anchors and negatives
 
 
 class PytorchMetricLearning(Loss):
@@ -80,7 +80,7 @@ class PytorchMetricLearning(Loss):
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
-        """The one term, under the name of the library's class; one that learns proxies ranks nothing beside them."""
+        """The one term, under the name of the library's class; a loss of proxies ignores reference embeddings."""
         vectors, labels = self._labeled(embeddings, paths, "embeddings", "paths")
         refs: tuple[Tensor | None, Tensor | None] = (None, None)
         if _learns_proxies(type(self.loss)):
@@ -178,7 +178,7 @@ def _library_class(part: str, name: str) -> type:
 
 def _built(part: str, given: Any, options: dict[str, Any]) -> nn.Module:
     if isinstance(given, nn.Module):
-        require(not options, "options", options, f"none beside a {type(given).__name__} that is already made")
+        require(not options, "options", options, f"none for a {type(given).__name__} that is already made")
         return given
     require(isinstance(given, str), part, given, f"the name of a class of {LIBRARY}.{part}, or an object of one")
     found = _library_class(part, given)

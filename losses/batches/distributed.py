@@ -1,4 +1,4 @@
-"""A loss of one batch over several processes: all of it everywhere, or every process its own queries."""
+"""A loss of one batch that is divided over several processes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ class DistributedLoss(Loss):
     the loss's own parameters, are those of one process on the concatenated batch. Parts may differ in size.
 
     ``queries="own"``: every process ranks all candidates for its own queries only, so that time and memory are divided
-    by the number of processes. ``queries="all"``: every process computes all of the loss, what
-    ``loss(*all_gather(embeddings, paths))`` does; any loss can be computed so. What a loss draws at random must then be
-    drawn alike: seed torch's generators alike. (With "own", sampled proxies are drawn by every process for its own.)
+    by the number of processes. (Sampled proxies are then drawn by every process for itself.) ``queries="all"``: every
+    process computes the whole loss, as ``loss(*all_gather(embeddings, paths))`` does; this works for any loss. If the
+    loss draws at random, give torch's generators the same seed in all processes.
 
     Args:
-        loss: the loss of the whole batch, part of this one from now on; with ``queries="own"``, one whose terms are
-            means over queries.
+        loss: the loss of the whole batch; with ``queries="own"``, one whose terms are means over queries.
         queries: "own" or "all".
 
     Raises:
@@ -65,14 +64,14 @@ class DistributedLoss(Loss):
         """The terms of the loss of the concatenated batch, the same in every process.
 
         Args:
-            embeddings: (B, d), this process's.
+            embeddings: (B, d), of this process.
             paths: (B, L) or (B,).
             ref_embeddings: must be None: the gathered batch is what is ranked.
             ref_paths: must be None.
             valid: must be None.
         """
         if ref_embeddings is not None or ref_paths is not None or valid is not None:
-            raise ShapeError("reference embeddings or a mask beside a gathered batch", expected="none")
+            raise ShapeError("reference embeddings or a mask with a gathered batch", expected="none")
         everything, all_paths = all_gather(embeddings, paths)
         if self.queries == "all" or num_processes() == 1:
             return self.loss.terms(everything, all_paths)

@@ -18,14 +18,14 @@ def all_gather(embeddings: Tensor, paths: Any) -> tuple[Tensor, Tensor]:
     backpropagates; gradients of parameters are then **averaged** over the processes, as DistributedDataParallel and
     Fabric do. The result is the gradient of one process on the concatenated batch, for the network (each process sends
     back the sum, over all processes, of the gradients of its embeddings) and for the loss's own parameters (whose
-    gradients are the same everywhere). Batches may differ in size. What a loss draws at random must be drawn alike:
-    seed torch's generators alike before it.
+    gradients are the same everywhere). Batches may differ in size. If the loss draws at random, give
+    torch's generators the same seed in all processes.
 
     :class:`hiertree.losses.DistributedLoss` keeps the contract for a loss, and divides its queries among the processes.
     Without a process group, or in a group of one, the arguments come back.
 
     Args:
-        embeddings: (B, d), this process's.
+        embeddings: (B, d), of this process.
         paths: (B, L) or (B,).
 
     Returns:
@@ -69,7 +69,7 @@ class _AllGather(torch.autograd.Function):
 
 
 def gather(rows: Tensor, sizes: list[int] | None = None) -> Tensor:
-    """Rows of all processes; collective operations want one shape, so short ones are padded on the way."""
+    """Rows of all processes; collective operations need one shape, so short parts are padded meanwhile."""
     sizes = _sizes(rows) if sizes is None else sizes
     padded = rows.new_zeros((max(sizes), *rows.shape[1:]))
     padded[: len(rows)] = rows.detach()

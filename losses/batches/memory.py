@@ -22,8 +22,8 @@ class CrossBatchMemory(Loss):
     While training, each batch enters the memory without its graph. ``enqueue="after"``: the candidates are the batch
     itself, whose gradient flows, and the memory of the batches before; then the batch enters. ``enqueue="before"``: the
     batch enters first and the memory alone is ranked, so that gradients flow to queries only. A query's own copy is
-    never its candidate. Everything but the loss's and the memory's options is in ``state_dict()``: a resumed run goes
-    on with the same memory. In evaluation mode nothing enters.
+    never its candidate. The memory is in ``state_dict()``: a resumed run continues
+    with it. In evaluation mode nothing enters.
 
     Source: Wang et al., *Cross-Batch Memory for Embedding Learning* (CVPR 2020).
 
@@ -109,7 +109,7 @@ class CrossBatchMemory(Loss):
                 without any ((B, 1) says which are queries) does not see the memory either.
         """
         if ref_embeddings is not None or ref_paths is not None:
-            raise ShapeError("reference embeddings beside a memory", expected="none", remedy="call the loss itself")
+            raise ShapeError("reference embeddings with a memory", expected="none", remedy="call the loss itself")
         vectors = finite_vectors(embeddings)
         own = path_tensor(paths, vectors)
         self._check(vectors, own)
@@ -128,16 +128,16 @@ class CrossBatchMemory(Loss):
     def _with_memory(self, vectors: Tensor, own: Tensor, valid: Any) -> dict[str, Tensor]:
         within = full_mask(valid, (len(vectors), len(vectors)), vectors.device).fill_diagonal_(False)
         queries = torch.ones_like(within[:, 0]) if valid is None else torch.as_tensor(valid).any(dim=1)
-        beside = queries.to(within.device).expand(len(vectors)).clone()
+        sees_memory = queries.to(within.device).expand(len(vectors)).clone()
         if self.enqueue == "after":
             memory, memory_paths = self._remembered()
-            mask = torch.cat([within, beside[:, None].expand(-1, len(memory))], dim=1)
+            mask = torch.cat([within, sees_memory[:, None].expand(-1, len(memory))], dim=1)
             return self.loss.terms(
                 vectors, own, torch.cat([vectors, memory]), torch.cat([own, memory_paths]), valid=mask
             )
         rows = self._enqueue(vectors, own) if self.training else None
         memory, memory_paths = self._remembered()
-        mask = beside[:, None].repeat(1, len(memory))
+        mask = sees_memory[:, None].repeat(1, len(memory))
         if rows is not None:
             mask[:, rows] = within
         return self.loss.terms(vectors, own, memory, memory_paths, valid=mask)

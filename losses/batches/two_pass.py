@@ -1,4 +1,4 @@
-"""Batches larger than the memory for their graph: embed twice, a chunk at a time, with one loss between."""
+"""Batches whose activations do not fit into memory: embed twice, a chunk at a time."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ def large_batch_backward(
     First pass: every chunk is embedded without a graph. The loss of all embeddings gives its gradient with respect to
     each of them (and to its own parameters). Second pass: every chunk is embedded again, with a graph, and
     backpropagates its part. Gradients are those of one big batch as long as an image's embedding depends on no other
-    image: batch normalisation must be frozen (or sees chunks, and updates its statistics twice). Dropout is drawn
-    alike in both passes: torch's generators are wound back for each chunk.
+    image: batch normalization must be frozen (it would see chunks, and update its statistics twice). Dropout is the
+    same in both passes: the states of torch's generators are restored for each chunk.
 
     Args:
         embed: makes the (b, d) embeddings of a chunk.
         chunks: what ``embed`` takes; together they are the batch.
         paths: (B, L) of all chunks, in their order.
         loss: the loss of the batch.
-        backward: called instead of ``loss.backward()``, with the loss: to scale it for mixed precision, say.
+        backward: called with the loss instead of ``loss.backward()``, for example to scale it for mixed precision.
 
     Returns:
         The terms of the loss, without a graph.

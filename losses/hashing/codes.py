@@ -1,4 +1,4 @@
-"""Binary codes: relaxed while they are learned, packed into bytes when they are used."""
+"""Binary codes: relaxed during training, packed into bytes for retrieval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def relaxed_codes(embeddings: Any, *, alpha: float, name: str = "embeddings") -> Tensor:
-    """tanh(α·f), in float32 or better: between −1 and 1, and nearer to them the larger α is.
+    """tanh(α·f), in float32 or better: between −1 and 1, nearer to −1 or 1 the larger α is.
 
     Raises:
         EmbeddingError: NaN or infinite embeddings; the message names the rows.
@@ -30,7 +30,7 @@ def binary_codes(embeddings: Any) -> NDArray[np.uint8]:
     """The codes of learned embeddings: bit i of an item is 1 where its i-th number is positive.
 
     Args:
-        embeddings: (n, b) floats, what the hashing losses were given.
+        embeddings: (n, b) floats, as given to the hashing losses.
 
     Returns:
         (n, ⌈b/8⌉) bytes, the first bit being the highest of the first byte, as in ``numpy.packbits`` and faiss; what
@@ -53,8 +53,8 @@ class GrowingAlpha:
 
     Args:
         initial: α of the first epochs.
-        factor: what α is multiplied with.
-        every: after so many epochs.
+        factor: α is multiplied by it after every ``every`` epochs.
+        every: epochs between two growths.
 
     Raises:
         OptionError: an option outside its range.
@@ -79,5 +79,5 @@ class GrowingAlpha:
 
 
 def check_alpha(alpha: float) -> None:
-    """Refuse a steepness that makes no code."""
+    """Refuse an α that is not positive and finite."""
     require(0 < alpha < math.inf, "alpha", alpha, "a finite number > 0")

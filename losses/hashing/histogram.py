@@ -38,7 +38,7 @@ def soft_histogram(pairs: ScoredPairs, bins: Bins) -> Tensor:
 
     .. math:: c_{d,v} = \sum_{j:\, level_j = v} \max(0, 1 - |distance_j - d| / \Delta)
 
-    The kernel is as wide as the bins, Δ, so that an item divides itself between its two neighbours: one addition to
+    The kernel is as wide as the bins, Δ, so that an item is divided between its two neighbors: one addition to
     each costs O(B·M) for all bins together. Where a distance is a center, the derivative is the one to its right.
 
     Args:

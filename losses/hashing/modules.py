@@ -32,7 +32,7 @@ class _TieAware(Loss):
 
     @property
     def alpha(self) -> float:
-        """α of tanh(α·f), of this epoch; set it to make the codes more binary by a plan of your own."""
+        """α of tanh(α·f), of this epoch; set it to follow a schedule of your own."""
         return self._growth(self._epoch)
 
     @alpha.setter
@@ -73,9 +73,9 @@ class TieAwareAP(_TieAware):
     .. math:: 1 - \frac{1}{|\Omega^+|} \sum_d c^+_d \left[(C^+_{d-1} + 1) \lambda_d + (c^+_d - 1) \kappa_d\right]
 
     with soft counts c, cumulated C, of the distances (b − φ·φ′)/2, φ = tanh(α·f). λ and κ are means over a tie's ranks:
-    on binary codes this *is* 1 − AP_T, the expectation over all orders of tied items. Embeddings are not normalised:
+    on binary codes this *is* 1 − AP_T, the expectation over all orders of tied items. Embeddings are not normalized:
     each of their b dimensions becomes a bit, :func:`hiertree.losses.binary_codes`. A query is not its own candidate.
-    Beside the inner products, time and memory are O(B·M) for the pairs and O(B·V·b) for the counts of V levels.
+    Apart from the inner products, time and memory are O(B·M) for the pairs and O(B·V·b) for the counts of V levels.
 
     Formula and functional form: :func:`hiertree.losses.functional.tie_aware_ap`.
     Source: He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Eq. 6, 11, 14, 15.

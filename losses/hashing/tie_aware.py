@@ -82,7 +82,7 @@ def tie_aware_ap(
     Args:
         scores: (B, M), −distance: −b … 0 for codes of b bits.
         levels: (B, M) integers, 0 … L.
-        table: (B, L+1); its width tells the finest level, its values are not read.
+        table: (B, L+1); its width gives the finest level, its values are not read.
         num_bits: b.
         level: positives agree with the query down to this level; None: the finest.
         num_bins: the soft histogram has num_bins + 1 bins; None: b + 1, one at every integer.

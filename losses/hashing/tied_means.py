@@ -1,6 +1,6 @@
 r"""Means over the ranks of a tie group, as smooth functions of real counts.
 
-A tie group stands behind N items and holds n of them: it covers the ranks N+1 … N+n. Under a soft histogram N and n are
+A tie group of n items comes after N items: it covers the ranks N+1 … N+n. Under a soft histogram N and n are
 real, and n is 0 in an empty bin; each mean here is finite and differentiable for every N ≥ 0, n ≥ 0.
 """
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
-NEAR = 1e-4  # a difference quotient over a step below NEAR times its place gives way to its series, good to 1e-12
+NEAR = 1e-4  # below a step of NEAR times its place a difference quotient is replaced by its series, exact to 1e-12
 _EULER = 0.5772156649015329
 
 
@@ -28,7 +28,7 @@ def mean_reciprocal(before: Tensor, size: Tensor) -> Tensor:
 def mean_rise(before: Tensor, size: Tensor, reciprocal: Tensor) -> Tensor:
     r"""κ = (1/n)·Σ_{t=N+1..N+n} (t − N − 1)/(n − 1) / t = (1 − (N+1)·λ) / (n − 1), for λ; its limit at n = 1.
 
-    The mean, over the ranks t, of the fraction of a member's company that is ahead of it, over t.
+    The mean over the ranks t of the fraction of the other members that are ahead, divided by t.
     """
     start = before + 1
     step = size - 1

@@ -19,7 +19,7 @@ def first_derivative(gradient: Tensor, anchor: Tensor) -> Tensor:
         gradient: what a backward pass computed.
         anchor: a tensor with a graph that leads to the inputs of the forward pass.
     """
-    if not torch.is_grad_enabled():  # nobody asks for a second derivative
+    if not torch.is_grad_enabled():  # no second derivative is asked for
         return gradient
     result: Tensor = _FirstDerivative.apply(gradient, anchor)
     return result

@@ -1,4 +1,4 @@
-"""Pairs in plain torch, on any device, each one evaluated: the oracle of the other kernels."""
+"""Pairs in plain torch, on any device, each one evaluated: the reference of the other kernels."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from .base import BlockPlan
 if TYPE_CHECKING:
     from .base import Step
 
-PAIRS_AT_ONCE = 1 << 18  # a few megabytes of temporaries: they stay in the cache of a CPU, and B³ is never seen
+PAIRS_AT_ONCE = 1 << 18  # a few megabytes of temporaries: they stay in the cache of a CPU; no tensor has B³ numbers
 
-SCORES_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # of a batch; what a CPU's cache holds, what keeps a GPU busy
+SCORES_AT_ONCE = {
+    "cpu": 1 << 17,
+    "cuda": 1 << 24,
+}  # of a batch: as many as a CPU's cache holds, enough to keep a GPU busy
 
 
 class SavedPairs(NamedTuple):
@@ -85,7 +88,7 @@ class TorchKernel:
         for query, target, differences in self._differences(saved):
             slopes = saved.step.slope(differences).mul_(upstream[query, target][:, None])
             gradient.index_add_(0, query, slopes)
-            gradient[query, target] -= slopes.sum(dim=1)  # no (query, target) comes twice
+            gradient[query, target] -= slopes.sum(dim=1)  # no (query, target) occurs twice
         return gradient
 
     def _weighted(self, weight: Callable[[int], Tensor]) -> Tensor:

@@ -1,1 +1,1 @@
-"""From embeddings and paths to pairs of query and candidate, their steps and their ranks."""
+"""From embeddings and paths to pairs of query and candidate, their soft ranks, and objectives of these ranks."""

@@ -1,6 +1,6 @@
 """Losses of many queries without any matrix of all their scores: scores, gradient and products, some queries at a time.
 
-The gradient by the vectors, not by the scores, is what stays of a batch: (B, d) and (M, d).
+Only the gradient with respect to the vectors is kept of a batch: (B, d) and (M, d).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _InChunks(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor, _: None) -> tuple[Tensor | None, ...]:
         anchor, *gradients = ctx.saved_tensors
         weight = upstream[:1]
-        if upstream.stride() != (0,) and bool((upstream != weight).any()):  # no mean: the queries weigh differently
+        if upstream.stride() != (0,) and bool((upstream != weight).any()):  # not a mean
             gradients = list(_contracted(ctx.objective, ctx.pairs, ctx.needs_input_grad[:2], upstream)[2:])
             weight = torch.ones_like(weight)
         by_vectors = [None if each is None else first_derivative(each * weight, anchor) for each in gradients]

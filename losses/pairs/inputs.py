@@ -1,4 +1,4 @@
-"""What losses are called with, checked: embeddings, paths and masks as tensors on one device."""
+"""Checks of what losses are called with: embeddings, paths and masks become tensors on one device."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def refuse_rows(bad: Tensor, given: str) -> None:
     raise EmbeddingError(
         f"{given} ({len(rows)} rows: {shown})",
         expected="finite vectors that can be normalized",
-        remedy="lower the learning rate, or mend these rows",
+        remedy="lower the learning rate, or fix these rows",
     )

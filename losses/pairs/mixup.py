@@ -22,9 +22,9 @@ def mixed_pairs_of(
     valid: Any = None,
     include_self: bool = False,
 ) -> VectorPairs:
-    """The embeddings and every mixture of two of one class, beside every candidate.
+    """The embeddings and every mixture of two of one class, to be compared with every candidate.
 
-    A virtual image is α·x + (1 − α)·z, α ~ U(0, 1), not normalised: its inner product with any vector is the mixture
+    A virtual image is α·x + (1 − α)·z, α ~ U(0, 1), not normalized: its inner product with any vector is the mixture
     of the two similarities. It follows the embeddings as a query and, without reference embeddings, as a candidate;
     what is valid for x and for z is valid for it.
 

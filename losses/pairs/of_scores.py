@@ -1,4 +1,4 @@
-"""What every functional loss does: check scores, levels and table, evaluate an objective, reduce it."""
+"""What every functional loss does: check scores, levels and the table, evaluate an objective, reduce it."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def checked_pairs(
     num_levels = table.shape[1] - 1
     if levels.is_floating_point() or bool((levels < 0).any() | (levels > num_levels).any()):
         raise PathError(
-            f"levels of type {levels.dtype} beside a table for {num_levels} levels", expected="integers 0 … L"
+            f"levels of type {levels.dtype} with a table for {num_levels} levels", expected="integers 0 … L"
         )
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
     return ScoredPairs(scores, levels.to(torch.uint8), valid.bool(), num_levels, backend), table

@@ -1,8 +1,8 @@
-"""Queries beside candidates: as vectors that are yet to be compared, and as scores.
+"""Pairs of queries and candidates: vectors that are yet to be compared, and scores.
 
 Conventions: similarity is the cosine, computed in float32 or better even under autocast. Without reference embeddings
 the candidates are the batch itself and a query is not its own candidate, unless ``include_self``. With reference
-embeddings (a memory) every one of them is a candidate, unless they *are* the batch's embeddings (the same tensor).
+embeddings (a memory) all of them are candidates, unless they *are* the batch's embeddings (the same tensor).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ToVectors(Protocol):
 
 
 class ScoredPairs(NamedTuple):
-    """B queries beside M candidates, compared."""
+    """B queries compared with M candidates."""
 
     scores: Tensor
     """(B, M) float32 or float64 similarities, with the graph that leads to them."""
@@ -86,7 +86,7 @@ class VectorPairs(NamedTuple):
     """What evaluates the pairs."""
 
     def compared(self, rows: slice = slice(None)) -> ScoredPairs:
-        """Some queries beside all candidates."""
+        """Compare some queries with all candidates."""
         scores = cosine(self.queries[rows], self.candidates)
         valid = self.valid if self.valid is None or len(self.valid) == 1 else self.valid[rows]
         mask = full_mask(valid, (scores.shape[0], scores.shape[1]), scores.device)

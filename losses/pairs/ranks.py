@@ -21,7 +21,7 @@ from .steps import Sigmoid, SupStep
 
 
 class SoftRanks(Protocol):
-    """Ranks of one batch; meaningless, but finite and ≥ 1, for candidates that are no positives."""
+    """Ranks of one batch; finite and ≥ 1, but without meaning, for candidates that are no positives."""
 
     def rank(self) -> Tensor:
         """(B, M) rank of each positive."""
@@ -36,7 +36,7 @@ def soft_ranks(pairs: ScoredPairs, step: SupStep | Sigmoid) -> SoftRanks:
 
 
 class SupRanks:
-    """Exact among equals and betters; an upper bound, with a gradient, over what should stand behind."""
+    """Exact counts of items at least as relevant; an upper bound, with a gradient, for less relevant ones."""
 
     def __init__(self, pairs: ScoredPairs, step: SupStep) -> None:
         self._pairs, self._step, self._kernel = pairs, step, pairs.kernel()
@@ -45,8 +45,8 @@ class SupRanks:
         """rank⁺ + rank⁻."""
         return sup_ranks(self._pairs.scores, self._step, self._kernel)
 
-    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:  # noqa: ARG002 — items know their level
-        """H-rank⁺; the term of k itself is the one that stands in front of the sum."""
+    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:  # noqa: ARG002 — the kernel knows the items' levels
+        """H-rank⁺; the kernel's sum includes the term of k itself."""
         return self._kernel.shared_relevance(table)
 
 

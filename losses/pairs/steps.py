@@ -104,7 +104,7 @@ class SupStep:
         """H⁻(t) = σ(min(t, δ)/τ) + start·[t ≥ 0] + ρ·max(t − δ, 0) + (offset − start − σ(δ/τ))·[t > δ]."""
         value = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
         value.add_((differences - self.margin).clamp_(min=0), alpha=self.rho)
-        value.add_(differences.clone().ge_(0), alpha=self.start)  # in place: a boolean result costs a CPU far more
+        value.add_(differences.clone().ge_(0), alpha=self.start)  # in place: a boolean result is far slower on a CPU
         if self._jump_at_margin:
             value.add_(differences.clone().gt_(self.margin), alpha=self._jump_at_margin)
         return value

@@ -10,7 +10,7 @@ import pytest
 from hiertree.losses.kernels.numba import kernel as _numba_kernel
 
 FREE = {"torch": (), "numba by pairs": ("PAIR",), "numba by a grid": ("ITEM", "NODE")}
-"""What costs nothing, so that it is chosen wherever it can be."""
+"""Estimates of time that are set to 0, so that this way is chosen wherever it can be."""
 
 
 @pytest.fixture(autouse=True)

@@ -150,7 +150,7 @@ def test_items_ranked_right_beyond_the_margin_get_no_gradient() -> None:
     scores = torch.tensor([[0.9, 0.5, 0.52, -0.4]], requires_grad=True)
     functional.sup_hap(scores, torch.tensor([[2, 1, 0, 0]]), torch.tensor([[0.0, 0.5, 1.0]])).backward()
     assert scores.grad is not None
-    assert float(scores.grad[0, [0, 3]].abs().max()) < 1e-12  # beside slopes of tens
+    assert float(scores.grad[0, [0, 3]].abs().max()) < 1e-12  # other slopes are tens
     assert scores.grad[0, 2] > 0 > scores.grad[0, 1]
 
 
@@ -331,7 +331,7 @@ def test_proxy_decomposability_equals_the_loops() -> None:
     torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64))
 
 
-def test_transposed_scores_are_welcome() -> None:
+def test_transposed_scores_give_the_same_value() -> None:
     scores, levels, valid = random_batch(1, 2)
     table = table_for("sup_hap", levels, valid, 2)
     transposed = scores.T.contiguous().T

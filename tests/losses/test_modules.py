@@ -293,7 +293,7 @@ def test_perfect_embeddings_give_a_finite_loss(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["SupHAP", "SupNDCG", "SupAP"])
-def test_a_perfect_ranking_costs_nothing(name: str) -> None:
+def test_a_perfect_ranking_gives_0(name: str) -> None:
     paths = torch.tensor([[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2]])
     angles = torch.tensor([0.0, 0.1, 1.0, 1.12, 3.0, 3.1])  # no two alike: a tie among positives costs NDCG
     embeddings = torch.stack([angles.cos(), angles.sin()], dim=1)
@@ -314,7 +314,7 @@ def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str, labels: s
         assert loss.last_num_skipped == 6
 
 
-def test_a_batch_of_one_costs_nothing() -> None:
+def test_a_batch_of_one_gives_0() -> None:
     embeddings = torch.ones(1, 3, requires_grad=True)
     value = SupHAP()(embeddings, torch.tensor([[0, 1]]))
     value.backward()
@@ -409,7 +409,7 @@ def test_proxies_learn_and_are_saved_with_the_loss() -> None:
 
 
 @pytest.mark.parametrize("name", RANK_LOSSES)
-def test_descending_the_gradient_mends_a_ranking(name: str) -> None:
+def test_descending_the_gradient_improves_a_ranking(name: str) -> None:
     embeddings, paths = batch(dtype=torch.float32)
     embeddings.requires_grad_()
     loss = LOSSES[name]()

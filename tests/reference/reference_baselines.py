@@ -57,8 +57,8 @@ def one_minus_soft_bin_ap(scores: Sequence[float], positive: Sequence[bool], num
     width = 2 / (num_bins - 1)
     total, positives_up_to, items_up_to = 0.0, 0.0, 0.0
     for bin_ in range(num_bins):
-        centre = 1 - bin_ * width
-        shares = [max(1 - abs(score - centre) / width, 0.0) for score in scores]
+        center = 1 - bin_ * width
+        shares = [max(1 - abs(score - center) / width, 0.0) for score in scores]
         positives = sum(share for share, holds in zip(shares, positive, strict=True) if holds)
         positives_up_to += positives
         items_up_to += sum(shares)
@@ -88,8 +88,8 @@ def blackbox_gradient(scores: Sequence[float], positive: Sequence[bool], lambda_
     for rank, holds in zip(ranks, positive, strict=True):
         ahead = sum(1 for other in own if other <= rank)
         upstream.append(weight * ahead / len(own) / rank**2 * num if holds else 0.0)
-    nudged = places([score + lambda_ * slope for score, slope in zip(scores, upstream, strict=True)])
-    return [(new - old) / num / lambda_ for new, old in zip(nudged, ranks, strict=True)]
+    shifted = places([score + lambda_ * slope for score, slope in zip(scores, upstream, strict=True)])
+    return [(new - old) / num / lambda_ for new, old in zip(shifted, ranks, strict=True)]
 
 
 def csl(

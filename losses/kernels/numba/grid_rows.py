@@ -4,13 +4,13 @@ The sum is a convolution of the candidates' scores with the sigmoid, asked for a
 regular grid: each candidate is *spread* onto the eight nodes around it by Lagrange's weights, the grid is convolved
 once with the tabulated sigmoid, and each target *gathers* from the eight nodes around it, where the slope of the
 interpolating polynomial is the slope of the sum. The weights are polynomials of the place between two nodes, so an item
-costs eight products: its powers are added to the moments of its interval, or the interval's polynomial is evaluated at
+takes eight products: its powers are added to the moments of its interval, or the interval's polynomial is evaluated at
 it, and only the few intervals meet the eight-by-eight weights. σ is analytic up to ±iπτ: eight nodes at a spacing of
 τ/4 leave an error near 1e-6 of the largest slope, at τ/20 near 1e-11.
 
 All this is linear in the candidates: the targets of a grade see those of the grade before, whose moments stay, and what
 has been spread since. The gradient is the transpose: spread the upstream gradients of the targets, highest grade first,
-convolve with σ·(1 − σ), gather at the candidates. What a step has beside its sigmoid: see ``_line_rows``.
+convolve with σ·(1 − σ), gather at the candidates. The parts of a step other than its sigmoid: see ``line_rows``.
 """
 
 from __future__ import annotations

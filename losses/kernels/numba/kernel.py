@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PAIR, ITEM, NODE = 1.3, 45.0, 0.32
 """Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node and a value of its table."""
 MOST_TERMS = 40
-LARGEST_POWER = 600.0  # of e, twice, that still is a number when thousands are added up
+LARGEST_POWER = 600.0  # e to this power, times itself, is finite, also when thousands are added up
 
 
 class GridAccuracy(NamedTuple):
@@ -66,7 +66,7 @@ class SavedRows(NamedTuple):
 
 
 class NumbaKernel:
-    """See :class:`hiertree.losses.kernels.base.PairKernel`; each row by pairs or by a grid, whichever costs less."""
+    """See :class:`hiertree.losses.kernels.base.PairKernel`; each row by pairs or by a grid, whichever is faster."""
 
     @staticmethod
     def plan(scores: Tensor) -> BlockPlan:
@@ -157,7 +157,7 @@ class NumbaKernel:
             getattr(_line_rows, direction)(rows, saved.by_grid, self._ranking, saved.decays, *graded, terms, *ends)
 
     def _grades_by_grid(self, candidates: GradedItems, targets: GradedItems, step: StepParameters) -> NDArray[np.bool_]:
-        """(r, G + 1) which targets go by the grid, by what either way would cost."""
+        """(r, G + 1) which targets go by the grid, by an estimate of the time of both ways."""
         accuracy, number, values = ACCURACY[self._dtype], self._ranking.number, self._ranking.values
         last = np.maximum(number - 1, 0)
         span = (values[:, 0].astype(np.float64) - values[self._rows, last]) / step.tau

@@ -1,7 +1,7 @@
-"""Rows of scores in falling order, and what an order alone tells: exact counts, and the items of each grade.
+"""Rows of scores in falling order, and what follows from the order alone: exact counts, and the items of each grade.
 
 Compiled kernels; each takes the numbers of the rows it is to work on. A *place* is a position in a sorted row.
-``number[r]`` items of row r take part, the places behind them mean nothing.
+Only the first ``number[r]`` places of row r are defined.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _sum_row(
     weights: NDArray[np.float64],
     sums: NDArray[Any],
 ) -> None:
-    """One state a grade, to which every item adds: no branch on grades, which nothing foretells."""
+    """One running sum a grade, to which every item adds: branches on grades would be unpredictable."""
     number, values, items = ranking.number[row], ranking.values[row], ranking.items[row]
     state = np.zeros(weights.shape[1])
     first = 0

@@ -1,7 +1,7 @@
 """Pairs on a GPU, compiled by Triton: one order of each row serves every count and every sum, of all levels at once.
 
-Pairs are evaluated one by one only in tiles that a break of the step crosses or that span more than 4 τ; the others are
-met at a few points. ``benchmarks/losses_gpu.py`` checks and times it.
+Pairs are evaluated one by one only in tiles that a break of the step crosses or that span more than 4 τ; the others
+at a few points. ``benchmarks/losses_gpu.py`` checks and times it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 ActingGroups: TypeAlias = Literal["below", "not below", "above", "positive", "all"]
 """Which groups of sources act on a group of destinations."""
 
-SCORES_AT_ONCE = 1 << 24  # what keeps a GPU busy; a dozen matrices of 64 MiB
-BLOCK, TILE, OWN, POINTS = 1024, 128, 64, 16  # of choosing; of sources; of destinations; what stands for a tile
+SCORES_AT_ONCE = 1 << 24  # enough to keep a GPU busy: a dozen matrices of 64 MiB
+BLOCK = 1024  # items that are arranged at a time
+TILE, OWN, POINTS = 128, 64, 16  # sources in a tile, destinations in a tile, points that replace a tile of sources
 
 
 class TileAccuracy(NamedTuple):
-    """What a floating-point type asks for, in τ: where σ counts as 0, and the widest tile that points stand for."""
+    """What a floating-point type asks for, in τ: where σ counts as 0, and the widest tile that points replace."""
 
     reach: float
     narrow: float
@@ -50,7 +51,7 @@ class GroupedItems(NamedTuple):
 
 
 class SourceTiles(NamedTuple):
-    """Items that act on others, and what stands for their tiles; (B, slots) but for the points."""
+    """Items that act on others, and what replaces their tiles."""
 
     items: GroupedItems
     weights: Tensor
@@ -58,7 +59,9 @@ class SourceTiles(NamedTuple):
     points: Tensor
     """(B, slots, POINTS) weights."""
     weight: Tensor
+    """(B, slots) the weight of each tile."""
     lean: Tensor
+    """(B, slots) Σ weight·(value − center) of each tile."""
 
 
 class SavedTiles(NamedTuple):

@@ -2,18 +2,18 @@
 
 A row's *sources* act on its *destinations*: Σ over sources of weight·step(t), t = source − destination; forward,
 candidates act on targets; backward, targets act on candidates by the slope, t = destination − source. Both stand in
-groups (the levels, so that one pass serves all of them), and in a group in falling order, so that a tile of neighbours
-spans little. A program holds one tile of destinations and meets each tile of sources in one of four ways:
+groups (the levels, so that one pass serves all of them), and in a group in falling order, so that a tile of neighbors
+spans little. A program holds one tile of destinations and evaluates each tile of sources in one of four ways:
 
 * all t far below 0: the step is 0, the tile is skipped;
-* all t beyond δ: the step is a line, and the tile's weight and lean tell all, exactly;
+* all t beyond δ: the step is a line, and the tile's weight and lean suffice, exactly;
 * the tile spans a few τ and no break of the step (0, δ) lies among its t: ``POINTS`` weighted points at Chebyshev's
-  nodes stand for it (``condense``): σ is analytic up to ±iπτ, so that the error is near 1e-8 where the span is 4 τ;
-* otherwise every source is met, ``POINTS`` at a time.
+  nodes replace it (``condense``): σ is analytic up to ±iπτ, so that the error is near 1e-8 where the span is 4 τ;
+* otherwise every source is evaluated, ``POINTS`` at a time.
 
 Matrices are (rows, width) and contiguous; ``first`` (rows, groups + 1) says where each group of a row begins, and the
 last ends. Tiles have slots: tile i of group g has slot first // TILE + g + i. ``step`` holds τ, ρ, δ, start, offset,
-where the step is 0 (below −reach), how much a tile may span for points to stand for it, and log2(e)/τ.
+where the step is 0 (below −reach), how much a tile that points replace may span, and log2(e)/τ.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def condense(
     TILE: tl.constexpr,  # noqa: N803
     POINTS: tl.constexpr,  # noqa: N803
 ) -> None:
-    """For each tile the weights of the points that stand for it, its weight, and Σ weight·(value − centre).
+    """For each tile the weights of the points that replace it, its weight, and Σ weight·(value − center).
 
     Point m weighs (1/p)·Σ_d c_d·cos(d·θ_m)·Σ_j w_j·T_d(x_j), with c_0 = 1 and else 2: Lagrange's polynomials on
     Chebyshev's nodes, added up over the tile. One program a row and group.
@@ -157,8 +157,8 @@ def sum_steps(
                 if least > tl.load(step + 2):
                     beyond += factor * tl.load(weight + slot)
                     if FORWARD:
-                        centre = (high + low) / 2 - own
-                        line += factor * _line(tl.load(weight + slot), tl.load(lean + slot), centre, step)
+                        center = (high + low) / 2 - own
+                        line += factor * _line(tl.load(weight + slot), tl.load(lean + slot), center, step)
                 elif (most > -tl.load(step + 5)) & _is_smooth(most, least, high - low, step):
                     met = _nodes(high, low, cosines, POINTS)
                     mass = factor * tl.load(points + slot * POINTS + columns)
@@ -210,10 +210,10 @@ def _is_smooth(most: tl.tensor, least: tl.tensor, span: tl.tensor, step: tl.tens
 
 
 @jit
-def _line(weight: tl.tensor, lean: tl.tensor, centre: tl.tensor, step: tl.tensor) -> tl.tensor:
-    """Σ weight·(ρ(t − δ) + offset) over a tile whose centre is at t = ``centre``."""
+def _line(weight: tl.tensor, lean: tl.tensor, center: tl.tensor, step: tl.tensor) -> tl.tensor:
+    """Σ weight·(ρ(t − δ) + offset) over a tile whose center is at t = ``center``."""
     rho = tl.load(step + 1)
-    return weight * (rho * (centre - tl.load(step + 2)) + tl.load(step + 4)) + rho * lean
+    return weight * (rho * (center - tl.load(step + 2)) + tl.load(step + 4)) + rho * lean
 
 
 @jit

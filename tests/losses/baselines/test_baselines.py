@@ -170,7 +170,7 @@ def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory() -> None:
 
 
 @pytest.mark.parametrize("lambda_", [0.5, 4.0, 50.0])
-def test_blackbox_gradient_is_that_of_the_nudged_ranks(lambda_: float) -> None:
+def test_blackbox_gradient_is_that_of_the_shifted_ranks(lambda_: float) -> None:
     scores = torch.rand(3, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     positive = torch.tensor([[1, 0, 0, 1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 9], dtype=torch.bool)
     from hiertree.losses.pairs.pairs import ScoredPairs
@@ -228,7 +228,7 @@ def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monk
     assert losses[0] == losses[1]
 
 
-def test_descending_the_blackbox_gradient_mends_a_ranking() -> None:
+def test_descending_the_blackbox_gradient_improves_a_ranking() -> None:
     torch.manual_seed(0)
     embeddings, paths = batch(1)
     embeddings.requires_grad_()

@@ -1,4 +1,4 @@
-"""Losses of pytorch-metric-learning as ours, ours as its, and flat losses summed over levels."""
+"""Losses of pytorch-metric-learning in hiertree, hiertree's in that library, and flat losses summed over levels."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_distance_weighted_sampling_goes_with_a_margin() -> None:
     assert embeddings.grad is not None
 
 
-def test_proxies_are_compared_with_beside_a_memory_too() -> None:
+def test_proxies_are_compared_with_when_there_is_a_memory_too() -> None:
     embeddings, paths = batch()
     loss = PytorchMetricLearning("NormalizedSoftmaxLoss", (3, 6), 5)
     torch.testing.assert_close(loss(embeddings, paths, *batch(1)), loss(embeddings, paths))
@@ -112,9 +112,9 @@ def test_a_mask_says_which_items_meet_the_proxies() -> None:
     torch.testing.assert_close(
         loss(embeddings, paths, valid=(torch.arange(16) < 9)[:, None]), loss(embeddings[:9], paths[:9])
     )
-    nobody = loss(embeddings.requires_grad_(), paths, valid=torch.zeros(16, 1, dtype=torch.bool))
-    nobody.backward()
-    assert nobody.item() == 0
+    nothing = loss(embeddings.requires_grad_(), paths, valid=torch.zeros(16, 1, dtype=torch.bool))
+    nothing.backward()
+    assert nothing.item() == 0
 
 
 def test_half_precision_is_computed_with_in_float32() -> None:

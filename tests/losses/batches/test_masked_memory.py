@@ -1,4 +1,4 @@
-"""Every loss that ranks a memory, beside its loops: one to four levels, ties, a mask, classes of one image."""
+"""Every loss that ranks a memory, against its loops: one to four levels, ties, a mask, classes of one image."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_what_does_not_fit_the_memory_is_refused() -> None:
         loss(*batch(0, num_items=11))
     with pytest.raises(ShapeError, match="2 levels"):
         loss(batch(0)[0], torch.arange(8))
-    with pytest.raises(ShapeError, match="beside a memory"):
+    with pytest.raises(ShapeError, match="with a memory"):
         loss(*batch(0), *batch(1))
     with pytest.raises(EmbeddingError, match="rows: 3"):
         loss(batch(0)[0].index_fill(0, torch.tensor([3]), float("nan")), batch(0)[1])

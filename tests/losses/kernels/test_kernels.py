@@ -1,4 +1,4 @@
-"""The compiled kernel beside the one that evaluates every pair: sizes, steps and scores that loops are too slow for."""
+"""The compiled kernel against the one that evaluates every pair: sizes, steps and scores too large for loops."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from beside_torch import assert_equals_torch, value_and_gradient
+from against_torch import assert_equals_torch, value_and_gradient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor

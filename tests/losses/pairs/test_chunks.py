@@ -1,4 +1,4 @@
-"""Losses computed some queries at a time, beside the same losses of all scores at once."""
+"""Losses computed some queries at a time, against the same losses of all scores at once."""
 
 from __future__ import annotations
 

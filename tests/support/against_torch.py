@@ -1,4 +1,4 @@
-"""A backend of the rank losses beside the one that evaluates every pair."""
+"""A backend of the rank losses against the torch backend, which evaluates every pair."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def value_and_gradient(
 def assert_equals_torch(
     name: str, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int, backend: Backend, **step: float
 ) -> None:
-    """Values to the tolerance of the type; gradients to that share of the largest, which is what an optimiser sees."""
+    """Values to the tolerance of the type; gradients to that share of the largest, which is what an optimizer sees."""
     arguments = (name, scores, levels, valid, num_levels)
     value, gradient = value_and_gradient(*arguments, backend, **step)
     expected_value, expected = value_and_gradient(*arguments, "torch", **step)

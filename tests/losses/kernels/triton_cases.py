@@ -1,7 +1,7 @@
-"""The Triton backend beside the loops and beside torch: on a GPU where there is one, interpreted where there is none.
+"""The Triton backend against the loops and against torch: on a GPU, or interpreted where there is none.
 
 ``test_triton.py`` runs these in a process of their own, because Triton must know that it is to interpret before it is
-imported. On a machine with a GPU, ``pytest tests/losses/triton_cases.py`` runs them too.
+imported. On a machine with a GPU, ``pytest tests/losses/kernels/triton_cases.py`` runs them too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 import reference_losses as reference
 import torch
-from beside_torch import assert_equals_torch, value_and_gradient
+from against_torch import assert_equals_torch, value_and_gradient
 from largest_tensor import LargestTensor
 from torch import Tensor
 
@@ -88,16 +88,16 @@ def test_every_step_equals_torch(tau: float, delta: float, start: float, offset:
 @pytest.mark.usefixtures("_small_tiles")
 @pytest.mark.parametrize(
     ("case", "name"),
-    [*[(case, "sup_ap") for case in ("perfect", "wide", "all equal", "an outlier", "nobody", "all at one level")],
+    [*[(case, "sup_ap") for case in ("perfect", "wide", "all equal", "an outlier", "no candidates", "one level")],
      ("transposed", "sup_hap"), ("transposed", "smooth_ap"), ("all equal", "smooth_ap")],
 )  # fmt: skip
 def test_extreme_scores_and_masks_equal_torch(case: str, name: str) -> None:
     scores, levels, valid = batch(2, SINGLE, queries=2, items=40)
-    if case == "nobody":
+    if case == "no candidates":
         valid[0] = False
     if case == "transposed":
         scores, levels, valid = (tensor.T.contiguous().T for tensor in (scores, levels, valid))
-    if case == "all at one level":
+    if case == "one level":
         levels = torch.full_like(levels, 2)
     outlier = torch.arange(scores.shape[1], device=DEVICE) == 5
     scores = {
@@ -147,7 +147,7 @@ def test_a_second_run_is_the_same_bit_for_bit() -> None:
 
 
 @pytest.mark.parametrize("loss", [SupHAP(), SmoothRecall()], ids=["SupHAP", "SmoothRecall"])
-def test_a_batch_beside_a_memory_has_the_gradient_of_torch(loss: PairLoss) -> None:
+def test_a_batch_with_a_memory_has_the_gradient_of_torch(loss: PairLoss) -> None:
     torch.manual_seed(0)
     fine = torch.randint(0, 6, (4,)), torch.randint(0, 6, (60,))
     paths, ref_paths = (torch.stack([column // 2, column], dim=1) for column in fine)

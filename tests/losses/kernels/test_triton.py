@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 def in_a_process(*arguments: str, **environment: str) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "0", **environment}
     command = [sys.executable, *arguments]
-    done = subprocess.run(command, env=environment, cwd=HERE.parents[1], capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, cwd=HERE.parents[2], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -1,4 +1,4 @@
-"""Tie-aware hashing: what the relaxations are on binary codes, their gradients, and codes learnt on real digits."""
+"""Tie-aware hashing: what the relaxations are on binary codes, their gradients, and codes learned on real digits."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def test_the_means_over_a_tie_are_those_of_its_ranks_and_bound_its_discount(item
     reciprocals = math.fsum(1 / t for t in ranks) / size
     assert float(mean_reciprocal(before, group)) == pytest.approx(reciprocals, rel=1e-9)
     if size > 1:
-        company = math.fsum((t - items - 1) / (size - 1) / t for t in ranks) / size
-        assert float(rise(before, group)) == pytest.approx(company, rel=1e-5, abs=1e-11)
+        of_members = math.fsum((t - items - 1) / (size - 1) / t for t in ranks) / size
+        assert float(rise(before, group)) == pytest.approx(of_members, rel=1e-5, abs=1e-11)
     discount = math.fsum(1 / math.log2(1 + t) for t in ranks) / size
     assert float(discount_of_mean(before, group)) <= discount * (1 + 1e-9)
     assert discount <= float(mean_discount(before, group)) * (1 + 1e-9)
@@ -256,7 +256,7 @@ def test_degenerate_batches_give_a_finite_loss_with_a_graph(name: str) -> None:
         assert bool(embeddings.grad.isfinite().all())
 
 
-def test_separated_classes_cost_nothing() -> None:
+def test_separated_classes_give_0() -> None:
     embeddings = torch.tensor([[9.0, 9.0], [9.0, 9.0], [-9.0, 9.0], [-9.0, 9.0]])
     paths = torch.tensor([0, 0, 1, 1])
     assert float(TieAwareAP()(embeddings, paths)) == pytest.approx(0, abs=1e-6)
@@ -363,7 +363,7 @@ def digits() -> tuple[Tensor, Tensor]:
         ("ndcg simplified", 16, "NDCG", 0.94),
     ],
 )
-def test_codes_learnt_on_digits_retrieve_held_out_images(name: str, num_bits: int, metric: str, goal: float) -> None:
+def test_codes_learned_on_digits_retrieve_held_out_images(name: str, num_bits: int, metric: str, goal: float) -> None:
     torch.manual_seed(0)
     images, paths = digits()
     network = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, num_bits))
