@@ -70,7 +70,7 @@ class MadeUp:
         return HttpAnswer(200, {}, json.dumps(content).encode(), 0.2)
 
     def _page(self, title: str, prop: str) -> dict[str, Any]:
-        number, head = int(title.rsplit(maxsplit=1)[-1]), {"ns": 14, "title": title}
+        number, head = int(title.rsplit(maxsplit=1)[-1]), {"pageid": 1, "ns": 14, "title": title}
         if prop == "revisions":
             text = f"{{{{Category redirect|New name of place {number}}}}}"
             return {**head, "revisions": [{"slots": {"main": {"content": text}}}]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,18 @@ from .options import category_column, id_column, json_option, settings_options
 STORE = click.argument("store", type=GROWING_FILE)
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
 LOG = click.option("--json-lines", "log", type=LOG_FILE, help="Log to append to; - for the terminal.")
+FAILED = 3  # the status with which a command ends that left landmarks without an answer
+
+
+def _report(found: Counter[tuple[str, str]], *more: str) -> None:
+    """Print landmarks by status and reason; end with status 3 if some failed."""
+    from ..labels.scrape import count_failed, describe_outcomes
+
+    click.echo("\n".join([describe_outcomes(found), *more]))
+    failed, landmarks = count_failed(found)
+    if failed:
+        click.echo(f"{failed} of {landmarks} landmarks failed: ask again with 'hiertree labels retry'", err=True)
+        click.get_current_context().exit(FAILED)
 
 
 @command()
@@ -44,10 +57,10 @@ def scrape(
     columns = ColumnNames(landmark_id=id_column, category=category_column)
     if settings.dump is not None:
         found, reading = pipeline.scrape_dump(landmarks, store=store, settings=settings, columns=columns, table=table)
-        click.echo(f"{pipeline.describe_outcomes(found)}\n{reading}")
-        return
-    found = pipeline.scrape(landmarks, store=store, settings=settings, columns=columns, table=table, log=log)
-    click.echo(pipeline.describe_outcomes(found))
+        _report(found, str(reading))
+    else:
+        found = pipeline.scrape(landmarks, store=store, settings=settings, columns=columns, table=table, log=log)
+        _report(found)
 
 
 @command()
@@ -59,7 +72,7 @@ def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str
     """Ask again for what failed in STORE, and for what it still lacks."""
     from ..labels import scrape as pipeline
 
-    click.echo(pipeline.describe_outcomes(pipeline.retry(store, settings=settings, table=table, log=log)))
+    _report(pipeline.retry(store, settings=settings, table=table, log=log))
 
 
 @command()

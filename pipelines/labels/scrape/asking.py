@@ -18,7 +18,7 @@ from .facts import Fact, SourceName, Stage
 from .settings import ScrapeSettings
 from .store import Store
 from .web import action_api, category_page
-from .web.answers import Refused
+from .web.answers import Refused, Unusable
 from .web.client import Client, Unanswered
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
@@ -73,7 +73,7 @@ class ScrapeLog:
 
 
 class AnsweredBatch(NamedTuple):
-    """Keys asked together and the facts about them, or why there are none and whether the server is to blame."""
+    """Keys asked together and the facts about them, or why there are none and whether the server may be at fault."""
 
     asked: Sequence[str]
     facts: Sequence[Fact]
@@ -101,7 +101,7 @@ def ask_missing(
         How many keys had which answer, as ``"stage status"``.
 
     Raises:
-        ScrapeError: the server refuses the client, or three batches in a row had no answer.
+        ScrapeError: the server refuses the client, or three batches in a row had no usable answer.
     """
     counts: Counter[str] = Counter()
     failures = 0
@@ -134,7 +134,7 @@ def _next_stage(store: Store, source: FactSource, before: int) -> tuple[Stage, l
 
 
 def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch]:
-    """Ask for all keys; a batch that is refused is halved until the key at fault stands alone."""
+    """Ask for all keys; a batch that is refused, or whose answer is of no use, is halved down to the key at fault."""
     waiting = list(reversed(list(batches(keys, size))))
     while waiting:
         batch = waiting.pop()
@@ -147,7 +147,7 @@ def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch
             if half:
                 waiting += [batch[half:], batch[:half]]
             else:
-                yield AnsweredBatch(batch, (), error.reason)
+                yield AnsweredBatch(batch, (), error.reason, outage=isinstance(error, Unusable))
 
 
 def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:

@@ -105,7 +105,11 @@ def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, 
 
 
 def write_table(store: Store, path: str | os.PathLike[str], *, separator: str = "|") -> None:
-    """Write the table that ``labels build --instances`` reads, whole or not at all."""
+    """Write the table that ``labels build --instances`` reads, whole or not at all.
+
+    Raises:
+        OptionError: no separator, or one that a label holds.
+    """
     if not separator:
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     with open_replacing(path) as file:

@@ -6,6 +6,8 @@ import time
 from collections import Counter
 from typing import Any
 
+from hiertree.io.outputs import check_outputs
+
 from .facts import STAGES
 from .outcomes import Tally, tally, write_table
 from .scraping import AnyPath
@@ -20,8 +22,10 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
         table: a CSV for ``labels build --instances`` to write.
 
     Raises:
+        OutputError: the table would replace the store.
         ScrapeError: no such store.
     """
+    check_outputs([table], inputs=[store], force=True)
     with Store(store, create=False) as opened:
         if table is not None:
             write_table(opened, table)
@@ -33,6 +37,7 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
             ],
             "rows": opened.counts(),
             "to_ask": {stage: len(opened.missing(stage)) for stage in STAGES},
+            "to_retry": {stage: opened.failures(stage) for stage in STAGES},
             "oldest_page": _date(oldest),
             "newest_page": _date(newest),
         }
@@ -63,9 +68,15 @@ def describe_status(report: dict[str, Any]) -> str:
     """The same for what :func:`status` returns, with what is still to be asked."""
     found = Counter({(row["status"], row["reason"]): row["landmarks"] for row in report["outcomes"]})
     rows = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
-    waiting = ", ".join(f"{count} {stage}s" for stage, count in report["to_ask"].items() if count)
     times = f"pages of {report['oldest_page']} … {report['newest_page']}"
-    return "\n".join([describe_outcomes(found), f"stored: {rows}; {times}", f"to ask: {waiting or 'nothing'}"])
+    lines = [describe_outcomes(found), f"stored: {rows}; {times}", f"to ask: {_keys(report['to_ask'])}"]
+    if any(report["to_retry"].values()):
+        lines.append(f"failed, waiting for 'hiertree labels retry': {_keys(report['to_retry'])}")
+    return "\n".join(lines)
+
+
+def _keys(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {stage}s" for stage, count in counts.items() if count) or "nothing"
 
 
 def _date(seconds: int | None) -> str | None:

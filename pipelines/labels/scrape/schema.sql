@@ -55,6 +55,12 @@ CREATE TABLE IF NOT EXISTS failures (
     PRIMARY KEY (stage, key)
 ) WITHOUT ROWID;
 
+-- When Wikimedia may be asked again, so that a pause outlives the process.
+CREATE TABLE IF NOT EXISTS next_request (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    time REAL NOT NULL
+);
+
 -- One row a landmark and stage: how its label came about.
 CREATE VIEW IF NOT EXISTS stages AS
 WITH RECURSIVE chain (landmark_id, hop, title) AS (

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from hiertree.errors import CategoryError, ScrapeError
+from hiertree.io.outputs import check_outputs
 from hiertree.io.tables import read_table
 
 from ..landmarks import GLDV2_COLUMNS, ColumnNames, unique_ids
-from .asking import SOURCES, FactSource, ScrapeLog, ask_missing
+from .asking import SOURCES, ScrapeLog, ask_missing
 from .clock import REAL_TIME, Clock
 from .dump import DumpReading, read_dump
 from .dump_blocks import dump_file
@@ -33,6 +32,7 @@ def scrape(
     settings: ScrapeSettings,
     columns: ColumnNames = GLDV2_COLUMNS,
     table: AnyPath | None = None,
+    failed_too: bool = False,
     log: IO[str] | None = None,
     clock: Clock = REAL_TIME,
 ) -> Tally:
@@ -44,6 +44,7 @@ def scrape(
         settings: whom to ask, and how.
         columns: what the columns are called.
         table: a CSV for ``labels build --instances``, written at the end.
+        failed_too: also ask again for what failed in an earlier run, as :func:`retry` does.
         log: a text file for JSON lines.
         clock: time.
 
@@ -51,15 +52,20 @@ def scrape(
         Landmarks by status and reason.
 
     Raises:
+        OutputError: the table would replace an input.
         TableError: the landmarks cannot be read.
         OptionError: no contact.
         ScrapeError: the store is another's or in use, or the servers refuse or stay silent.
     """
+    check_outputs([table], inputs=[landmarks, store], force=True)
     rows, days = read_categories(landmarks, columns=columns), settings.refresh_older_than
     before = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
-    with _connected(settings, log, clock) as (source, journal), Store(store) as opened, opened.alone():
+    transport = Transport(settings, clock=clock)  # before the store is made: there may be no contact
+    with Store(store) as opened, opened.alone():
         opened.add_landmarks(rows)
-        ask_missing(opened, source, before=before, clock=clock, log=journal)
+        if failed_too:
+            opened.forget_failures()
+        _ask(opened, transport, settings, log, clock, before=before)
         return _finished(opened, table)
 
 
@@ -81,11 +87,13 @@ def retry(
         clock: time.
 
     Raises:
-        OptionError, ScrapeError: as :func:`scrape`.
+        OutputError, OptionError, ScrapeError: as :func:`scrape`.
     """
-    with _connected(settings, log, clock) as (source, journal), Store(store, create=False) as opened, opened.alone():
+    check_outputs([table], inputs=[store], force=True)
+    transport = Transport(settings, clock=clock)
+    with Store(store, create=False) as opened, opened.alone():
         opened.forget_failures()
-        ask_missing(opened, source, clock=clock, log=journal)
+        _ask(opened, transport, settings, log, clock)
         return _finished(opened, table)
 
 
@@ -110,11 +118,13 @@ def scrape_dump(
         Landmarks by status and reason, and how the dump was read.
 
     Raises:
+        OutputError: the table would replace an input.
         TableError: the landmarks cannot be read.
         ScrapeError: the dump is not there or breaks off, or the store is another's or in use.
     """
     if settings.dump is None:
         raise ScrapeError("no dump", expected="the path of a Wikidata dump")
+    check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
     rows, file = read_categories(landmarks, columns=columns), dump_file(settings.dump)
     with Store(store) as opened, opened.alone():
         opened.add_landmarks(rows)
@@ -140,13 +150,13 @@ def _landmark(landmark_id: int, category: str) -> LandmarkRow:
         return LandmarkRow(landmark_id, category, None, error.given)
 
 
-@contextmanager
-def _connected(settings: ScrapeSettings, log: IO[str] | None, clock: Clock) -> Iterator[tuple[FactSource, ScrapeLog]]:
-    """The source, ready to be asked, and the log."""
+def _ask(
+    store: Store, transport: Transport, settings: ScrapeSettings, log: IO[str] | None, clock: Clock, *, before: int = 0
+) -> None:
     journal = ScrapeLog(log, clock)
-    client = Client(Transport(settings, clock=clock), settings=settings, clock=clock, on_retry=journal.retried)
+    client = Client(transport, settings=settings, clock=clock, memory=store, on_retry=journal.retried)
     try:
-        yield SOURCES[settings.source](client, settings), journal
+        ask_missing(store, SOURCES[settings.source](client, settings), before=before, clock=clock, log=journal)
     finally:
         journal.write("end", {"requests": client.requests})
 

@@ -92,8 +92,8 @@ class ScrapeSettings(Settings):
     @model_validator(mode="after")
     def _asks_slowly(self) -> ScrapeSettings:
         fastest = FASTEST[self.source]
-        asked = self.commons_api if self.source == "api" else self.commons_site
-        if self.requests_per_minute >= fastest and not is_loopback(asked):
+        asked = (self.commons_api, self.wikidata_api) if self.source == "api" else (self.commons_site,)
+        if self.requests_per_minute >= fastest and not all(map(is_loopback, asked)):
             raise OptionError(f"requests_per_minute={self.requests_per_minute:g}", expected=f"fewer than {fastest}")
         return self
 

@@ -44,9 +44,9 @@ def _noted(note: Path) -> object:
 
 
 def scrape_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames, folder: Path) -> Tally:
-    """Ask Wikimedia for what the folder's store lacks; returns landmarks by status and reason.
+    """Ask Wikimedia for what the folder's store lacks, and again for what failed; landmarks by status and reason.
 
     Raises:
         HiertreeError: as :func:`hiertree.pipelines.labels.scrape.scrape`.
     """
-    return scrape(landmarks, store=folder / STORE, settings=settings, columns=columns)
+    return scrape(landmarks, store=folder / STORE, settings=settings, columns=columns, failed_too=True)

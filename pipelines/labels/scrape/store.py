@@ -77,13 +77,13 @@ class Store:
     def _prepare(self) -> None:
         one = self.connection.execute
         application, version = one("PRAGMA application_id").fetchone()[0], one("PRAGMA user_version").fetchone()[0]
-        known = one("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        known = {name for (name,) in one("SELECT name FROM sqlite_master")}
         if known and (application, version) != (APPLICATION, VERSION):
             raise ScrapeError(f"{self.path}", expected=f"a store of 'labels scrape', version {VERSION}")
         one("PRAGMA journal_mode = WAL")
         one("PRAGMA synchronous = NORMAL")
         one("PRAGMA foreign_keys = ON")
-        if not known:
+        if "next_request" not in known:  # nothing is there yet, or what an earlier hiertree knew
             schema = files("hiertree.pipelines.labels.scrape").joinpath("schema.sql").read_text(encoding="utf-8")
             header = f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
             self.connection.executescript(f"{header} {schema} COMMIT;")
@@ -129,6 +129,15 @@ class Store:
         finally:
             lock.close()
 
+    def next_request(self) -> float:
+        """When the next request may start, in seconds since 1970; 0 if that was never kept."""
+        found = self.connection.execute("SELECT max(time) FROM next_request").fetchone()[0]
+        return 0.0 if found is None else float(found)
+
+    def keep_next_request(self, time: float) -> None:
+        """Keep when the next request may start."""
+        self.connection.execute("INSERT OR REPLACE INTO next_request VALUES (1, ?)", (time,))
+
     def add_landmarks(self, rows: Iterable[LandmarkRow]) -> None:
         """Add landmarks; those already there must have the same category.
 
@@ -168,6 +177,11 @@ class Store:
         with self.transaction() as connection:
             rows = [(stage, key, reason, time) for key in keys]
             connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", rows)
+
+    def failures(self, stage: Stage) -> int:
+        """How many keys of a stage failed."""
+        counted = self.connection.execute("SELECT count(*) FROM failures WHERE stage = ?", (stage,))
+        return int(counted.fetchone()[0])
 
     def forget_failures(self) -> int:
         """Forget all failures, so that their keys are asked again; returns how many there were."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .facts import FOUND, MISSING, Item, Label
@@ -15,14 +15,18 @@ _ITEM = re.compile(r"Q[1-9][0-9]{0,11}")
 
 
 def item_fact(key: str, entity: Mapping[str, Any]) -> Item:
-    """What an entity says about itself; ``key`` is the id as asked.
+    """What an entity says about itself.
+
+    Args:
+        key: the id as asked.
+        entity: as JSON; one that is not whole raises KeyError or TypeError.
 
     >>> item_fact("Q1", {"id": "Q1", "missing": ""}).status
     'missing'
     """
     if "missing" in entity:
         return Item(key, MISSING)
-    claims = _mapping(entity.get("claims"))
+    claims = _mapping(entity["claims"])
     instances = best_items(claims.get(INSTANCE_OF, ()))
     topics = best_items(claims.get(MAIN_TOPIC, ()))
     is_category = WIKIMEDIA_CATEGORY in instances
@@ -44,20 +48,22 @@ def label_fact(key: str, entity: Mapping[str, Any]) -> Label:
     >>> label_fact("Q2", {"labels": {"fr": {"language": "fr", "value": "Terre"}}})
     Label(key='Q2', text='Terre', language='fr')
     """
-    labels = _mapping(entity.get("labels"))
+    labels = _mapping(entity["labels"])
     for language in LANGUAGES:
-        text = _mapping(labels.get(language)).get("value")
-        if isinstance(text, str) and text.strip():
+        text = labels[language]["value"] if language in labels else ""
+        if text.strip():
             return Label(key, text, language)
     return Label(key, None, None)
 
 
-def best_items(statements: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+def best_items(statements: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     """The items that statements of the best rank name: preferred if there are any, else normal, never deprecated.
 
     Statements without a value (somevalue, novalue) count for the rank but name nothing. Old answers give an item by
     ``numeric-id`` alone.
     """
+    if not isinstance(statements, Sequence):
+        raise TypeError(f"statements in a {type(statements).__name__}")
     kept = [statement for statement in statements if statement.get("rank") != "deprecated"]
     preferred = [statement for statement in kept if statement.get("rank") == "preferred"]
     named = (_named_item(statement.get("mainsnak", {})) for statement in preferred or kept)
@@ -83,6 +89,10 @@ def _named_item(snak: Mapping[str, Any]) -> str | None:
     return item if is_item_id(item) else None
 
 
-def _mapping(value: Mapping[str, Any] | Sequence[Any] | None) -> Mapping[str, Any]:
-    """PHP writes an empty mapping as an empty list."""
-    return value if isinstance(value, Mapping) else {}
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping; PHP writes an empty one as an empty list."""
+    if value == []:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{type(value).__name__}, not a mapping")
+    return value

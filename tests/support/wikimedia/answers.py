@@ -112,7 +112,8 @@ def page_answer(world: World, title: str) -> tuple[int, str]:
         link = f'<a href="/wiki/{quote(target.replace(" ", "_"))}">{html.escape(target)}</a>'
         return 200, _document(name, f'<div class="category-redirect-header">This category is located at {link}.</div>')
     values = world.infobox_values(page.item) if page.item else None
-    return 200, _document(name, "" if values is None else _infobox(page.item or "", values))
+    body = "" if values is None else _infobox(page.item or "", values)
+    return 200, _document(name, body if name == _normal(title) else _redirected_from(_normal(title)) + body)
 
 
 def _infobox(item: str, values: list[str]) -> str:
@@ -123,6 +124,13 @@ def _infobox(item: str, values: list[str]) -> str:
         '<table class="fileinfotpl-type-information vevent infobox mw-collapsible" id="wdinfobox"><tbody>'
         f"{rows}<tr><th>Location</th><td><ul><li>somewhere</li></ul></td></tr><tr><td>{edit}</td></tr></tbody></table>"
     )
+
+
+def _redirected_from(title: str) -> str:
+    link = (
+        f'<a href="/w/index.php?redirect=no" class="mw-redirect" title="{html.escape(title)}">{html.escape(title)}</a>'
+    )
+    return f'<span class="mw-redirectedfrom">(Redirected from {link})</span>'
 
 
 def _linked(value: str) -> str:

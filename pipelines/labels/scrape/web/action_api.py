@@ -1,6 +1,6 @@
 """The action API, 50 keys a question: category → item, soft redirects, item → classes, class → label.
 
-Every question is answered for each of its keys or not at all: an answer that leaves one out is asked for again.
+Each request is answered for all of its keys or not at all: an answer that leaves one out is asked for again.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from hiertree.errors import CategoryError
@@ -26,12 +27,13 @@ from ..facts import (
 )
 from ..titles import PREFIX, normal_title
 from ..wikibase import LANGUAGES, is_item_id, item_fact, label_fact
-from .answers import HttpAnswer, Refused, TryAgain, check_error, check_status
-from .client import Client, Read
+from .answers import HttpAnswer, Incomplete, TryAgain, check_error, check_parts, check_status
+from .client import Client, Read, Unanswered
 
 MOST_KEYS = 50
 MAXLAG = 5  # seconds of replication lag beyond which the servers are to refuse
 MOST_CONTINUATIONS = 20
+MOST_VALUES = 500_000  # in an answer; 50 entities with all their claims have about 100,000
 SOFT_REDIRECTS = ("Category:Category redirects", "Category:Non-empty category redirects")
 _REDIRECT_TEMPLATES = {"categoryredirect", "catredirect", "catredir", "catred", "seecat", "redirectcategory"}
 _TEMPLATE = re.compile(r"\{\{\s*([^|{}]+?)\s*\|\s*(?:1\s*=)?\s*:?\s*([^|{}]+?)\s*(?=[|}])")
@@ -97,7 +99,7 @@ def move_target(wikitext: str) -> str | None:
 
 
 def _ask(client: Client, url: str, parameters: Mapping[str, str], read: Callable[[Any], Read]) -> Read:
-    """Ask for JSON, with maxlag; an answer that is none, or that ``read`` finds incomplete, is asked for again."""
+    """Ask for JSON, with maxlag; what ``read`` cannot read is incomplete and asked for again."""
     common = {"format": "json", "formatversion": "2", "maxlag": str(MAXLAG)}
 
     def read_answer(answer: HttpAnswer) -> Read:
@@ -108,12 +110,13 @@ def _ask(client: Client, url: str, parameters: Mapping[str, str], read: Callable
         try:
             return read(content)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise TryAgain(f"an incomplete answer ({type(error).__name__}: {error})"[:200]) from None
+            raise Incomplete(f"an incomplete answer ({type(error).__name__}: {error})"[:200]) from None
 
     return client.ask(url, {**parameters, **common}, read_answer)
 
 
 def _json(answer: HttpAnswer) -> dict[str, Any]:
+    check_parts(answer.body, b",{[", MOST_VALUES)
     try:
         content = json.loads(answer.body.decode("utf-8"))
     except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
@@ -128,41 +131,62 @@ def _query(
     url: str,
     parameters: Mapping[str, str],
     titles: Sequence[str],
-    fact: Callable[[str, _Found], Page],
+    fact: Callable[[str, _QueryAnswer], Page],
 ) -> list[Page]:
-    """Ask ``action=query``, and on as long as it says ``continue``; then a fact for each title."""
-    found = _Found()
+    """Ask ``action=query``, and on until it says ``batchcomplete``; then a fact for each title.
 
-    def read(content: Any) -> tuple[dict[str, str], list[Page]]:
-        found.take(content)
+    Raises:
+        Unanswered: it goes on without end.
+    """
+    known: _QueryAnswer | None = None
+    ways_on: list[dict[str, str]] = [{}]
+
+    def read(content: Any) -> tuple[_QueryAnswer, list[Page] | dict[str, str]]:
+        answer = _QueryAnswer.read(content["query"], titles)
+        together = answer if known is None else known.joined(answer, titles)
+        if content.get("batchcomplete") is True:
+            return together, [fact(title, together) for title in titles]
+        return together, {key: str(value) for key, value in content["continue"].items()}
+
+    while len(ways_on) <= MOST_CONTINUATIONS:
+        known, found = _ask(client, url, {**parameters, **ways_on[-1]}, read)
+        if isinstance(found, list):
+            return found
+        if found in ways_on:
+            break
+        ways_on.append(found)
+    raise Unanswered("a continuation without end")
+
+
+@dataclass(frozen=True)
+class _QueryAnswer:
+    """What ``action=query`` answered: how titles were changed, and the page of every title asked for."""
+
+    normalized: dict[str, str]
+    redirects: dict[str, str]
+    pages: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, query: Mapping[str, Any], titles: Sequence[str]) -> _QueryAnswer:
+        """One answer; a KeyError or TypeError where it is not whole."""
+        normalized, redirects = (
+            {change["from"]: change["to"] for change in query.get(name, ())} for name in ("normalized", "redirects")
+        )
+        answer = cls(normalized, redirects, {page["title"]: page for page in query["pages"]})
         for title in titles:
-            found.follow(title)  # every answer lists every page; a KeyError asks for this one again
-        more = {key: str(value) for key, value in content.get("continue", {}).items()}
-        return more, [] if more else [fact(title, found) for title in titles]
+            page, _ = answer.follow(title)
+            if page is not None and not page.keys() & {"pageid", "missing", "invalid"}:
+                raise KeyError("pageid")
+        return answer
 
-    more: dict[str, str] = {}
-    for _ in range(MOST_CONTINUATIONS):
-        more, pages = _ask(client, url, {**parameters, **more}, read)
-        if not more:
-            return pages
-    raise Refused(f"more than {MOST_CONTINUATIONS} continuations")
-
-
-class _Found:
-    """An answer of ``action=query``: how titles were changed, and the pages by title."""
-
-    def __init__(self) -> None:
-        self.normalized: dict[str, str] = {}
-        self.redirects: dict[str, str] = {}
-        self.pages: dict[str, dict[str, Any]] = {}
-
-    def take(self, content: Mapping[str, Any]) -> None:
-        """Take a further answer in; twice is as good as once."""
-        query = content["query"]
-        self.normalized |= {change["from"]: change["to"] for change in query.get("normalized", ())}
-        self.redirects |= {change["from"]: change["to"] for change in query.get("redirects", ())}
-        for page in query.get("pages", ()):
-            self.pages.setdefault(page["title"], {}).update(page)
+    def joined(self, later: _QueryAnswer, titles: Sequence[str]) -> _QueryAnswer:
+        """This and the answer to its continuation, which lists the same pages with more about them."""
+        for title in titles:
+            (page, way), (other, other_way) = self.follow(title), later.follow(title)
+            if way != other_way or _is_there(page) != _is_there(other):
+                raise KeyError(f"{title!r} as before")
+        pages = {title: _merged(page, later.pages.get(title, {})) for title, page in self.pages.items()}
+        return _QueryAnswer(self.normalized, self.redirects, pages)
 
     def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
         """The page to which a title leads and the redirects gone through; no page where they go in a circle."""
@@ -176,32 +200,50 @@ class _Found:
         return self.pages[here], tuple(way)
 
 
-def _page(title: str, found: _Found) -> Page:
+def _is_there(page: Mapping[str, Any] | None) -> bool:
+    return page is not None and "missing" not in page and "invalid" not in page
+
+
+def _merged(page: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Lists of both are put together; of anything else what came last counts."""
+    lists = {name: [*page[name], *value] for name, value in more.items() if isinstance(value, list) and name in page}
+    return {**page, **more, **lists}
+
+
+def _page(title: str, found: _QueryAnswer) -> Page:
     page, way = found.follow(title)
     if page is None:
         return Page(title, REDIRECT_LOOP, redirects=way)
-    if "invalid" in page or "missing" in page:
+    if not _is_there(page):
         return Page(title, INVALID if "invalid" in page else MISSING, redirects=way)
-    if any(category["title"] in SOFT_REDIRECTS for category in page.get("categories", ())):
+    if any(category["title"] in SOFT_REDIRECTS for category in _list(page.get("categories", []))):
         return Page(title, MOVED, redirects=way)
-    item = page.get("pageprops", {}).get("wikibase_item", "")
-    return Page(title, FOUND, item, way) if is_item_id(item) else Page(title, NO_ITEM, redirects=way)
+    item = page.get("pageprops", {}).get("wikibase_item")
+    if item is None:
+        return Page(title, NO_ITEM, redirects=way)
+    if not is_item_id(item):
+        raise TypeError(f"wikibase_item {item!r}")
+    return Page(title, FOUND, item, way)
 
 
-def _move(title: str, found: _Found) -> Page:
+def _move(title: str, found: _QueryAnswer) -> Page:
     page, way = found.follow(title)
-    if page is None or "missing" in page:
+    if page is None or not _is_there(page):
         return Page(title, UNREADABLE_MOVE, redirects=way)
     target = move_target(page["revisions"][0]["slots"]["main"]["content"])
     return Page(title, MOVED if target else UNREADABLE_MOVE, redirects=way, target=target)
 
 
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{type(value).__name__}, not a list")
+    return value
+
+
 def _entity(entities: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The entity asked for; a redirected one may stand under its new id."""
-    if key in entities:
-        found: Mapping[str, Any] = entities[key]
-        return found
-    for entity in entities.values():
-        if entity.get("redirects", {}).get("from") == key:
-            return dict(entity)
+    """The entity asked for, by its own id or by the one that it was redirected from."""
+    for entity in (entities[key],) if key in entities else entities.values():
+        if key in (entity["id"], entity.get("redirects", {}).get("from")):
+            found: Mapping[str, Any] = entity
+            return found
     raise KeyError(key)

@@ -25,12 +25,20 @@ class TryAgain(Exception):  # noqa: N818
         self.reason, self.after = reason, after
 
 
+class Incomplete(TryAgain):
+    """The answer lacks something that was asked for."""
+
+
 class Refused(Exception):  # noqa: N818
     """The server will never answer this request as it was put."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Unusable(Refused):
+    """The answer stays incomplete, or is too large, perhaps because of what was asked."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +87,21 @@ def check_status(answer: HttpAnswer, now: datetime) -> None:
     if answer.status in (408, 429) or answer.status >= 500:
         raise TryAgain(message, _bearable(retry_after(answer.headers.get("retry-after"), now)))
     raise Refused(message)
+
+
+def check_parts(body: bytes, separators: bytes, most: int) -> None:
+    """Refuse a body that would take many times its size in memory when it is parsed.
+
+    Args:
+        body: JSON or HTML.
+        separators: bytes of which every value or element takes one.
+        most: how many there may be.
+
+    Raises:
+        Unusable: there are more.
+    """
+    if sum(body.count(separator) for separator in separators) > most:
+        raise Unusable(f"an answer of more than {most} parts")
 
 
 def check_error(content: Mapping[str, Any], answer: HttpAnswer, now: datetime) -> None:

@@ -9,13 +9,17 @@ from urllib.parse import urlsplit
 from hiertree.errors import CategoryError
 
 from ..facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, UNREADABLE_MOVE, Page
-from ..titles import linked_title, page_path
+from ..titles import category_title, linked_title, normal_title, page_path
 from ..wikibase import is_item_id
-from .answers import HttpAnswer, TryAgain, check_status
+from .answers import HttpAnswer, Incomplete, TryAgain, check_parts, check_status
 from .client import Client
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
+
+
+MOST_TAGS = 200_000  # a category that lists 200 files and 200 categories has about 10,000
+SITE_NAME = " - Wikimedia Commons"
 
 
 def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
@@ -24,12 +28,12 @@ def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
 
     def read(answer: HttpAnswer) -> Page:
         check_status(answer, client.clock.now())
-        if answer.status == 404:
-            return Page(title, MISSING)
         try:
-            return read_page(title, answer.body.decode("utf-8"))
+            text = answer.body.decode("utf-8")
         except UnicodeDecodeError:
             raise TryAgain("a page that is not UTF-8") from None
+        page = read_page(title, text)
+        return Page(title, MISSING) if answer.status == 404 else page
 
     return [client.ask(site.rstrip("/") + page_path(title), None, read)]
 
@@ -38,19 +42,22 @@ def read_page(title: str, text: str) -> Page:
     """What a category page says: where it has moved to, or its labels.
 
     Raises:
-        TryAgain: the text breaks off before its end.
+        Incomplete: the text breaks off before its end, or is another page.
+        Unusable: it has too many elements.
 
     >>> entry = '<li><a href="/wiki/Category:Racecourses">racecourse</a></li>'
     >>> row = f"<tr><th>Instance of</th><td><ul>{entry}</ul></td></tr>"
-    >>> read_page("Category:A", f'<html><table id="wdinfobox">{row}</table></html>').read
+    >>> text = f'<html><title>Category:A - Wikimedia Commons</title><table id="wdinfobox">{row}</table></html>'
+    >>> read_page("Category:A", text).read
     (('racecourse', 'Category:Racecourses'),)
     """
     from bs4 import BeautifulSoup
 
     if "</html>" not in text[-200:].lower():
-        raise TryAgain("a page that breaks off")
+        raise Incomplete("a page that breaks off")
+    check_parts(text.encode(), b"<", MOST_TAGS)
     soup = BeautifulSoup(text, "html.parser")
-    redirects = _canonical(soup, title)
+    redirects = _redirects(soup, title)
     link = soup.select_one("div.category-redirect-header a[href]")
     if link is not None:
         target = _title(link)
@@ -91,8 +98,23 @@ def _item(infobox: Tag) -> str | None:
     return item if is_item_id(item) else None
 
 
-def _canonical(soup: BeautifulSoup, title: str) -> tuple[str, ...]:
-    """Behind a hard redirect the page shown is another than asked for; it names itself."""
+def _redirects(soup: BeautifulSoup, title: str) -> tuple[str, ...]:
+    """The page shown, if the one asked for is a hard redirect to it, which the page then says."""
+    shown = _shown(soup)
+    if shown == title:
+        return ()
+    link = soup.select_one("span.mw-redirectedfrom a[title]")
+    if shown is None or link is None or link["title"] != title:
+        raise Incomplete(f"not the page of {title!r}")
+    return (shown,)
+
+
+def _shown(soup: BeautifulSoup) -> str | None:
+    """The category that a page names as its own."""
     link = soup.select_one('link[rel="canonical"][href]')
-    shown = _title(link) if link is not None else None
-    return (shown,) if shown is not None and shown != title else ()
+    try:
+        if link is not None:
+            return category_title(str(link["href"]))
+        return normal_title(soup.title.get_text().removesuffix(SITE_NAME)) if soup.title is not None else None
+    except CategoryError:
+        return None

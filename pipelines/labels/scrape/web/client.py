@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
+from urllib.parse import urljoin
 
 from ..clock import REAL_TIME, Clock
 from ..settings import ScrapeSettings
-from .answers import HttpAnswer, TryAgain
+from .answers import LONGEST_RETRY_AFTER, HttpAnswer, Incomplete, TryAgain, Unusable
 
 LONGEST_BACKOFF = 300.0  # seconds
 JITTER = 0.25  # the back-off is lengthened at random by up to this share
 SLOW_ANSWER, REST = 1.0, 5.0  # after an answer of more seconds the API is left alone for so many
+MOST_INCOMPLETE = 2  # incomplete answers after which what was asked is the likely reason
+MOST_REDIRECTS = 5
 Read = TypeVar("Read")
 
 
@@ -28,28 +30,44 @@ class Getter(Protocol):
         """The answer, read to its end."""
 
 
-@dataclass
+class NextRequest(Protocol):
+    """Keeps when the next request may start (seconds since 1970), so that a later run knows."""
+
+    def next_request(self) -> float:
+        """The time kept last, or 0."""
+
+    def keep_next_request(self, time: float) -> None:
+        """Keep a time."""
+
+
 class Pace:
-    """When the next request may start: evenly spaced, and after a rest where the last answer was slow."""
+    """When the next request may start: evenly spaced, and after the pauses that were asked for.
 
-    requests_per_minute: float
-    rest: float
-    clock: Clock
-    earliest: float = field(default=float("-inf"), init=False)
+    Args:
+        requests_per_minute: how often at most.
+        clock: time.
+        memory: where the time of the next request outlives the process.
+    """
 
-    def wait(self) -> float:
-        """Sleep until the next request may start; returns the time at which it does."""
-        while (left := self.earliest - self.clock.monotonic()) > 0:
-            self.clock.sleep(left)
-        started = self.clock.monotonic()
-        self.earliest = started + 60.0 / self.requests_per_minute
-        return started
+    def __init__(self, requests_per_minute: float, clock: Clock, memory: NextRequest | None = None) -> None:
+        self._spacing, self._clock, self._memory = 60.0 / requests_per_minute, clock, memory
+        self._earliest = float("-inf")
+        if memory is not None:
+            left = memory.next_request() - clock.now().timestamp()
+            self._earliest = clock.monotonic() + min(left, LONGEST_RETRY_AFTER)  # more would be a clock put back
 
-    def answered(self, started: float) -> None:
-        """Take note that the answer has been read, or that none came."""
-        now = self.clock.monotonic()
-        if now - started > SLOW_ANSWER:
-            self.earliest = max(self.earliest, now + self.rest)
+    def wait(self) -> None:
+        """Sleep until the next request may start, and count it as started."""
+        while (left := self._earliest - self._clock.monotonic()) > 0:
+            self._clock.sleep(left)
+        self.pause(self._spacing)
+
+    def pause(self, seconds: float) -> None:
+        """Start no request for so many seconds from now."""
+        now = self._clock.monotonic()
+        self._earliest = max(self._earliest, now + seconds)
+        if self._memory is not None:
+            self._memory.keep_next_request(self._clock.now().timestamp() + self._earliest - now)
 
 
 class Client:
@@ -59,6 +77,7 @@ class Client:
         transport: asks once.
         settings: rate, retries and back-off.
         clock: time.
+        memory: where the time of the next request outlives the process.
         on_retry: called with the reason and the seconds of every wait.
     """
 
@@ -68,36 +87,62 @@ class Client:
         *,
         settings: ScrapeSettings,
         clock: Clock = REAL_TIME,
+        memory: NextRequest | None = None,
         on_retry: Callable[[str, float], None] | None = None,
     ) -> None:
         self.settings, self.clock, self.requests = settings, clock, 0
         self._transport, self._on_retry = transport, on_retry
+        self._pace = Pace(settings.requests_per_minute, clock, memory)
         # the rest after slow answers is a rule of the action API; pages are slow as a matter of course
-        self._pace = Pace(settings.requests_per_minute, REST if settings.source == "api" else 0.0, clock)
+        self._rest = REST if settings.source == "api" else 0.0
 
     def ask(self, url: str, parameters: Mapping[str, str] | None, read: Callable[[HttpAnswer], Read]) -> Read:
-        """What ``read`` makes of the answer; where it (or the transport) says try again, after a wait.
+        """What ``read`` makes of the answer; where it (or the transport) raises TryAgain, after a wait.
 
         Raises:
-            Unanswered: after ``max_retries`` retries.
+            Unanswered: after ``max_retries`` retries, or redirects that do not end.
+            Unusable: the answer is too large, or was incomplete three times.
             Refused: passed on; another try would be refused too.
             ScrapeError: passed on.
         """
+        incomplete = 0
         for attempt in range(self.settings.max_retries + 1):
-            started = self._pace.wait()
-            self.requests += 1
             try:
-                return read(self._transport.get(url, parameters))
+                return read(self._get(url, parameters))
             except TryAgain as trouble:
-                reason, after = trouble.reason, trouble.after
-            finally:
-                self._pace.answered(started)
-            if attempt < self.settings.max_retries:
-                seconds = wait_before_retry(self.settings.backoff, attempt, after, random_share())
-                if self._on_retry is not None:
-                    self._on_retry(reason, seconds)
-                self.clock.sleep(seconds)
-        raise Unanswered(reason)
+                last = trouble
+            incomplete += isinstance(last, Incomplete)
+            if attempt == self.settings.max_retries or incomplete > MOST_INCOMPLETE:
+                break
+            seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random_share())
+            if self._on_retry is not None:
+                self._on_retry(last.reason, seconds)
+            self._pace.pause(seconds)
+        raise Unusable(last.reason) if isinstance(last, Incomplete) else Unanswered(last.reason)
+
+    def _get(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
+        """The answer behind redirects, each of which is a request like any other."""
+        visited = {url} if parameters is None else set()
+        for _ in range(MOST_REDIRECTS + 1):
+            answer = self._get_once(url, parameters)
+            location = answer.headers.get("location")
+            if answer.status not in (301, 302, 303, 307, 308) or not location:
+                return answer
+            url, parameters = urljoin(url, location), None
+            if url in visited:
+                break
+            visited.add(url)
+        raise Unanswered(f"HTTP redirects that do not end, at last to {url[:200]!r}")
+
+    def _get_once(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
+        self._pace.wait()
+        self.requests += 1
+        started = self.clock.monotonic()
+        try:
+            return self._transport.get(url, parameters)
+        finally:
+            if self.clock.monotonic() - started > SLOW_ANSWER:
+                self._pace.pause(self._rest)
 
 
 def wait_before_retry(backoff: float, attempt: int, asked: float | None, share: float) -> float:

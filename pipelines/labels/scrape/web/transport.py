@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
 
 import hiertree
 from hiertree.errors import OptionError, ScrapeError
 
 from ..clock import REAL_TIME, Clock
 from ..settings import ScrapeSettings, is_loopback, origin_of
-from .answers import HttpAnswer, Refused, TryAgain
+from .answers import HttpAnswer, TryAgain, Unusable
 
 if TYPE_CHECKING:
     import requests
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 LARGEST_BODY = 32 << 20
 SECONDS_FOR_A_BYTE = 30.0
 SECONDS_FOR_AN_ANSWER = 120.0
-MOST_REDIRECTS = 5
 
 
 class Transport:
@@ -42,26 +40,18 @@ class Transport:
         self._session.headers.update({"User-Agent": user_agent(settings.contact), "Accept-Encoding": "gzip"})
 
     def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
-        """Ask once; redirects are followed within the origins only.
+        """Ask once, and follow no redirect.
 
         Raises:
             TryAgain: no answer, a broken or a late one.
-            Refused: an answer above 32 MiB.
-            ScrapeError: an address, or a redirect to one, outside the origins.
+            Unusable: an answer above 32 MiB.
+            ScrapeError: an address outside the origins.
         """
-        started = self._clock.monotonic()
-        for _ in range(MOST_REDIRECTS + 1):
-            answer = self._get_once(url, parameters, started)
-            if answer.status not in (301, 302, 303, 307, 308) or not answer.headers.get("location"):
-                return answer
-            url, parameters = urljoin(url, answer.headers["location"]), None
-        raise Refused(f"more than {MOST_REDIRECTS} HTTP redirects")
-
-    def _get_once(self, url: str, parameters: Mapping[str, str] | None, started: float) -> HttpAnswer:
         from requests import RequestException
         from requests.utils import get_environ_proxies
         from urllib3.exceptions import HTTPError
 
+        started = self._clock.monotonic()
         if origin_of(url) not in self._origins:
             raise ScrapeError(f"{url[:200]!r} was to be asked", expected=f"one of {', '.join(sorted(self._origins))}")
         try:
@@ -85,7 +75,7 @@ class Transport:
         while piece := response.raw.read1(1 << 16, decode_content=True):
             body += piece
             if len(body) > LARGEST_BODY:
-                raise Refused(f"an answer above {LARGEST_BODY >> 20} MiB")
+                raise Unusable(f"an answer above {LARGEST_BODY >> 20} MiB")
             if self._clock.monotonic() - started > SECONDS_FOR_AN_ANSWER:
                 raise TryAgain(f"an answer of more than {SECONDS_FOR_AN_ANSWER:.0f} s")
         return bytes(body)

@@ -9,7 +9,8 @@ from wikimedia.tools import CONTACT
 from hiertree.errors import OptionError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import ColumnNames, build
-from hiertree.pipelines.labels.scrape import ScrapeSettings
+from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed
+from hiertree.pipelines.labels.scrape.step import scrape_step
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
 
@@ -57,14 +58,18 @@ def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_pat
     store = tmp_path / "s.sqlite"
     with Wikimedia(World.numbered(60), fault=lambda index: "503" if index == 0 else None, retry_after=0) as wikimedia:
         wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
-        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
-        assert "1 failed: params-illegal" in capsys.readouterr().out
+        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 3
+        printed = capsys.readouterr()
+        assert "1 failed: params-illegal" in printed.out
+        assert printed.err.endswith("1 of 60 landmarks failed: ask again with 'hiertree labels retry'\n")
+        assert run("status", store) == 0
+        assert "failed, waiting for 'hiertree labels retry': 1 pages" in capsys.readouterr().out
         assert run("status", store, "--json") == 0
         report = json.loads(capsys.readouterr().out)
-        assert report["rows"]["failures"] == 1
+        assert (report["rows"]["failures"], report["to_retry"]["page"]) == (1, 1)
         assert sum(row["landmarks"] for row in report["outcomes"]) == 60
         first = len(wikimedia.asked)
-        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
+        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 3
         assert len(wikimedia.asked) == first
         wikimedia.refuse = lambda asked: False
         assert run("retry", store, *web_options(wikimedia)) == 0
@@ -119,9 +124,55 @@ def test_bad_tables_end_with_status_2_and_no_store(tmp_path, capsys, text, messa
 def test_other_files_are_not_taken_for_stores(tmp_path, capsys, table):
     assert run("status", tmp_path / "absent.sqlite") == 2
     assert "expected an existing store" in capsys.readouterr().err
-    assert run("scrape", table, "--store", table, "--contact", CONTACT) == 2
+    other = tmp_path / "other.sqlite"
+    other.write_bytes(table.read_bytes())
+    assert run("scrape", table, "--store", other, "--contact", CONTACT) == 2
     assert "expected a store of 'labels scrape'" in capsys.readouterr().err
-    assert table.read_text().startswith("landmark_id")
+    assert other.read_bytes() == table.read_bytes()
+
+
+def test_no_table_or_log_takes_the_place_of_an_input(table, tmp_path, capsys):
+    store, link, before = tmp_path / "s.sqlite", tmp_path / "link.csv", table.read_bytes()
+    link.symlink_to(table)
+    with Wikimedia(World.numbered(60), fault=lambda index: "HTML") as wikimedia:  # every request fails
+        options = ["--store", store, *web_options(wikimedia)]
+        for output in (table, link, tmp_path / "." / "landmarks.csv", store):
+            assert run("scrape", table, *options, "--table", output, "--force") == 2
+            assert run("scrape", table, *options, "--json-lines", output) == 2
+        assert "is also an input" in capsys.readouterr().err
+        assert wikimedia.asked == []
+    (tmp_path / "dump.json").write_text("[\n]\n")
+    dump = ["--dump", tmp_path / "dump.json", "--table", tmp_path / "dump.json", "--force"]
+    assert run("scrape", table, "--store", store, *dump) == 2
+    assert table.read_bytes() == before
+    assert (tmp_path / "dump.json").read_text() == "[\n]\n"
+
+
+def test_the_step_of_a_plan_asks_again_for_what_failed_and_says_how_much(table, tmp_path):
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
+        settings = ScrapeSettings(contact=CONTACT, requests_per_minute=100_000, **wikimedia.options)
+        arguments = {"settings": settings, "columns": ColumnNames(), "folder": tmp_path}
+        assert count_failed(scrape_step(table, **arguments)) == (1, 60)
+        wikimedia.refuse = lambda asked: False
+        assert count_failed(scrape_step(table, **arguments)) == (0, 60)
+
+
+def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, capsys):
+    store, mine, scraped = tmp_path / "s.sqlite", tmp_path / "mine.csv", tmp_path / "scraped.csv"
+    mine.write_text("name\nlake\n")
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        options = ["--store", store, *web_options(wikimedia)]
+        assert run("scrape", table, *options, "--table", mine) == 2
+        assert "--force" in capsys.readouterr().err
+        assert wikimedia.asked == []
+        for _ in range(2):
+            assert run("scrape", table, *options, "--table", scraped) == 0
+        assert run("retry", store, *web_options(wikimedia), "--table", mine) == 2
+    assert run("status", store, "--table", store) == run("status", store, "--table", mine) == 2
+    assert mine.read_text() == "name\nlake\n"
+    assert run("status", store, "--table", mine, "--force") == run("status", store, "--table", mine) == 0
+    assert mine.read_bytes() == scraped.read_bytes()
 
 
 def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):

@@ -11,6 +11,8 @@ from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, ScrapeError
+from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_source, ask_missing
+from hiertree.pipelines.labels.scrape.clock import Clock
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.scrape.web.answers import (
@@ -21,7 +23,7 @@ from hiertree.pipelines.labels.scrape.web.answers import (
     check_status,
     retry_after,
 )
-from hiertree.pipelines.labels.scrape.web.client import Pace, wait_before_retry
+from hiertree.pipelines.labels.scrape.web.client import Client, Pace, Unanswered, wait_before_retry
 from hiertree.pipelines.labels.scrape.web.transport import Transport, user_agent
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -40,22 +42,13 @@ def answer(status, headers=None):
 
 def test_requests_are_spread_over_the_minute():
     time = FakeTime()
-    pace = Pace(200, 5, time.clock)
+    pace = Pace(200, time.clock)
     starts = []
     for _ in range(401):
-        starts.append(pace.wait())
-        pace.answered(starts[-1])
+        pace.wait()
+        starts.append(time.seconds)
     assert starts[-1] == pytest.approx(120)
     assert min(after - before for before, after in pairwise(starts)) >= 0.3 - 1e-9
-
-
-def test_a_slow_answer_is_followed_by_a_rest():
-    time = FakeTime()
-    pace = Pace(200, 5, time.clock)
-    started = pace.wait()
-    time.seconds += 1.2
-    pace.answered(started)
-    assert pace.wait() == pytest.approx(1.2 + 5)
 
 
 @pytest.mark.parametrize(
@@ -228,6 +221,18 @@ def test_other_hosts_are_refused(url):
         ScrapeSettings(commons_api=url)
 
 
+@pytest.mark.parametrize(
+    ("source", "given"),
+    [("api", ["commons_api"]), ("api", ["wikidata_api"]), ("api", ["commons_site"]), ("html", ["commons_api"])],
+)
+def test_no_endpoint_of_wikimedia_is_asked_faster_than_it_allows(source, given):
+    here = dict.fromkeys(given, "http://127.0.0.1:1/")
+    with pytest.raises(OptionError, match="requests_per_minute=100000"):
+        ScrapeSettings(source=source, requests_per_minute=100_000, **here)
+    everything = dict.fromkeys(["commons_api", "wikidata_api", "commons_site"], "http://127.0.0.1:1/")
+    assert ScrapeSettings(source=source, requests_per_minute=100_000, **everything).source == source
+
+
 def test_loopback_is_asked_only_where_it_is_named():
     with Wikimedia(World()) as wikimedia:
         transport = Transport(ScrapeSettings(contact=CONTACT))
@@ -240,18 +245,65 @@ def test_loopback_is_asked_only_where_it_is_named():
 def test_redirects_to_other_places_are_not_followed(location):
     with Wikimedia(World()) as wikimedia:
         wikimedia.moved = {"/wiki/A": location}
-        transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
+        settings = ScrapeSettings(contact=CONTACT, **wikimedia.options)
         with pytest.raises(ScrapeError, match="was to be asked"):
-            transport.get(f"{wikimedia.url}/wiki/A")
+            Client(Transport(settings), settings=settings).ask(f"{wikimedia.url}/wiki/A", None, lambda answer: answer)
 
 
-def test_redirects_within_are_followed_and_circles_end():
-    with Wikimedia(World()) as wikimedia:
-        wikimedia.moved = {"/wiki/A": "/wiki/B", "/wiki/C": "/wiki/C"}
-        transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))
-        assert transport.get(f"{wikimedia.url}/wiki/A").status == 404
-        with pytest.raises(Refused, match="more than 5 HTTP redirects"):
-            transport.get(f"{wikimedia.url}/wiki/C")
+def test_redirects_within_are_followed_at_the_same_pace_and_circles_end():
+    time = FakeTime()
+    with Wikimedia(World(), clock=time.monotonic) as wikimedia:
+        wikimedia.moved = {"/wiki/A": "/wiki/B", "/wiki/C": "/wiki/C", "/wiki/D": "/wiki/E", "/wiki/E": "/wiki/D"}
+        settings = ScrapeSettings(contact=CONTACT, **wikimedia.options)
+        client = Client(Transport(settings), settings=settings, clock=time.clock)
+        assert client.ask(f"{wikimedia.url}/wiki/A", None, lambda answer: answer.status) == 404
+        for circle in "CD":
+            with pytest.raises(Unanswered, match="redirects that do not end"):
+                client.ask(f"{wikimedia.url}/wiki/{circle}", None, lambda answer: answer.status)
+        times = [asked.time for asked in wikimedia.asked]
+    assert len(times) == client.requests == 2 + 1 + 2
+    assert min(after - before for before, after in pairwise(times)) >= 0.3 - 1e-9
+
+
+def test_endless_redirects_end_the_run(store):
+    with Wikimedia(World.numbered(120)) as wikimedia:
+        wikimedia.moved = {"/commons/api.php": "/commons/api.php?again"}
+        with pytest.raises(ScrapeError, match="redirects that do not end"):
+            scrape(store, wikimedia, FakeTime())
+        assert len(wikimedia.asked) <= 3 * 3
+
+
+@pytest.mark.parametrize(("fault", "pause"), [("429", 7), ("slow", 5), (None, 0.3)])
+def test_pauses_outlive_the_process(store, fault, pause):
+    time = FakeTime()
+
+    def dawdle(index):
+        time.seconds += 2 if fault == "slow" and index == 0 else 0
+
+    def stop(index):
+        raise KeyboardInterrupt
+
+    server = Wikimedia(World.numbered(120), clock=time.monotonic, now=time.now, before_answer=dawdle)
+    with server as wikimedia:
+        wikimedia.fault = lambda index: fault if fault == "429" else None
+        settings = ScrapeSettings(contact=CONTACT, **wikimedia.options)
+        clock = Clock(time.monotonic, stop, time.now)
+        client = Client(Transport(settings), settings=settings, clock=clock, memory=store)
+        with pytest.raises(KeyboardInterrupt):
+            ask_missing(store, api_source(client, settings), clock=clock, log=ScrapeLog(None, clock))
+        answered = time.seconds
+        wikimedia.fault = lambda index: None
+        again = Client(Transport(settings), settings=settings, clock=time.clock, memory=store)
+        ask_missing(store, api_source(again, settings), clock=time.clock, log=ScrapeLog(None, time.clock))
+        assert wikimedia.asked[1].time - answered >= pause - 1e-6
+
+
+def test_a_clock_that_was_put_back_does_not_stop_the_scraper_for_long(store):
+    time = FakeTime()
+    store.keep_next_request(time.now().timestamp() + 10**9)
+    pace = Pace(200, time.clock, store)
+    pace.wait()
+    assert time.seconds <= 3600
 
 
 def test_a_dripping_answer_is_cut_off_by_time_and_a_huge_one_by_size(monkeypatch):

@@ -11,11 +11,13 @@ from wikimedia.tools import FakeTime, facts, places, scrape
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.web.answers import TryAgain
+from hiertree.pipelines.labels.scrape.web.answers import TryAgain, Unusable
 from hiertree.pipelines.labels.scrape.web.category_page import read_page
 
+TITLE = "<title>Category:A - Wikimedia Commons</title>"
 
-def page(infobox="", *, head=""):
+
+def page(infobox="", *, head=TITLE):
     return read_page("Category:A", f"<!DOCTYPE html><html><head>{head}</head><body>{infobox}</body></html>")
 
 
@@ -58,7 +60,8 @@ def test_the_item_and_the_page_shown_are_noted():
         '<tr><td><a title="Edit infobox data on Wikidata" href="https://www.wikidata.org/wiki/Q42#P31">e</a></td></tr>'
     )
     canonical = '<link rel="canonical" href="https://commons.wikimedia.org/wiki/Category:New_A"/>'
-    found = page(f'<table id="wdinfobox">{edit}</table>', head=canonical)
+    came = '<span class="mw-redirectedfrom">(Redirected from <a title="Category:A" href="#">Category:A</a>)</span>'
+    found = page(f'{came}<table id="wdinfobox">{edit}</table>', head=canonical)
     assert found.item == "Q42"
     assert found.redirects == ("Category:New A",)
 
@@ -67,6 +70,42 @@ def test_soft_redirects_lead_on_or_are_unreadable():
     header = '<div class="category-redirect-header">This category is at <a href="{}">there</a></div>'
     assert page(header.format("/wiki/Category:Lumen_Field")).target == "Category:Lumen Field"
     assert page(header.format("/wiki/File:B.jpg")).status == "unreadable move"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "",
+        "<title>Wikimedia Commons</title>",
+        "<title>Log in - Wikimedia Commons</title>",
+        "<title>Category:B - Wikimedia Commons</title>",
+        '<title>Category:A</title><link rel="canonical" href="https://commons.wikimedia.org/wiki/Category:B"/>',
+        '<title>Category:A</title><link rel="canonical" href="https://evil.net/wiki/Category:A"/>',
+        '<title>Category:A</title><link rel="canonical" href="https://commons.wikimedia.org/wiki/File:A.jpg"/>',
+    ],
+)
+def test_a_whole_page_that_is_not_the_categorys_own_says_nothing_about_it(head):
+    for body in ("", infobox("lake"), "<div class='category-redirect-header'><a href='/wiki/Category:C'>C</a></div>"):
+        with pytest.raises(TryAgain, match="not the page of 'Category:A'"):
+            page(body, head=head)
+
+
+def test_another_page_than_was_asked_for_is_a_failure_and_asked_for_again_by_retry(tmp_path):
+    with Store(tmp_path / "store.sqlite") as store, Wikimedia(World.numbered(40)) as wikimedia:
+        store.add_landmarks(places(40))
+        wikimedia.moved = {"/wiki/Category:Place_0": "/wiki/Category:Place_15"}
+        scrape(store, wikimedia, FakeTime(), source="html")
+        assert [row[0] for row in store.connection.execute("SELECT key FROM failures")] == ["Category:Place 0"]
+        wikimedia.moved = {}
+        store.forget_failures()
+        scrape(store, wikimedia, FakeTime(), source="html")
+        assert tally(store)["failed", ""] == 0
+        assert store.counts()["failures"] == 0
+
+
+def test_a_page_of_too_many_elements_is_refused_before_it_is_parsed():
+    with pytest.raises(Unusable, match="parts"):
+        page("<a>" * 200_000)
 
 
 def test_a_page_cut_short_is_not_taken_for_one_without_infobox():

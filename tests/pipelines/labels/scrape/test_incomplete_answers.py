@@ -1,0 +1,215 @@
+"""Answers that are not whole: asked for again, never taken for a fact, and nothing of them is kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from wikimedia.tools import FakeTime, places
+
+from hiertree.errors import ScrapeError
+from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_source, ask_missing
+from hiertree.pipelines.labels.scrape.outcomes import tally
+from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
+from hiertree.pipelines.labels.scrape.store import Store
+from hiertree.pipelines.labels.scrape.web import action_api
+from hiertree.pipelines.labels.scrape.web.answers import HttpAnswer
+from hiertree.pipelines.labels.scrape.web.client import Client
+
+URL = "http://127.0.0.1/api.php"
+A, B = "Category:A", "Category:B"
+Parameters = Mapping[str, str]
+
+
+class Answering:
+    """A transport that answers with what a function makes of each request, and keeps the requests."""
+
+    def __init__(self, answer: Callable[[Parameters], Any]) -> None:
+        self._answer, self.asked = answer, list[Parameters]()
+
+    def get(self, url: str, parameters: Parameters | None = None) -> HttpAnswer:
+        assert url
+        self.asked.append(parameters or {})
+        content = self._answer(parameters or {})
+        return HttpAnswer(200, {}, content if isinstance(content, bytes) else json.dumps(content).encode(), 0.1)
+
+
+def in_turn(*answers: Any) -> Answering:
+    left: Iterator[Any] = iter(answers)
+    return Answering(lambda _: next(left))
+
+
+def client(transport: Answering, **settings: Any) -> Client:
+    return Client(transport, settings=ScrapeSettings(**settings), clock=FakeTime().clock)
+
+
+def page(title: str, item: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"pageid": 1, "ns": 14, "title": title, **({"pageprops": {"wikibase_item": item}} if item else {}), **more}
+
+
+def whole(*pages: Any) -> dict[str, Any]:
+    return {"batchcomplete": True, "query": {"pages": list(pages)}}
+
+
+def going_on(*pages: Any, to: str = "1") -> dict[str, Any]:
+    return {"continue": {"ppcontinue": to, "continue": "||"}, "query": {"pages": list(pages)}}
+
+
+def items(transport: Answering, *titles: str) -> dict[str, str | None]:
+    found = action_api.ask_pages(client(transport), URL, titles)
+    return {fact.key: fact.item if fact.status == "found" else fact.status for fact in found}
+
+
+def test_a_continuation_that_leaves_a_page_out_is_asked_for_again():
+    first, short = going_on(page(A, "Q1"), page(B)), whole(page(A))
+    assert items(in_turn(first, short, whole(page(A), page(B, "Q2"))), A, B) == {A: "Q1", B: "Q2"}
+
+
+def test_nothing_of_a_rejected_answer_is_kept():
+    wrong = whole({"ns": 14, "title": A, "missing": True})
+    assert items(in_turn(wrong, whole(page(A, "Q1"), page(B, "Q2"))), A, B) == {A: "Q1", B: "Q2"}
+    moved = {"batchcomplete": True, "query": {"redirects": [{"from": A, "to": "Category:X"}], "pages": []}}
+    assert items(in_turn(moved, whole(page(A, "Q1"))), A) == {A: "Q1"}
+
+
+def test_an_answer_that_neither_ends_nor_goes_on_is_not_whole():
+    cut = {"query": {"pages": [page(A)]}}
+    assert items(in_turn(cut, whole(page(A, "Q1"))), A) == {A: "Q1"}
+    assert items(in_turn({**cut, "batchcomplete": False}, whole(page(A, "Q1"))), A) == {A: "Q1"}
+
+
+def test_after_batchcomplete_nothing_more_is_asked():
+    transport = in_turn({**whole(page(A, "Q1")), "continue": {"rncontinue": "0.4", "continue": "-||"}})
+    assert items(transport, A) == {A: "Q1"}
+
+
+def test_what_several_answers_say_of_a_page_is_put_together():
+    soft = [{"ns": 14, "title": "Category:Category redirects"}]
+    other = [{"ns": 14, "title": "Category:Non-empty category redirects"}]
+    first, second = going_on(page(A, categories=soft)), going_on(page(A, categories=other), to="2")
+    assert items(in_turn(first, second, whole(page(A, "Q1"))), A) == {A: "moved"}
+
+
+def test_answers_that_contradict_each_other_are_not_put_together():
+    gone = {"ns": 14, "title": A, "missing": True}
+    assert items(in_turn(going_on(page(A)), whole(gone), whole(page(A, "Q1"))), A) == {A: "Q1"}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"ns": 14, "title": A},  # neither an id nor "missing"
+        page(A, pageprops=[{"wikibase_item": "Q1"}]),
+        page(A, pageprops={"wikibase_item": "P1"}),
+        page(A, categories={}),
+    ],
+)
+def test_a_page_of_another_shape_is_not_one_without_an_item(broken):
+    assert items(in_turn(whole(broken), whole(page(A, "Q1"))), A) == {A: "Q1"}
+
+
+WHOLE_ITEM = {"id": "Q1", "claims": {"P31": [{"rank": "normal", "mainsnak": {"snaktype": "somevalue"}}]}}
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"id": "Q1"},
+        {"id": "Q1", "claims": None},
+        {"id": "Q1", "claims": "P31"},
+        {"id": "Q1", "claims": [1]},
+        {"id": "Q1", "claims": {"P31": {}}},
+        {"id": "Q1", "claims": {"P31": ["Q5"]}},
+        {**WHOLE_ITEM, "id": "Q7"},  # another item, and no redirect to it
+        {**WHOLE_ITEM, "id": "Q7", "redirects": {"from": "Q2", "to": "Q7"}},
+    ],
+)
+def test_an_entity_that_is_not_whole_has_no_instance_of_only_if_it_says_so(broken):
+    transport = in_turn({"entities": {"Q1": broken}}, {"entities": {"Q1": WHOLE_ITEM}})
+    (found,) = action_api.ask_items(client(transport), URL, ["Q1"])
+    assert (found.status, found.instances, len(transport.asked)) == ("found", (), 2)
+
+
+@pytest.mark.parametrize("broken", [{"id": "Q1"}, {"id": "Q1", "labels": None}, {"id": "Q1", "labels": {"en": "lake"}}])
+def test_an_entity_without_labels_is_one_without_a_label_only_if_it_says_so(broken):
+    named = {"id": "Q1", "labels": {"en": {"language": "en", "value": "lake"}}}
+    transport = in_turn({"entities": {"Q1": broken}}, {"entities": {"Q1": named}})
+    (found,) = action_api.ask_labels(client(transport), URL, ["Q1"])
+    assert (found.text, len(transport.asked)) == ("lake", 2)
+    (found,) = action_api.ask_labels(client(in_turn({"entities": {"Q1": {"id": "Q1", "labels": []}}})), URL, ["Q1"])
+    assert found.text is None
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store.sqlite") as store:
+        yield store
+
+
+def ask(store: Store, transport: Answering, **settings: Any) -> None:
+    time, chosen = FakeTime(), ScrapeSettings(**settings)
+    asking = Client(transport, settings=chosen, clock=time.clock)
+    ask_missing(store, api_source(asking, chosen), clock=time.clock, log=ScrapeLog(None, time.clock))
+
+
+def missing_but(left_out: set[str]) -> Callable[[Parameters], Any]:
+    """Answers in which every page but some is missing."""
+    return lambda asked: whole(
+        *({"ns": 14, "title": key, "missing": True} for key in asked["titles"].split("|") if key not in left_out)
+    )
+
+
+def test_a_batch_whose_answer_stays_incomplete_is_halved_until_the_key_at_fault_stands_alone(store):
+    store.add_landmarks(places(120))
+    transport = Answering(missing_but({"Category:Place 7", "Category:Place 90"}))
+    ask(store, transport)
+    assert tally(store)["unlabeled", "missing page"] == 118
+    failed = store.connection.execute("SELECT stage, key, reason FROM failures ORDER BY key").fetchall()
+    assert [row[:2] for row in failed] == [("page", "Category:Place 7"), ("page", "Category:Place 90")]
+    assert all("incomplete" in row[2] for row in failed)
+    assert len(transport.asked) < 50
+
+
+def test_a_server_that_never_answers_in_full_ends_the_run_soon(store):
+    store.add_landmarks(places(400))
+    transport = Answering(lambda _: whole())
+    with pytest.raises(ScrapeError, match="in a row without an answer"):
+        ask(store, transport)
+    assert len(transport.asked) < 100
+
+
+def test_an_answer_too_large_is_halved_as_long_as_that_helps(store):
+    store.add_landmarks(places(120))
+    body = b'{"batchcomplete":true,"query":{"pages":[' + b"{}," * 600_000 + b"{}]}}"
+    transport = Answering(lambda asked: body if len(asked["titles"].split("|")) > 20 else missing_but(set())(asked))
+    ask(store, transport)
+    assert tally(store)["unlabeled", "missing page"] == 120
+    transport = Answering(lambda _: body)
+    store.add_landmarks(places(400))
+    with pytest.raises(ScrapeError, match="in a row without an answer"):
+        ask(store, transport)
+    assert len(transport.asked) < 30
+
+
+def test_an_endless_continuation_ends_and_is_not_halved(store):
+    store.add_landmarks(places(400))
+    transport = Answering(
+        lambda asked: {
+            **missing_but(set())(asked),
+            "batchcomplete": False,
+            "continue": {"ppcontinue": str(len(transport.asked)), "continue": "||"},
+        }
+    )
+    with pytest.raises(ScrapeError, match="in a row without an answer"):
+        ask(store, transport)
+    assert len(transport.asked) < 100
+
+
+def test_a_continuation_that_repeats_itself_ends_at_once(store):
+    store.add_landmarks(places(400))
+    transport = Answering(lambda asked: {**missing_but(set())(asked), "batchcomplete": False, "continue": {"x": "1"}})
+    with pytest.raises(ScrapeError, match="in a row without an answer"):
+        ask(store, transport, max_retries=0)
+    assert len(transport.asked) <= 9
