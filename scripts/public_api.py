@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from types import ModuleType
@@ -72,7 +73,8 @@ def _parameters(value: object) -> str:
     except (TypeError, ValueError):  # a type alias
         return ""
     bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
-    return str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    text = str(signature.replace(parameters=bare, return_annotation=inspect.Signature.empty))
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 if __name__ == "__main__":

@@ -282,5 +282,5 @@ def test_vehicleid_searches_every_image_among_all_others_of_its_list(retrieval):
     has_others = np.bincount(classes)[classes] > 1
     expected = np.mean((classes[first_but_itself] == classes)[has_others])
     assert evaluate(embeddings, classes, protocol="vehicleid").summary()["R@1"] == pytest.approx(expected)
-    with pytest.raises(OptionError, match="vehicleid-one-image.*without a gallery"):
+    with pytest.raises(OptionError, match=r"vehicleid-one-image.*without a gallery"):
         evaluate(embeddings, classes, protocol="vehicleid-one-image")
