@@ -19,9 +19,9 @@ from hiertree.io.tables import read_table
 
 from .labels import build
 from .report import MetricRow, branches_of, side_by_side, write_demo_page
-from .training.data.loading import load_split
+from .training.data.splits import load_split
 from .training.recipe.reading import load_recipe
-from .training.run.training import train
+from .training.run.experiment import train
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from .report import TreeBranch
     from .training.recipe.schema import Recipe
-    from .training.run.training import Trained
+    from .training.run.experiment import TrainedRun
 
 LANDMARKS = Path(__file__).parent / "landmarks.csv"
 _TITLE = "What a label hierarchy buys"
@@ -206,7 +206,7 @@ def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:
 
 
 def _commands(
-    folder: Path, data: str | os.PathLike[str] | None, trained: Sequence[Trained], *, seed: int, quick: bool
+    folder: Path, data: str | os.PathLike[str] | None, trained: Sequence[TrainedRun], *, seed: int, quick: bool
 ) -> list[str]:
     """The commands that make all of it again, at once or run by run."""
     demo = ["hiertree", "demo", "--out", str(folder), "--seed", str(seed)]

@@ -74,8 +74,8 @@ def embed(
         OptionError: untrained weights, data that are drawn, or a folder with other files.
         HiertreeError: whatever is wrong with the recipe, the network or the images.
     """
-    from .training.data.loading import load_split
-    from .training.run.learner import build_fabric
+    from .training.data.splits import load_split
+    from .training.distributed.devices import build_fabric
 
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
@@ -109,16 +109,16 @@ def _recipe(model: Path, data: str | os.PathLike[str], overrides: Sequence[str])
 
 def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
-    from .training.data.loading import load_split
-    from .training.network.embedder import load_embedder
-    from .training.network.projection import initialise_projection
+    from .training.data.splits import load_split
+    from .training.network.model_files import load_embedder
     from .training.network.scales import require_scalable
+    from .training.run.initial_projection import initialize_projection
 
     embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
     require_scalable(embedder, recipe.evaluation.scales)
     if not model.is_dir() and recipe.model.projection_init != "random":
         train_set = load_split(recipe, "train")
-        initialise_projection(embedder.to(fabric.device), train_set, recipe, fabric)
+        initialize_projection(embedder.to(fabric.device), train_set, recipe, fabric)
     return embedder.cpu().eval()
 
 
@@ -175,19 +175,19 @@ def _embed_shards(
     """Write the shards that are not there yet, each whole."""
     import torch
 
-    from .training.data.loading import BatchKey, Views, loader_of
+    from .training.data.batches import batch_loader, keys_in_order
+    from .training.data.views import ImageViews
     from .training.network.scales import embed_at_scales
 
     scales = recipe.evaluation.scales
     network = fabric.setup_module(embedder)
-    views = Views(dataset, recipe.images.model_copy(update={"cache": False}))
+    views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))
     size = recipe.evaluation.batch_size
     with show_progress(description=f"embedding {dataset.name}", total=len(dataset)) as advance, torch.inference_mode():
         for number, name in enumerate(_names(len(dataset), shard_size)):
             rows = range(number * shard_size, min((number + 1) * shard_size, len(dataset)))
             if not (shards / name).is_file():
-                keys = [BatchKey(0, start, list(rows[start : start + size])) for start in range(0, len(rows), size)]
-                loader = loader_of(views, keys, workers=recipe.images.workers, pin_memory=False)
+                loader = batch_loader(views, keys_in_order(rows, size), workers=recipe.images.workers)
                 batches = (embed_at_scales(network, fabric.to_device(images), scales) for _, images in loader)
                 parts = [embeddings.float().cpu().numpy() for embeddings in batches]
                 with files.replacing(shards / name) as temporary:

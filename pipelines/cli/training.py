@@ -20,7 +20,7 @@ from .checked_paths import GROWING_FOLDER, NAME_OR_INPUT, command
 def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str | None, fresh: bool) -> None:
     """Train RECIPE, a YAML file or the name of a built-in one; an interrupted run goes on where it was."""
     from ..training.recipe.reading import load_recipe
-    from ..training.run.training import train as run
+    from ..training.run.experiment import train as run
 
     policy = [f"images.on_bad_image={on_bad_image}"] if on_bad_image else []
     trained = run(load_recipe(recipe, [*overrides, *policy]), out, fresh=fresh)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from ..training.run.training import train
+from ..training.run.experiment import train
 from .comparison_files import write_comparison
 from .grid import Grid
 from .planned_runs import PlannedRun, plan_runs
@@ -58,7 +58,7 @@ def compare(
     Raises:
         OptionError: no recipe or no seed, or one given twice; a grid without values or with one twice; a reference that
             is no row.
-        HiertreeError: as :func:`hiertree.pipelines.training.run.training.train`; every recipe is checked before the
+        HiertreeError: as :func:`hiertree.pipelines.training.run.experiment.train`; every recipe is checked before the
             first is run.
     """
     planned = plan_runs(recipes, seeds=seeds, out=Path(out), overrides=overrides, grid=grid or {})

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ..training.recipe.reading import check_recipe
-from ..training.run.training import train
+from ..training.run.experiment import train
 
 if TYPE_CHECKING:
     from submitit.helpers import DelayedSubmission

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hiertree.errors import OptionError
 
-from ..training.data.loading import load_split
+from ..training.data.splits import load_split
 from .measurements import FinishedRun, read_runs
 from .page import QueryGroup, judging_metric, write_page
 from .queries_and_gallery import QueriesAndGallery
@@ -46,7 +46,7 @@ def write_demo_page(
 
     Args:
         path: the HTML file.
-        runs: folders of finished runs, as :func:`hiertree.pipelines.training.run.training.train` leaves them.
+        runs: folders of finished runs, as :func:`hiertree.pipelines.training.run.experiment.train` leaves them.
         title: of the page.
         lead: paragraphs at its top.
         dataset: the images that the runs were measured on; unless given, loaded as the first run's recipe says.

@@ -20,7 +20,7 @@ from hiertree.io.provenance import manifest
 from hiertree.metrics import evaluate
 
 from ..evaluation.embeddings_files import read_embeddings
-from ..training.data.loading import load_split
+from ..training.data.splits import load_split
 from ..training.recipe.reading import load_recipe
 from .measurements import FinishedRun, Measurement, read_runs
 from .queries_and_gallery import QueriesAndGallery

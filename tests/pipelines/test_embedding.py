@@ -16,12 +16,13 @@ from hiertree.errors import OptionError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.embedding import embed
 from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
-from hiertree.pipelines.training.data.loading import Views, load_split
+from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.settings import ModelSettings
-from hiertree.pipelines.training.run.training import train
+from hiertree.pipelines.training.run.experiment import train
 
 
 def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
@@ -70,23 +71,23 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, mon
     elsewhere, whole, out = tmp_path / "elsewhere", tmp_path / "whole", tmp_path / "out"
     embed(run, elsewhere, whole, shard_size=5)
     seen: list[int] = []
-    stack = Views._stack
+    stack = ImageViews._plain_batch
 
-    def counting(self: Views, indices: list[int]) -> object:
+    def counting(self: ImageViews, indices: list[int]) -> object:
         if len(seen) < 12 and 5 in indices:
             seen.append(-1)
             raise KeyboardInterrupt
         seen.extend(indices)
         return stack(self, indices)
 
-    monkeypatch.setattr(Views, "_stack", counting)
+    monkeypatch.setattr(ImageViews, "_plain_batch", counting)
     with pytest.raises(KeyboardInterrupt):
         embed(run, elsewhere, out, shard_size=5)
     assert [path.name for path in sorted((out / "shards").glob("*.npy"))] == ["rows-000000000.npy"]
     other = shutil.copytree(out, tmp_path / "other")
     with pytest.raises(OptionError, match="shards of other weights or images"):
         embed(run, elsewhere, other, shard_size=4)
-    monkeypatch.setattr(Views, "_stack", stack)
+    monkeypatch.setattr(ImageViews, "_plain_batch", stack)
     first = (out / "shards" / "rows-000000000.npy").read_bytes()
     shutil.copy(out / "shards" / "rows-000000000.npy", tmp_path / "first.npy")
     embed(run, elsewhere, out, shard_size=5)
@@ -110,7 +111,7 @@ def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_f
     recipe = load_recipe("sop-happier", [*overrides, f"data.root={tmp_path / 'data'}"])
     dataset, embedder = load_split(recipe, "train"), Embedder(recipe.model, channels=3).eval()
     with torch.inference_mode():
-        features = embedder.pooled(Views(dataset, recipe.images)._stack(list(range(len(dataset))))).numpy()
+        features = embedder.pooled(ImageViews(dataset, recipe.images)._plain_batch(list(range(len(dataset))))).numpy()
     components = PCA(3, svd_solver="full").fit_transform(features)
     expected = components / np.linalg.norm(components, axis=1, keepdims=True)
     np.testing.assert_allclose(np.abs(first), np.abs(expected), atol=1e-4)

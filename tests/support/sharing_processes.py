@@ -14,8 +14,8 @@ import torch
 
 from hiertree.errors import HiertreeError
 from hiertree.pipelines.training.recipe.reading import check_recipe
+from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner
-from hiertree.pipelines.training.run.training import train
 
 Change = Callable[[Learner, int], None]
 NUM = 2

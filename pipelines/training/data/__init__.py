@@ -1,1 +1,1 @@
-"""Images to batches."""
+"""From images on disk to batches of tensors."""

@@ -1,7 +1,7 @@
 """What training does to images, as pure functions of uniform random numbers.
 
 The numbers of a batch depend on (seed, epoch, batch) alone: no process holds the state of a generator, so any number of
-workers see the same images, and a resumed run sees exactly those it would have seen.
+workers produces the same images, and a resumed run produces those that an uninterrupted one would have.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torchvision.transforms.v2 import functional
 
 from ..recipe.settings import GlyphAugmentation, PhotoAugmentation
 
-NUMBERS = 5  # that one image needs at most
+NUMBERS = 5  # per image; no augmentation needs more
 
 
 def batch_numbers(count: int, *, seed: int, epoch: int, batch: int) -> NDArray[np.float32]:
-    """(count, 5) uniform numbers in [0, 1), a function of the arguments alone.
+    """Draw (count, 5) uniform numbers in [0, 1) that depend on the arguments alone.
 
     >>> bool((batch_numbers(2, seed=0, epoch=1, batch=7) == batch_numbers(2, seed=0, epoch=1, batch=7)).all())
     True
@@ -30,15 +30,15 @@ def batch_numbers(count: int, *, seed: int, epoch: int, batch: int) -> NDArray[n
 
 
 def move_glyphs(images: Tensor, numbers: NDArray[np.float32], settings: GlyphAugmentation) -> Tensor:
-    """Turn, scale, shear and shift every image of a batch a little.
+    """Rotate, scale, shear and shift every image of a batch a little.
 
     Args:
         images: (B, C, S, S) uint8.
         numbers: (B, 5) in [0, 1); 0.5 everywhere leaves an image as it is.
-        settings: how far each may go.
+        settings: the range of each change.
 
     Returns:
-        (B, C, S, S) uint8; what comes in from outside repeats the border.
+        (B, C, S, S) uint8; the border is repeated outward.
     """
     angle, scale, shear, right, down = torch.from_numpy(2 * numbers - 1).unbind(1)
     angle = angle * math.radians(settings.degrees)
@@ -54,7 +54,7 @@ def move_glyphs(images: Tensor, numbers: NDArray[np.float32], settings: GlyphAug
 
 
 def crop_photo(image: Tensor, numbers: NDArray[np.float32], settings: PhotoAugmentation, *, size: int) -> Tensor:
-    """A random part of one image, resized to a square, perhaps mirrored.
+    """Crop a random part of one image, resize it to a square and perhaps mirror it.
 
     Args:
         image: (C, H, W) uint8.

@@ -1,12 +1,12 @@
-"""The processes of one run: what they agree on, and how an error of one ends all of them with one message.
+"""How the processes of one run communicate, and how an error in one of them ends all with one message.
 
-All take the same steps, each with its part of every batch; only the first writes and speaks. What may go wrong in one
-of them alone stands in an ``agreeing()`` block: at its end the error of one becomes an error of all, the first raises
-it, and the others end quietly. Nothing inside may wait for the others. An error between two processes' exchanges (a
-full GPU, say) cannot be agreed on: that process ends with it, and whoever started the processes ends the rest.
+All processes take the same steps, each with its part of every batch; only the first writes files and messages. Code
+that may fail in a single process runs in an ``agreeing()`` block: at its end all processes learn of the error, the
+first raises it and the others exit. Code in such a block must not wait for other processes. An error outside such
+blocks (a full GPU in the middle of a step, say) ends its process, and whoever started the processes ends the others.
 
-They talk over gloo beside whatever carries the gradients, so that a wait for the first, who measures and writes, may
-last as long as it must. A process alone talks to nobody, and none of this costs it anything.
+Messages go over gloo, whatever backend carries the gradients, so that the others can wait for as long as the first
+needs to measure and write. In a single process all of this does nothing.
 """
 
 from __future__ import annotations
@@ -25,48 +25,48 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 Item = TypeVar("Item")
-_PATIENCE = timedelta(days=7)
+_TIMEOUT = timedelta(days=7)
 _END: Any = object()
 
 
 class Processes:
-    """The processes of one run, this one among them.
+    """The processes of one run, seen from one of them.
 
     Args:
-        fabric: of a run that has been launched; None stands for a process alone.
+        fabric: launched; None for a single process.
 
     Attributes:
         rank: of this process, from 0.
-        size: how many there are.
-        is_first: whether this is the one that writes and speaks.
+        size: number of processes.
+        is_first: whether this process has rank 0, and so writes files and messages.
 
     >>> alone = Processes()
-    >>> alone.rank, alone.size, alone.any(True), alone.first_makes(lambda: 3)
+    >>> alone.rank, alone.size, alone.any(True), alone.from_first(lambda: 3)
     (0, 1, True, 3)
     """
 
     def __init__(self, fabric: Fabric | None = None) -> None:
         self.rank, self.size = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
         self.is_first = self.rank == 0
-        self._talk: distributed.ProcessGroup | None = None
+        self._group: distributed.ProcessGroup | None = None
         if self.size > 1:
-            self._talk = cast(distributed.ProcessGroup, distributed.new_group(backend="gloo", timeout=_PATIENCE))
+            self._group = cast(distributed.ProcessGroup, distributed.new_group(backend="gloo", timeout=_TIMEOUT))
 
     def any(self, flag: bool) -> bool:
-        """Whether the flag of any process is set."""
+        """Whether the flag is set in any process."""
         if self.size == 1:
             return flag
         flags = torch.tensor([flag], dtype=torch.int32)
-        distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self._talk)
+        distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self._group)
         return bool(flags)
 
     @contextmanager
     def agreeing(self) -> Iterator[None]:
-        """A block that ends well in all processes or in none.
+        """A block that succeeds in all processes or in none.
 
         Raises:
-            HiertreeError, OSError: in the first process, what any of them met.
-            SystemExit: then in the others, with status 0, as the first one's counts.
+            HiertreeError, OSError: in the first process, whichever process met it.
+            SystemExit: in the others, with status 0; the first process's status counts.
         """
         if self.size == 1:
             yield
@@ -77,18 +77,18 @@ class Processes:
         except (HiertreeError, OSError) as error:
             own = error
         if self.any(own is not None):
-            met: list[Exception | None] = [None] * self.size
-            distributed.all_gather_object(met, own, group=self._talk)
-            self.fail(next(error for error in met if error is not None))
+            errors: list[Exception | None] = [None] * self.size
+            distributed.all_gather_object(errors, own, group=self._group)
+            self.fail(next(error for error in errors if error is not None))
 
     def fail(self, error: Exception) -> NoReturn:
-        """End with an error that all processes have: the first raises it, the others end quietly."""
+        """End with an error that all processes know: the first raises it, the others exit with status 0."""
         if self.is_first:
             raise error
         raise SystemExit(0)
 
-    def together(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the items, as many in every process; if one cannot have its next one, none goes on."""
+    def in_step(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items, equally many in every process; if getting the next one fails in one process, all end."""
         iterator = iter(items)
         while True:
             with self.agreeing():
@@ -97,25 +97,28 @@ class Processes:
                 return
             yield item
 
-    def first_makes(self, make: Callable[[], Item]) -> Item:
-        """What the first process makes, given to all; the others wait for it."""
+    def from_first(self, make: Callable[[], Item]) -> Item:
+        """Call ``make`` in the first process and return its result in all."""
         made: list[Any] = [None]
         with self.agreeing():
             made = [make() if self.is_first else None]
         if self.size > 1:
-            distributed.broadcast_object_list(made, src=0, group=self._talk)
+            distributed.broadcast_object_list(made, src=0, group=self._group)
         found: Item = made[0]
         return found
 
-    def dealt(self, items: Sequence[Item]) -> Sequence[Item]:
-        """Every ``size``-th of the items, from the one with the number of this process on."""
+    def own_share(self, items: Sequence[Item]) -> Sequence[Item]:
+        """This process's share of the items: every ``size``-th, starting at its rank."""
         return items[self.rank :: self.size]
 
-    def joined(self, own: Iterable[Tensor]) -> Tensor:
-        """What the processes made of the items that were dealt out, in their order, at the first; the others get none.
+    def concatenated(self, own: Iterable[Tensor]) -> Tensor:
+        """Concatenate the tensors that the processes made of their shares, in the order of the items.
 
         Args:
-            own: (n, …) tensors on the CPU, made as they are asked for; each n ≥ 1.
+            own: (n, …) tensors on the CPU, one for each item of the share; each n ≥ 1. May be a generator.
+
+        Returns:
+            All rows in the first process; nothing, (0,), in the others.
         """
         if self.size == 1:
             return torch.cat(list(own))
@@ -129,23 +132,23 @@ class Processes:
             parts += self.gathered(part)
 
     def gathered(self, own: Tensor | None) -> list[Tensor]:
-        """What every process has, by rank, at the first; nothing at the others."""
+        """Collect the tensors of all processes, by rank, in the first one; the others get an empty list."""
         if self.size == 1:
             return [] if own is None else [own]
         parts: list[Tensor | None] | None = [None] * self.size if self.is_first else None
-        distributed.gather_object(own, parts, dst=0, group=self._talk)
+        distributed.gather_object(own, parts, dst=0, group=self._group)
         return [part for part in parts or [] if part is not None]
 
-    def take_from_first(self, tensors: Iterable[Tensor]) -> None:
-        """Overwrite tensors, on whatever device, with those of the first process."""
+    def copy_from_first(self, tensors: Iterable[Tensor]) -> None:
+        """Overwrite tensors, on any device, with those of the first process."""
         if self.size > 1:
             for tensor in tensors:
                 sent = tensor.detach().cpu().contiguous()
-                distributed.broadcast(sent, src=0, group=self._talk)
+                distributed.broadcast(sent, src=0, group=self._group)
                 tensor.detach().copy_(sent)
 
     def average_gradients(self, parameters: Iterable[Tensor]) -> None:
-        """Replace gradients by their mean over the processes, which must have the same ones."""
+        """Average gradients over the processes; all must have gradients of the same parameters."""
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         if self.size == 1 or not gradients:
             return

@@ -1,1 +1,1 @@
-"""Images in, unit vectors out."""
+"""The network: images in, vectors of unit length out."""

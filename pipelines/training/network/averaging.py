@@ -1,4 +1,4 @@
-"""A slow copy of the network: the exponential moving average of its weights over the steps."""
+"""The exponential moving average of a network's weights over the training steps."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
-    r"""A copy of a network whose weights follow those of the original at each ``update_parameters``.
+    r"""Make a copy of a network that averages the original's weights at each ``update_parameters``.
 
     .. math:: \bar{w}_1 = w_1, \quad \bar{w}_t = d \, \bar{w}_{t-1} + (1 - d) \, w_t
 
-    BatchNorm's running means and variances are averaged as the weights are, since they belong to them: the original's
-    last ones would be those of other weights. Its counts of batches are copied.
+    BatchNorm's running means and variances are averaged too, since the original's last ones belong to other weights;
+    its batch counts are copied.
 
     Args:
         network: the original.
@@ -37,7 +37,7 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 
 
 def _follow(decay: float) -> Callable[[Tensors, Tensors, Tensor | int], None]:
-    """How averages follow what they are averages of."""
+    """The update of the averages by one step's values."""
 
     def follow(averages: Tensors, values: Tensors, _: Tensor | int) -> None:
         for average, value in zip(averages, values, strict=True):

@@ -1,4 +1,4 @@
-"""Networks that turn a batch of images into feature maps: a compact CNN of our own, and timm's."""
+"""Networks that turn a batch of images into feature maps: a small CNN, and those of timm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
 
 _FORMATS = ".safetensors, .pth or .pt"
-_WRAPPERS = ("state_dict", "model", "net_state")  # under which training scripts keep their weights
+_WRAPPERS = ("state_dict", "model", "net_state")  # keys under which training scripts store weights
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -45,7 +45,7 @@ class TimmBackbone(nn.Module):
 
     Args:
         network: from ``timm.create_model(…, num_classes=0)``.
-        own_pooling: hand over vectors as the network pools them itself, instead of maps.
+        own_pooling: return the network's own pooled vectors instead of maps.
     """
 
     def __init__(self, network: nn.Module, *, own_pooling: bool) -> None:
@@ -62,7 +62,7 @@ class TimmBackbone(nn.Module):
         maps: Tensor = self.network.forward_features(images)  # type: ignore[operator]
         if maps.ndim != 4 or maps.shape[1] != self.num_features:
             raise RecipeError(
-                f"model.pooling: this backbone hands over features of shape {tuple(maps.shape)}",
+                f"model.pooling: this backbone returns features of shape {tuple(maps.shape)}",
                 expected=f"maps (B, {self.num_features}, h, w)",
                 remedy="set model.pooling=backbone",
             )
@@ -70,16 +70,16 @@ class TimmBackbone(nn.Module):
 
 
 def build_backbone(model: ModelSettings, *, channels: int, load_weights: bool = True) -> nn.Module:
-    """The backbone a recipe asks for.
+    """Build the backbone that a recipe asks for.
 
     Args:
         model: the recipe's section.
         channels: of the images.
-        load_weights: False leaves out pretrained weights, when others are about to take their place.
+        load_weights: False skips loading pretrained weights, when others will replace them.
 
     Raises:
         RecipeError: no such model, or an option that this backbone does not have.
-        MissingResourceError: the pretrained weights are not there.
+        MissingResourceError: the pretrained weights are absent.
     """
     if model.backbone != "small_cnn":
         backbone = _timm_backbone(model, channels=channels, load_weights=load_weights)
@@ -97,7 +97,7 @@ def build_backbone(model: ModelSettings, *, channels: int, load_weights: bool = 
 
 
 def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation that a backbone expects of its pixels, which lie in [0, 1]."""
+    """Mean and standard deviation by which a backbone normalizes pixels in [0, 1]."""
     if model.backbone == "small_cnn":
         return (0.5,) * channels, (0.5,) * channels
     import timm
@@ -136,10 +136,10 @@ def _timm_backbone(model: ModelSettings, *, channels: int, load_weights: bool) -
 
 
 def _recompute_activations(network: nn.Module, model: ModelSettings) -> None:
-    """Keep few activations of the forward pass and compute the others again in the backward pass."""
+    """Turn on gradient checkpointing: most activations are computed again in the backward pass."""
     if not model.freeze_batch_norm and any(map(is_batch_norm, network.modules())):
         raise RecipeError(
-            "model.gradient_checkpointing with BatchNorm, whose statistics would count every batch twice",
+            "model.gradient_checkpointing with BatchNorm, whose statistics would count each batch twice",
             expected="a forward pass that can be repeated",
             remedy="set model.freeze_batch_norm=true",
         )
@@ -152,18 +152,18 @@ def _recompute_activations(network: nn.Module, model: ModelSettings) -> None:
 def _no_checkpointing(model: ModelSettings) -> RecipeError:
     return RecipeError(
         f"model.gradient_checkpointing with {model.backbone}",
-        expected="a timm model that can compute its activations again, resnet50 or vit_base_patch16_224 for instance",
+        expected="a timm model that supports gradient checkpointing, resnet50 or vit_base_patch16_224 for instance",
         remedy="set it to false; training.accumulate=two_pass needs less memory with any backbone",
     )
 
 
 def is_batch_norm(module: nn.Module) -> bool:
-    """Whether it normalises by statistics of a batch and keeps them."""
+    """Whether a module normalizes by batch statistics and keeps running ones."""
     return isinstance(module, nn.modules.batchnorm._BatchNorm)
 
 
 def _load_local(network: nn.Module, path: Path) -> None:
-    """Give the network the tensors of a file; those it has no place for, a classifier's, stay out."""
+    """Load weights from a file, ignoring tensors that the network does not have, such as a classifier's."""
     if not path.is_file():
         raise MissingResourceError(f"model.pretrained={path}", expected=f"a {_FORMATS} file that exists")
     weights, wanted = _read_weights(path), network.state_dict()
@@ -178,7 +178,7 @@ def _load_local(network: nn.Module, path: Path) -> None:
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by name; of a pickle nothing but tensors is ever loaded."""
+    """Read the tensors of a file by name; from a pickle, only tensors are ever loaded."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 

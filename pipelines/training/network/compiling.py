@@ -1,4 +1,4 @@
-"""The network translated by ``torch.compile``."""
+"""The network compiled by ``torch.compile``."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from hiertree.errors import RecipeError
 
 
 def compile_network(network: nn.Module) -> None:
-    """Have a network translated whenever it is called with what it was not called with before.
+    """Compile a network in place at its first call with each kind of input.
 
-    It stays the same object, so that its tensors keep their names; a copy of it is not compiled.
+    It stays the same object, so its tensors keep their names; a copy of it is not compiled.
     """
     network.compile()
 
 
 @contextmanager
 def compiler_errors() -> Iterator[None]:
-    """Say what can be done where the compiler fails.
+    """Turn an error of the compiler into one that says what to change.
 
     Raises:
-        RecipeError: it did.
+        RecipeError: the compiler failed.
     """
     try:
         yield
@@ -33,6 +33,6 @@ def compiler_errors() -> Iterator[None]:
         problem = " ".join(str(error).split("\n\n")[0].split())
         raise RecipeError(
             f"training.compile=true ({problem})",
-            expected="a network that torch.compile can translate, and a C++ compiler (on a GPU, Triton)",
+            expected="a network that torch.compile supports, and a C++ compiler (on a GPU, Triton)",
             remedy="set training.compile=false",
         ) from error

@@ -1,4 +1,4 @@
-"""One embedding of an image from several sizes of it, as is usual for landmarks."""
+"""Multi-scale embeddings, as are usual for landmarks: one embedding from several sizes of an image."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .embedder import Embedder
 
 
 def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales: Sequence[float]) -> Tensor:
-    r"""The mean of the embeddings at each scale, brought back to unit length.
+    r"""Average the embeddings of each scale and scale the mean to unit length.
 
     .. math:: e(x) = \frac{\sum_s f(x_s)}{\lVert \sum_s f(x_s) \rVert}
 
-    Radenović et al. (TPAMI 2018) take a power mean instead where nothing follows their pooling, and this mean where a
-    projection does, whose outputs have signs.
+    Radenović et al. (TPAMI 2018) take this mean after a learned projection, whose outputs have signs, and a power mean
+    where no projection follows the pooling.
 
     Args:
         network: (B, C, H, W) images → (B, d) vectors of unit length.
@@ -29,9 +29,9 @@ def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales:
     Returns:
         (B, d) of unit norm.
 
-    >>> colours = lambda images: normalize(images.float().mean(dim=(2, 3)), dim=1)
+    >>> colors = lambda images: normalize(images.float().mean(dim=(2, 3)), dim=1)
     >>> images = torch.tensor([60.0, 80.0]).view(1, 2, 1, 1).expand(1, 2, 8, 8)
-    >>> [round(value, 4) for value in embed_at_scales(colours, images, [0.5, 1.0, 1.5])[0].tolist()]
+    >>> [round(value, 4) for value in embed_at_scales(colors, images, [0.5, 1.0, 1.5])[0].tolist()]
     [0.6, 0.8]
     """
     if all(scale == 1 for scale in scales):
@@ -40,7 +40,7 @@ def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales:
 
 
 def require_scalable(embedder: Embedder, scales: Sequence[float]) -> None:
-    """See that the backbone takes images of other sizes, if there are any.
+    """Check that the backbone takes images of other sizes, if ``scales`` needs them.
 
     Raises:
         RecipeError: it takes one size only, as most transformers do.

@@ -1,1 +1,1 @@
-"""The run: steps, epochs, checkpoints, measurements."""
+"""One experiment from its recipe to its results: steps, epochs, checkpoints, evaluation."""

@@ -1,4 +1,4 @@
-"""What happened in a run: one row an epoch in ``history.jsonl``, and the same and more in TensorBoard's files."""
+"""The curve of a run: one row per epoch in ``history.jsonl``; the same, and every step, in TensorBoard's files."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from hiertree.io import files
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write all rows, one JSON object a line."""
+    """Write all rows, one JSON object per line."""
     lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
     files.write_text(path, "".join(f"{line}\n" for line in lines))
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """The rows of a ``history.jsonl``: epoch, step, loss and its terms, lr, pace, and metrics where measured."""
+    """Read ``history.jsonl``: epoch, step, loss and its terms, lr, speed, and metrics of epochs that were evaluated."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-class Board:
-    """TensorBoard event files; what an earlier, killed process wrote beyond ``step`` is hidden.
+class TensorBoardLog:
+    """TensorBoard event files; values that a killed process logged beyond ``step`` are hidden.
 
     Args:
-        folder: where the event files go; None writes nothing.
+        folder: of the event files; None writes nothing.
         step: steps done before.
     """
 
@@ -41,6 +41,6 @@ class Board:
                 self._writer.add_scalar(f"{group}/{name}", value, step)
 
     def close(self) -> None:
-        """Write everything out."""
+        """Flush and close the files."""
         if self._writer is not None:
             self._writer.close()

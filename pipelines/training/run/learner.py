@@ -1,4 +1,4 @@
-"""Network, loss and optimizer, and the one step that they take together."""
+"""Network, loss and optimizer, and the training step."""
 
 from __future__ import annotations
 
@@ -12,61 +12,41 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, RecipeError, TrainingError
+from hiertree.errors import CheckpointError, EmbeddingError
 from hiertree.losses import large_batch_backward
 
-from ..distributed.launching import Started, kind_of_device, launched_fabric
 from ..distributed.processes import Processes
-from ..distributed.sharing import loss_of_whole_batch, own_draws, seed_torch, synchronise_batch_norm
+from ..distributed.shared_batches import loss_of_whole_batch, randomness_by_rank, seed_torch, synchronized_batch_norm
 from ..network.averaging import moving_average
 from ..network.compiling import compile_network, compiler_errors
 from ..network.embedder import Embedder
 from ..network.scales import embed_at_scales, require_scalable
 from ..recipe.schema import Recipe
-from ..recipe.settings import TrainingSettings
 from .loss_building import build_loss
 from .optimization import build_optimizer, set_learning_rates
+from .step_errors import SMALLER_STEPS, diverged, out_of_memory, require_finite, require_no_batch_norm
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
     from numpy.typing import NDArray
 
 
-_SMALLER_STEPS = (
-    "lower sampler.batch_size or images.size, set training.precision=bf16-mixed, or keep the batch and set "
-    "training.accumulate=two_pass with a small training.chunk_size; the last checkpoint is whole"
-)
-
-
-def build_fabric(training: TrainingSettings, group: Started | None = None) -> Fabric:
-    """Lightning Fabric on the device and with the precision asked for, for a process alone or one of a group.
-
-    Raises:
-        DeviceError: there is no such device, or the precision needs another.
-    """
-    from lightning.fabric import Fabric
-
-    if group is not None:
-        return launched_fabric(training, group)
-    return Fabric(accelerator=kind_of_device(training), devices=1, precision=training.precision)
-
-
 class Learner:
-    """What learns. All of its state is in :meth:`tensors` and the number of steps done.
+    """Everything that learns. Its whole state is in :meth:`tensors` and the number of steps done.
 
-    Everything random in a step (dropout, say) follows from the seed and the step's number; what a network draws, also
-    from the process, what a loss draws, not. One of several processes has a part of each batch, and the loss of all of
-    it: with the same weights, it takes the step that a process alone takes on the whole batch.
+    All randomness of a step (dropout, say) is seeded by the recipe's seed and the step's number: the network's differs
+    between processes, the loss's does not. Each of several processes holds a part of every batch and computes the loss
+    of all of it, so that together they take the step that a single process would take on the whole batch.
 
     Args:
         recipe: the experiment.
         fabric: device and precision.
         class_paths: (C, L) the path of each leaf of the training split's tree.
         steps_per_epoch: batches of the sampler.
-        processes: that share every batch; None: this one alone.
+        processes: that share every batch; None for this one alone.
 
     Raises:
-        RecipeError, MissingResourceError: a network or loss that cannot be built as asked.
+        RecipeError, MissingResourceError: the network or the loss cannot be built as asked.
     """
 
     def __init__(
@@ -95,21 +75,24 @@ class Learner:
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
 
     def _build(self, class_paths: NDArray[np.integer[Any]]) -> None:
-        """Network and loss, as the recipe's seed draws them."""
-        with self._own_randomness():
+        """Build network and loss, initialized by the recipe's seed."""
+        model = self.recipe.model
+        with self._forked_rng():
             torch.manual_seed(self.recipe.seed)
-            self.embedder = Embedder(self.recipe.model, channels=self.recipe.images.channels)
+            self.embedder = Embedder(model, channels=self.recipe.images.channels)
             self.loss = build_loss(self.recipe, class_paths=class_paths)
-        synchronise_batch_norm(self.embedder, self.processes, self.fabric.device)
-        if self._in_chunks:
-            _require_no_batch_norm(self.embedder)
+        if model.sync_batch_norm:
+            backbone = self.embedder.backbone
+            self.embedder.backbone = synchronized_batch_norm(backbone, self.processes, self.fabric.device)
+        if self._in_chunks and not model.freeze_batch_norm:
+            require_no_batch_norm(self.embedder)
         require_scalable(self.embedder, self.recipe.evaluation.scales)
 
     def start_epoch(self, epoch: int) -> None:
-        """Go to training mode as this epoch wants it."""
+        """Prepare network and loss for the steps of an epoch."""
         frozen = epoch < self.recipe.model.freeze_backbone_epochs
         self.embedder.set_training(frozen_backbone=frozen)
-        if self.processes.size > 1 and frozen != self._frozen_backbone:  # gradients are averaged of what learns now
+        if self.processes.size > 1 and frozen != self._frozen_backbone:  # DDP fixes its set of gradients at setup
             self._network, self._frozen_backbone = self.fabric.setup_module(self.embedder), frozen
         self.loss.train()
         self.loss.start_epoch(epoch)
@@ -120,27 +103,27 @@ class Learner:
         Args:
             images: (B, C, S, S) uint8.
             paths: (B, L) integers.
-            step: steps done before.
+            step: number of steps done before.
 
         Returns:
             The loss and its terms.
 
         Raises:
-            TrainingError: the loss or its gradient is not finite; nothing was learnt from this batch.
-            DeviceError: the GPU's memory is full; the message names the settings that need less.
+            TrainingError: the loss or its gradient is not finite; the weights have not changed.
+            DeviceError: the GPU's memory is full; the message names settings that need less.
         """
         self._set_learning_rates(step)
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
-            with self._own_randomness(), compiler_errors():
+            with self._forked_rng(), compiler_errors():
                 seed_torch(self.recipe.seed, step)
                 values = backward(images, self.fabric.to_device(paths), step)
         except EmbeddingError as error:
-            raise _diverged(step, error.given) from error
+            raise diverged(step, error.given) from error
         except torch.OutOfMemoryError as error:
-            raise _out_of_memory(f"step {step}", _SMALLER_STEPS) from error
-        self._move(step)
+            raise out_of_memory(f"step {step}", SMALLER_STEPS) from error
+        self._update_weights(step)
         return values
 
     def learning_rate(self) -> float:
@@ -149,7 +132,7 @@ class Learner:
 
     @property
     def trained(self) -> Embedder:
-        """The network that is measured and kept: the average of the weights where the recipe asks for it."""
+        """The network to evaluate and save: the average of the weights if the recipe asks for it."""
         if self._average is None or not self._average.n_averaged:
             return self.embedder
         return cast(Embedder, self._average.module)
@@ -162,7 +145,7 @@ class Learner:
             with self.fabric.autocast():
                 embeddings = embed_at_scales(network, self.fabric.to_device(images), self.recipe.evaluation.scales)
         except torch.OutOfMemoryError as error:
-            raise _out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
+            raise out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
         return embeddings.float().cpu()
 
     def _set_learning_rates(self, step: int) -> None:
@@ -171,7 +154,7 @@ class Learner:
         set_learning_rates(self.optimizer, self.recipe.schedule, step=step, total=total, steps_per_epoch=per_epoch)
 
     def _backward(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
-        with own_draws(self.processes, self.fabric.device, self.recipe.seed, step):
+        with randomness_by_rank(self.processes, self.fabric.device, self.recipe.seed, step):
             embeddings = self._network(self.fabric.to_device(images))
         terms = self._objective.terms(embeddings, paths)
         loss = self._objective.total(terms)
@@ -181,13 +164,16 @@ class Learner:
         return values
 
     def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
-        """The same with the activations of one chunk in memory; Fabric's wrapper allows no backward of its outputs."""
+        """The same with the activations of one chunk at a time in memory.
+
+        It calls the network without Fabric's wrapper, which allows no backward pass from intermediate outputs.
+        """
         chunks = torch.split(images, self.recipe.training.chunk_size)
         numbers = cycle(range(len(chunks)))
 
         def embed(chunk: Tensor) -> Tensor:
-            draws = own_draws(self.processes, self.fabric.device, self.recipe.seed, step, next(numbers))
-            with draws, self.fabric.autocast():
+            seed = (self.recipe.seed, step, next(numbers))
+            with randomness_by_rank(self.processes, self.fabric.device, *seed), self.fabric.autocast():
                 embeddings: Tensor = self.embedder(self.fabric.to_device(chunk))
             return embeddings
 
@@ -195,19 +181,19 @@ class Learner:
         self.processes.average_gradients([*self.embedder.parameters(), *self.loss.parameters()])
         return _values(terms, self._objective.total(terms), step)
 
-    def _move(self, step: int) -> None:
-        """Clip, and move the weights, unless the gradient is not finite."""
+    def _update_weights(self, step: int) -> None:
+        """Clip the gradient and update weights and average, unless the gradient is not finite."""
         optimizer, limit = self._fabric_optimizer, self.recipe.optimizer.clip_norm or math.inf
         norm = self.fabric.clip_gradients(self._network, optimizer, max_norm=limit, error_if_nonfinite=False)
-        scaled = self.recipe.training.precision == "16-mixed"  # then the scaler leaves out such a step by itself
+        scaled = self.recipe.training.precision == "16-mixed"  # the gradient scaler skips such steps itself
         if norm is not None and not scaled:
-            _require_finite({"norm of the gradient": float(norm)}, step)
+            require_finite({"norm of the gradient": float(norm)}, step)
         optimizer.step()
         if self._average is not None:
             self._average.update_parameters(self.embedder)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Weights of network, their average and loss, and the optimizer's state, by name."""
+        """The weights of network, loss and average, and the optimizer's state, by name."""
         found = {f"embedder.{name}": tensor for name, tensor in self.embedder.state_dict().items()}
         found |= {f"loss.{name}": tensor for name, tensor in self.loss.state_dict().items()}
         for index, state in self.optimizer.state_dict()["state"].items():
@@ -216,13 +202,13 @@ class Learner:
             found |= {f"average.{name}": tensor for name, tensor in self._average.state_dict().items()}
         return found
 
-    def take_from_first(self) -> None:
-        """Have the weights and statistics of the first process, whose BatchNorm saw other images than this one's."""
+    def copy_from_first(self) -> None:
+        """Copy the first process's weights and BatchNorm statistics, which each process updates from its own images."""
         tensors = self.tensors().items()
-        self.processes.take_from_first(tensor for name, tensor in tensors if not name.startswith("optimizer."))
+        self.processes.copy_from_first(tensor for name, tensor in tensors if not name.startswith("optimizer."))
 
-    def _own_randomness(self) -> AbstractContextManager[None]:
-        """A block that may seed torch's generators without the caller noticing."""
+    def _forked_rng(self) -> AbstractContextManager[None]:
+        """A block after which torch's generators have their earlier state."""
         device = self.fabric.device
         return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
 
@@ -231,10 +217,10 @@ class Learner:
         return self.fabric.strategy.precision.state_dict()
 
     def load(self, tensors: Mapping[str, Tensor], scaler: Mapping[str, Any]) -> None:
-        """Take over what :meth:`tensors` and :meth:`scaler` gave.
+        """Restore what :meth:`tensors` and :meth:`scaler` returned.
 
         Raises:
-            CheckpointError: the tensors are those of another network.
+            CheckpointError: the tensors belong to another network.
         """
         parts: dict[str, dict[str, Tensor]] = {"embedder": {}, "loss": {}, "optimizer": {}}
         for name, tensor in tensors.items():
@@ -257,39 +243,8 @@ class Learner:
             self.fabric.strategy.precision.load_state_dict(dict(scaler))
 
 
-def _require_no_batch_norm(embedder: Embedder) -> None:
-    """Refuse statistics that would be those of chunks, counted twice."""
-    if embedder.settings.freeze_batch_norm:
-        return
-    if any(isinstance(module, torch.nn.modules.batchnorm._BatchNorm) for module in embedder.modules()):
-        raise RecipeError(
-            "training.accumulate=two_pass with BatchNorm, which would see chunks",
-            expected="images whose embeddings do not depend on each other",
-            remedy="set model.freeze_batch_norm=true",
-        )
-
-
 def _values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:
-    """The loss and its terms as numbers, if they are finite."""
+    """The loss and its terms as numbers, which must be finite."""
     values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
-    _require_finite(values, step)
+    require_finite(values, step)
     return values
-
-
-def _require_finite(values: Mapping[str, float], step: int) -> None:
-    if all(map(math.isfinite, values.values())):
-        return
-    raise _diverged(step, ", ".join(f"{name} = {value}" for name, value in values.items()))
-
-
-def _diverged(step: int, found: str) -> TrainingError:
-    return TrainingError(
-        f"step {step}: {found}",
-        expected="finite numbers",
-        remedy="lower optimizer.lr, set optimizer.clip_norm, use precision 32-true, or set training.on_nan=skip; the "
-        "last checkpoint is whole",
-    )
-
-
-def _out_of_memory(where: str, remedy: str) -> DeviceError:
-    return DeviceError(f"{where}: the GPU's memory is full", expected="a smaller load", remedy=remedy)

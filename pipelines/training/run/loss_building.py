@@ -1,4 +1,4 @@
-"""The loss that a recipe names, and those that it wraps, told what the training split knows: classes, levels, sizes."""
+"""Build the loss that a recipe names, with the sizes that follow from the training split: classes, levels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss:
-    """The loss a recipe asks for.
+    """Build the loss that a recipe asks for.
 
     Args:
         recipe: the experiment.
@@ -34,7 +34,7 @@ def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss
 
 
 def _built(component: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int) -> Loss:
-    """A loss, after the losses that it wraps."""
+    """Build a loss, and before it the losses that it wraps."""
     level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
     derived = {
         "num_classes": level_sizes[-1],
@@ -55,7 +55,7 @@ def _built(component: Component, class_paths: NDArray[np.integer[Any]], embeddin
 def _nested(
     outer: Component, name: str, inner: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int
 ) -> Any:
-    """The loss that another wraps, or what makes it for flat classes."""
+    """Build a loss that another wraps, or a function that builds it for a number of flat classes."""
     if makes("loss", outer.name, name):
         return lambda num_classes: _built(inner, np.arange(num_classes)[:, None], embedding_size)
     return _built(inner, class_paths, embedding_size)

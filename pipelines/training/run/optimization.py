@@ -1,4 +1,8 @@
-"""How weights move: parameter groups, the optimizer, and the learning rate as a pure function of the step."""
+"""Parameter groups, the optimizer, and the learning rate as a pure function of the step.
+
+A function has no state to save, so a run resumes at any step; torch's schedulers count their own steps, and warn when
+the optimizer skips one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from ..recipe.settings import OptimizerSettings, ScheduleSettings
 
 
 def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> list[dict[str, Any]]:
-    """Backbone, head and proxies (what the loss learns, if anything), each with its learning rate and weight decay."""
+    """Backbone, head and proxies (the loss's parameters, if any), each with its learning rate and weight decay."""
     groups = [
         ("backbone", list(embedder.backbone.parameters()), settings.lr, settings.weight_decay),
         ("head", embedder.head_parameters(), settings.head_lr or settings.lr, settings.weight_decay),
@@ -28,7 +32,7 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSet
 
 
 def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> Optimizer:
-    """The optimizer a recipe asks for, over all parameter groups."""
+    """Build the optimizer that a recipe asks for, over all parameter groups."""
     groups = parameter_groups(embedder, loss, settings)
     if settings.name == "sgd":
         return SGD(groups, lr=settings.lr, momentum=settings.momentum, nesterov=settings.momentum > 0)
@@ -45,7 +49,7 @@ def learning_rate_factor(
     milestones: Sequence[int] = (),
     factor: float = 1.0,
 ) -> float:
-    """What the learning rate of a step is multiplied with.
+    """Compute the factor of a step's learning rate.
 
     Args:
         step: 0 … total − 1.
@@ -53,8 +57,8 @@ def learning_rate_factor(
         warmup: steps of the linear rise; its last step has factor 1.
         final: factor towards which the cosine falls.
         name: ``cosine``, ``step`` or ``constant``.
-        milestones: steps from each of which on ``step`` multiplies once more.
-        factor: what it then multiplies with.
+        milestones: steps at each of which ``step`` multiplies by ``factor`` once more.
+        factor: of ``step``.
 
     >>> [round(learning_rate_factor(step, total=6, warmup=2, final=0.0), 3) for step in range(6)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
@@ -75,7 +79,7 @@ def learning_rate_factor(
 def set_learning_rates(
     optimizer: Optimizer, settings: ScheduleSettings, *, step: int, total: int, steps_per_epoch: int
 ) -> None:
-    """Give every parameter group the learning rate of this step."""
+    """Set the learning rate of every parameter group for this step."""
     warmup = round(settings.warmup_epochs * steps_per_epoch)
     milestones = [round(epoch * steps_per_epoch) for epoch in settings.milestones]
     for group in optimizer.param_groups:

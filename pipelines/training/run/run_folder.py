@@ -1,4 +1,4 @@
-"""The folder of a run: what each file is called, whose run it is, and what is written when it is done."""
+"""The folder of a run: the names of its files, the recipe it belongs to, and the results."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from hiertree.io import files
 from hiertree.io.provenance import manifest
 
 from ...yaml_files import read_yaml
-from ..network.embedder import Embedder, save_embedder
+from ..network.embedder import Embedder
+from ..network.model_files import save_embedder
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
-from .measuring import Measured
+from .evaluator import SplitResult
 
 _RESULTS = (
     "metrics.json",
@@ -36,12 +37,12 @@ _RESULTS = (
 
 
 class RunFolder:
-    """Where one experiment keeps what it makes.
+    """The folder of one experiment.
 
-    ``recipe.yaml`` (every setting, defaults included), ``history.jsonl``, ``checkpoints/``, ``tensorboard/``, and when
-    it is done ``model.safetensors`` with ``model.json``, ``embeddings.npz`` and ``per_query.parquet`` of the test split
-    (``embeddings-middle.npz`` and ``per_query-middle.parquet`` of a list beside it), ``manifest.json``, and last of all
-    ``metrics.json``: a run with that file is finished.
+    It holds ``recipe.yaml`` (every setting, defaults included), ``history.jsonl``, ``checkpoints/`` and
+    ``tensorboard/``; when training is done also ``model.safetensors`` with ``model.json``, ``embeddings.npz`` and
+    ``per_query.parquet`` of the test split (``embeddings-middle.npz`` and ``per_query-middle.parquet`` of a further
+    list), ``manifest.json``, and last ``metrics.json``: a run with that file is finished.
 
     Args:
         path: the folder; it need not exist.
@@ -56,11 +57,11 @@ class RunFolder:
         self.metrics = path / "metrics.json"
 
     def require_usable(self, recipe: Recipe, *, fresh: bool) -> None:
-        """See that it is a new or empty folder, or that of this very recipe.
+        """Check that it is a new or empty folder, or holds a run of this recipe.
 
         Args:
             recipe: the experiment.
-            fresh: a run of any recipe will do, as it is about to be cleared.
+            fresh: allow a run of another recipe, which will be removed.
 
         Raises:
             RecipeError: it holds a run of another recipe; the message names the settings that differ.
@@ -73,22 +74,22 @@ class RunFolder:
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe) -> None:
-        """Make it the folder of this recipe."""
+        """Write the recipe, if the folder does not hold it yet."""
         if not self.recipe.is_file():
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
 
     def clear(self) -> None:
-        """Remove an earlier run, whatever its recipe; files that no run writes stay."""
+        """Remove an earlier run of any recipe; files that no run writes stay."""
         if not self.recipe.is_file():
             return
         for folder in (self.checkpoints, self.tensorboard):
             shutil.rmtree(folder, ignore_errors=True)
-        beside = [*self.path.glob("embeddings-*.npz"), *self.path.glob("per_query-*.parquet")]
-        for path in [*beside, *(self.path / name for name in _RESULTS)]:
+        further = [*self.path.glob("embeddings-*.npz"), *self.path.glob("per_query-*.parquet")]
+        for path in [*further, *(self.path / name for name in _RESULTS)]:
             path.unlink(missing_ok=True)
 
     def finished(self) -> dict[str, Any] | None:
-        """The content of ``metrics.json``, or None while the run is not finished.
+        """Read ``metrics.json``; None if the run is not finished.
 
         Raises:
             CheckpointError: the file is damaged.
@@ -102,11 +103,11 @@ class RunFolder:
             raise CheckpointError(f"{self.metrics} ({error!r})", expected="the metrics of a finished run") from error
 
     def finish(
-        self, recipe: Recipe, embedder: Embedder, measured: Measured, summary: Mapping[str, Any]
+        self, recipe: Recipe, embedder: Embedder, result: SplitResult, summary: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Write the results; returns the content of ``metrics.json``."""
-        written = [*save_embedder(embedder, self.path), *self._write_results(measured)]
-        content = {**summary, "metrics": measured.metrics(), **_card(measured)}
+        written = [*save_embedder(embedder, self.path), *self._write_results(result)]
+        content = {**summary, "metrics": result.metrics(), **_card(result)}
         made = manifest(
             command=f"hiertree train {recipe.name}",
             parameters=recipe.as_dict(),
@@ -118,11 +119,11 @@ class RunFolder:
         files.write_json(self.metrics, content)
         return content
 
-    def _write_results(self, measured: Measured) -> Sequence[Path]:
+    def _write_results(self, result: SplitResult) -> Sequence[Path]:
         written = []
-        for number, (name, found) in enumerate(measured.lists.items()):
-            beside = f"-{name}" if number else ""
-            embeddings, per_query = self.path / f"embeddings{beside}.npz", self.path / f"per_query{beside}.parquet"
+        for number, (name, found) in enumerate(result.lists.items()):
+            suffix = f"-{name}" if number else ""
+            embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"
             with files.replacing(embeddings) as temporary:
                 np.savez(temporary, **dict[str, Any](found.arrays))
             with files.replacing(per_query) as temporary:
@@ -142,27 +143,27 @@ class RunFolder:
 
 
 def _files_read(recipe: Recipe) -> list[Path]:
-    """The tables and archives that the recipe's data names; folders are not gone through."""
+    """The tables and archives that the recipe's data section names; not the files in its folders."""
     values = [Path(value) for value in recipe.data.options().values() if isinstance(value, (str, os.PathLike))]
     return [path for path in values if path.is_file()]
 
 
-def _card(measured: Measured) -> dict[str, Any]:
-    """What must be known to compare these numbers with others: of the split, and of the lists beside it."""
+def _card(result: SplitResult) -> dict[str, Any]:
+    """Queries, skipped queries and convention of each list: what a comparison with other numbers needs."""
     cards = {
         name: {
             "queries": len(found.result),
             "skipped": dict(found.result.skipped),
             "convention": found.result.convention.as_dict(),
         }
-        for name, found in measured.lists.items()
+        for name, found in result.lists.items()
     }
     first, *others = cards
     return cards[first] | ({"beside": {name: cards[name] for name in others}} if others else {})
 
 
 def _differences(earlier: Any, now: Any, place: str = "") -> list[str]:
-    """Settings that differ, as ``optimizer.lr: 0.001 there, 0.01 here``."""
+    """Describe settings that differ, as ``optimizer.lr: 0.001 there, 0.01 here``."""
     if not (isinstance(earlier, dict) and isinstance(now, dict)):
         return [] if earlier == now else [f"{place}: {earlier!r} there, {now!r} here"]
     found = []

@@ -1,4 +1,4 @@
-"""What a scheduler's SIGTERM does to a run: the step is finished and kept, and the process ends with status 0."""
+"""What SIGTERM from a scheduler does: the run finishes its step, keeps a checkpoint and exits with status 0."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..distributed.processes import Processes
 
 
 class StopRequest:
-    """Whether this process, or another of the run, was asked to end.
+    """Whether this process, or another of the run, has received SIGTERM.
 
     Args:
-        processes: of the run; None: this one alone.
+        processes: of the run; None for this one alone.
 
     >>> stop = StopRequest()
-    >>> with stop.heeded():
+    >>> with stop.listening():
     ...     signal.raise_signal(signal.SIGTERM)
-    >>> stop.asked()
+    >>> stop.requested()
     True
     """
 
     def __init__(self, processes: Processes | None = None) -> None:
-        self._processes, self._noted = processes or Processes(), False
+        self._processes, self._received = processes or Processes(), False
 
     @contextmanager
-    def heeded(self) -> Iterator[None]:
-        """While inside, SIGTERM makes a request and ends nothing; only the main thread can hear signals."""
+    def listening(self) -> Iterator[None]:
+        """A block in which SIGTERM is noted and ends nothing; no effect in threads, which get no signals."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -41,19 +41,19 @@ class StopRequest:
         finally:
             signal.signal(signal.SIGTERM, before)
 
-    def asked(self) -> bool:
-        """Whether any process of the run was; all of them must ask, and have the same answer."""
-        return self._processes.any(self._noted)
+    def requested(self) -> bool:
+        """Whether any process has received it; all must call this together, and get the same answer."""
+        return self._processes.any(self._received)
 
     def obey(self, step: int) -> NoReturn:
-        """End the process with status 0; the state after this step has been kept.
+        """Exit with status 0; the state after ``step`` must have been saved.
 
         Raises:
             SystemExit: always.
         """
         if self._processes.is_first:
-            print(f"stopped after step {step}, as SIGTERM asked; the same command goes on from there", file=sys.stderr)
+            print(f"stopped by SIGTERM after step {step}; run the same command to go on from there", file=sys.stderr)
         raise SystemExit(0)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self._noted = True
+        self._received = True

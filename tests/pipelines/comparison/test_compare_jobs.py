@@ -20,7 +20,7 @@ from hiertree.pipelines.comparison.cluster_jobs import ClusterJobs, read_paramet
 from hiertree.pipelines.comparison.planned_runs import plan_runs
 from hiertree.pipelines.comparison.recipe_comparison import train_in_turn
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.training import train
+from hiertree.pipelines.training.run.experiment import train
 
 submitit = pytest.importorskip("submitit")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hiertree.datasets import ImageDataset
-from hiertree.pipelines.training.data.loading import load_split
+from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import load_recipe
-from hiertree.pipelines.training.run.training import train
+from hiertree.pipelines.training.run.experiment import train
 
 SMALL = [
     *("data.families=3", "data.kinds=2", "data.instances=3", "data.images=4", "sampler.batch_size=16"),

@@ -20,9 +20,9 @@ from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.report import EmbeddingsOptions, make_report
 from hiertree.pipelines.report.rankings import extreme_queries
-from hiertree.pipelines.training.data.loading import load_split
+from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
-from hiertree.pipelines.training.run.training import train
+from hiertree.pipelines.training.run.experiment import train
 
 HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>"
 

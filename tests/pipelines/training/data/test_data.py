@@ -9,7 +9,8 @@ from torch import Tensor
 
 from hiertree.datasets import ImageDataset, load_synthetic
 from hiertree.pipelines.training.data.augmentation import NUMBERS, batch_numbers, crop_photo, move_glyphs
-from hiertree.pipelines.training.data.loading import BatchKey, EpochKeys, Views, evaluation_keys, loader_of
+from hiertree.pipelines.training.data.batches import BatchKey, EpochKeys, batch_loader, keys_in_order
+from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.recipe.settings import (
     GlyphAugmentation,
     ImageSettings,
@@ -28,7 +29,7 @@ def dataset() -> ImageDataset:
 
 @pytest.fixture(scope="module")
 def images(dataset: ImageDataset) -> Tensor:
-    return Views(dataset, ImageSettings(size=16))[BatchKey(0, 0, [0, 1, 2, 3])].images
+    return ImageViews(dataset, ImageSettings(size=16))[BatchKey(0, 0, [0, 1, 2, 3])].images
 
 
 def test_numbers_differ_between_seeds_epochs_and_batches() -> None:
@@ -92,40 +93,40 @@ def test_photo_crop_copes_with_any_shape(shape: tuple[int, int, int]) -> None:
 def test_cache_changes_nothing(dataset: ImageDataset, augmentation: GlyphAugmentation) -> None:
     key = BatchKey(3, 7, [5, 0, 5])
     batches = [
-        Views(dataset, ImageSettings(size=16, cache=cache, augmentation=augmentation), augment=0)[key].images
+        ImageViews(dataset, ImageSettings(size=16, cache=cache, augmentation=augmentation), augment=0)[key].images
         for cache in (True, False)
     ]
     assert torch.equal(*batches)
 
 
 def test_same_image_twice_in_a_batch_is_seen_in_two_ways(dataset: ImageDataset) -> None:
-    first, second = Views(dataset, ImageSettings(size=16), augment=0)[BatchKey(0, 0, [1, 1])].images
+    first, second = ImageViews(dataset, ImageSettings(size=16), augment=0)[BatchKey(0, 0, [1, 1])].images
     assert not torch.equal(first, second)
 
 
 def test_evaluation_sees_images_unchanged(dataset: ImageDataset) -> None:
-    views = Views(dataset, ImageSettings(size=16, augmentation=PhotoAugmentation()))
+    views = ImageViews(dataset, ImageSettings(size=16, augmentation=PhotoAugmentation()))
     plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
     assert torch.equal(views[BatchKey(9, 9, [2])].images[0], plain)
 
 
 def test_evaluation_can_crop_the_centre_of_a_larger_image(dataset: ImageDataset) -> None:
-    view = Views(dataset, ImageSettings(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
+    view = ImageViews(dataset, ImageSettings(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
     plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
     assert torch.equal(view, plain[:, 2:14, 2:14])
 
 
 def test_grey_images_have_one_channel(dataset: ImageDataset) -> None:
-    assert Views(dataset, ImageSettings(size=16, channels=1))[BatchKey(0, 0, [0])].images.shape == (1, 1, 16, 16)
+    assert ImageViews(dataset, ImageSettings(size=16, channels=1))[BatchKey(0, 0, [0])].images.shape == (1, 1, 16, 16)
 
 
 def test_workers_see_the_same_batches_in_the_same_order(dataset: ImageDataset) -> None:
     sampler = ClassBalancedSampler(dataset.paths, batch_size=4, images_per_class=2)
-    views = Views(dataset, ImageSettings(size=16, cache=False), augment=0)
+    views = ImageViews(dataset, ImageSettings(size=16, cache=False), augment=0)
 
     def batches(workers: int) -> list[list[Tensor]]:
         keys = EpochKeys(sampler)
-        loader = loader_of(views, keys, workers=workers, pin_memory=False)
+        loader = batch_loader(views, keys, workers=workers)
         keys.start(5, first=1)
         return [list(batch) for batch in loader]
 
@@ -147,6 +148,6 @@ def test_epoch_begun_late_is_the_rest_of_the_whole_one(dataset: ImageDataset) ->
 
 def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None:
     before = torch.get_rng_state()
-    loader = loader_of(Views(dataset, ImageSettings(size=16)), evaluation_keys(16, 8), workers=0, pin_memory=False)
+    loader = batch_loader(ImageViews(dataset, ImageSettings(size=16)), keys_in_order(range(16), 8))
     assert sum(len(indices) for indices, _ in loader) == 16
     assert torch.equal(torch.get_rng_state(), before)

@@ -23,13 +23,13 @@ from torch import multiprocessing
 
 from hiertree.datasets import load_synthetic
 from hiertree.errors import DeviceError
-from hiertree.pipelines.training.distributed.launching import started
+from hiertree.pipelines.training.distributed.launchers import detect_launch
 from hiertree.pipelines.training.distributed.processes import Processes
-from hiertree.pipelines.training.distributed.sharing import own_draws
+from hiertree.pipelines.training.distributed.shared_batches import randomness_by_rank
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.checkpoint import checkpoints
+from hiertree.pipelines.training.run.checkpoint_files import list_checkpoints
+from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
-from hiertree.pipelines.training.run.training import train
 
 Tiny = Callable[..., Recipe]
 
@@ -90,7 +90,7 @@ def ends(folder: Path, name: str) -> list[str]:
 
 def newest(run: Path) -> dict[str, torch.Tensor]:
     """Every tensor of the newest checkpoint: network, loss, memory and optimizer."""
-    *_, path = checkpoints(run / "checkpoints").values()
+    *_, path = list_checkpoints(run / "checkpoints").values()
     return load_file(path / "tensors.safetensors")
 
 
@@ -120,7 +120,7 @@ def test_sigterm_to_one_stops_all_at_one_step_and_another_number_of_processes_go
     shared: Path, tiny_recipe: Tiny
 ) -> None:
     assert ends(shared, "stopped") == ["status 0"] * NUM
-    assert list(checkpoints(shared / "stopped" / "checkpoints")) == [2, 3]
+    assert list(list_checkpoints(shared / "stopped" / "checkpoints")) == [2, 3]
     train(tiny_recipe(*ALIKE["happier"]), shared / "stopped")
     assert_alike(shared / "happier", shared / "stopped")
 
@@ -160,9 +160,9 @@ def command(out: Path, recipe: Recipe, *words: str) -> list[str]:
 
 def until_next_checkpoint(process: subprocess.Popen[str], out: Path) -> list[psutil.Process]:
     """Wait for a step more than there was; returns the processes that share the batches."""
-    before = max(checkpoints(out / "checkpoints"), default=0)
+    before = max(list_checkpoints(out / "checkpoints"), default=0)
     deadline = time.monotonic() + 300
-    while max(checkpoints(out / "checkpoints"), default=0) == before:
+    while max(list_checkpoints(out / "checkpoints"), default=0) == before:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -191,7 +191,7 @@ def test_commands_start_their_processes_lose_one_with_a_message_and_obey_sigterm
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
-    assert said.count("as SIGTERM asked") == 1
+    assert said.count("by SIGTERM") == 1
     assert not any(child.is_running() for child in shared)
     assert not (out / "metrics.json").exists()
 
@@ -218,7 +218,7 @@ def test_each_process_draws_its_own_and_then_all_draw_alike() -> None:
         processes = Processes()
         processes.rank, processes.size = rank, NUM
         torch.manual_seed(5)
-        with own_draws(processes, device, 7, 3):
+        with randomness_by_rank(processes, device, 7, 3):
             inside.append(float(torch.rand(())))
         after.append(float(torch.rand(())))
     torch.manual_seed(5)
@@ -241,7 +241,7 @@ def test_processes_that_a_launcher_started_are_found(
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    found = started()
+    found = detect_launch()
     assert (None if found is None else (found.devices, found.nodes)) == expected
 
 
@@ -249,4 +249,4 @@ def test_slurm_tasks_without_a_number_for_each_machine_are_refused(monkeypatch: 
     monkeypatch.setenv("SLURM_STEP_ID", "0")
     monkeypatch.setenv("SLURM_NTASKS", "4")
     with pytest.raises(DeviceError, match="--ntasks-per-node"):
-        started()
+        detect_launch()

@@ -13,7 +13,7 @@ from torch import nn
 
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.training import train
+from hiertree.pipelines.training.run.experiment import train
 
 
 def test_compiled_run_keeps_what_an_uncompiled_one_keeps(

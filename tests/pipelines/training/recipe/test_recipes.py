@@ -16,13 +16,16 @@ from PIL import Image
 
 from hiertree.datasets import ImageDataset
 from hiertree.metrics.conventions.protocols import protocol_of
-from hiertree.pipelines.training.data.loading import EpochKeys, Views, load_split
+from hiertree.pipelines.training.data.batches import EpochKeys
+from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.data.views import ImageViews
+from hiertree.pipelines.training.distributed.devices import build_fabric
 from hiertree.pipelines.training.recipe.built_in import built_in_recipes
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.learner import Learner, build_fabric
-from hiertree.pipelines.training.run.loop import build_sampler
-from hiertree.pipelines.training.run.measuring import Examination
+from hiertree.pipelines.training.run.evaluator import TestEvaluator
+from hiertree.pipelines.training.run.learner import Learner
+from hiertree.pipelines.training.run.training_run import build_sampler
 
 SMALL = (
     "images.size=16",
@@ -48,7 +51,7 @@ DYML = {"dyml-vehicle": "dyml-vehicle", "dyml-animal": "dyml-vehicle", "dyml-pro
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-Splits = Callable[[Recipe], tuple[Views, ImageDataset, ImageDataset]]
+Splits = Callable[[Recipe], tuple[ImageViews, ImageDataset, ImageDataset]]
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +93,14 @@ def _photos(folder: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def splits() -> Splits:
     """Training views, training split and test split of a recipe; recipes of the same data share them."""
-    loaded: dict[str, tuple[Views, ImageDataset, ImageDataset]] = {}
+    loaded: dict[str, tuple[ImageViews, ImageDataset, ImageDataset]] = {}
 
-    def of(recipe: Recipe) -> tuple[Views, ImageDataset, ImageDataset]:
+    def of(recipe: Recipe) -> tuple[ImageViews, ImageDataset, ImageDataset]:
         sections = recipe.as_dict()
         key = json.dumps([sections["data"], sections["images"]])
         if key not in loaded:
             train, test = load_split(recipe, "train"), load_split(recipe, "test")
-            loaded[key] = Views(train, recipe.images, augment=0), train, test
+            loaded[key] = ImageViews(train, recipe.images, augment=0), train, test
         return loaded[key]
 
     return of
@@ -124,7 +127,7 @@ def test_recipe_learns_two_steps(name: str, roots: Callable[[str], list[str]], s
     moved = learner.embedder.state_dict()
     assert not torch.equal(moved["head.1.weight"], before["head.1.weight"])
     assert not torch.equal(moved["backbone.0.weight"], before["backbone.0.weight"])
-    measured = Examination(test, recipe).names
+    measured = TestEvaluator(test, recipe).names
     if name.startswith("dyml"):
         means, lists = ("mean AP", "mean ASI", "mean R@1"), "123" if "product" in name else ("fine", "middle", "coarse")
         assert {*means, *(f"AP[{one}]" for one in lists)} <= set(measured)

@@ -20,13 +20,14 @@ from benchmark_files import write_benchmark
 from safetensors.torch import load_file
 
 from hiertree.errors import CheckpointError, DeviceError, ImageError, RecipeError, TrainingError
-from hiertree.pipelines.training.data.loading import load_split
+from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.distributed.devices import build_fabric
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.checkpoint import checkpoints
+from hiertree.pipelines.training.run.checkpoint_files import list_checkpoints
+from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
-from hiertree.pipelines.training.run.learner import Learner, build_fabric
-from hiertree.pipelines.training.run.training import train
+from hiertree.pipelines.training.run.learner import Learner
 
 Tiny = Callable[..., Recipe]
 MEMORY = "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}"
@@ -56,13 +57,13 @@ def test_sigterm_keeps_the_step_ends_with_status_0_and_costs_nothing(tiny_recipe
     command = [sys.executable, "-m", "hiertree", "train", str(file), "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     deadline = time.monotonic() + 90
-    while not checkpoints(out / "checkpoints") and time.monotonic() < deadline and process.poll() is None:
+    while not list_checkpoints(out / "checkpoints") and time.monotonic() < deadline and process.poll() is None:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGTERM)  # as schedulers do: its data-loading workers hear it too
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    (step,) = checkpoints(out / "checkpoints")
-    assert f"stopped after step {step}, as SIGTERM asked" in said
+    (step,) = list_checkpoints(out / "checkpoints")
+    assert f"stopped by SIGTERM after step {step}" in said
     assert 0 < step < 800
     assert not (out / "metrics.json").exists()
 
@@ -77,7 +78,7 @@ def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
             train(tiny_recipe(MEMORY), tmp_path / "stopped")
     assert stopped.value.code == 0
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    (path,) = checkpoints(tmp_path / "stopped" / "checkpoints").values()
+    (path,) = list_checkpoints(tmp_path / "stopped" / "checkpoints").values()
     assert path.name == "step-00000003"
     memory = load_file(path / "tensors.safetensors")
     assert int(memory["loss.num_enqueued"]) == 24
@@ -103,7 +104,7 @@ def test_full_disk_is_told_and_the_checkpoint_before_is_whole(
                 train(recipe, tmp_path / "run")
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert list(checkpoints(tmp_path / "run" / "checkpoints")) == [2]
+    assert list(list_checkpoints(tmp_path / "run" / "checkpoints")) == [2]
     train(recipe, tmp_path / "run")
     train(recipe, tmp_path / "whole")
     assert_same_weights(tmp_path / "whole", tmp_path / "run")

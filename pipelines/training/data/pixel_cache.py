@@ -1,4 +1,4 @@
-"""Every image of a data set decoded once: squares of one size, in memory or in a file that workers and runs share."""
+"""Decoded images in a memory-mapped file that data-loading workers and runs share."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageSource
 
-Mapped: TypeAlias = "np.memmap[Any, np.dtype[np.uint8]]"
-Decode = Callable[[int], Tensor]  # the number of an image → (C, S, S) uint8
+MappedPixels: TypeAlias = "np.memmap[Any, np.dtype[np.uint8]]"
+Decode = Callable[[int], Tensor]  # index of an image → (C, S, S) uint8
 _PIXELS, _ROWS = "pixels.npy", "rows.json"
-_AT_ONCE = 256  # images between two points from which an interrupted call goes on
+_ROWS_PER_FLUSH = 256  # an interrupted call loses at most this many decoded images
 
 
-class DecodedFile:
-    """Squares in a memory-mapped file: (n, C, S, S) uint8, decoded by whoever comes first.
+class PixelCache:
+    """Every image of a data set as a square in one memory-mapped file, (n, C, S, S) uint8.
 
-    The folder holds one such file for each set of images and way to see them, so that training and test split, and
-    runs that differ in anything else, share it. An interrupted call goes on where it was; of several processes one
-    decodes and the others wait. What goes to a worker process is the path, not the pixels.
+    The folder holds one such file for each set of images and view of them, so that the training and the test split, and
+    runs that differ in other settings, share it. An interrupted call resumes. If several processes need the same file,
+    one decodes and the others wait. Pickling for a worker process sends the path, not the pixels.
 
     Args:
         folder: where the files are kept.
         images: the data set's.
-        decode: how an image becomes a square.
+        decode: turns the index of an image into a square.
         view: JSON-able: everything besides the image that a square depends on.
         shape: (C, S, S).
 
     Raises:
-        ImageError: an image does not decode; those before it need not be decoded again. Or the file holds other pixels.
+        ImageError: an image does not decode (those before it are kept), or the file holds pixels of other images.
         MissingResourceError: the disk has no room for the pixels.
     """
 
@@ -75,26 +75,26 @@ class DecodedFile:
             if done:
                 self._require_same(decode, done)
             if done < shape[0]:
-                self._decode_rows(decode, _opened(self.path / _PIXELS, shape, fresh=done == 0), first=done)
+                self._decode_rows(decode, _open_pixels(self.path / _PIXELS, shape, fresh=done == 0), first=done)
 
     def _require_same(self, decode: Decode, done: int) -> None:
-        """Decode the first and the last image again: others of the same names may have come into their place."""
+        """Decode the first and the last image again: files of the same names may have been replaced."""
         for row in {0, done - 1}:
             if not np.array_equal(np.load(self.path / _PIXELS, mmap_mode="r")[row], decode(row).numpy()):
                 raise ImageError(
                     f"{self.path} holds other pixels of image {row}",
                     expected="those of this data set's images",
-                    remedy="remove that folder, or name another images.cache_folder",
+                    remedy="remove that folder, or choose another images.cache_folder",
                 )
 
-    def _decode_rows(self, decode: Decode, pixels: Mapped, *, first: int) -> None:
+    def _decode_rows(self, decode: Decode, pixels: MappedPixels, *, first: int) -> None:
         count = len(pixels)
         with (
             ThreadPoolExecutor() as threads,
             show_progress(description="decoding images", total=count - first) as advance,
         ):
-            for start in range(first, count, _AT_ONCE):
-                rows = range(start, min(start + _AT_ONCE, count))
+            for start in range(first, count, _ROWS_PER_FLUSH):
+                rows = range(start, min(start + _ROWS_PER_FLUSH, count))
                 for row, square in zip(rows, threads.map(decode, rows), strict=True):
                     pixels[row] = square.numpy()
                 pixels.flush()
@@ -109,22 +109,22 @@ def _identity(images: ImageSource, view: Any) -> str:
     return digest.hexdigest()[:20]
 
 
-def _opened(path: Path, shape: tuple[int, ...], *, fresh: bool) -> Mapped:
-    """The file to write to; its room on the disk is seen to before, as a full disk kills who writes to mapped pages."""
+def _open_pixels(path: Path, shape: tuple[int, ...], *, fresh: bool) -> MappedPixels:
+    """Open the file for writing; check for disk space first, as writing mapped pixels to a full disk is fatal."""
     if not fresh:
-        again: Mapped = np.load(path, mmap_mode="r+")
-        return again
+        existing: MappedPixels = np.load(path, mmap_mode="r+")
+        return existing
     needed, free = int(np.prod(shape)), shutil.disk_usage(path.parent).free
     if needed > free:
         raise MissingResourceError(
             f"{needed / 2**30:.1f} GiB for the pixels of {shape[0]} images at {path.parent}",
             expected=f"as much room on the disk, where {free / 2**30:.1f} GiB are free",
-            remedy="lower images.cache_size, or name a larger disk's images.cache_folder",
+            remedy="lower images.cache_size, or choose an images.cache_folder on a larger disk",
         )
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
 
 
 def _rows_done(folder: Path) -> int:
-    """How many rows are whole."""
+    """Number of rows already decoded."""
     noted = folder / _ROWS
     return int(json.loads(noted.read_text(encoding="utf-8"))["rows"]) if noted.is_file() else 0

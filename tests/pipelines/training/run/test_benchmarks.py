@@ -15,12 +15,12 @@ from PIL import Image
 from hiertree import datasets
 from hiertree.errors import RecipeError
 from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
-from hiertree.pipelines.training.data.loading import load_split
-from hiertree.pipelines.training.data.tested_lists import pictures_of
+from hiertree.pipelines.training.data.joined_images import images_of_lists
+from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.measuring import Examination
-from hiertree.pipelines.training.run.training import train
+from hiertree.pipelines.training.run.evaluator import TestEvaluator
+from hiertree.pipelines.training.run.experiment import train
 
 BALANCED = {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2}
 TREE = {"name": "TreeSampler", "batch_size": 8, "images_per_class": 2, "reduce_per_class": 3}
@@ -80,7 +80,7 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
         *(f"bmk_fine/gallery/{n}.jpg" for n in (3, 4, 5)),
         "bmk_coarse/gallery/5.jpg",
     }
-    assert len(pictures_of((test, *test.beside)).images) == 7
+    assert len(images_of_lists((test, *test.beside)).images) == 7
 
     metrics = train(experiment, run).metrics
     files = {"fine": "embeddings.npz", "middle": "embeddings-middle.npz", "coarse": "embeddings-coarse.npz"}
@@ -102,7 +102,7 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
     with np.load(run / files["fine"]) as fine, np.load(run / files["middle"]) as middle:
         assert np.array_equal(fine["gallery_embeddings"], middle["gallery_embeddings"])
     with pytest.raises(RecipeError, match=r"select='AP\[1\]'.*AP\[middle\]"):
-        Examination(test, recipe({"name": "dyml", "root": str(root)}, metrics=None, select="AP[1]"))
+        TestEvaluator(test, recipe({"name": "dyml", "root": str(root)}, metrics=None, select="AP[1]"))
     train(experiment, run, fresh=True)
     assert load_split(experiment, "test_middle").beside == ()
     (root / "bmk_middle/gallery/4.jpg").write_bytes(b"no image")

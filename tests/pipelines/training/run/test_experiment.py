@@ -23,12 +23,12 @@ from safetensors.torch import load_file
 from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, DeviceError, ImageError, OptionError, RecipeError, TrainingError
 from hiertree.metrics import evaluate
-from hiertree.pipelines.training.network.embedder import load_embedder
+from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.checkpoint import checkpoints
+from hiertree.pipelines.training.run.checkpoint_files import list_checkpoints
+from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
 from hiertree.pipelines.training.run.learner import Learner
-from hiertree.pipelines.training.run.training import train
 
 Tiny = Callable[..., Recipe]
 
@@ -70,7 +70,7 @@ def test_run_writes_everything_it_promises(finished: Path) -> None:
         "manifest.json",
         "metrics.json",
     }
-    assert list(checkpoints(finished / "checkpoints")) == [6]
+    assert list(list_checkpoints(finished / "checkpoints")) == [6]
     assert any((finished / "tensorboard").iterdir())
 
 
@@ -176,7 +176,7 @@ def test_run_interrupted_at_any_step_ends_with_the_same_weights(
     """The recipe is the finished one's but for how often a checkpoint is written, which no weight depends on."""
     recipe = tiny_recipe("training.checkpoint_every_steps=1")
     break_at(broken_at, recipe, tmp_path)
-    assert max(checkpoints(tmp_path / "checkpoints"), default=0) == broken_at
+    assert max(list_checkpoints(tmp_path / "checkpoints"), default=0) == broken_at
     train(recipe, tmp_path)
     assert_same_weights(finished, tmp_path)
     assert curve(finished) == curve(tmp_path)
@@ -214,7 +214,7 @@ def test_killed_run_ends_with_the_same_weights(tiny_recipe: Tiny, tmp_path: Path
     killed = tmp_path / "killed"
     script = (
         "import sys, time\n"
-        "from hiertree.pipelines.training.run.training import train\n"
+        "from hiertree.pipelines.training.run.experiment import train\n"
         "from hiertree.pipelines.training.run.learner import Learner\n"
         "from hiertree.pipelines.training.recipe.reading import load_recipe\n"
         "take_step = Learner.step\n"
@@ -226,7 +226,7 @@ def test_killed_run_ends_with_the_same_weights(tiny_recipe: Tiny, tmp_path: Path
     )
     process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path / "recipe.yaml"), str(killed)])
     deadline = time.monotonic() + 300
-    while max(checkpoints(killed / "checkpoints"), default=0) < 7 and process.poll() is None:
+    while max(list_checkpoints(killed / "checkpoints"), default=0) < 7 and process.poll() is None:
         assert time.monotonic() < deadline, "the run never came to its seventh step"
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
@@ -281,7 +281,7 @@ def test_setting_that_cannot_work_stops_the_run_before_it_writes(
 
 
 def assert_stopped_whole(folder: Path, step: int) -> None:
-    assert list(checkpoints(folder / "checkpoints")) == [step]
+    assert list(list_checkpoints(folder / "checkpoints")) == [step]
     with np.load(folder / "failed_batch.npz") as file:
         assert file["images"].shape == (8, 3, 16, 16)
         assert file["indices"].shape == (8,)
@@ -334,7 +334,7 @@ def test_best_epoch_is_told_and_its_checkpoint_kept(tiny_recipe: Tiny, tmp_path:
     best = max(rows, key=lambda row: row["metrics"]["H-AP"])
     content = json.loads((tmp_path / "metrics.json").read_text())
     assert content["best"] == {"epoch": best["epoch"], "step": best["step"], "value": best["metrics"]["H-AP"]}
-    assert set(checkpoints(tmp_path / "checkpoints")) == {best["step"], 8}
+    assert set(list_checkpoints(tmp_path / "checkpoints")) == {best["step"], 8}
     assert content["metrics"] == rows[-1]["metrics"]
 
 

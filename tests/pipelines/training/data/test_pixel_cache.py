@@ -13,9 +13,10 @@ from PIL import Image
 
 from hiertree.datasets import ImageDataset, load_table
 from hiertree.errors import ImageError, MissingResourceError
-from hiertree.pipelines.training.data import decoded
-from hiertree.pipelines.training.data.decoded import DecodedFile
-from hiertree.pipelines.training.data.loading import BatchKey, Views, loader_of
+from hiertree.pipelines.training.data import pixel_cache
+from hiertree.pipelines.training.data.batches import BatchKey, batch_loader
+from hiertree.pipelines.training.data.pixel_cache import PixelCache
+from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.recipe.settings import ImageSettings, NoAugmentation, PhotoAugmentation
 
 EVERYTHING = [BatchKey(0, 0, [0, 1, 2]), BatchKey(1, 7, [9, 3, 3])]
@@ -45,16 +46,18 @@ def settings(**options: object) -> ImageSettings:
 def test_file_gives_the_views_that_memory_gives(
     photos: ImageDataset, tmp_path: Path, resize: int | None, augment: int | None
 ) -> None:
-    in_memory = Views(photos, settings(cache=True, resize=resize), augment=augment)
-    in_file = Views(photos, settings(cache=True, resize=resize, cache_folder=str(tmp_path / "kept")), augment=augment)
+    in_memory = ImageViews(photos, settings(cache=True, resize=resize), augment=augment)
+    in_file = ImageViews(
+        photos, settings(cache=True, resize=resize, cache_folder=str(tmp_path / "kept")), augment=augment
+    )
     for key in EVERYTHING:
         assert torch.equal(in_file[key].images, in_memory[key].images)
 
 
 def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos: ImageDataset) -> None:
     for resize in (None, 20):
-        plain = Views(photos, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
-        through = Views(photos, settings(cache=True, cache_size=32, resize=resize))[EVERYTHING[0]].images.float()
+        plain = ImageViews(photos, settings(cache=False, resize=resize))[EVERYTHING[0]].images.float()
+        through = ImageViews(photos, settings(cache=True, cache_size=32, resize=resize))[EVERYTHING[0]].images.float()
         assert plain.shape == through.shape
         assert (plain - through).abs().mean() < 4, "of 255"
 
@@ -62,7 +65,7 @@ def test_evaluation_view_through_a_larger_cache_is_near_that_of_the_photo(photos
 def test_crops_of_a_larger_cache_have_more_detail(photos: ImageDataset) -> None:
     small = PhotoAugmentation(smallest_area=0.05)
     detail = [
-        Views(photos, settings(cache=True, cache_size=size, augmentation=small), augment=0)[EVERYTHING[0]]
+        ImageViews(photos, settings(cache=True, cache_size=size, augmentation=small), augment=0)[EVERYTHING[0]]
         .images.float()
         .diff(dim=3)
         .abs()
@@ -76,12 +79,12 @@ def test_second_run_decodes_two_images_only_and_workers_share_the_file(
     photos: ImageDataset, tmp_path: Path, counted: Callable[[], int]
 ) -> None:
     kept = settings(cache=True, cache_folder=str(tmp_path / "kept"), augmentation=NoAugmentation())
-    first = Views(photos, kept)
+    first = ImageViews(photos, kept)
     assert counted() == 10
-    again = Views(photos, kept)
+    again = ImageViews(photos, kept)
     assert counted() == 12, "the first and the last, to see that they are the same"
     assert len(pickle.dumps(again._cache)) < 1_000
-    loaded = list(loader_of(again, EVERYTHING, workers=2, pin_memory=False))
+    loaded = list(batch_loader(again, EVERYTHING, workers=2))
     assert all(torch.equal(batch.images, first[key].images) for batch, key in zip(loaded, EVERYTHING, strict=True))
 
 
@@ -89,37 +92,37 @@ def test_second_run_decodes_two_images_only_and_workers_share_the_file(
 def counted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many images have been decoded."""
     rows: list[int] = []
-    decode = Views._square
+    decode = ImageViews._square
 
-    def noting(views: Views, index: int, size: int) -> torch.Tensor:
+    def noting(views: ImageViews, index: int, size: int) -> torch.Tensor:
         rows.append(index)
         return decode(views, index, size)
 
-    monkeypatch.setattr(Views, "_square", noting)
+    monkeypatch.setattr(ImageViews, "_square", noting)
     return lambda: len(rows)
 
 
 def test_an_interrupted_decoding_goes_on_after_the_last_whole_part(
     photos: ImageDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted: Callable[[], int]
 ) -> None:
-    monkeypatch.setattr(decoded, "_AT_ONCE", 4)
+    monkeypatch.setattr(pixel_cache, "_ROWS_PER_FLUSH", 4)
     kept = settings(cache=True, cache_folder=str(tmp_path / "kept"))
     (tmp_path / "6.png").write_bytes(b"no image")
     with pytest.raises(ImageError, match=r"6\.png"):
-        Views(photos, kept)
+        ImageViews(photos, kept)
     before = counted()
     save_photo(tmp_path / "6.png", 6)
-    mended = Views(photos, kept)
+    mended = ImageViews(photos, kept)
     assert counted() - before == 2 + 6, "two to compare, and all but the first four"
-    assert torch.equal(mended[EVERYTHING[1]].images, Views(photos, settings(cache=True))[EVERYTHING[1]].images)
+    assert torch.equal(mended[EVERYTHING[1]].images, ImageViews(photos, settings(cache=True))[EVERYTHING[1]].images)
 
 
 def test_other_images_of_the_same_names_are_refused(photos: ImageDataset, tmp_path: Path) -> None:
     kept = settings(cache=True, cache_folder=str(tmp_path / "kept"))
-    Views(photos, kept)
+    ImageViews(photos, kept)
     save_photo(tmp_path / "9.png", 99)
     with pytest.raises(ImageError, match="remove that folder"):
-        Views(photos, kept)
+        ImageViews(photos, kept)
 
 
 def test_a_disk_without_room_is_told_before_anything_is_decoded(
@@ -127,5 +130,5 @@ def test_a_disk_without_room_is_told_before_anything_is_decoded(
 ) -> None:
     square = torch.zeros(3, 1 << 20, 1 << 20, dtype=torch.uint8, device="meta")
     with pytest.raises(MissingResourceError, match="GiB are free"):
-        DecodedFile(tmp_path / "kept", photos.images, lambda _: square, view=[], shape=(3, 1 << 20, 1 << 20))
+        PixelCache(tmp_path / "kept", photos.images, lambda _: square, view=[], shape=(3, 1 << 20, 1 << 20))
     assert counted() == 0

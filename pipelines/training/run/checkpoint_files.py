@@ -1,7 +1,7 @@
-"""Checkpoints: a folder each, named by its step, holding ``tensors.safetensors`` and ``state.json``.
+"""Checkpoints: one folder per step, with ``tensors.safetensors`` and ``state.json``.
 
-A folder appears whole under its final name and is never written again; older ones go only when a newer one is there.
-So whenever a run is killed, the newest folder is whole. Nothing is ever unpickled.
+A folder appears whole under its final name and is never changed; older ones are removed only after a newer one exists.
+So the newest folder is whole whenever a run is killed. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def save_checkpoint(
     """Write one checkpoint below ``folder``.
 
     Args:
-        folder: where the run keeps its checkpoints.
-        tensors: every tensor, by name.
+        folder: of all checkpoints of the run.
+        tensors: by name.
         state: everything else; JSON-able.
-        step: training steps done; the checkpoint's name.
+        step: number of training steps done, which names the checkpoint.
         fingerprint: of the recipe.
 
     Returns:
@@ -48,11 +48,11 @@ def save_checkpoint(
 
 
 def read_checkpoint(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and state of one checkpoint.
+    """Read the tensors and the state of one checkpoint.
 
     Args:
-        path: the folder of the checkpoint.
-        fingerprint: of the recipe that wants to go on from it.
+        path: folder of the checkpoint.
+        fingerprint: of the recipe to resume.
 
     Raises:
         CheckpointError: a file is missing or damaged, or the checkpoint belongs to another recipe.
@@ -60,7 +60,7 @@ def read_checkpoint(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor],
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    remedy = "remove this folder to go on from an older checkpoint, or start afresh (--fresh)"
+    remedy = "remove this folder to go on from an older checkpoint, or start again (--fresh)"
     try:
         content = json.loads((path / _STATE).read_text(encoding="utf-8"))
         kind, recipe, digest, state = (content[key] for key in ("format", "recipe", "sha256", "state"))
@@ -78,15 +78,15 @@ def read_checkpoint(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor],
         raise CheckpointError(f"{path} ({error})", expected="a whole checkpoint", remedy=remedy) from error
 
 
-def checkpoints(folder: Path) -> dict[int, Path]:
-    """The checkpoints below a folder, by step, oldest first; what a killed process left half-written is not one."""
+def list_checkpoints(folder: Path) -> dict[int, Path]:
+    """List the checkpoints below a folder by step, oldest first, without those left incomplete by a killed process."""
     found = {int(path.name[5:]): path for path in folder.glob("step-*") if path.name[5:].isdigit()}
     return dict(sorted(found.items()))
 
 
 def remove_checkpoints(folder: Path, *, keep: set[int]) -> None:
-    """Remove all checkpoints but some, and what killed processes left half-written."""
-    for step, path in checkpoints(folder).items():
+    """Remove all checkpoints except some, and incomplete ones that killed processes left."""
+    for step, path in list_checkpoints(folder).items():
         if step not in keep:
             shutil.rmtree(path)
     for path in folder.glob(".step-*"):

@@ -12,13 +12,17 @@ from sklearn.decomposition import PCA
 
 from hiertree.datasets import ImageDataset
 from hiertree.errors import RecipeError
-from hiertree.pipelines.training.data.loading import Views, load_split
-from hiertree.pipelines.training.network.embedder import Embedder, load_embedder
-from hiertree.pipelines.training.network.projection import initialise_projection, principal_projection
+from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.data.views import ImageViews
+from hiertree.pipelines.training.distributed.devices import build_fabric
+from hiertree.pipelines.training.network.embedder import Embedder
+from hiertree.pipelines.training.network.model_files import load_embedder
+from hiertree.pipelines.training.network.projection import principal_projection
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run import loop
-from hiertree.pipelines.training.run.learner import Learner, build_fabric
-from hiertree.pipelines.training.run.training import train
+from hiertree.pipelines.training.run import training_run
+from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.initial_projection import initialize_projection
+from hiertree.pipelines.training.run.learner import Learner
 
 Tiny = Callable[..., Recipe]
 WIDE = ("model.width=8", "data.images=8", "data.instances=4", "model.projection_init=pca")
@@ -38,14 +42,14 @@ def started(recipe: Recipe) -> tuple[Embedder, ImageDataset]:
     """The network as its first step finds it."""
     torch.manual_seed(recipe.seed)
     embedder, dataset = Embedder(recipe.model, channels=recipe.images.channels), load_split(recipe, "train")
-    initialise_projection(embedder, dataset, recipe, build_fabric(recipe.training))
+    initialize_projection(embedder, dataset, recipe, build_fabric(recipe.training))
     return embedder, dataset
 
 
 def test_first_embeddings_are_the_principal_components_of_the_evaluations_view(tiny_recipe: Tiny) -> None:
     recipe = tiny_recipe(*WIDE)
     embedder, dataset = started(recipe)
-    images = Views(dataset, recipe.images)._stack(list(range(len(dataset))))
+    images = ImageViews(dataset, recipe.images)._plain_batch(list(range(len(dataset))))
     with torch.inference_mode():
         components = embedder.projection(embedder.pooled(images)).double().numpy()
     np.testing.assert_allclose(components.mean(axis=0), 0, atol=1e-6)
@@ -62,7 +66,7 @@ def test_images_are_drawn_by_the_seed_and_no_bias_is_made_up(tiny_recipe: Tiny) 
     torch.testing.assert_close(weight @ weight.T, torch.eye(8))
     assert torch.equal(weight, started(recipe)[0].projection.weight)
     fabric = build_fabric(recipe.training)
-    initialise_projection(embedder, dataset, recipe.model_copy(update={"seed": 1}), fabric)
+    initialize_projection(embedder, dataset, recipe.model_copy(update={"seed": 1}), fabric)
     assert not torch.allclose(embedder.projection.weight, weight)
 
 
@@ -81,7 +85,7 @@ def test_interrupted_run_does_not_compute_its_pca_again(tiny_recipe: Tiny, tmp_p
         with pytest.raises(KeyboardInterrupt):
             train(recipe, tmp_path / "broken")
     with pytest.MonkeyPatch.context() as patch:
-        patch.delattr(loop, "initialise_projection")
+        patch.delattr(training_run, "initialize_projection")
         train(recipe, tmp_path / "broken")
     whole, broken = (load_embedder(tmp_path / name).state_dict() for name in ("whole", "broken"))
     assert all(torch.equal(tensor, broken[name]) for name, tensor in whole.items())

@@ -1,4 +1,4 @@
-"""What becomes of network, loss and chance when several processes share a batch."""
+"""Loss, BatchNorm and randomness when several processes share a batch."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from torch import nn
 from hiertree.errors import DeviceError
 from hiertree.losses import DistributedLoss, Loss
 
-from ..network.embedder import Embedder
 from .processes import Processes
 
 
 def loss_of_whole_batch(loss: Loss, processes: Processes) -> Loss:
-    """The loss of what all processes have: each ranks its own queries if the loss is a mean over them, else all."""
+    """Make a loss cover the batches of all processes.
+
+    Each process ranks its own queries if the loss is a mean over queries, otherwise all of them.
+    """
     if processes.size == 1:
         return loss
     divisible = all(part.is_mean_over_queries for part in loss.modules() if isinstance(part, Loss))
     return DistributedLoss(loss, queries="own" if divisible else "all")
 
 
-def synchronise_batch_norm(embedder: Embedder, processes: Processes, device: torch.device) -> None:
-    """Let BatchNorm normalise over the whole batch where the recipe asks for it and several processes share one.
+def synchronized_batch_norm(network: nn.Module, processes: Processes, device: torch.device) -> nn.Module:
+    """Make BatchNorm normalize over the whole batch of several processes.
 
     Raises:
-        DeviceError: torch can do that on GPUs only.
+        DeviceError: the processes run on CPUs, where torch does not support this.
     """
-    if processes.size == 1 or not embedder.settings.sync_batch_norm:
-        return
+    if processes.size == 1:
+        return network
     if device.type != "cuda":
         raise DeviceError(
             f"model.sync_batch_norm=true with {processes.size} processes on a CPU",
@@ -40,20 +42,20 @@ def synchronise_batch_norm(embedder: Embedder, processes: Processes, device: tor
         )
     from timm.layers.norm_act import convert_sync_batchnorm
 
-    convert: Callable[[nn.Module], nn.Module] = convert_sync_batchnorm  # knows timm's, which have activations inside
-    embedder.backbone = convert(embedder.backbone)
+    convert: Callable[[nn.Module], nn.Module] = convert_sync_batchnorm  # also handles timm's fused norm-activation
+    return convert(network)
 
 
 def seed_torch(*numbers: int) -> None:
-    """Let torch's generators follow from these numbers."""
+    """Seed torch's generators from several numbers."""
     torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
 
 
 @contextmanager
-def own_draws(processes: Processes, device: torch.device, *numbers: int) -> Iterator[None]:
-    """A block in which each of several processes draws what follows from the numbers and its rank.
+def randomness_by_rank(processes: Processes, device: torch.device, *numbers: int) -> Iterator[None]:
+    """A block in which each of several processes draws from its own seed: the numbers and its rank.
 
-    What is drawn after it is drawn alike in all of them, as if nothing had been drawn inside.
+    After the block all processes draw the same again, as if nothing had been drawn inside.
     """
     if processes.size == 1:
         yield

@@ -9,7 +9,12 @@ import pytest
 import torch
 
 from hiertree.errors import CheckpointError
-from hiertree.pipelines.training.run.checkpoint import checkpoints, read_checkpoint, remove_checkpoints, save_checkpoint
+from hiertree.pipelines.training.run.checkpoint_files import (
+    list_checkpoints,
+    read_checkpoint,
+    remove_checkpoints,
+    save_checkpoint,
+)
 
 TENSORS = {"scalar": torch.tensor(3.0), "matrix": torch.arange(6).reshape(2, 3).T, "empty": torch.zeros(0)}
 
@@ -69,7 +74,7 @@ def test_newest_and_best_stay_and_half_written_ones_go(tmp_path: Path) -> None:
         save_checkpoint(tmp_path, TENSORS, {}, step=step, fingerprint="mine")
     (tmp_path / ".step-00000011-half").mkdir()
     (tmp_path / "step-of-mine").mkdir()
-    assert list(checkpoints(tmp_path)) == [2, 9, 10]
+    assert list(list_checkpoints(tmp_path)) == [2, 9, 10]
     remove_checkpoints(tmp_path, keep={2, 10})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000010", "step-of-mine"]
 

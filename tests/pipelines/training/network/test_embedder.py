@@ -13,7 +13,8 @@ from torch import nn
 
 from hiertree.errors import CheckpointError, MissingResourceError, RecipeError
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
-from hiertree.pipelines.training.network.embedder import Embedder, GeM, load_embedder, save_embedder
+from hiertree.pipelines.training.network.embedder import Embedder, GeM
+from hiertree.pipelines.training.network.model_files import load_embedder, save_embedder
 from hiertree.pipelines.training.recipe.settings import ModelSettings
 
 SMALL = ModelSettings(width=4, embedding_size=6)
@@ -214,7 +215,7 @@ def test_checkpointed_gradients_are_the_same_with_less_memory(backbone: str, poo
 
 @pytest.mark.parametrize(
     ("backbone", "freeze", "problem"),
-    [("small_cnn", True, "with small_cnn"), ("dla34", True, "with dla34"), ("resnet18", False, "every batch twice")],
+    [("small_cnn", True, "with small_cnn"), ("dla34", True, "with dla34"), ("resnet18", False, "each batch twice")],
 )
 def test_checkpointing_that_cannot_be_is_refused(backbone: str, freeze: bool, problem: str) -> None:
     model = ModelSettings(backbone=backbone, gradient_checkpointing=True, freeze_batch_norm=freeze)

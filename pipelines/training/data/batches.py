@@ -1,0 +1,111 @@
+"""Keys of batches, and the data loader that turns them into tensors.
+
+A key holds everything a batch depends on (epoch, number in the epoch, indices), so data-loading workers need no state
+and a run can resume at any batch.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+
+class BatchSampler(Protocol):
+    """Lists of indices, one list per batch, determined by the sampler's seed and the epoch."""
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go to an ``epoch`` and skip its first ``batch`` batches."""
+        ...
+
+    def __iter__(self) -> Iterator[list[int]]: ...
+
+    def __len__(self) -> int: ...
+
+
+class BatchKey(NamedTuple):
+    """What a batch, or one process's part of it, depends on besides the recipe.
+
+    Attributes:
+        epoch: from 0.
+        number: of the batch in its epoch, from 0.
+        indices: of the images in the data set.
+        first: position of the first of these indices in the whole batch; above 0 in all processes but the first.
+    """
+
+    epoch: int
+    number: int
+    indices: list[int]
+    first: int = 0
+
+
+class ImageBatch(NamedTuple):
+    """Images by index.
+
+    Attributes:
+        indices: (B,) int64, in the data set.
+        images: (B, C, S, S) uint8.
+    """
+
+    indices: Tensor
+    images: Tensor
+
+
+class EpochKeys:
+    """The keys of one epoch's batches; a data loader iterates over them once per epoch.
+
+    Args:
+        sampler: of batches, from :mod:`hiertree.samplers`, or of one process's part of each batch.
+        part: number of that part, from 0; all parts have the same size.
+    """
+
+    def __init__(self, sampler: BatchSampler, *, part: int = 0) -> None:
+        self.sampler, self.part = sampler, part
+        self.epoch = self.first = 0
+
+    def start(self, epoch: int, *, first: int = 0) -> None:
+        """Go to an epoch and skip its first batches."""
+        self.epoch, self.first = epoch, first
+        self.sampler.load_state_dict({"epoch": epoch, "batch": first})
+
+    def __iter__(self) -> Iterator[BatchKey]:
+        for number, indices in enumerate(self.sampler, start=self.first):
+            yield BatchKey(self.epoch, number, indices, first=self.part * len(indices))
+
+    def __len__(self) -> int:
+        return len(self.sampler) - self.first
+
+
+def keys_in_order(rows: Sequence[int], batch_size: int) -> list[BatchKey]:
+    """Keys that go through some rows of a data set once, in order.
+
+    >>> [key.indices for key in keys_in_order(range(5), 2)]
+    [[0, 1], [2, 3], [4]]
+    """
+    starts = range(0, len(rows), batch_size)
+    return [BatchKey(0, start, list(rows[start : start + batch_size])) for start in starts]
+
+
+def batch_loader(
+    images: Dataset[ImageBatch], keys: Iterable[BatchKey], *, workers: int = 0, pin_memory: bool = False
+) -> DataLoader[ImageBatch]:
+    """Make a data loader that fetches whole batches by their keys."""
+    return DataLoader(
+        images,
+        batch_size=None,
+        sampler=keys,
+        num_workers=workers,
+        pin_memory=pin_memory,
+        persistent_workers=workers > 0,
+        worker_init_fn=_ignore_sigterm,
+        generator=torch.Generator(),  # unused: keeps the loader from drawing from torch's global generator
+    )
+
+
+def _ignore_sigterm(_worker: int) -> None:
+    """A scheduler signals the whole process group; the training process needs its workers to finish the step."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -1,0 +1,73 @@
+"""The splits of a recipe's data set, with or without the images that do not decode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hiertree.datasets import ImageDataset
+from hiertree.errors import ImageError
+from hiertree.io.progress import track
+
+from ..recipe.components import takes, target
+from ..recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def load_split(recipe: Recipe, split: str) -> ImageDataset:
+    """Load one split of a recipe's data.
+
+    Args:
+        recipe: the experiment.
+        split: ``"train"``, ``"test"`` or another split of the data set.
+
+    Raises:
+        HiertreeError: the loader finds something wrong with the files.
+    """
+    options = recipe.data.options()
+    skip = recipe.images.on_bad_image == "skip"
+    if skip and takes("data", recipe.data.name, "on_bad_image"):
+        options["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
+    dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
+    return without_unreadable_images(dataset) if skip else dataset
+
+
+def without_unreadable_images(dataset: ImageDataset) -> ImageDataset:
+    """Decode every image once and return the data set without those that fail; ``left_out`` names them.
+
+    Raises:
+        ImageError: no image decodes.
+    """
+    dataset = replace(dataset, beside=tuple(map(without_unreadable_images, dataset.beside)))
+    rows = track(range(len(dataset)), description="checking every image")
+    unreadable = {row for row in rows if not _decodes(dataset, row)}
+    if not unreadable:
+        return dataset
+    kept = np.array([row for row in range(len(dataset)) if row not in unreadable], dtype=np.int64)
+    if not len(kept):
+        raise ImageError(f"none of {len(dataset)} images decodes", expected="image files")
+    names = tuple(dataset.images.name(row) for row in sorted(unreadable))
+    return replace(
+        dataset.select(kept, split=dataset.split),
+        queries=None if dataset.queries is None else _positions(dataset.queries, kept),
+        gallery=None if dataset.gallery is None else _positions(dataset.gallery, kept),
+        left_out=dataset.left_out + names,
+        beside=dataset.beside,
+    )
+
+
+def _positions(rows: NDArray[np.int64], kept: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Positions in ``kept`` (ascending) of those rows that are kept."""
+    return np.searchsorted(kept, rows[np.isin(rows, kept)])
+
+
+def _decodes(dataset: ImageDataset, row: int) -> bool:
+    try:
+        dataset.images[row]
+    except ImageError:
+        return False
+    return True

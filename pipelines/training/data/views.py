@@ -1,0 +1,120 @@
+"""What training and evaluation see of an image: a square of pixels, augmented or plain."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from torchvision.transforms.v2 import functional
+
+from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation
+from .augmentation import batch_numbers, crop_photo, move_glyphs
+from .batches import BatchKey, ImageBatch
+from .pixel_cache import PixelCache
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from hiertree.datasets import ImageSource
+
+
+class HasImages(Protocol):
+    """A data set, or anything else with images by index."""
+
+    @property
+    def images(self) -> ImageSource:
+        """The images."""
+        ...
+
+
+class ImageViews(Dataset[ImageBatch]):
+    """The images of a data set as training or evaluation sees them, one batch at a time.
+
+    Args:
+        dataset: where the images come from.
+        settings: the recipe's section ``images``.
+        augment: seed of the training view; None gives the evaluation view.
+
+    Raises:
+        ImageError: an image does not decode (raised here if images are cached, else when it is first read).
+    """
+
+    def __init__(self, dataset: HasImages, settings: ImageSettings, *, augment: int | None = None) -> None:
+        self.images, self.settings = dataset.images, settings
+        self.augmentation = NoAugmentation() if augment is None else settings.augmentation
+        self.seed = augment or 0
+        self._cache = self._cached_squares() if settings.cache else None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, key: BatchKey) -> ImageBatch:
+        return ImageBatch(torch.tensor(key.indices), self._batch(key))
+
+    def _cached_squares(self) -> Tensor | PixelCache:
+        """The evaluation view of every image, in memory or in a file."""
+        settings, size = self.settings, self.settings.cache_size or self.settings.size
+        if settings.cache_folder is None:
+            return torch.stack([self._square(row, size) for row in range(len(self.images))])
+        view = [size, settings.channels, settings.size, settings.resize]
+        decode = partial(self._square, size=size)
+        shape = (settings.channels, size, size)
+        return PixelCache(Path(settings.cache_folder), self.images, decode, view=view, shape=shape)
+
+    def _square(self, index: int, size: int) -> Tensor:
+        """The evaluation view of an image, decoded now, at the size of the cache."""
+        image, resize = pixels(self.images[index], channels=self.settings.channels), self.settings.resize
+        scaled = None if resize is None else max(size, round(resize * size / self.settings.size))
+        return plain_view(image, size=size, resize=scaled)
+
+    def _batch(self, key: BatchKey) -> Tensor:
+        if isinstance(self.augmentation, NoAugmentation):
+            return self._plain_batch(key.indices)
+        until = key.first + len(key.indices)
+        numbers = batch_numbers(until, seed=self.seed, epoch=key.epoch, batch=key.number)[key.first :]
+        if isinstance(self.augmentation, GlyphAugmentation):
+            return move_glyphs(self._plain_batch(key.indices), numbers, self.augmentation)
+        size, photos = self.settings.size, map(self._decode, key.indices)
+        crops = [
+            crop_photo(photo, row, self.augmentation, size=size) for photo, row in zip(photos, numbers, strict=True)
+        ]
+        return torch.stack(crops)
+
+    def _plain_batch(self, indices: list[int]) -> Tensor:
+        size, resize = self.settings.size, self.settings.resize
+        if self._cache is not None:
+            return plain_view(self._cache[indices], size=size, resize=None)
+        return torch.stack([plain_view(self._decode(row), size=size, resize=resize) for row in indices])
+
+    def _decode(self, index: int) -> Tensor:
+        if self._cache is not None:
+            return self._cache[[index]][0]
+        return pixels(self.images[index], channels=self.settings.channels)
+
+
+def plain_view(image: Tensor, *, size: int, resize: int | None) -> Tensor:
+    """Give the evaluation view of an image, or of a batch.
+
+    Args:
+        image: (…, C, H, W).
+        size: height and width of the result.
+        resize: shorter side before the central crop; None squeezes the whole image into the square.
+
+    Returns:
+        (…, C, size, size).
+    """
+    if resize is None and image.shape[-2:] == (size, size):
+        return image
+    view: Tensor = functional.resize(image, [size, size] if resize is None else [resize], antialias=True)
+    return view if resize is None else functional.center_crop(view, [size, size])
+
+
+def pixels(image: Image, *, channels: int) -> Tensor:
+    """Convert a decoded image to a (C, H, W) uint8 tensor, gray or RGB."""
+    array = np.array(image.convert("L" if channels == 1 else "RGB"))
+    return torch.from_numpy(array if channels == 3 else array[:, :, None]).permute(2, 0, 1).contiguous()

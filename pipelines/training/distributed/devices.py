@@ -1,0 +1,91 @@
+"""The devices of a run, and Lightning Fabric on them."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from hiertree.errors import DeviceError
+
+from ..recipe.settings import TrainingSettings
+from .launchers import Launch
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
+
+def number_of_devices(training: TrainingSettings) -> int:
+    """Number of devices of this machine that a recipe asks for.
+
+    Raises:
+        DeviceError: the machine has fewer, or they do not support the precision.
+    """
+    device = _device_type(training)
+    if training.devices != "auto":
+        _require_devices(device, training.devices)
+        return training.devices
+    import torch
+
+    return torch.cuda.device_count() if device == "cuda" else 1
+
+
+def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fabric:
+    """Set up Lightning Fabric on the device and with the precision that a recipe asks for.
+
+    Args:
+        training: the recipe's section.
+        launch: the processes that this one belongs to; None for a single process.
+
+    Raises:
+        DeviceError: the device is absent, or does not support the precision.
+    """
+    from lightning.fabric import Fabric
+
+    if launch is None:
+        return Fabric(accelerator=_device_type(training), devices=1, precision=training.precision)
+    for chatty in ("lightning.fabric", "lightning.pytorch"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    device = _device_type(training)
+    _require_devices(device, launch.devices)
+    fabric = Fabric(
+        accelerator=device,
+        devices=launch.devices,
+        num_nodes=launch.nodes,
+        strategy="ddp",
+        precision=training.precision,
+        plugins=[launch.environment],
+    )
+    if os.environ.get("LT_CLI_USED") != "1":  # ``fabric run`` has launched it already
+        fabric.launch()
+    if fabric.global_rank:
+        os.environ["HIERTREE_PROGRESS"] = "0"  # only the first process reports
+    return fabric
+
+
+def _device_type(training: TrainingSettings) -> str:
+    """``cuda`` or ``cpu``."""
+    import torch
+
+    present = torch.cuda.is_available()
+    if training.device == "cuda" and not present:
+        raise DeviceError(
+            "training.device=cuda", expected="a GPU that torch can use", remedy="set training.device=cpu or auto"
+        )
+    device = "cuda" if present and training.device != "cpu" else "cpu"
+    if device == "cpu" and training.precision == "16-mixed":
+        raise DeviceError(
+            "training.precision=16-mixed on a CPU", expected="a GPU", remedy="set training.precision=bf16-mixed"
+        )
+    return device
+
+
+def _require_devices(device: str, count: int) -> None:
+    import torch
+
+    if device == "cuda" and count > torch.cuda.device_count():
+        raise DeviceError(
+            f"{count} processes on a machine, one GPU each",
+            expected=f"at most {torch.cuda.device_count()}, the number of GPUs that torch finds",
+            remedy="lower training.devices, or the launcher's number of processes",
+        )

@@ -1,0 +1,115 @@
+"""Train one recipe: the whole experiment, from the images to the metrics, resumed if it was interrupted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    from ..distributed.launchers import Launch
+    from .run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished run.
+
+    Attributes:
+        folder: of its files.
+        metrics: the mean of each metric over the queries of the test split, after the last epoch.
+        already_finished: nothing was trained, because the run had been finished before.
+        is_first: whether this process should report; False in all but one of the processes that a launcher started.
+    """
+
+    folder: Path
+    metrics: dict[str, float]
+    already_finished: bool
+    is_first: bool = True
+
+
+def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -> TrainedRun:
+    """Run an experiment, or what is left of it.
+
+    An interrupted run resumes from its newest checkpoint and ends, on a CPU, with exactly the weights of an
+    uninterrupted one. A finished run is not repeated. On a CPU the same recipe always gives the same curve.
+
+    With ``training.devices`` above 1, this starts that many processes and waits for them; a script that calls it then
+    needs the usual ``if __name__ == "__main__":``. A process that torchrun, ``fabric run`` or SLURM started joins the
+    others of its launch: the first one writes files and raises errors, the others exit with status 0.
+
+    Args:
+        recipe: the experiment, from :func:`hiertree.pipelines.training.recipe.reading.load_recipe`.
+        out: folder of the run; see :class:`hiertree.pipelines.training.run.run_folder.RunFolder` for its files.
+        fresh: remove an earlier run in that folder first.
+
+    Raises:
+        DeviceError: a GPU asked for is absent; nothing has been read or written by then.
+        RecipeError: the folder holds a run of another recipe, or a setting turns out to be impossible.
+        CheckpointError: the newest checkpoint is damaged.
+        TrainingError: the loss or its gradient is no longer finite; ``failed_batch.npz`` holds the batch.
+        HiertreeError: something is wrong with the images.
+        SystemExit: the run obeyed SIGTERM; status 0.
+
+    >>> import tempfile
+    >>> from hiertree.pipelines.training.recipe.reading import load_recipe
+    >>> tiny = ["data.families=2", "data.kinds=2", "data.instances=2", "data.images=4", "training.epochs=1",
+    ...         "sampler.batch_size=8", "sampler.images_per_class=2", "model.width=4"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = train(load_recipe("synthetic-happier", tiny), folder)
+    >>> 0 < run.metrics["H-AP"] <= 1
+    True
+    """
+    from ..distributed.devices import number_of_devices
+    from ..distributed.launchers import detect_launch
+    from ..distributed.starting import run_processes
+    from .run_folder import RunFolder
+
+    folder, launch = RunFolder(Path(out)), detect_launch()
+    devices = number_of_devices(recipe.training) if launch is None else 1
+    if devices == 1:
+        return _train_in_this_process(recipe, folder, fresh=fresh, launch=launch)
+    if content := _finished(recipe, folder, fresh=fresh):
+        return TrainedRun(folder.path, content["metrics"], already_finished=True)
+    run_processes(_train_as_one_of_several, recipe.as_dict(), os.fspath(out), fresh, count=devices)
+    if content := folder.finished():
+        return TrainedRun(folder.path, content["metrics"], already_finished=False)
+    raise SystemExit(0)  # the processes obeyed SIGTERM
+
+
+def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -> None:
+    """What each started process calls; settings arrive as plain values, because classes of components are not."""
+    from ..recipe.reading import check_recipe
+
+    train(check_recipe(recipe), out, fresh=fresh)
+
+
+def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, launch: Launch | None) -> TrainedRun:
+    from ..data.splits import load_split
+    from ..distributed.devices import build_fabric
+    from ..distributed.processes import Processes
+    from .training_run import TrainingRun
+
+    fabric = build_fabric(recipe.training, launch)
+    processes = Processes(None if launch is None else fabric)
+    content = processes.from_first(lambda: _finished(recipe, folder, fresh=fresh))
+    if content is not None:
+        return TrainedRun(folder.path, content["metrics"], already_finished=True, is_first=processes.is_first)
+    with processes.agreeing():
+        train_set, test_set = load_split(recipe, "train"), load_split(recipe, "test")
+    if fresh:
+        processes.from_first(folder.clear)
+    run = TrainingRun(recipe, folder, fabric, train_set=train_set, test_set=test_set, processes=processes)
+    processes.from_first(lambda: folder.claim(recipe))
+    metrics = run.finish()["metrics"]
+    return TrainedRun(folder.path, metrics, already_finished=False, is_first=processes.is_first)
+
+
+def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, Any] | None:
+    """The results of this recipe if the folder holds them; None if there is something to train."""
+    folder.require_usable(recipe, fresh=fresh)
+    return None if fresh else folder.finished()
