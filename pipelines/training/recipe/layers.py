@@ -66,15 +66,19 @@ def parse_layer(text: str, *, source: str) -> Layer:
 
 
 def merge(inherited: Mapping[str, Any], changes: Mapping[str, Any]) -> Layer:
-    """The inherited sections with the changes made."""
-    merged = dict(inherited)
+    """The inherited sections with the changes made; a new value throughout, so that changing it changes neither."""
+    merged = {key: _copied(value) for key, value in inherited.items()}
     for key, value in changes.items():
         earlier = merged.get(key)
         if isinstance(earlier, dict) and isinstance(value, dict) and not _names_another(earlier, value):
             merged[key] = merge(earlier, value)
         else:
-            merged[key] = value
+            merged[key] = _copied(value)
     return merged
+
+
+def _copied(value: Any) -> Any:
+    return merge(value, {}) if isinstance(value, dict) else value
 
 
 def plain(layer: Any) -> Any:

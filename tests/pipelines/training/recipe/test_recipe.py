@@ -262,3 +262,9 @@ def test_run_whose_recipe_is_broken_is_refused(tmp_path: Path, content: bytes) -
     (tmp_path / "recipe.yaml").write_bytes(content)
     with pytest.raises(RecipeError, match=r"recipe\.yaml"):
         RunFolder(tmp_path).require_usable(load_recipe("synthetic-happier"), fresh=False)
+
+
+def test_overrides_of_one_recipe_do_not_reach_the_next() -> None:
+    before = load_recipe("synthetic-happier")
+    load_recipe("synthetic-happier", ["model.width=4", "data.families=2", "training.precision=bf16-mixed"])
+    assert load_recipe("synthetic-happier") == before
