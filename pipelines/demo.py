@@ -93,7 +93,8 @@ def run_demo(
     recipes = _recipes(data, seed=seed, quick=quick)
     images = load_split(recipes[0], "test")  # first, so that a wrong path fails at once
     console.rule("[bold]1  Landmark ids become a tree of labels", align="left")
-    labels, names = build(LANDMARKS, out=folder / "labels", seed=seed), landmark_names()
+    plan = {"landmarks": LANDMARKS, "cluster": {"seed": seed}}
+    labels, names = build(plan, out=folder / "labels"), landmark_names()
     console.print(_drawn(branches_of(labels.tree, names)), _in_words(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
     with _one_thread():

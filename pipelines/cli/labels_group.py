@@ -8,36 +8,28 @@ import click
 
 from .checked_paths import CheckedGroup, group
 
-MODULES = {
-    "build": "labels_build",
-    "clean": "labels_clean",
-    "fill": "labels_fill",
-    "cluster": "labels_cluster",
-    "review": "labels_review",
-    "agreement": "labels_review",
-    "scrape": "labels_scrape",
-    "retry": "labels_scrape",
-    "status": "labels_scrape",
-    "export": "labels_export",
-    "images": "labels_images",
-    "diff": "labels_export",
-    "tree": "labels_tree",
+_MODULES = {
+    "labels_steps": ("build", "clean", "fill", "cluster", "export", "images"),
+    "labels_views": ("diff", "tree"),
+    "labels_review": ("review", "agreement"),
+    "labels_scrape": ("scrape", "retry", "status"),
 }
 
 
 class LabelsGroup(CheckedGroup):
-    """Imports the module of a command only when the command is needed, so that other commands start fast."""
+    """Commands whose modules load when one of them is named, so that ``hiertree --help`` need not wait for them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """The names, sorted."""
-        return sorted(MODULES)
+    def list_commands(self, context: click.Context) -> list[str]:  # noqa: ARG002
+        """The names of the commands."""
+        return sorted(name for names in _MODULES.values() for name in names)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command of a name."""
-        if cmd_name not in MODULES:
-            return None
-        command: click.Command = getattr(import_module(f".{MODULES[cmd_name]}", __package__), cmd_name)
-        return command
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of a name, or None."""
+        for module, names in _MODULES.items():
+            if name in names:
+                command: click.Command = getattr(import_module(f".{module}", __package__), name)
+                return command
+        return None
 
 
 @group(cls=LabelsGroup)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from ..labels.encode.encoders import EncoderSettings
 from .checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, command
-from .options import EncoderOptions, encoder_options, json_option
+from .options import json_option, settings_options
 
 
 @command()
@@ -24,7 +25,7 @@ from .options import EncoderOptions, encoder_options, json_option
 )
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; default: one that is free.")
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
-@encoder_options
+@settings_options("embedding", EncoderSettings)
 def review(
     clustered: Path,
     annotator: str,
@@ -34,7 +35,7 @@ def review(
     adjudicate: tuple[Path, Path] | None,
     port: int,
     no_browser: bool,
-    embedding: EncoderOptions,
+    embedding: EncoderSettings,
 ) -> None:
     """Rename, merge, split and approve the clusters in CLUSTERED on a page of this machine, until Ctrl-C.
 

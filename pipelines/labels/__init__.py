@@ -1,4 +1,4 @@
-"""Hierarchical labels from raw landmark ids: read, clean, embed, cluster, name, export.
+"""Hierarchical labels from raw landmark ids: scrape, clean, embed, cluster, name, review, export.
 
 >>> from hiertree.pipelines.labels import TfidfEncoder, propose
 >>> counts = {"lake": 5, "glacial lake": 1, "church building": 4, "Catholic cathedral": 2}
@@ -6,52 +6,62 @@
 ['lake', 'place of worship']
 """
 
-from .building import BuildResult, build
 from .clean.landmark_file import read_kept, write_kept
 from .clean.rules import clean
+from .clean.step import CleanSettings, clean_step
 from .cluster.clustering import choose_k, spherical_kmeans
 from .cluster.proposal_file import check_proposal, read_proposal, write_proposal
 from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
-from .describing import (
-    describe,
-    describe_cleaning,
-    describe_clustered,
-    describe_exported,
-    describe_filling,
-    describe_proposal,
-)
+from .cluster.step import ClusterSettings, cluster_step
 from .encode.clip_encoder import ClipEncoder
-from .encode.encoders import make_encoder
+from .encode.encoders import EncoderSettings
 from .encode.text_encoders import TextEncoder
 from .encode.tfidf_encoder import TfidfEncoder
+from .export.differences import compare_exports
+from .export.images import ImagesSettings, images_step
+from .export.step import ExportSettings, export_step
+from .export.tree_page.step import TreeSettings, show_tree
+from .fill.step import FillSettings, fill_step
 from .label_texts import normalize_label
 from .landmarks import ColumnNames, read_landmarks
+from .plan import LabelsPlan, check_plan, read_plan
+from .run import BuildResult, build
 
 __all__ = [
     "BuildResult",
+    "CleanSettings",
     "ClipEncoder",
     "Cluster",
+    "ClusterSettings",
     "ColumnNames",
+    "EncoderSettings",
+    "ExportSettings",
+    "FillSettings",
+    "ImagesSettings",
     "LabelPlace",
+    "LabelsPlan",
     "Proposal",
     "TextEncoder",
     "TfidfEncoder",
+    "TreeSettings",
     "build",
+    "check_plan",
     "check_proposal",
     "choose_k",
     "clean",
-    "describe",
-    "describe_cleaning",
-    "describe_clustered",
-    "describe_exported",
-    "describe_filling",
-    "describe_proposal",
-    "make_encoder",
+    "clean_step",
+    "cluster_step",
+    "compare_exports",
+    "export_step",
+    "fill_step",
+    "images_step",
     "normalize_label",
     "propose",
     "read_kept",
     "read_landmarks",
+    "read_plan",
     "read_proposal",
+    "show_tree",
     "spherical_kmeans",
     "write_kept",
     "write_proposal",

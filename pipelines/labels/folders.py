@@ -1,4 +1,4 @@
-"""Folders that a step makes: whole or not at all, with a manifest that says from what, and never over other files."""
+"""Folders that a step makes: whole or not at all, with a manifest of what they were made from."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from typing import Any
 import hiertree
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import replacing_folder, write_json
-from hiertree.io.provenance import manifest, sha256
+from hiertree.io.outputs import check_outputs
+from hiertree.io.provenance import MANIFEST, manifest, sha256
 
-MANIFEST, HISTORY = "manifest.json", "history.json"
+HISTORY, REPORT, LABELS = "history.json", "report.json", "labels.csv"  # files that several steps write
 AnyPath = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
-class Making:
-    """What a folder is made of, known before the work begins.
+class StepRecord:
+    """What a step makes its folder from, known before the work begins.
 
     Attributes:
         command: as a user would type it.
         parameters: JSON-able settings.
         inputs: files read.
-        seed: the one seed.
+        seed: of everything random, or None.
     """
 
     command: str
@@ -35,8 +36,30 @@ class Making:
     inputs: tuple[AnyPath, ...]
     seed: int | None = None
 
+    def check(self, folder: AnyPath) -> None:
+        """Refuse a folder that holds anything but what the same command made earlier.
+
+        Raises:
+            OutputError: the folder is an input, or holds one.
+            OptionError: it holds other files.
+        """
+        check_outputs([folder], inputs=self.inputs, force=True)
+        path = Path(folder)
+        if not path.exists():
+            return
+        found = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.name}
+        record = _manifest_of(path) or {}
+        made = record.get("outputs", []) if record.get("command") == self.command else []
+        others = sorted(found - {MANIFEST, *(file["name"] for file in made)} if made else found)
+        if others:
+            raise OptionError(
+                f"out={str(path)!r} holds other files, {others[0]!r} for instance",
+                expected=f"a new folder or an earlier one of '{self.command}'",
+                remedy="name another",
+            )
+
     @contextmanager
-    def into(self, folder: AnyPath) -> Iterator[Path]:
+    def writing(self, folder: AnyPath) -> Iterator[Path]:
         """A temporary folder to fill; on success it gets its manifest and takes the place of ``folder``.
 
         Raises:
@@ -54,28 +77,8 @@ class Making:
             )
             write_json(temporary / MANIFEST, record)
 
-    def check(self, folder: AnyPath) -> None:
-        """An empty folder or what the same command made earlier may give way; other people's files may not.
-
-        Raises:
-            OptionError: there are such.
-        """
-        path = Path(folder)
-        if not path.exists():
-            return
-        found = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.name}
-        record = _manifest_of(path) or {}
-        made = record.get("outputs", []) if record.get("command") == self.command else []
-        others = sorted(found - {MANIFEST, *(file["name"] for file in made)} if made else found)
-        if others:
-            raise OptionError(
-                f"out={str(path)!r} holds other files, {others[0]!r} for instance",
-                expected=f"a new folder or an earlier one of '{self.command}'",
-                remedy="name another",
-            )
-
     def is_current(self, folder: AnyPath) -> bool:
-        """Whether this version made the folder of just this, and nobody has touched it since."""
+        """Whether this version made the folder from the same inputs and settings, and its files are as they were."""
         record = _manifest_of(folder)
         if record is None:
             return False
@@ -92,7 +95,7 @@ class Making:
 
 
 def history_of(folder: AnyPath) -> list[dict[str, Any]]:
-    """The steps that led to a folder, the last its own: command, settings, seed, version and the files read, no times.
+    """The steps that led to a folder, its own the last: command, settings, seed, version and files read, but no times.
 
     Raises:
         TableError: its manifest or its ``history.json`` cannot be read.

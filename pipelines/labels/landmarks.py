@@ -97,8 +97,8 @@ def read_landmarks(
         The landmarks in the order of their table, and how many scraped ids are not among them.
 
     Raises:
-        TableError: a missing column, a broken row, an id that is no integer, negative or there twice; file, line and
-            value are named.
+        TableError: a missing column, a broken row, no landmark at all, an id that is no integer, negative or there
+            twice; file, line and value are named.
         OptionError: an empty separator.
     """
     if not separator:
@@ -120,7 +120,12 @@ def join_landmarks(
         columns: what the columns are called.
         separator: what stands between several values.
         paths: what error messages call the two.
+
+    Raises:
+        TableError: as :func:`read_landmarks`.
     """
+    if listed.empty:
+        raise TableError(f"{paths[0]} lists no landmark", expected="a row for each landmark below the header")
     needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
     check_columns(paths[1], list(scraped.columns), needed)
     ids = unique_ids(listed, columns.landmark_id, paths[0])

@@ -11,109 +11,50 @@
     export: {split: train}
     tree: {title: Washington}
 
-Paths are relative to the file. Everything but ``landmarks`` may be left out.
+Paths are relative to the file. Everything but ``landmarks`` may be left out; the keys of a section are the settings of
+its step.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from hiertree.errors import RecipeError
+from hiertree.errors import OptionError, RecipeError
 
-from ..yaml_files import complaint, parse_yaml
-from .clean.rules import Multi
-from .encode.clip_encoder import ClipEncoder
-from .encode.sentence_encoder import SentenceEncoder
-from .export.tree_page import TITLE
-from .fill.filling import NEIGHBOURS, TEMPERATURE, THRESHOLD
+from ..yaml_files import read_yaml
+from .clean.step import CleanSettings
+from .cluster.step import ClusterSettings
+from .export.step import ExportSettings
+from .export.tree_page.step import TreeSettings
+from .fill.step import FillSettings
 from .landmarks import ColumnNames
 from .scrape.settings import ScrapeSettings
-
-Count = Annotated[int, Field(ge=1)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+from .settings import Settings, beside
 
 
-class CleanPlan(_Section):
-    """``labels clean``."""
-
-    multi: Multi = "drop"
-    separator: str = "|"
-
-
-class FillPlan(_Section):
-    """``labels fill``: labels from images, for landmarks that have none."""
-
-    images: str | None = None
-    image_table: str | None = None
-    embeddings: str | None = None
-    method: Literal["clip", "knn"] = "clip"
-    threshold: Annotated[float, Field(ge=0, le=1)] = THRESHOLD
-    neighbours: Count = NEIGHBOURS
-    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = TEMPERATURE
-    clip_model: str = ClipEncoder.model
-    clip_weights: str = ClipEncoder.weights
-    prompts: tuple[str, ...] = ClipEncoder.prompts
-    batch_size: Count = 128
-    device: str = "cpu"
-
-
-class ClusterPlan(_Section):
-    """``labels cluster``."""
-
-    encoder: Literal["tfidf", "clip", "sentence-transformers"] = "tfidf"
-    clip_model: str = ClipEncoder.model
-    clip_weights: str = ClipEncoder.weights
-    sentence_model: str = SentenceEncoder.model
-    prompts: tuple[str, ...] = ()
-    batch_size: Count = 128
-    device: str = "cpu"
-    cache: str | None = None
-    clusters: Count | Literal["auto"] = "auto"
-    seed: int = 0
-    restarts: Count = 20
-    levels: Annotated[int, Field(ge=0)] = 0
-    scan: bool = False
-    references: tuple[str, ...] = ()
-
-
-class ExportPlan(_Section):
-    """``labels export``."""
-
-    split: str = ""
-
-
-class TreePlan(_Section):
-    """``labels tree``."""
-
-    title: str = TITLE
-    images: str | None = None
-    image_table: str | None = None
-
-
-class LabelsPlan(_Section):
+class LabelsPlan(Settings):
     """The whole file."""
 
-    landmarks: str
-    instances: str | None = None
+    landmarks: Path
+    instances: Path | None = None
     columns: ColumnNames = ColumnNames()
     scrape: ScrapeSettings | None = None
-    clean: CleanPlan = CleanPlan()
-    fill: FillPlan | None = None
-    cluster: ClusterPlan = ClusterPlan()
-    review: str | None = None
-    export: ExportPlan = ExportPlan()
-    tree: TreePlan = TreePlan()
+    allow_failed: Annotated[float, Field(ge=0, le=1)] = 0.0
+    clean: CleanSettings = CleanSettings()
+    fill: FillSettings | None = None
+    cluster: ClusterSettings = ClusterSettings()
+    review: Path | None = None
+    export: ExportSettings = ExportSettings()
+    tree: TreeSettings = TreeSettings()
 
 
 def read_plan(path: str | os.PathLike[str]) -> LabelsPlan:
-    """Read and check a plan.
+    """Read and check a plan; its paths are then relative to the working directory.
 
     Args:
         path: a YAML file.
@@ -125,10 +66,10 @@ def read_plan(path: str | os.PathLike[str]) -> LabelsPlan:
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecipeError(f"{file}: {error}", expected="a plan in YAML") from None
-    return check_plan(parse_yaml(text, source=file.name), source=file.name)
+        values = read_yaml(file)
+    except OSError as error:
+        raise RecipeError(f"{file}: {error.strerror}", expected="a plan in YAML") from None
+    return beside(check_plan(values, source=file.name), file.parent)
 
 
 def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
@@ -144,10 +85,12 @@ def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
     >>> check_plan({"landmarks": "ids.csv", "cluster": {"clusters": 78}}).cluster.clusters
     78
     """
+    if not isinstance(values, Mapping):
+        raise RecipeError(f"{source}: {type(values).__name__}", expected="a mapping of settings")
     try:
-        plan = LabelsPlan.model_validate(values)
-    except ValidationError as error:
-        raise RecipeError(f"{source}: {'; '.join(map(complaint, error.errors()))}") from None
+        plan = LabelsPlan(**values)
+    except OptionError as error:
+        raise RecipeError(f"{source}: {error.given}", expected=error.expected, remedy=error.remedy) from None
     if plan.instances is not None and plan.scrape is not None:
         raise RecipeError(f"{source}: both instances and scrape", expected="one of them")
     if plan.scrape is not None and plan.scrape.contact is None and plan.scrape.dump is None:

@@ -1,4 +1,4 @@
-"""``hiertree labels build labels.yaml``: all steps of a plan into one folder; what did not change is not run again.
+"""``hiertree labels build``: all steps of a plan into one folder; what did not change is not run again.
 
 The folder gets ``store.sqlite`` (where the plan scrapes or reads a dump), ``cleaned``, ``filled`` (where it fills),
 ``clustered``, ``exported`` and ``tree``. A step is current when its folder's manifest names the same command, settings,
@@ -7,165 +7,165 @@ seed, version and hashes of inputs, and its files still have the hashes that wer
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from .clean.step import CleanSettings, clean_making, clean_step
-from .cluster.step import ClusterSettings, cluster_making, cluster_step
-from .encode.clip_encoder import ClipEncoder
-from .encode.encoders import make_encoder
-from .export.differences import hierarchical_table
-from .export.step import export_making, export_step
-from .export.tables import TREE
-from .export.tree_page import example_images, show_tree
-from .fill.step import FillSettings, ImageSource, fill_making, fill_step
-from .folders import Making
-from .plan import LabelsPlan, read_plan
-from .scrape import describe_outcomes
+from hiertree.errors import OptionError
+from hiertree.io.provenance import MANIFEST
+from hiertree.tree import LabelTree
+
+from .clean.step import clean_record, clean_step
+from .cluster.step import cluster_record, cluster_step
+from .export.step import Exported, describe_exported, export_record, export_step
+from .export.tables import EXPORTED, TREE
+from .export.tree_page.step import tree_record, tree_step
+from .fill.step import fill_record, fill_step
+from .folders import REPORT, AnyPath, StepRecord
+from .plan import LabelsPlan, check_plan, read_plan
+from .scrape.reporting import describe_outcomes
 from .scrape.step import STORE, dump_step, scrape_step
 
-CLEANED, FILLED, CLUSTERED, EXPORTED, SHOWN = "cleaned", "filled", "clustered", "exported", "tree"
-PAGE = "index.html"
-Say = Callable[[str], None]
+CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
+Say = Callable[[str], object]
 
 
-def run_plan(path: str | os.PathLike[str], *, out: str | os.PathLike[str], say: Say = print) -> list[str]:
+@dataclass(frozen=True)
+class BuildResult:
+    """What a build made.
+
+    Attributes:
+        folder: where the steps' folders are.
+        steps: the steps that were run; the others were current.
+        tree: kind → groups above, if any → supercategory → landmark.
+        report: the counts, as in ``exported/report.json``.
+    """
+
+    folder: Path
+    steps: tuple[str, ...]
+    tree: LabelTree
+    report: dict[str, Any]
+
+    @property
+    def exported(self) -> Path:
+        """The folder of the export."""
+        return self.folder / EXPORTED
+
+
+def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: Say = bool) -> BuildResult:
     """Run the steps of a plan that are not current.
 
-    Args:
-        path: ``labels.yaml``.
-        out: the folder for all steps.
-        say: what is told, a line a step.
+    The same inputs, settings and seed give the same bytes, the time in manifests apart.
 
-    Returns:
-        The steps that were run.
+    Args:
+        plan: ``labels.yaml``, the mapping that such a file holds, or a checked plan.
+        out: the folder for all steps; an earlier build there is brought up to date.
+        say: receives a line per step, and a summary of the export.
 
     Raises:
         RecipeError: the plan cannot be read.
-        HiertreeError: what a step refuses; the folders of earlier steps stay.
+        OptionError: ``out`` or the folder of a step holds other files.
+        HiertreeError: as the steps do; the folders of earlier steps stay.
     """
-    plan, base = read_plan(path), Path(path).parent
-    run = _Run(Path(out), say)
-    store = _scraped(plan, base, run)
-    cleaned = _cleaned(plan, base, store, run)
-    filled = _filled(plan, base, cleaned, run)
-    clustered = _clustered(plan, base, filled, run)
-    exported = _exported(plan, base, clustered, run)
-    _shown(plan, base, exported, run)
-    return run.done
+    if isinstance(plan, str | os.PathLike):
+        plan = read_plan(plan)
+    elif not isinstance(plan, LabelsPlan):
+        plan = check_plan(plan)
+    run = _Run(_checked_folder(Path(out)), say)
+    store = _scrape(plan, run)
+    cleaned = _clean(plan, store, run)
+    filled = _fill(plan, cleaned, run)
+    clustered = _cluster(plan, filled, run)
+    exported = _export(plan, clustered, run)
+    _show(plan, exported, run)
+    if isinstance(made := run.results.get(EXPORTED), Exported):
+        say(describe_exported(made))
+    report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
+    return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
+
+
+def _checked_folder(folder: Path) -> Path:
+    if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
+        raise OptionError(
+            f"out={str(folder)!r} holds other files",
+            expected="a new folder or an earlier one of 'hiertree labels build'",
+        )
+    return folder
 
 
 class _Run:
-    """The folder of all steps, and which were run."""
+    """The folder of all steps, and what came of those that were run."""
 
     def __init__(self, folder: Path, say: Say) -> None:
         self.folder, self._say = folder, say
-        self.done: list[str] = []
+        self.results: dict[str, object] = {}
 
-    def step(self, name: str, making: Making, work: Callable[[Path], object]) -> Path:
+    def step(self, name: str, record: StepRecord, work: Callable[[Path], object]) -> Path:
         """The folder of a step, made unless it is current."""
         folder = self.folder / name
-        if making.is_current(folder):
-            self.told(name, None)
+        if record.is_current(folder):
+            self.note(name, None)
         else:
-            work(folder)
-            self.told(name, f"written to {folder}")
+            result = work(folder)
+            self.note(name, f"written to {folder}", result)
         return folder
 
-    def told(self, name: str, text: str | None) -> None:
-        """Note that a step was run, or by None that nothing had changed."""
-        if text is not None:
-            self.done.append(name)
-        self._say(f"{name}: {text or 'unchanged'}")
+    def note(self, name: str, message: str | None, result: object = None) -> None:
+        """Report that a step was run, or by None that nothing had changed."""
+        if message is not None:
+            self.results[name] = result
+        self._say(f"{name}: {message or 'unchanged'}")
 
 
-def _scraped(plan: LabelsPlan, base: Path, run: _Run) -> Path | None:
+def _scrape(plan: LabelsPlan, run: _Run) -> Path | None:
     """The store: a dump is read once, Wikimedia is asked only for what is lacking."""
-    asked = plan.scrape
-    if asked is None:
+    settings = plan.scrape
+    if settings is None:
         return None
-    landmarks, columns = base / plan.landmarks, plan.columns
-    if asked.dump is not None:
-        settings = asked.model_copy(update={"dump": base / asked.dump})
-        run.told("dump", dump_step(landmarks, settings=settings, columns=columns, folder=run.folder))
-    if asked.contact is not None:
-        found = scrape_step(landmarks, settings=asked, columns=columns, folder=run.folder)
-        run.told("scraped", describe_outcomes(found))
+    if settings.dump is not None:
+        report = dump_step(plan.landmarks, settings=settings, columns=plan.columns, folder=run.folder)
+        run.note("dump", report)
+    if settings.contact is not None:
+        found = scrape_step(plan.landmarks, settings=settings, columns=plan.columns, folder=run.folder)
+        run.note("scraped", describe_outcomes(found))
     return run.folder / STORE
 
 
-def _cleaned(plan: LabelsPlan, base: Path, store: Path | None, run: _Run) -> Path:
-    landmarks = base / plan.landmarks
-    instances = None if plan.instances is None else base / plan.instances
-    settings = CleanSettings(plan.clean.multi, plan.clean.separator, plan.columns)
-    making = clean_making(landmarks, instances=instances, store=store, settings=settings)
+def _clean(plan: LabelsPlan, store: Path | None, run: _Run) -> Path:
+    landmarks, instances, columns, settings = plan.landmarks, plan.instances, plan.columns, plan.clean
+    record = clean_record(landmarks, instances=instances, store=store, columns=columns, settings=settings)
     return run.step(
         CLEANED,
-        making,
-        lambda out: clean_step(landmarks, out=out, instances=instances, store=store, settings=settings),
+        record,
+        lambda out: clean_step(
+            landmarks, out=out, instances=instances, store=store, columns=columns, settings=settings
+        ),
     )
 
 
-def _filled(plan: LabelsPlan, base: Path, cleaned: Path, run: _Run) -> Path:
-    if plan.fill is None:
+def _fill(plan: LabelsPlan, cleaned: Path, run: _Run) -> Path:
+    settings = plan.fill
+    if settings is None:
         return cleaned
-    asked = plan.fill
-    images, table, embeddings = (
-        None if path is None else base / path for path in (asked.images, asked.image_table, asked.embeddings)
-    )
-    weights = _file_or_name(base, asked.clip_weights)
-    encoder = ClipEncoder(asked.clip_model, weights, asked.prompts, asked.batch_size, asked.device)
-    source = ImageSource(images, table, embeddings, encoder)
-    settings = FillSettings(asked.method, asked.threshold, asked.neighbours, asked.temperature)
-    making = fill_making(cleaned, source=source, vectors=source.vectors(), settings=settings)
-    return run.step(FILLED, making, lambda out: fill_step(cleaned, out=out, source=source, settings=settings))
+    record = fill_record(cleaned, settings=settings, vectors=settings.vectors())
+    return run.step(FILLED, record, lambda out: fill_step(cleaned, out=out, settings=settings))
 
 
-def _file_or_name(base: Path, weights: str) -> str:
-    """A file beside the plan, or a name that open_clip knows."""
-    return str(base / weights) if (base / weights).is_file() else weights
+def _cluster(plan: LabelsPlan, cleaned: Path, run: _Run) -> Path:
+    record = cluster_record(cleaned, settings=plan.cluster, encoder=plan.cluster.build())
+    return run.step(CLUSTERED, record, lambda out: cluster_step(cleaned, out=out, settings=plan.cluster))
 
 
-def _clustered(plan: LabelsPlan, base: Path, cleaned: Path, run: _Run) -> Path:
-    asked = plan.cluster
-    encoder = make_encoder(
-        asked.encoder,
-        clip_model=asked.clip_model,
-        clip_weights=_file_or_name(base, asked.clip_weights),
-        sentence_model=asked.sentence_model,
-        prompts=asked.prompts,
-        batch_size=asked.batch_size,
-        device=asked.device,
-        cache=None if asked.cache is None else base / asked.cache,
-    )
-    settings = ClusterSettings(asked.clusters, asked.seed, asked.restarts, asked.levels, asked.scan)
-    references = [str(base / spec) for spec in asked.references]
-    making = cluster_making(cleaned, encoder=encoder, settings=settings, references=references)
+def _export(plan: LabelsPlan, clustered: Path, run: _Run) -> Path:
+    record = export_record(clustered, review=plan.review, settings=plan.export)
     return run.step(
-        CLUSTERED,
-        making,
-        lambda out: cluster_step(cleaned, out=out, encoder=encoder, settings=settings, references=references),
+        EXPORTED, record, lambda out: export_step(clustered, out=out, review=plan.review, settings=plan.export)
     )
 
 
-def _exported(plan: LabelsPlan, base: Path, clustered: Path, run: _Run) -> Path:
-    review = None if plan.review is None else base / plan.review
-    making = export_making(clustered, review=review, split=plan.export.split)
-    return run.step(
-        EXPORTED, making, lambda out: export_step(clustered, out=out, review=review, split=plan.export.split)
-    )
-
-
-def _shown(plan: LabelsPlan, base: Path, exported: Path, run: _Run) -> None:
-    asked = plan.tree
-    images, table = (None if path is None else base / path for path in (asked.images, asked.image_table))
-    pictures = () if images is None else tuple(example_images(exported, images, table))
-    read = (hierarchical_table(exported), exported / TREE, *([] if table is None else [table]), *pictures)
-    making = Making("hiertree labels tree", asked.model_dump(), read)
-
-    def work(out: Path) -> None:
-        with making.into(out) as folder:
-            show_tree(exported, out=folder / PAGE, title=asked.title, images=images, image_table=table)
-
-    run.step(SHOWN, making, work)
+def _show(plan: LabelsPlan, exported: Path, run: _Run) -> None:
+    record = tree_record(exported, settings=plan.tree)
+    run.step(SHOWN, record, lambda out: tree_step(exported, out=out, settings=plan.tree))

@@ -3,32 +3,71 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hiertree.errors import OptionError
+
+FILE_OR_NAME = "a file, or a name"
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+FileOrName = Annotated[str, FILE_OR_NAME]
+AnySettings = TypeVar("AnySettings", bound="Settings")
 
 
 class Settings(BaseModel):
     """Base of the settings of a step.
 
-    A field's name is its key in ``labels.yaml``, with hyphens its option; its description is the option's help.
-    ``json_schema_extra={"option": "…"}`` gives the option another name.
+    A field's name is its key in ``labels.yaml`` and, with hyphens, its option; its description is the option's help.
+    ``json_schema_extra={"option": …}`` gives the option another name.
+
+    Raises:
+        OptionError: an unknown name, or a value of the wrong type or out of range.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
+    if not TYPE_CHECKING:  # type checkers know the fields
 
-def _beside_plan(path: Path, info: ValidationInfo) -> Path:
-    return path if info.context is None else info.context["folder"] / path
-
-
-def _file_beside_plan(text: str, info: ValidationInfo) -> str:
-    """Text that may be a path: changed only where a plan is read and the file is there."""
-    file = Path(text) if info.context is None else info.context["folder"] / text
-    return str(file) if info.context is not None and file.is_file() else text
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise _option_error(error) from None
 
 
-Count = Annotated[int, Field(ge=1)]
-Seed = Annotated[int, Field(ge=0)]
-PlanPath = Annotated[Path, AfterValidator(_beside_plan)]  # in a plan relative to its folder
-FileOrName = Annotated[str, AfterValidator(_file_beside_plan)]  # a file beside the plan, or else a name
+def _option_error(error: ValidationError) -> OptionError:
+    """The first complaint; for a value that fits none of several types, a complaint of each type."""
+    errors = error.errors(include_url=False)
+    first = errors[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, OptionError):
+        is_of_section = name and not cause.given.startswith(f"{name}=")
+        given = f"{name}: {cause.given}" if is_of_section else cause.given
+        return OptionError(given, expected=cause.expected, remedy=cause.remedy)
+    complaints = " or ".join(dict.fromkeys(one["msg"] for one in errors if one["loc"][:1] == first["loc"][:1]))
+    value = "" if first["type"] == "missing" else f"={first['input']!r}"
+    return OptionError(f"{name}{value}: {complaints}")
+
+
+def beside(settings: AnySettings, folder: Path) -> AnySettings:
+    """The settings with every relative path taken from a folder; names that are no file there stay.
+
+    >>> from hiertree.pipelines.labels.plan import LabelsPlan
+    >>> beside(LabelsPlan(landmarks="ids.csv"), Path("data")).landmarks.as_posix()
+    'data/ids.csv'
+    """
+    changed: dict[str, Any] = {}
+    for name, info in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        if isinstance(value, Settings):
+            changed[name] = beside(value, folder)
+        elif isinstance(value, Path):
+            changed[name] = folder / value
+        elif isinstance(value, tuple) and value and isinstance(value[0], Path):
+            changed[name] = tuple(folder / path for path in value)
+        elif FILE_OR_NAME in info.metadata and (folder / value).is_file():
+            changed[name] = str(folder / value)
+    return settings.model_copy(update=changed)

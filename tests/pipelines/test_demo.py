@@ -42,7 +42,7 @@ def test_the_page_shows_both_models_and_the_labels_just_built(made: tuple[Path, 
     folder, _ = made
     page = BeautifulSoup((folder / "index.html").read_text(encoding="utf-8"), "html.parser")
     assert [cell.text for cell in page.select("thead th")[1:]] == ["SmoothAP", "HAPPIER", "Difference"]
-    tree = LabelTree.from_csv(folder / "labels" / "hierarchical.csv", levels=H_GLDV2_LEVELS)
+    tree = LabelTree.from_csv(folder / "labels" / "exported" / "hierarchical.csv", levels=H_GLDV2_LEVELS)
     leaves = [leaf.text for leaf in page.select("#tree .leaves li")]
     assert sorted(leaves) == sorted(landmark_names()[leaf] for leaf in tree.leaves)
     assert len(leaves) >= 150

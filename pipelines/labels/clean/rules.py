@@ -127,6 +127,11 @@ def relevant(kept: Iterable[KeptLandmark], irrelevant: Set[str]) -> tuple[list[K
     return left, dropped
 
 
+def label_counts(kept: Iterable[KeptLandmark]) -> Counter[str]:
+    """Distinct labels, and how many landmarks carry each."""
+    return Counter(label for landmark in kept for label in landmark.labels)
+
+
 def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
     """The different labels of a landmark with their Wikidata ids, in the order scraped."""
     labels: dict[str, str] = {}

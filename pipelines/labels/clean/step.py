@@ -7,38 +7,37 @@ The folder holds ``landmarks.csv`` (those kept), ``labels.csv`` (distinct labels
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
 from hiertree.io.tables import read_table, write_table
 
-from ..export.tables import LABELS, REPORT
-from ..folders import AnyPath, Making
+from ..folders import LABELS, REPORT, AnyPath, StepRecord
 from ..landmarks import GLDV2_COLUMNS, ColumnNames, Landmark, join_landmarks, read_landmarks
-from .counting import cleaning_report, label_counts
+from ..scrape.outcomes import COLUMNS, table_rows
+from ..scrape.store import Store
+from ..settings import Settings
 from .landmark_file import DROPPED, LANDMARKS, write_dropped, write_kept
-from .rules import Cleaned, Multi, clean
+from .rules import Cleaned, Multi, clean, label_counts
 
 COMMAND = "hiertree labels clean"
-_UNIT_SEPARATOR = "\x1f"  # no label holds it: normalize_label would take it out
+_UNIT_SEPARATOR = "\x1f"  # no label holds it: normalize_label replaces it
 
 
-@dataclass(frozen=True)
-class CleanSettings:
-    """How landmarks are read and cleaned.
+class CleanSettings(Settings):
+    """How landmarks are read and cleaned."""
 
-    Attributes:
-        multi: what becomes of landmarks with several labels: ``"drop"``, ``"first"`` or ``"all"``.
-        separator: what stands between several values.
-        columns: what the columns are called.
-    """
+    multi: Annotated[Multi, Field(description="What becomes of landmarks with several labels.")] = "drop"
+    separator: Annotated[str, Field(min_length=1, description="What stands between several values.")] = "|"
 
-    multi: Multi = "drop"
-    separator: str = "|"
-    columns: ColumnNames = GLDV2_COLUMNS
+
+DEFAULTS = CleanSettings()
 
 
 def clean_step(
@@ -47,7 +46,8 @@ def clean_step(
     out: AnyPath,
     instances: AnyPath | None = None,
     store: AnyPath | None = None,
-    settings: CleanSettings = CleanSettings(),
+    columns: ColumnNames = GLDV2_COLUMNS,
+    settings: CleanSettings = DEFAULTS,
 ) -> dict[str, Any]:
     """Clean labels, write the folder and return its report.
 
@@ -56,31 +56,36 @@ def clean_step(
         out: the folder to make.
         instances: CSV or Parquet of landmark ids and "instance of" values; default: the same file.
         store: a store of ``labels scrape`` instead.
+        columns: what the columns of the tables are called.
         settings: how landmarks are read and cleaned.
 
     Raises:
-        TableError: a table that cannot be read as asked.
+        TableError: a table that cannot be read as asked, or holds no landmark.
         ScrapeError: the store is something else.
-        OptionError: both ``instances`` and ``store``, an unknown ``multi``, or ``out`` holds other files.
+        OptionError: both ``instances`` and ``store``, or ``out`` holds other files.
     """
-    making = clean_making(landmarks, instances=instances, store=store, settings=settings)
-    making.check(out)
-    read, strangers = (
-        read_landmarks(landmarks, instances, columns=settings.columns, separator=settings.separator)
-        if store is None
-        else read_stored(landmarks, store, columns=settings.columns)
-    )
+    record = clean_record(landmarks, instances=instances, store=store, columns=columns, settings=settings)
+    record.check(out)
+    if store is None:
+        read, unknown_ids = read_landmarks(landmarks, instances, columns=columns, separator=settings.separator)
+    else:
+        read, unknown_ids = read_stored(landmarks, store, columns=columns)
     cleaned = clean(read, multi=settings.multi)
-    report = cleaning_report(cleaned, strangers=strangers)
-    with making.into(out) as folder:
+    report = cleaning_report(cleaned, unknown_ids=unknown_ids)
+    with record.writing(out) as folder:
         write_cleaned(folder, cleaned, report)
     return report
 
 
-def clean_making(
-    landmarks: AnyPath, *, instances: AnyPath | None, store: AnyPath | None, settings: CleanSettings
-) -> Making:
-    """What the folder of :func:`clean_step` is made of.
+def clean_record(
+    landmarks: AnyPath,
+    *,
+    instances: AnyPath | None,
+    store: AnyPath | None,
+    columns: ColumnNames,
+    settings: CleanSettings,
+) -> StepRecord:
+    """What :func:`clean_step` makes its folder from.
 
     Raises:
         OptionError: both ``instances`` and ``store``.
@@ -88,10 +93,77 @@ def clean_making(
     if instances is not None and store is not None:
         raise OptionError("both instances and a store", expected="one of them")
     inputs = tuple(path for path in (landmarks, instances, store) if path is not None)
-    return Making(COMMAND, {**asdict(settings), "columns": settings.columns.model_dump()}, inputs)
+    return StepRecord(COMMAND, {**settings.model_dump(), "columns": columns.model_dump()}, inputs)
 
 
-def write_cleaned(folder: Path, cleaned: Cleaned, report: dict[str, Any]) -> None:
+def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:
+    """The landmarks of a table with the values that a store has for them; see :func:`read_landmarks`.
+
+    Raises:
+        ScrapeError: the store is something else.
+    """
+    import pandas as pd
+
+    listed = read_table(landmarks, required=[columns.landmark_id, columns.category])
+    with Store(store, create=False) as opened:
+        rows = [
+            ["" if cell is None else str(cell) for cell in row] for row in table_rows(opened, separator=_UNIT_SEPARATOR)
+        ]
+    scraped = pd.DataFrame(rows, columns=list(COLUMNS), index=pd.RangeIndex(1, len(rows) + 1), dtype=str)
+    stored = columns.model_copy(update={"instance_of": "instance_of", "item_ids": "item_ids"})
+    scraped = scraped.rename(columns={"landmark_id": columns.landmark_id})
+    return join_landmarks(listed, scraped, columns=stored, separator=_UNIT_SEPARATOR, paths=(landmarks, store))
+
+
+def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
+    """The counts of the paper's Sec. VI-A: landmarks read, with a label, dropped by reason, kept; distinct labels.
+
+    Args:
+        cleaned: the landmarks kept and dropped.
+        unknown_ids: how many scraped ids belong to no listed landmark.
+    """
+    reasons = Counter(drop.reason for drop in cleaned.dropped)
+    landmarks = len(cleaned.kept) + len(cleaned.dropped)
+    causes = Counter(drop.origin.reason for drop in cleaned.dropped if drop.reason == "no label" and drop.origin.reason)
+    return {
+        "landmarks": landmarks,
+        "scraped": landmarks - reasons["not scraped"],
+        "with_label": landmarks - reasons["not scraped"] - reasons["no label"],
+        "dropped": dict(sorted(reasons.items())),
+        "no_label_because": dict(sorted(causes.items())),
+        "kept": len(cleaned.kept),
+        "distinct_labels": len(label_counts(cleaned.kept)),
+        "scraped_ids_without_landmark": unknown_ids,
+        "mended_labels": cleaned.mended,
+    }
+
+
+def describe_cleaning(report: Mapping[str, Any]) -> str:
+    """The counts as text, one per line.
+
+    >>> counts = {"landmarks": 5, "scraped": 5, "with_label": 3, "kept": 2, "distinct_labels": 2,
+    ...           "dropped": {"no label": 2, "several labels": 1}, "no_label_because": {"missing page": 1}}
+    >>> print(describe_cleaning(counts))
+           5 landmarks
+           5 scraped
+           3 with a label
+           2 dropped: no label (1 missing page)
+           1 dropped: several labels
+           2 kept, with 2 distinct labels
+    """
+    causes = ", ".join(f"{number} {reason}" for reason, number in report["no_label_because"].items())
+    notes = {"no label": f" ({causes})"} if causes else {}
+    lines = [
+        (report["landmarks"], "landmarks"),
+        (report["scraped"], "scraped"),
+        (report["with_label"], "with a label"),
+        *((number, f"dropped: {reason}{notes.get(reason, '')}") for reason, number in report["dropped"].items()),
+        (report["kept"], f"kept, with {report['distinct_labels']} distinct labels"),
+    ]
+    return "\n".join(f"{number:8d} {text}" for number, text in lines)
+
+
+def write_cleaned(folder: Path, cleaned: Cleaned, report: Mapping[str, Any]) -> None:
     """Write every file but the manifest into a folder."""
     write_kept(folder / LANDMARKS, cleaned.kept)
     counts = label_counts(cleaned.kept)
@@ -110,28 +182,6 @@ def read_report(folder: AnyPath) -> dict[str, Any]:
     file = Path(folder) / REPORT
     try:
         report = dict(json.loads(file.read_text(encoding="utf-8")))
-        return {name: report[name] for name in cleaning_report(Cleaned([], [], {}), strangers=0)} | report
+        return {name: report[name] for name in cleaning_report(Cleaned([], [], {}), unknown_ids=0)} | report
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise TableError(f"{file}: {error}", expected=f"the report of '{COMMAND}'") from None
-
-
-def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:
-    """The landmarks of a table with the values that a store has for them; see :func:`read_landmarks`.
-
-    Raises:
-        ScrapeError: the store is something else.
-    """
-    import pandas as pd
-
-    from ..scrape.outcomes import COLUMNS, table_rows
-    from ..scrape.store import Store
-
-    listed = read_table(landmarks, required=[columns.landmark_id, columns.category])
-    with Store(store, create=False) as opened:
-        rows = [
-            ["" if cell is None else str(cell) for cell in row] for row in table_rows(opened, separator=_UNIT_SEPARATOR)
-        ]
-    scraped = pd.DataFrame(rows, columns=list(COLUMNS), index=pd.RangeIndex(1, len(rows) + 1), dtype=str)
-    stored = columns.model_copy(update={"instance_of": "instance_of", "item_ids": "item_ids"})
-    scraped = scraped.rename(columns={"landmark_id": columns.landmark_id})
-    return join_landmarks(listed, scraped, columns=stored, separator=_UNIT_SEPARATOR, paths=(landmarks, store))

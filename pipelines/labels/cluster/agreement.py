@@ -49,7 +49,19 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
     return {name: round(float(value), 4) for name, value in values.items()}
 
 
-def read_reference(spec: str) -> tuple[str, dict[str, str]]:
+def split_reference(spec: str | Path) -> tuple[Path, str]:
+    """The table and the column that ``TABLE:column`` names.
+
+    Raises:
+        OptionError: one of them is missing.
+    """
+    path, _, column = str(spec).rpartition(":")
+    if not path or not column:
+        raise OptionError(f"reference {str(spec)!r}", expected="TABLE:column, of a table with a column 'label'")
+    return Path(path), column
+
+
+def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:
     """A column of a table that says the class of labels, for comparison.
 
     Args:
@@ -63,9 +75,7 @@ def read_reference(spec: str) -> tuple[str, dict[str, str]]:
         OptionError: no column is named.
         TableError: the table cannot be read as asked, or no label has a class.
     """
-    path, _, column = spec.rpartition(":")
-    if not path or not column:
-        raise OptionError(f"reference {spec!r}", expected="TABLE:column, of a table with a column 'label'")
+    path, column = split_reference(spec)
     table = read_table(path, required=["label", column])
     votes: dict[str, Counter[str]] = {}
     for label, answer in zip(table["label"], table[column], strict=True):
@@ -74,7 +84,7 @@ def read_reference(spec: str) -> tuple[str, dict[str, str]]:
     if not votes:
         raise TableError(f"{path}: no label with a {column}", expected="at least one")
     chosen = {label: min(counts, key=lambda name: (-counts[name], name)) for label, counts in votes.items()}
-    return f"{Path(path).name}:{column}", chosen
+    return f"{path.name}:{column}", chosen
 
 
 def against(reference: Mapping[str, str], cluster_of: Mapping[str, Hashable]) -> dict[str, float]:

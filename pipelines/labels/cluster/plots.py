@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.io.files import replacing
 
-from ..encode.phrases import NATURAL
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from .proposing import Proposal
     from .scanning import ScanPoint
 
-NATURAL_COLOUR, HUMAN_MADE_COLOUR, INK = "#2c7a4b", "#5747b8", "#23211e"
-_MOST_BARS = 60
+NATURAL_COLOR, HUMAN_MADE_COLOR, INK = "#2c7a4b", "#5747b8", "#23211e"
 STYLE: Any = {
     "svg.fonttype": "path",
     "svg.hashsalt": "hiertree",
@@ -44,37 +40,16 @@ def draw_scan(stem: Path, points: Sequence[ScanPoint], *, proposed: int) -> None
         figure = new_figure(6, 3.4)
         axes = figure.subplots()
         ks = [point.k for point in points]
-        axes.plot(ks, [point.silhouette for point in points], "o-", color=NATURAL_COLOUR, label="silhouette")
+        axes.plot(ks, [point.silhouette for point in points], "o-", color=NATURAL_COLOR, label="silhouette")
         stable = [(point.k, point.stability) for point in points if point.stability is not None]
         if stable:
-            axes.plot(*zip(*stable, strict=True), "s--", color=HUMAN_MADE_COLOUR, label="stability (adjusted Rand)")
+            axes.plot(*zip(*stable, strict=True), "s--", color=HUMAN_MADE_COLOR, label="stability (adjusted Rand)")
         axes.axvline(proposed, color=INK, linewidth=0.8, linestyle=":", label=f"proposed: {proposed}")
         axes.set(xlabel="number of clusters", xscale="log")
         round_numbers = [k for k in (2, 5, 10, 20, 50, 100, 200, 500) if ks[0] <= k <= ks[-1]] or ks
         axes.set_xticks(round_numbers, [str(k) for k in round_numbers])
         axes.minorticks_off()
         axes.legend(frameon=False)
-        save_figure(figure, stem)
-
-
-def draw_sizes(stem: Path, proposal: Proposal) -> None:
-    """A bar a cluster: its landmarks, coloured by kind, at most 60."""
-    import matplotlib as mpl
-    from matplotlib.patches import Patch
-
-    shown = proposal.clusters[:_MOST_BARS]
-    with mpl.rc_context(STYLE):
-        figure = new_figure(6, 0.8 + 0.19 * len(shown))
-        axes = figure.subplots()
-        colours = [NATURAL_COLOUR if cluster.kind == NATURAL else HUMAN_MADE_COLOUR for cluster in shown]
-        bars = axes.barh([cluster.name for cluster in shown], [cluster.landmarks for cluster in shown], color=colours)
-        axes.bar_label(bars, [f" {cluster.landmarks}, {len(cluster.labels)} labels" for cluster in shown], fontsize=7)
-        axes.invert_yaxis()
-        axes.margins(y=0.01)
-        more = f" (the {len(shown)} largest clusters)" if len(shown) < len(proposal.clusters) else ""
-        axes.set(xlabel=f"landmarks{more}")
-        kinds = {"natural": NATURAL_COLOUR, "human-made": HUMAN_MADE_COLOUR}
-        axes.legend(handles=[Patch(color=colour, label=kind) for kind, colour in kinds.items()], frameon=False)
         save_figure(figure, stem)
 
 

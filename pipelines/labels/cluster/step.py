@@ -1,96 +1,105 @@
 """``hiertree labels cluster``: cleaned landmarks → proposed supercategories, in a folder for people to review.
 
-The folder holds ``proposal.json``, ``clusters.csv``, ``labels.csv``, ``quality.json``, drawings (``sizes`` and, where
-numbers of clusters were compared, ``scan``, as SVG and PNG), ``manifest.json``, and what the next steps need of the
-earlier ones: ``landmarks.csv``, ``dropped.csv``, ``report.json`` and ``history.json``.
+The folder holds ``proposal.json``, ``clusters.csv``, ``labels.csv``, ``quality.json``, ``manifest.json``, a drawing
+where numbers of clusters were compared (``scan.svg`` and ``scan.png``), and what the next steps need of the earlier
+ones: ``landmarks.csv``, ``dropped.csv``, ``report.json`` and ``history.json``.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator
 
 from hiertree.errors import TableError
 from hiertree.io.files import write_json
 
-from ..clean import step as cleaning
-from ..clean.counting import label_counts
 from ..clean.landmark_file import DROPPED, LANDMARKS, read_kept
+from ..clean.rules import label_counts
+from ..clean.step import COMMAND as CLEAN_COMMAND
+from ..encode.encoders import EncoderSettings
 from ..encode.text_encoders import TextEncoder
-from ..encode.tfidf_encoder import TfidfEncoder
-from ..export.tables import CLUSTERS, LABELS, REPORT, hierarchical_rows, write_clusters, write_labels
-from ..folders import HISTORY, AnyPath, Making, history_of, made_by
-from .agreement import read_reference
+from ..folders import HISTORY, LABELS, REPORT, AnyPath, StepRecord, history_of, made_by
+from ..settings import Count, Seed
+from .agreement import read_reference, split_reference
+from .cluster_tables import CLUSTERS, write_clusters, write_labels
 from .clustering import RESTARTS
-from .plots import draw_scan, draw_sizes
+from .plots import draw_scan
 from .proposal_file import PROPOSAL, write_proposal
-from .proposing import Embedding, Proposal, embed, label_weights, propose_for
+from .proposing import Cluster, Embedding, Proposal, embed, label_weights, propose_for
 from .quality import quality
 from .scanning import ScanPoint, scan
 
 COMMAND = "hiertree labels cluster"
 QUALITY = "quality.json"
 PASSED_ON = (LANDMARKS, DROPPED, REPORT)
+_LABELS_SHOWN = 4
 
 
-@dataclass(frozen=True)
-class ClusterSettings:
-    """How labels are clustered.
+class ClusterSettings(EncoderSettings):
+    """How labels are embedded and clustered."""
 
-    Attributes:
-        clusters: their number, or ``"auto"``: by silhouette.
-        seed: of k-means.
-        restarts: of k-means.
-        levels: of groups between kinds and clusters.
-        scan: whether numbers of clusters are compared by silhouette and stability.
-    """
+    clusters: Annotated[
+        Count | Literal["auto"], Field(description="Number of supercategories, or auto: by silhouette.")
+    ] = "auto"
+    seed: Annotated[Seed, Field(description="Seed of k-means.")] = 0
+    restarts: Annotated[Count, Field(description="Of k-means; the best is taken.")] = RESTARTS
+    levels: Annotated[int, Field(ge=0, description="Levels of groups above the clusters.")] = 0
+    scan: Annotated[
+        bool, Field(description="Compare numbers of clusters by silhouette and stability, and draw both.")
+    ] = False
+    references: Annotated[
+        tuple[Path, ...],
+        Field(
+            description="TABLE:COLUMN, classes of labels to compare the clusters with.",
+            json_schema_extra={"option": "reference"},
+        ),
+    ] = ()
 
-    clusters: int | Literal["auto"] = "auto"
-    seed: int = 0
-    restarts: int = RESTARTS
-    levels: int = 0
-    scan: bool = False
+    @field_validator("references")
+    @classmethod
+    def _name_a_column(cls, references: tuple[Path, ...]) -> tuple[Path, ...]:
+        for reference in references:
+            split_reference(reference)
+        return references
+
+
+DEFAULTS = ClusterSettings()
 
 
 @dataclass(frozen=True)
 class Clustered:
-    """What came of it."""
+    """The proposed clusters, and their quality as in ``quality.json``."""
 
     proposal: Proposal
     quality: dict[str, Any]
 
 
 def cluster_step(
-    cleaned: AnyPath,
-    *,
-    out: AnyPath,
-    encoder: TextEncoder | None = None,
-    settings: ClusterSettings = ClusterSettings(),
-    references: Sequence[str] = (),
+    cleaned: AnyPath, *, out: AnyPath, settings: ClusterSettings = DEFAULTS, encoder: TextEncoder | None = None
 ) -> Clustered:
-    """Embed the distinct labels, cluster, settle kinds, name, measure; write the folder.
+    """Embed the distinct labels, cluster them, settle kinds, name, measure; write the folder.
 
     Args:
         cleaned: a folder made by ``labels clean`` or ``labels fill``.
         out: the folder to make.
-        encoder: default :class:`TfidfEncoder`, which needs no download.
-        settings: how labels are clustered.
-        references: ``TABLE:column``, classes of labels to compare the clusters with.
+        settings: how labels are embedded and clustered.
+        encoder: your own; default: that of the settings.
 
     Raises:
         TableError: ``cleaned`` is no such folder or holds no label; a reference cannot be read or knows no label.
-        OptionError: an option outside its range, or ``out`` holds other files.
+        OptionError: more clusters than labels, or ``out`` holds other files.
         MissingResourceError: the encoder's weights are out of reach.
     """
-    encode = encoder or TfidfEncoder()
-    source = made_by(cleaned, command=cleaning.COMMAND, files=PASSED_ON)
-    making = cluster_making(source, encoder=encode, settings=settings, references=references)
-    making.check(out)
-    known = dict(map(read_reference, references))
+    encode = encoder or settings.build()
+    source = made_by(cleaned, command=CLEAN_COMMAND, files=PASSED_ON)
+    record = cluster_record(source, settings=settings, encoder=encode)
+    record.check(out)
+    references = dict(map(read_reference, settings.references))
     kept = read_kept(source)
     counts = label_counts(kept)
     if not counts:
@@ -105,14 +114,12 @@ def cluster_step(
         levels=settings.levels,
     )
     points = _points(proposal, embedding, counts, settings)
-    report = {**quality(proposal, embedding, references=known), "scan": [point._asdict() for point in points]}
-    landmarks = Counter(row.hierarchical_label for row in hierarchical_rows(kept, proposal))
-    with making.into(out) as folder:
+    report = {**quality(proposal, embedding, references=references), "scan": [point._asdict() for point in points]}
+    with record.writing(out) as folder:
         write_proposal(folder / PROPOSAL, proposal)
-        write_clusters(folder / CLUSTERS, proposal, landmarks)
+        write_clusters(folder / CLUSTERS, proposal, kept)
         write_labels(folder / LABELS, proposal)
         write_json(folder / QUALITY, report)
-        draw_sizes(folder / "sizes", proposal)
         if points:
             draw_scan(folder / "scan", points, proposed=len(proposal.clusters))
         write_json(folder / HISTORY, history_of(source))
@@ -121,21 +128,49 @@ def cluster_step(
     return Clustered(proposal, report)
 
 
-def cluster_making(
-    cleaned: AnyPath, *, encoder: TextEncoder, settings: ClusterSettings, references: Sequence[str] = ()
-) -> Making:
-    """What the folder of :func:`cluster_step` is made of."""
-    own = {name: value for name, value in asdict(settings).items() if name != "seed"}
-    compared = {"references": [Path(spec).name for spec in references]}
+def cluster_record(cleaned: AnyPath, *, settings: ClusterSettings, encoder: TextEncoder) -> StepRecord:
+    """What :func:`cluster_step` makes its folder from."""
+    own = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels", "scan")}
+    compared = {"references": [path.name for path in settings.references]}
     read = [Path(cleaned) / name for name in PASSED_ON]
-    tables = [Path(spec.rpartition(":")[0]) for spec in references]
-    return Making(COMMAND, {**encoder.settings(), **own, **compared}, (*read, *tables), settings.seed)
+    tables = [split_reference(path)[0] for path in settings.references]
+    return StepRecord(COMMAND, {**encoder.settings(), **own, **compared}, (*read, *tables), settings.seed)
 
 
 def _points(
-    proposal: Proposal, embedding: Embedding, counts: Counter[str], settings: ClusterSettings
+    proposal: Proposal, embedding: Embedding, counts: Mapping[str, int], settings: ClusterSettings
 ) -> list[ScanPoint]:
     if settings.scan:
         weights = label_weights(embedding.labels, counts)
         return scan(embedding.vectors, weights=weights, seed=settings.seed, restarts=settings.restarts)
     return [ScanPoint(k, round(score, 4)) for k, score in proposal.silhouettes.items()]
+
+
+def describe_clustered(found: Clustered) -> str:
+    """The clusters, then their quality, and how they agree with each reference."""
+    numbers = found.quality
+    lines = [
+        describe_proposal(found.proposal),
+        f"silhouette {numbers['silhouette']:.3f}, inertia {numbers['inertia']:.1f}",
+    ]
+    for name, values in numbers["references"].items():
+        measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
+        lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")
+    return "\n".join(lines)
+
+
+def describe_proposal(proposal: Proposal) -> str:
+    """One line per cluster: landmarks, kind, name, its commonest labels, and a ``?`` where people should look."""
+    doubtful = sum(bool(cluster.doubt) for cluster in proposal.clusters)
+    labels = [place for cluster in proposal.clusters for place in cluster.labels]
+    doubts = f"{doubtful} clusters and {sum(bool(place.doubt) for place in labels)} labels in doubt"
+    return "\n".join(
+        [f"{len(labels)} labels in {len(proposal.clusters)} clusters; {doubts}", *map(_line, proposal.clusters)]
+    )
+
+
+def _line(cluster: Cluster) -> str:
+    labels = [place.label for place in cluster.labels]
+    more = f", … {len(labels) - _LABELS_SHOWN} more" if len(labels) > _LABELS_SHOWN else ""
+    mark = "?" if cluster.doubt else " "
+    return f"{cluster.landmarks:6d} {mark} {cluster.kind:10s} {cluster.name}: {', '.join(labels[:_LABELS_SHOWN])}{more}"

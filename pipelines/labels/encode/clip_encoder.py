@@ -73,14 +73,14 @@ class ClipEncoder:
         import torch
 
         model = load_clip(self.model, self.weights, self.device)
-        tokenise = open_clip.get_tokenizer(self.model)
+        tokenize = open_clip.get_tokenizer(self.model)
 
         def encoded(sentences: list[str]) -> NDArray[np.float64]:
             starts = range(0, len(sentences), self.batch_size)
             with torch.inference_mode():
                 batches = [
                     model.encode_text(
-                        tokenise(sentences[start : start + self.batch_size]).to(self.device), normalize=True
+                        tokenize(sentences[start : start + self.batch_size]).to(self.device), normalize=True
                     ).cpu()
                     for start in track(starts, description="texts through CLIP, in batches")
                 ]

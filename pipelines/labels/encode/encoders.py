@@ -1,56 +1,80 @@
-"""Encoders by their names, as the command line and ``labels.yaml`` give them."""
+"""The settings of the encoders, and the encoder that they describe."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
 
 from hiertree.errors import OptionError
 
+from ..settings import Count, FileOrName, Settings
 from .cached_encoder import CachedEncoder
 from .clip_encoder import ClipEncoder
 from .sentence_encoder import SentenceEncoder
-from .text_encoders import TextEncoder
+from .text_encoders import TextEncoder, check_prompts
 from .tfidf_encoder import TfidfEncoder
 
 
-def make_encoder(
-    name: str = "tfidf",
-    *,
-    clip_model: str = ClipEncoder.model,
-    clip_weights: str = ClipEncoder.weights,
-    sentence_model: str = SentenceEncoder.model,
-    prompts: Sequence[str] = (),
-    batch_size: int = 128,
-    device: str = "cpu",
-    cache: str | os.PathLike[str] | None = None,
-) -> TextEncoder:
-    """The encoder of a name.
+class ClipSettings(Settings):
+    """A CLIP model, and how texts and images go through it."""
 
-    Args:
-        name: ``tfidf``, ``clip`` or ``sentence-transformers``.
-        clip_model: of ``clip``.
-        clip_weights: of ``clip``.
-        sentence_model: of ``sentence-transformers``.
-        prompts: templates that hold ``{label}``; default: the encoder's own. ``tfidf`` has none.
-        batch_size: texts at a time.
-        device: where it runs.
-        cache: a folder that keeps the vectors of ``clip`` and ``sentence-transformers``.
+    clip_model: Annotated[str, Field(description="An open_clip model.")] = ClipEncoder.model
+    clip_weights: Annotated[FileOrName, Field(description="Their open_clip name, or a local file.")] = (
+        ClipEncoder.weights
+    )
+    prompts: Annotated[
+        tuple[str, ...],
+        Field(
+            description="Template with {label}; several are averaged. Not for tfidf.",
+            json_schema_extra={"option": "prompt"},
+        ),
+    ] = ()
+    batch_size: Annotated[Count, Field(description="Texts or images at a time.")] = ClipEncoder.batch_size
+    device: Annotated[str, Field(description="Where the encoder runs: cpu, cuda or cuda:N.")] = ClipEncoder.device
 
-    Raises:
-        OptionError: another name, or an option outside its range.
+    @field_validator("prompts")
+    @classmethod
+    def _hold_the_label(cls, prompts: tuple[str, ...]) -> tuple[str, ...]:
+        if prompts:
+            check_prompts(prompts, example=ClipEncoder.prompts[0])
+        return prompts
 
-    >>> make_encoder().name
+    def clip(self) -> ClipEncoder:
+        """The encoder; without prompts it has its own."""
+        prompts = self.prompts or ClipEncoder.prompts
+        return ClipEncoder(self.clip_model, self.clip_weights, prompts, self.batch_size, self.device)
+
+
+class EncoderSettings(ClipSettings):
+    """How the texts of labels become vectors.
+
+    >>> EncoderSettings().build().name
     'tfidf'
     """
-    given = tuple(prompts)
-    if name == "tfidf":
-        return TfidfEncoder()
-    encoder: TextEncoder
-    if name == "clip":
-        encoder = ClipEncoder(clip_model, clip_weights, given or ClipEncoder.prompts, batch_size, device)
-    elif name == "sentence-transformers":
-        encoder = SentenceEncoder(sentence_model, given or SentenceEncoder.prompts, batch_size, device)
-    else:
-        raise OptionError(f"encoder {name!r}", expected="'tfidf', 'clip' or 'sentence-transformers'")
-    return encoder if cache is None else CachedEncoder(encoder, cache)
+
+    encoder: Annotated[
+        Literal["tfidf", "clip", "sentence-transformers"],
+        Field(description="Of the labels' texts; tfidf needs no download."),
+    ] = "tfidf"
+    sentence_model: Annotated[str, Field(description="A sentence-transformers model.")] = SentenceEncoder.model
+    cache: Annotated[
+        Path | None, Field(description="Folder that keeps the vectors of clip and sentence-transformers.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _takes_prompts(self) -> EncoderSettings:
+        if self.encoder == "tfidf" and self.prompts:
+            raise OptionError(f"prompts={list(self.prompts)}", expected="none with the encoder tfidf")
+        return self
+
+    def build(self) -> TextEncoder:
+        """The encoder."""
+        if self.encoder == "tfidf":
+            return TfidfEncoder()
+        encoder: TextEncoder = self.clip()
+        if self.encoder == "sentence-transformers":
+            prompts = self.prompts or SentenceEncoder.prompts
+            encoder = SentenceEncoder(self.sentence_model, prompts, self.batch_size, self.device)
+        return encoder if self.cache is None else CachedEncoder(encoder, self.cache)

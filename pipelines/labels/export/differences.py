@@ -8,29 +8,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from hiertree.errors import TableError
+from hiertree.io.outputs import check_outputs
+from hiertree.io.provenance import manifest, write_manifest_beside
 from hiertree.io.tables import read_table, write_table
 
 from ..cluster.agreement import agreement
 from ..folders import AnyPath
 from ..landmarks import unique_ids
-from .tables import HIERARCHICAL, Row
+from .tables import HierarchicalRow, hierarchical_table
 
+COMMAND = "hiertree labels diff"
 _COMPARED = ("supercategory", "hierarchical_label", "natural_or_human_made")
 _WORDS = ("label", "supercategory", "kind")
 _SHOWN = 10
 
 
-def compare(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
+def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None, force: bool = False) -> dict[str, Any]:
     """Compare two exports, landmark by landmark.
 
     Args:
         a: a folder that holds one ``*hierarchical.csv``, or such a file.
         b: another.
-        table: a CSV to write: one row a landmark that differs.
+        table: a CSV to write: one row per landmark that differs.
+        force: replace a table that hiertree did not write.
 
     Returns:
         JSON-able: ``landmarks`` (of a, b, both, only_a, only_b), ``changed`` (how many common landmarks have another
@@ -38,14 +40,17 @@ def compare(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None) -> dict[str
         common landmarks.
 
     Raises:
+        OutputError: the table is an input, lies in an input folder, or is not hiertree's.
         TableError: no such file, or one that cannot be read as asked.
     """
+    check_outputs([table], inputs=(a, b), force=force)
     before, after = _rows(a), _rows(b)
     both = sorted(before.keys() & after.keys())
     changed = [key for key in both if _values(before[key]) != _values(after[key])]
     if table is not None:
         header = ("landmark_id", *(f"{name}_{side}" for name in _COMPARED for side in "ab"))
         write_table(table, header, _differing(before, after))
+        write_manifest_beside(table, manifest(command=COMMAND, parameters={}, inputs=map(hierarchical_table, (a, b))))
     return {
         "landmarks": {
             "a": len(before),
@@ -66,7 +71,7 @@ def compare(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None) -> dict[str
 
 
 def describe_differences(found: Mapping[str, Any]) -> str:
-    """The same in words."""
+    """The differences as text, a line each."""
     landmarks, changed, clusters = found["landmarks"], found["changed"], found["clusters"]
     columns = [f"{changed[name]} in {word}" for name, word in zip(_COMPARED, _WORDS, strict=True)]
     lines = [
@@ -85,33 +90,21 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _rows(path: AnyPath) -> dict[int, Row]:
+def _rows(path: AnyPath) -> dict[int, HierarchicalRow]:
     file = hierarchical_table(path)
-    table = read_table(file, required=Row._fields)
+    table = read_table(file, required=HierarchicalRow._fields)
     ids = unique_ids(table, "landmark_id", file)
-    cells = table[list(Row._fields[1:])].itertuples(index=False, name=None)
-    return {landmark_id: Row(landmark_id, *texts) for landmark_id, texts in zip(ids, cells, strict=True)}
+    cells = table[list(HierarchicalRow._fields[1:])].itertuples(index=False, name=None)
+    return {landmark_id: HierarchicalRow(landmark_id, *texts) for landmark_id, texts in zip(ids, cells, strict=True)}
 
 
-def hierarchical_table(path: AnyPath) -> Path:
-    """The file itself, or the one hierarchical table of a folder.
-
-    Raises:
-        TableError: none there, or several.
-    """
-    if not Path(path).is_dir():
-        return Path(path)
-    found = sorted(Path(path).glob(f"*{HIERARCHICAL}"))
-    if len(found) != 1:
-        raise TableError(f"{path} holds {len(found)} files *{HIERARCHICAL}", expected="one")
-    return found[0]
-
-
-def _values(row: Row) -> tuple[str, ...]:
+def _values(row: HierarchicalRow) -> tuple[str, ...]:
     return tuple(getattr(row, name) for name in _COMPARED)
 
 
-def _differing(before: Mapping[int, Row], after: Mapping[int, Row]) -> Iterator[tuple[Any, ...]]:
+def _differing(
+    before: Mapping[int, HierarchicalRow], after: Mapping[int, HierarchicalRow]
+) -> Iterator[tuple[Any, ...]]:
     nowhere = ("",) * len(_COMPARED)
     for key in sorted(before.keys() | after.keys()):
         one, other = (_values(side[key]) if key in side else nowhere for side in (before, after))
@@ -119,7 +112,7 @@ def _differing(before: Mapping[int, Row], after: Mapping[int, Row]) -> Iterator[
             yield (key, *(cell for pair in zip(one, other, strict=True) for cell in pair))
 
 
-def _clusters(before: Mapping[int, Row], after: Mapping[int, Row]) -> dict[str, Any]:
+def _clusters(before: Mapping[int, HierarchicalRow], after: Mapping[int, HierarchicalRow]) -> dict[str, Any]:
     members = [_members(side) for side in (before, after)]
     only_a, only_b = sorted(members[0].keys() - members[1].keys()), sorted(members[1].keys() - members[0].keys())
     renamed = []
@@ -137,7 +130,7 @@ def _clusters(before: Mapping[int, Row], after: Mapping[int, Row]) -> dict[str, 
     }
 
 
-def _members(rows: Mapping[int, Row]) -> dict[str, set[int]]:
+def _members(rows: Mapping[int, HierarchicalRow]) -> dict[str, set[int]]:
     members: dict[str, set[int]] = {}
     for key, row in rows.items():
         members.setdefault(row.hierarchical_label, set()).add(key)

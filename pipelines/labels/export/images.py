@@ -11,18 +11,20 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+from pydantic import Field
 
-from hiertree.errors import ImageError, OptionError, TableError
+from hiertree.errors import ImageError, TableError
+from hiertree.io.outputs import check_outputs
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
 from ..fill.image_folder import ImageFolder
-from ..folders import AnyPath, Making
-from .differences import hierarchical_table
-from .tables import TREE
+from ..folders import AnyPath, StepRecord
+from ..settings import Count, Seed, Settings
+from .tables import TREE, export_folder, hierarchical_table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +35,7 @@ _SPLITS = ("train", "test")
 
 
 @dataclass(frozen=True)
-class Listed:
+class ImageList:
     """What was listed.
 
     Attributes:
@@ -51,20 +53,29 @@ class Listed:
     left_out: int
 
 
+class ImagesSettings(Settings):
+    """Which landmarks are listed, and which of them are held out."""
+
+    hold_out: Annotated[float, Field(ge=0, le=1, description="Share of landmarks in the test split.")] = 0.5
+    min_images: Annotated[Count, Field(description="Landmarks with fewer images are left out.")] = 2
+    seed: Annotated[Seed, Field(description="Of the draw.")] = 0
+
+
+DEFAULTS = ImagesSettings()
+
+
 def images_step(
     export: AnyPath,
     *,
     images: AnyPath,
     out: AnyPath,
     image_table: AnyPath | None = None,
-    hold_out: float = 0.5,
-    min_images: int = 2,
-    seed: int = 0,
-) -> Listed:
+    settings: ImagesSettings = DEFAULTS,
+) -> ImageList:
     """Write ``images.csv`` and its manifest.
 
-    Of every supercategory, ``hold_out`` of the landmarks, drawn by seed, are the test split; what rounding takes from
-    one supercategory it gives to the next.
+    Of every supercategory, a share of the landmarks, drawn by seed, is the test split; what rounding takes from one
+    supercategory it gives to the next.
 
     Args:
         export: a folder made by ``labels export`` or ``labels build``, or a table in GLDv2's published columns.
@@ -72,45 +83,41 @@ def images_step(
             does.
         out: the folder to make.
         image_table: CSV or Parquet of image ids and ``landmark_id``, where files bear the images' ids.
-        hold_out: share of landmarks in the test split, 0 … 1.
-        min_images: landmarks with fewer images are left out; a query needs another image of its landmark.
-        seed: of the draw.
+        settings: which landmarks are listed, and which of them are held out.
 
     Raises:
-        OptionError: an option out of range, no such folder, or ``out`` holds other files.
+        OptionError: no such folder, or ``out`` holds other files.
         TableError: a table that cannot be read.
         ImageError: no landmark of the tree has enough images.
     """
-    if not 0 <= hold_out <= 1 or min_images < 1:
-        raise OptionError(
-            f"hold_out={hold_out}, min_images={min_images}", expected="a share in 0 … 1, and an integer ≥ 1"
-        )
     source = _tree_file(export)
-    parameters = {"hold_out": hold_out, "min_images": min_images}
-    making = Making(COMMAND, parameters, (source, *([] if image_table is None else [image_table])), seed)
-    making.check(out)
+    parameters = {"hold_out": settings.hold_out, "min_images": settings.min_images}
+    tables = () if image_table is None else (image_table,)
+    record = StepRecord(COMMAND, parameters, (source, *tables), settings.seed)
+    check_outputs([out], inputs=[images], force=True)
+    record.check(out)
     tree = _tree(source)
     found = _files_of(tree, ImageFolder(images, image_table), root=Path(images).resolve())
-    kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= min_images]
+    kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
     if not kept:
         raise ImageError(
-            f"{images}: no landmark of {source} has {min_images} images",
+            f"{images}: no landmark of {source} has {settings.min_images} images",
             expected="<landmark id>/*.jpg, or <image id>.jpg and the table of image ids",
             remedy="name the table of image ids, or pass a smaller minimum",
         )
     paths = tree.paths(kept)
-    splits = [_SPLITS[held_out] for held_out in _held_out(paths, share=hold_out, seed=seed)]
+    splits = [_SPLITS[held_out] for held_out in _held_out(paths, share=settings.hold_out, seed=settings.seed)]
     landmarks, counted = Counter(splits), Counter[str]()
-    with making.into(out) as made:
+    with record.writing(out) as made:
         rows = []
         for landmark, path, split in zip(kept, paths.tolist(), splits, strict=True):
             rows += [(file, *tree.labels_of(path), split) for file in found[landmark]]
             counted[split] += len(found[landmark])
         write_table(made / IMAGES, ("image", *tree.level_names, "split"), rows)
-    return Listed(Path(out) / IMAGES, tree.level_names, dict(landmarks), dict(counted), len(tree) - len(kept))
+    return ImageList(Path(out) / IMAGES, tree.level_names, dict(landmarks), dict(counted), len(tree) - len(kept))
 
 
-def describe_listed(listed: Listed) -> str:
+def describe_images(listed: ImageList) -> str:
     """The counts, and the lines of a recipe that read the table."""
     counts = [
         f"{listed.images.get(split, 0):8d} images of {listed.landmarks.get(split, 0)} landmarks: {split}"
@@ -130,7 +137,7 @@ data:
 
 def _tree_file(export: AnyPath) -> Path:
     """The tree of a folder, which has groups if there are any, or its table."""
-    tree = Path(export) / TREE
+    tree = export_folder(export) / TREE
     return tree if tree.is_file() else hierarchical_table(export)
 
 

@@ -15,7 +15,7 @@ from hiertree.io.files import replacing
 from ..clean.rules import DroppedLandmark, KeptLandmark
 from ..cluster.proposing import Cluster, Proposal
 from ..landmarks import Origin
-from .tables import Row
+from .tables import HierarchicalRow
 
 PROVENANCE = "provenance.parquet"
 _LISTS = ("labels", "label_ids", "above")
@@ -25,7 +25,7 @@ _ORIGIN = ("wikidata_item", *Origin._fields[1:-1], "scrape_reason")
 
 
 def provenance_rows(
-    rows: Iterable[Row],
+    rows: Iterable[HierarchicalRow],
     kept: Iterable[KeptLandmark],
     dropped: Iterable[DroppedLandmark],
     *,

@@ -8,45 +8,53 @@ apart.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 import hiertree
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import TableError
 from hiertree.io.files import write_json, write_text
 from hiertree.io.tables import write_table
 from hiertree.tree import LabelTree
 
-from ..clean.counting import label_counts, proposal_report
-from ..clean.landmark_file import DROPPED, LANDMARKS, SEPARATOR, read_dropped, read_kept, write_dropped
-from ..clean.rules import DroppedLandmark, KeptLandmark, relevant
-from ..clean.step import read_report
-from ..cluster import step as clustering
+from ..clean.landmark_file import DROPPED, LANDMARKS, read_dropped, read_kept, write_dropped
+from ..clean.rules import DroppedLandmark, KeptLandmark, label_counts, relevant
+from ..clean.step import describe_cleaning, read_report
+from ..cluster.cluster_tables import CLUSTERS, write_clusters, write_labels
 from ..cluster.proposal_file import PROPOSAL, read_proposal
 from ..cluster.proposing import Proposal
-from ..folders import HISTORY, AnyPath, Making, history_of, made_by
+from ..cluster.step import COMMAND as CLUSTER_COMMAND
+from ..cluster.step import describe_proposal
+from ..encode.phrases import KINDS
+from ..folders import HISTORY, LABELS, REPORT, AnyPath, StepRecord, history_of, made_by
+from ..review import reviewed
+from ..settings import Settings
 from .data_card import CARD, data_card
 from .provenance_table import PROVENANCE, provenance_rows, write_provenance
-from .tables import (
-    CLUSTERS,
-    HIERARCHICAL,
-    LABELS,
-    REPORT,
-    Row,
-    hierarchical_rows,
-    label_tree,
-    write_clusters,
-    write_labels,
-)
+from .tables import HIERARCHICAL, HierarchicalRow, hierarchical_rows, label_tree
 from .tree_files import write_tree
 
 COMMAND = "hiertree labels export"
 READ = (PROPOSAL, LANDMARKS, DROPPED, REPORT, HISTORY)
-_SPLIT = re.compile(r"[A-Za-z0-9_-]*")
+
+
+class ExportSettings(Settings):
+    """How the export is called."""
+
+    split: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9_-]*$", description="Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does."
+        ),
+    ] = ""
+
+
+DEFAULTS = ExportSettings()
 
 
 @dataclass(frozen=True)
@@ -66,71 +74,86 @@ class Exported:
     report: dict[str, Any]
 
 
-def export_step(clustered: AnyPath, *, out: AnyPath, review: AnyPath | None = None, split: str = "") -> Exported:
+def export_step(
+    clustered: AnyPath, *, out: AnyPath, review: AnyPath | None = None, settings: ExportSettings = DEFAULTS
+) -> Exported:
     """Write the folder.
 
     Args:
         clustered: a folder made by ``labels cluster``.
         out: the folder to make.
         review: the log of a review or of an adjudication.
-        split: the hierarchical table is called ``<split>_label_to_hierarchical.csv``; without, ``hierarchical.csv``.
+        settings: how the export is called.
 
     Raises:
         TableError: ``clustered`` is no such folder, or its files do not fit together.
         ReviewError: the log is damaged, of another proposal, or leaves no label.
-        OptionError: ``split`` is no part of a file name, or ``out`` holds other files.
+        OptionError: ``out`` holds other files.
     """
-    source = made_by(clustered, command=clustering.COMMAND, files=READ)
-    making = export_making(source, review=review, split=split)
-    making.check(out)
+    source = made_by(clustered, command=CLUSTER_COMMAND, files=READ)
+    record = export_record(source, review=review, settings=settings)
+    record.check(out)
     proposed = read_proposal(source)
-    final, irrelevant, told = _reviewed(source, proposed, review)
+    final, irrelevant, review_counts = _reviewed(source, proposed, review)
     kept, dropped = relevant(read_kept(source), irrelevant)
     dropped = [*read_dropped(source), *dropped]
     _check_labels(kept, final, source)
-    rows = hierarchical_rows(kept, final, separator=SEPARATOR)
-    report = _report(source, kept, dropped, final, rows) | ({"review": told} if told else {})
+    rows = hierarchical_rows(kept, final)
+    report = _report(source, kept, dropped, final, rows) | ({"review": review_counts} if review_counts else {})
     tree = label_tree(rows, final)
     history = history_of(source)
+    split = settings.split
     hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
-    with making.into(out) as folder:
-        write_table(folder / hierarchical, Row._fields, rows)
+    with record.writing(out) as folder:
+        write_table(folder / hierarchical, HierarchicalRow._fields, rows)
         write_tree(folder, tree)
-        origins = provenance_rows(rows, kept, dropped, final=final, proposed=proposed, is_reviewed=bool(told))
+        origins = provenance_rows(rows, kept, dropped, final=final, proposed=proposed, is_reviewed=bool(review_counts))
         write_provenance(folder / PROVENANCE, origins)
-        write_clusters(folder / CLUSTERS, final, Counter(row.hierarchical_label for row in rows))
+        write_clusters(folder / CLUSTERS, final, kept)
         write_labels(folder / LABELS, final)
         write_dropped(folder / DROPPED, dropped)
         write_json(folder / REPORT, report)
         write_json(folder / HISTORY, history)
-        facts = {"hierarchical": hierarchical, "columns": Row._fields, "level_names": tree.level_names, "split": split}
-        told_too = {"report": report, "history": history, "review": told, "version": hiertree.__version__}
-        write_text(folder / CARD, data_card(facts | told_too))
+        facts = {
+            "hierarchical": hierarchical,
+            "columns": HierarchicalRow._fields,
+            "level_names": tree.level_names,
+            "split": split,
+            "report": report,
+            "history": history,
+            "review": review_counts,
+            "version": hiertree.__version__,
+        }
+        write_text(folder / CARD, data_card(facts))
     return Exported(Path(out), final, tree, report)
 
 
-def export_making(clustered: AnyPath, *, review: AnyPath | None, split: str) -> Making:
-    """What the folder of :func:`export_step` is made of.
-
-    Raises:
-        OptionError: ``split`` is no part of a file name.
-    """
-    if not _SPLIT.fullmatch(split):
-        raise OptionError(f"split={split!r}", expected="letters, digits, - and _")
+def export_record(clustered: AnyPath, *, review: AnyPath | None, settings: ExportSettings) -> StepRecord:
+    """What :func:`export_step` makes its folder from."""
     read = tuple(Path(clustered) / name for name in READ)
-    return Making(COMMAND, {"split": split}, read if review is None else (*read, review))
+    return StepRecord(COMMAND, settings.model_dump(), read if review is None else (*read, review))
+
+
+def describe_exported(exported: Exported) -> str:
+    """The counts, the clusters, and where the files are."""
+    report = exported.report
+    lines = [describe_cleaning(report), describe_proposal(exported.proposal)]
+    if "review" in report:
+        counts = report["review"]
+        lines.append(f"reviewed: {counts['events']} actions, {counts['irrelevant']} labels irrelevant")
+        if "torn_bytes" in counts:
+            lines.append(f"the log ends within an action: its last {counts['torn_bytes']} bytes do not count")
+    return "\n".join([*lines, f"written to {exported.folder}"])
 
 
 def _reviewed(source: Path, proposed: Proposal, log: AnyPath | None) -> tuple[Proposal, frozenset[str], dict[str, Any]]:
-    """The clusters as people left them, the labels they marked irrelevant, and what there is to tell of the review."""
+    """The clusters as people left them, the labels they marked irrelevant, and the counts of the review."""
     if log is None:
         return proposed, frozenset(), {}
-    from ..review import reviewed
-
     found = reviewed(source, log)
-    told = {"events": found.events, "approved": found.approved, "irrelevant": len(found.irrelevant)}
-    told |= {"torn_bytes": found.torn} if found.torn else {}
-    return found.proposal, found.irrelevant, told
+    counts = {"events": found.events, "approved": found.approved, "irrelevant": len(found.irrelevant)}
+    counts |= {"torn_bytes": found.torn} if found.torn else {}
+    return found.proposal, found.irrelevant, counts
 
 
 def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: Path) -> None:
@@ -144,7 +167,11 @@ def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: Path) -
 
 
 def _report(
-    source: Path, kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], final: Proposal, rows: Sequence[Row]
+    source: Path,
+    kept: Sequence[KeptLandmark],
+    dropped: Sequence[DroppedLandmark],
+    final: Proposal,
+    rows: Sequence[HierarchicalRow],
 ) -> dict[str, Any]:
     """The counts of cleaning, brought up to date, and those of the clusters."""
     now = {
@@ -153,4 +180,22 @@ def _report(
         "kept": len(kept),
         "distinct_labels": len(label_counts(kept)),
     }
-    return read_report(source) | now | proposal_report(final, rows)
+    return read_report(source) | now | _proposal_report(final, rows)
+
+
+def _proposal_report(proposal: Proposal, rows: Sequence[HierarchicalRow]) -> dict[str, Any]:
+    """Clusters, doubts, and clusters and landmarks of each kind."""
+    clusters = proposal.clusters
+    return {
+        "clusters": len(clusters),
+        "clusters_in_doubt": sum(bool(cluster.doubt) for cluster in clusters),
+        "labels_in_doubt": sum(bool(place.doubt) for cluster in clusters for place in cluster.labels),
+        "kinds": {
+            kind: {
+                "clusters": sum(cluster.kind == kind for cluster in clusters),
+                "landmarks": sum(row.natural_or_human_made == kind for row in rows),
+            }
+            for kind in KINDS
+        },
+        "silhouette_by_k": {str(k): round(score, 4) for k, score in proposal.silhouettes.items()},
+    }

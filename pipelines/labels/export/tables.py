@@ -1,32 +1,24 @@
-"""What comes out: GLDv2's hierarchical table, the tree, and what people need to review the proposal.
-
-They depend on the inputs, options and seed alone, byte for byte.
-"""
+"""The hierarchical table in GLDv2's published columns, and the label tree that it describes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from hiertree.io.tables import write_table
+from hiertree.errors import TableError
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
 from ..clean.landmark_file import SEPARATOR
 from ..clean.rules import KeptLandmark
-from ..cluster.proposing import Cluster, Proposal
+from ..cluster.cluster_tables import clusters_of
+from ..cluster.proposing import Proposal
+from ..folders import AnyPath
 
-HIERARCHICAL, TREE, CLUSTERS, LABELS, REPORT = (
-    "hierarchical.csv",
-    "tree.json",
-    "clusters.csv",
-    "labels.csv",
-    "report.json",
-)
+HIERARCHICAL, TREE, EXPORTED = "hierarchical.csv", "tree.json", "exported"
 
 
-class Row(NamedTuple):
+class HierarchicalRow(NamedTuple):
     """A row of GLDv2's ``*_label_to_hierarchical.csv``; ``supercategory`` is the "instance of" label."""
 
     landmark_id: int
@@ -36,24 +28,17 @@ class Row(NamedTuple):
     natural_or_human_made: str
 
 
-def hierarchical_rows(kept: Iterable[KeptLandmark], proposal: Proposal, *, separator: str = "|") -> list[Row]:
-    """One row a landmark, in the order given.
-
-    A landmark with several labels goes to the cluster that holds most of them (the first label's on a tie), and its
-    labels are joined by ``separator``.
-    """
-    cluster_of = proposal.cluster_of()
-    rows = []
-    for landmark in kept:
-        votes = Counter(cluster_of[label].name for label in landmark.labels)
-        name = votes.most_common(1)[0][0]
-        cluster = next(cluster_of[label] for label in landmark.labels if cluster_of[label].name == name)
-        joined = separator.join(landmark.labels)
-        rows.append(Row(landmark.landmark_id, landmark.category, joined, name, cluster.kind))
-    return rows
+def hierarchical_rows(kept: Sequence[KeptLandmark], proposal: Proposal) -> list[HierarchicalRow]:
+    """One row per landmark, in the order given; several labels are joined by ``|``."""
+    return [
+        HierarchicalRow(
+            landmark.landmark_id, landmark.category, SEPARATOR.join(landmark.labels), cluster.name, cluster.kind
+        )
+        for landmark, cluster in zip(kept, clusters_of(kept, proposal), strict=True)
+    ]
 
 
-def label_tree(rows: Sequence[Row], proposal: Proposal) -> LabelTree:
+def label_tree(rows: Sequence[HierarchicalRow], proposal: Proposal) -> LabelTree:
     """Kind → groups above, if any → supercategory → landmark.
 
     Without groups, the same as ``LabelTree.from_csv`` reads from the published columns.
@@ -70,33 +55,22 @@ def label_tree(rows: Sequence[Row], proposal: Proposal) -> LabelTree:
     )
 
 
-def write_clusters(path: Path, proposal: Proposal, landmarks: Mapping[str, int]) -> None:
-    """Write one row a cluster.
+def export_folder(path: AnyPath) -> Path:
+    """The folder of an export: the folder itself, or ``exported`` in a folder made by ``labels build``."""
+    inside = Path(path) / EXPORTED
+    return inside if inside.is_dir() else Path(path)
 
-    Args:
-        path: the file.
-        proposal: the clusters.
-        landmarks: how many are in the cluster of each name.
+
+def hierarchical_table(path: AnyPath) -> Path:
+    """The file itself, or the one hierarchical table of an export.
+
+    Raises:
+        TableError: none there, or several.
     """
-    header = ("cluster", "name", "kind", "kind_margin", "landmarks", "distinct_labels", "labels", "uncertain", "doubt")
-    rows = (_cluster_row(number, cluster, landmarks) for number, cluster in enumerate(proposal.clusters))
-    write_table(path, (*header, "above"), rows)
-
-
-def write_labels(path: Path, proposal: Proposal) -> None:
-    """Write one row a label."""
-    header = ("label", "landmarks", "cluster", "kind", "similarity", "silhouette", "kind_margin", "doubt")
-    rows = (
-        (p.label, p.landmarks, cluster.name, cluster.kind, p.similarity, p.silhouette, p.margin, p.doubt)
-        for cluster in proposal.clusters
-        for p in cluster.labels
-    )
-    write_table(path, header, rows)
-
-
-def _cluster_row(number: int, cluster: Cluster, landmarks: Mapping[str, int]) -> tuple[Any, ...]:
-    labels = SEPARATOR.join(place.label for place in cluster.labels)
-    flag = "yes" if cluster.doubt else "no"
-    sizes = (landmarks[cluster.name], len(cluster.labels))
-    about = (number, cluster.name, cluster.kind, cluster.margin)
-    return (*about, *sizes, labels, flag, cluster.doubt, SEPARATOR.join(cluster.above))
+    if not Path(path).is_dir():
+        return Path(path)
+    folder = export_folder(path)
+    found = sorted(folder.glob(f"*{HIERARCHICAL}"))
+    if len(found) != 1:
+        raise TableError(f"{folder} holds {len(found)} files *{HIERARCHICAL}", expected="one")
+    return found[0]

@@ -3,8 +3,8 @@
 Two ways to a probability of each label c for an image x, with the temperature t (100, as in the paper's code):
 
 * *zero-shot*: softmax over labels of t·cos(x, text of c);
-* *neighbours*: the k most similar images of labelled landmarks have weights softmax(t·cos); a label's probability is
-  the weight of its neighbours.
+* *neighbors*: the k most similar images of labeled landmarks have weights softmax(t·cos); a label's probability is
+  the weight of its neighbors.
 
 An image votes for its most probable label. A landmark takes the label of most votes (of several, the one that is more
 probable on average), whatever split its images are in; its *confidence* is the mean probability of that label over all
@@ -23,7 +23,7 @@ from hiertree.errors import OptionError, ShapeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-NEIGHBOURS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
+NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
 
 
 class Filled(NamedTuple):
@@ -75,25 +75,25 @@ def fill_by_texts(
         yield _vote(landmark, _softmax(temperature * (vectors @ texts.T).astype(np.float64)), labels)
 
 
-def fill_by_neighbours(
+def fill_by_neighbors(
     images: Images,
     known: Images,
     label_of: Mapping[int, str],
     *,
-    neighbours: int = NEIGHBOURS,
+    neighbors: int = NEIGHBORS,
     temperature: float = TEMPERATURE,
 ) -> Iterator[Filled]:
-    """Label landmarks by the labelled landmarks whose images are most similar to theirs.
+    """Label landmarks by the labeled landmarks whose images are most similar to theirs.
 
     Args:
         images: landmarks, each with (m, d) unit rows.
-        known: labelled landmarks, likewise.
+        known: labeled landmarks, likewise.
         label_of: label of each landmark of ``known``.
-        neighbours: k, at least 1.
+        neighbors: k, at least 1.
         temperature: t > 0.
 
     Raises:
-        OptionError: no neighbour, no image of a labelled landmark, or a temperature that is not positive.
+        OptionError: no neighbour, no image of a labeled landmark, or a temperature that is not positive.
         ShapeError: images of different dimensions.
     """
     import faiss
@@ -103,8 +103,8 @@ def fill_by_neighbours(
     for landmark, vectors in known:
         owners += [landmark] * len(vectors)
         blocks.append(vectors)
-    if neighbours < 1 or not blocks:
-        raise OptionError(f"{neighbours} neighbours among {len(owners)} images", expected="at least one of each")
+    if neighbors < 1 or not blocks:
+        raise OptionError(f"{neighbors} neighbors among {len(owners)} images", expected="at least one of each")
     labels = sorted({label_of[owner] for owner in owners})
     place = {label: number for number, label in enumerate(labels)}
     label_at = np.array([place[label_of[owner]] for owner in owners])
@@ -113,9 +113,9 @@ def fill_by_neighbours(
     for landmark, vectors in images:
         if vectors.shape[1] != index.d:
             raise ShapeError(
-                f"images of {vectors.shape[1]} dimensions", expected=f"{index.d}, as the labelled ones have"
+                f"images of {vectors.shape[1]} dimensions", expected=f"{index.d}, as the labeled ones have"
             )
-        cosines, nearest = index.search(vectors, min(neighbours, len(owners)))
+        cosines, nearest = index.search(vectors, min(neighbors, len(owners)))
         probabilities = np.zeros((len(vectors), len(labels)))
         rows = np.arange(len(vectors))[:, None]
         np.add.at(probabilities, (rows, label_at[nearest]), _softmax(temperature * cosines.astype(np.float64)))
@@ -137,10 +137,3 @@ def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 def _check(temperature: float) -> None:
     if not 0 < temperature < np.inf:
         raise OptionError(f"temperature={temperature}", expected="a positive number")
-
-
-def _check_dimension(vectors: NDArray[np.float32], dimension: int) -> None:
-    if vectors.shape[1] != dimension:
-        raise ShapeError(
-            f"images of {vectors.shape[1]} dimensions", expected=f"{dimension}, as what they are compared with"
-        )

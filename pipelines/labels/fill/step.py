@@ -1,30 +1,30 @@
 """``hiertree labels fill``: cleaned landmarks → the same with labels, from images, for those that had none.
 
-The folder holds what ``labels clean`` writes, and ``filled.csv``: every landmark without a label that has images, what
-they say, and whether that was taken. Landmarks that were dropped for another reason stay dropped.
+The folder holds what ``labels clean`` writes, and ``filled.csv``: every landmark without a label that has images, the
+label that the images vote for, and whether it was taken. Landmarks that were dropped for another reason stay dropped.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
 from hiertree.io.tables import write_table
 
-from ..clean import step as cleaning
-from ..clean.counting import label_counts
 from ..clean.landmark_file import DROPPED, LANDMARKS, read_dropped, read_kept
-from ..clean.rules import Cleaned, DroppedLandmark, KeptLandmark
-from ..clean.step import read_report, write_cleaned
-from ..encode.clip_encoder import ClipEncoder
-from ..export.tables import REPORT
-from ..folders import HISTORY, AnyPath, Making, history_of, made_by
-from .filling import NEIGHBOURS, TEMPERATURE, THRESHOLD, Filled, fill_by_neighbours, fill_by_texts
+from ..clean.rules import Cleaned, DroppedLandmark, KeptLandmark, label_counts
+from ..clean.step import COMMAND as CLEAN_COMMAND
+from ..clean.step import describe_cleaning, read_report, write_cleaned
+from ..encode.encoders import ClipSettings
+from ..folders import HISTORY, REPORT, AnyPath, StepRecord, history_of, made_by
+from ..settings import Count
+from .filling import NEIGHBORS, TEMPERATURE, THRESHOLD, Filled, fill_by_neighbors, fill_by_texts
 from .image_folder import ImageFolder
 from .image_vectors import EncodedImages, ImageVectors, StoredVectors
 
@@ -34,47 +34,29 @@ READ = (LANDMARKS, DROPPED, REPORT)
 FILLABLE = ("no label", "not scraped")
 
 
-@dataclass(frozen=True)
-class FillSettings:
-    """How images give labels.
+class FillSettings(ClipSettings):
+    """Where images, or their vectors, come from, and how they give labels."""
 
-    Attributes:
-        method: ``"clip"``, by the label texts, or ``"knn"``, by the images of labelled landmarks.
-        threshold: the confidence from which a label is taken, in 0 … 1.
-        neighbours: k of ``"knn"``.
-        temperature: of the softmax.
-    """
-
-    method: Literal["clip", "knn"] = "clip"
-    threshold: float = THRESHOLD
-    neighbours: int = NEIGHBOURS
-    temperature: float = TEMPERATURE
-
-    def __post_init__(self) -> None:
-        if self.method not in ("clip", "knn"):
-            raise OptionError(f"method={self.method!r}", expected="'clip' or 'knn'")
-        if not 0 <= self.threshold <= 1:
-            raise OptionError(f"threshold={self.threshold}", expected="0 to 1")
-
-
-@dataclass(frozen=True)
-class ImageSource:
-    """Where images, or their vectors, come from.
-
-    Attributes:
-        images: a folder of images (:class:`ImageFolder`).
-        table: which image shows which landmark.
-        embeddings: an ``.npz`` of ``embeddings`` and ``landmark_ids`` instead of images.
-        encoder: CLIP, for the images and for the label texts.
-    """
-
-    images: AnyPath | None = None
-    table: AnyPath | None = None
-    embeddings: AnyPath | None = None
-    encoder: ClipEncoder = ClipEncoder()  # noqa: RUF009  (frozen)
+    images: Annotated[
+        Path | None, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
+    ] = None
+    image_table: Annotated[
+        Path | None, Field(description="Table of image ids and landmark_id, where files bear the images' ids.")
+    ] = None
+    embeddings: Annotated[
+        Path | None, Field(description="An .npz of embeddings and landmark_ids instead of images.")
+    ] = None
+    method: Annotated[
+        Literal["clip", "knn"], Field(description="By the label texts, or by the images of labeled landmarks.")
+    ] = "clip"
+    threshold: Annotated[float, Field(ge=0, le=1, description="Confidence from which a label is taken.")] = THRESHOLD
+    neighbors: Annotated[Count, Field(description="Of an image, for knn.")] = NEIGHBORS
+    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, description="Of the softmax over cosines.")] = (
+        TEMPERATURE
+    )
 
     def vectors(self) -> ImageVectors:
-        """The vectors.
+        """Where the vectors of images come from.
 
         Raises:
             OptionError: neither or both of images and embeddings, or no such folder.
@@ -84,36 +66,33 @@ class ImageSource:
             raise OptionError("images and embeddings", expected="one of the two")
         if self.embeddings is not None:
             return StoredVectors(self.embeddings)
-        return EncodedImages(ImageFolder(str(self.images), self.table), self.encoder)
+        return EncodedImages(ImageFolder(str(self.images), self.image_table), self.clip())
 
 
-def fill_step(
-    cleaned: AnyPath, *, out: AnyPath, source: ImageSource, settings: FillSettings = FillSettings()
-) -> dict[str, Any]:
+def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict[str, Any]:
     """Label landmarks by their images, write the folder and return its report.
 
     Args:
         cleaned: a folder made by ``labels clean``.
         out: the folder to make.
-        source: where images come from.
-        settings: how they give labels.
+        settings: where images come from and how they give labels.
 
     Raises:
         TableError: ``cleaned`` is no such folder or holds no label; a table that cannot be read.
-        OptionError: an option outside its range, or ``out`` holds other files.
+        OptionError: neither or both of images and embeddings, or ``out`` holds other files.
         ImageError: an image does not decode.
         MissingResourceError: CLIP's weights are out of reach.
     """
-    folder, vectors = made_by(cleaned, command=cleaning.COMMAND, files=READ), source.vectors()
+    folder, vectors = made_by(cleaned, command=CLEAN_COMMAND, files=READ), settings.vectors()
     kept, dropped = read_kept(folder), read_dropped(folder)
-    making = fill_making(folder, source=source, vectors=vectors, settings=settings)
-    making.check(out)
+    record = fill_record(folder, settings=settings, vectors=vectors)
+    record.check(out)
     if not kept:
         raise TableError(f"{folder / LANDMARKS} holds no landmark", expected="labels to give")
-    found = list(_filled(kept, dropped, vectors, source.encoder, settings))
+    found = list(_filled(kept, dropped, vectors, settings))
     taken = {one.landmark_id: one for one in found if one.confidence >= settings.threshold}
     report = _report(folder, kept, dropped, found, taken)
-    with making.into(out) as temporary:
+    with record.writing(out) as temporary:
         write_cleaned(temporary, _with_labels(kept, dropped, taken), report)
         rows = ((*one[:3], round(one.votes, 4), round(one.confidence, 4), _yes(one, taken)) for one in found)
         write_table(temporary / FILLED, (*Filled._fields, "taken"), rows)
@@ -121,22 +100,28 @@ def fill_step(
     return report
 
 
-def fill_making(cleaned: AnyPath, *, source: ImageSource, vectors: ImageVectors, settings: FillSettings) -> Making:
-    """What the folder of :func:`fill_step` is made of."""
+def fill_record(cleaned: AnyPath, *, settings: FillSettings, vectors: ImageVectors) -> StepRecord:
+    """What :func:`fill_step` makes its folder from."""
     folder = Path(cleaned)
-    looked_at = _unlabelled(read_dropped(folder))
+    looked_at = _unlabeled(read_dropped(folder))
     by_texts = settings.method == "clip"
     looked_at += [] if by_texts else list(_label_of(read_kept(folder)))
     parameters = {
-        **asdict(settings),
-        **(source.encoder.settings() if by_texts else {}),
+        **{name: getattr(settings, name) for name in ("method", "threshold", "neighbors", "temperature")},
+        **(settings.clip().settings() if by_texts else {}),
         **vectors.identity(looked_at),
     }
-    files = [path for path in (source.table, source.embeddings) if path is not None]
-    return Making(COMMAND, parameters, (*(folder / name for name in READ), *files))
+    files = [path for path in (settings.image_table, settings.embeddings) if path is not None]
+    return StepRecord(COMMAND, parameters, (*(folder / name for name in READ), *files))
 
 
-def _unlabelled(dropped: Sequence[DroppedLandmark]) -> list[int]:
+def describe_filling(report: Mapping[str, Any]) -> str:
+    """The counts, and how many labels images gave."""
+    given = f"{report['labelled_from_images']} of {report['unlabelled_with_images']} landmarks without a label"
+    return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
+
+
+def _unlabeled(dropped: Sequence[DroppedLandmark]) -> list[int]:
     return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
 
 
@@ -149,19 +134,18 @@ def _filled(
     kept: Sequence[KeptLandmark],
     dropped: Sequence[DroppedLandmark],
     vectors: ImageVectors,
-    encoder: ClipEncoder,
     settings: FillSettings,
 ) -> Iterator[Filled]:
-    images = vectors.of(_unlabelled(dropped))
+    images = vectors.of(_unlabeled(dropped))
     if settings.method == "clip":
         labels = sorted(label_counts(kept))
-        return fill_by_texts(images, encoder.encode(labels), labels, temperature=settings.temperature)
+        return fill_by_texts(images, settings.clip().encode(labels), labels, temperature=settings.temperature)
     label_of = _label_of(kept)
-    return fill_by_neighbours(
+    return fill_by_neighbors(
         images,
         vectors.of(label_of),
         label_of,
-        neighbours=settings.neighbours,
+        neighbors=settings.neighbors,
         temperature=settings.temperature,
     )
 

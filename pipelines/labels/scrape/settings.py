@@ -5,10 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hiertree.errors import OptionError
 
@@ -64,14 +64,6 @@ class ScrapeSettings(Settings):
         "https://commons.wikimedia.org", description="Commons' pages, or those on a loopback address."
     )
 
-    if not TYPE_CHECKING:
-
-        def __init__(self, **values: Any) -> None:
-            try:
-                super().__init__(**values)
-            except ValidationError as error:
-                raise _option_error(error) from None
-
     @field_validator("contact")
     @classmethod
     def _reaches_somebody(cls, contact: str | None) -> str | None:
@@ -101,15 +93,6 @@ class ScrapeSettings(Settings):
     def origins(self) -> frozenset[str]:
         """The only origins that are ever asked."""
         return frozenset(origin_of(url) for url in (self.commons_api, self.wikidata_api, self.commons_site))
-
-
-def _option_error(error: ValidationError) -> OptionError:
-    first = error.errors(include_url=False)[0]
-    cause = first.get("ctx", {}).get("error")
-    if isinstance(cause, OptionError):
-        return cause
-    name = ".".join(str(part) for part in first["loc"])
-    return OptionError(f"{name}={first['input']}: {first['msg']}")
 
 
 def is_loopback(url: str) -> bool:

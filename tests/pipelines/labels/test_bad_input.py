@@ -5,9 +5,15 @@ import csv
 import pytest
 
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.labels import read_proposal
+from hiertree.pipelines.labels import (
+    CleanSettings,
+    ClusterSettings,
+    clean_step,
+    cluster_step,
+    export_step,
+    read_proposal,
+)
 from hiertree.pipelines.labels.review import Rename, Session
-from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step, export_step
 
 HEADER = "landmark_id,category,instance_of\n"
 TRAVERSAL = "../../../etc/passwd"
@@ -119,7 +125,7 @@ def test_a_review_log_cut_in_the_middle_is_refused_and_one_cut_at_its_end_keeps_
     assert run("export", folder, "--review", log, "--out", tmp_path / "out") == 0
     printed = capsys.readouterr().out
     assert "reviewed: 1 actions" in printed
-    assert "ends within an action: 40 bytes" in printed
+    assert "ends within an action: its last 40 bytes do not count" in printed
     assert log.read_bytes() == header + first + second[:40]
 
 

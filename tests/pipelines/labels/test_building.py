@@ -6,20 +6,25 @@ import json
 import pytest
 
 import hiertree as ht
-from hiertree.errors import OptionError, TableError
-from hiertree.pipelines.labels import ColumnNames, build, describe
+from hiertree.errors import OptionError, RecipeError, TableError
+from hiertree.pipelines.labels import build, read_proposal
 from hiertree.tree import H_GLDV2_LEVELS
 
-FILES = {
+STEPS = ("cleaned", "clustered", "exported", "tree")
+EXPORTED = {
     "hierarchical.csv",
     "tree.json",
+    "tree.csv",
+    "tree.graphml",
+    "provenance.parquet",
     "clusters.csv",
     "labels.csv",
     "dropped.csv",
     "report.json",
+    "history.json",
+    "README.md",
     "manifest.json",
 }
-WASHINGTON = ColumnNames(instance_of="supercategory")
 
 
 def rows(path):
@@ -27,15 +32,31 @@ def rows(path):
         return list(csv.DictReader(file))
 
 
+def washington_plan(shared_data):
+    table = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
+    return {"landmarks": table, "columns": {"instance_of": "supercategory"}}
+
+
+@pytest.fixture
+def small(landmarks, instances):
+    """The plan of the small tables, with other settings of some sections."""
+
+    def plan(**sections):
+        return {"landmarks": landmarks, "instances": instances, "cluster": {"clusters": 6}, **sections}
+
+    return plan
+
+
 @pytest.fixture(scope="module")
 def washington(shared_data, tmp_path_factory):
-    table = shared_data / "gldv2_washington" / "landmarks_washington_full.csv"
-    return build(table, out=tmp_path_factory.mktemp("washington") / "out", columns=WASHINGTON), table
+    plan = washington_plan(shared_data)
+    return build(plan, out=tmp_path_factory.mktemp("washington") / "out"), plan
 
 
-def test_a_small_table_end_to_end(landmarks, instances, tmp_path):
-    result = build(landmarks, instances=instances, out=tmp_path / "out", clusters=6)
-    assert {path.name for path in result.folder.iterdir()} == FILES
+def test_a_small_table_end_to_end(small, tmp_path):
+    result = build(small(), out=tmp_path / "out")
+    assert {path.name for path in result.folder.iterdir()} == set(STEPS) == set(result.steps)
+    assert {path.name for path in result.exported.iterdir()} == EXPORTED
     assert result.report["landmarks"] == 19
     assert result.report["with_label"] == 17
     assert result.report["dropped"] == {"Wikimedia page": 1, "no label": 1, "not scraped": 1, "several labels": 1}
@@ -46,7 +67,7 @@ def test_a_small_table_end_to_end(landmarks, instances, tmp_path):
         "Road bridge": "road bridge",
         "church building (1909)": "church building",
     }
-    first = rows(result.folder / "hierarchical.csv")[0]
+    first = rows(result.exported / "hierarchical.csv")[0]
     assert first == {
         "landmark_id": "0",
         "category": "http://commons.wikimedia.org/wiki/Category:Place,_0",
@@ -54,25 +75,28 @@ def test_a_small_table_end_to_end(landmarks, instances, tmp_path):
         "hierarchical_label": "lake",
         "natural_or_human_made": "natural",
     }
-    assert rows(result.folder / "dropped.csv")[0]["reason"] == "several labels"
-    assert rows(result.folder / "dropped.csv")[0]["instance_of"] == "castle|palace"
+    assert rows(result.exported / "dropped.csv")[0]["reason"] == "several labels"
+    assert rows(result.exported / "dropped.csv")[0]["instance_of"] == "castle|palace"
 
 
-def test_the_table_and_the_tree_are_read_back_alike(landmarks, instances, tmp_path):
-    result = build(landmarks, instances=instances, out=tmp_path / "out", clusters=6)
-    from_csv = ht.LabelTree.from_csv(result.folder / "hierarchical.csv", levels=H_GLDV2_LEVELS)
-    assert from_csv == ht.LabelTree.from_json(result.folder / "tree.json") == result.tree
+def test_the_table_and_the_tree_are_read_back_alike(small, tmp_path):
+    result = build(small(), out=tmp_path / "out")
+    from_csv = ht.LabelTree.from_csv(result.exported / "hierarchical.csv", levels=H_GLDV2_LEVELS)
+    assert from_csv == ht.LabelTree.from_json(result.exported / "tree.json") == result.tree
 
 
-def test_all_labels_of_a_landmark_vote_for_its_cluster(landmarks, instances, tmp_path):
-    result = build(landmarks, instances=instances, out=tmp_path / "out", clusters=6, multi="all")
-    row = next(row for row in rows(result.folder / "hierarchical.csv") if row["landmark_id"] == "15")
+def test_all_labels_of_a_landmark_vote_for_its_cluster(small, tmp_path):
+    result = build(small(clean={"multi": "all"}), out=tmp_path / "out")
+    row = next(row for row in rows(result.exported / "hierarchical.csv") if row["landmark_id"] == "15")
     assert row["supercategory"] == "castle|palace"
-    assert row["hierarchical_label"] == result.proposal.cluster_of()["castle"].name
+    assert row["hierarchical_label"] == read_proposal(result.folder / "clustered").cluster_of()["castle"].name
 
 
-def test_a_build_is_told_in_words(landmarks, instances, tmp_path):
-    text = describe(build(landmarks, instances=instances, out=tmp_path / "out", clusters=6))
+def test_a_build_reports_every_step_and_a_summary(small, tmp_path):
+    lines = []
+    build(small(), out=tmp_path / "out", say=lines.append)
+    assert lines[:-1] == [f"{step}: written to {tmp_path / 'out' / step}" for step in STEPS]
+    text = lines[-1]
     assert "19 landmarks\n      18 scraped\n      17 with a label" in text
     assert "15 kept, with 10 distinct labels" in text
     assert "10 labels in 6 clusters" in text
@@ -110,73 +134,83 @@ def test_washington_becomes_a_tree_of_two_kinds(washington):
     ],
 )
 def test_washington_labels_that_belong_together_are_together(washington, labels, kind):
-    cluster_of = washington[0].proposal.cluster_of()
+    cluster_of = read_proposal(washington[0].folder / "clustered").cluster_of()
     assert len({cluster_of[label].name for label in labels}) == 1
     assert cluster_of[labels[0]].kind == kind
 
 
 def test_unlike_washington_labels_are_apart(washington):
-    cluster_of = washington[0].proposal.cluster_of()
+    cluster_of = read_proposal(washington[0].folder / "clustered").cluster_of()
     names = [cluster_of[label].name for label in ("lake", "mountain", "museum", "park", "dam", "hotel", "island")]
     assert len(set(names)) == len(names)
 
 
 def test_the_files_of_washington_agree_with_each_other(washington):
-    result, table = washington
-    hierarchical = rows(result.folder / "hierarchical.csv")
-    clusters = {row["name"]: row for row in rows(result.folder / "clusters.csv")}
-    labels = {row["label"]: row for row in rows(result.folder / "labels.csv")}
-    assert len(hierarchical) + len(rows(result.folder / "dropped.csv")) == 844
+    result, plan = washington
+    hierarchical = rows(result.exported / "hierarchical.csv")
+    clusters = {row["name"]: row for row in rows(result.exported / "clusters.csv")}
+    labels = {row["label"]: row for row in rows(result.exported / "labels.csv")}
+    assert len(hierarchical) + len(rows(result.exported / "dropped.csv")) == 844
     assert sum(int(row["landmarks"]) for row in clusters.values()) == len(hierarchical)
     for row in hierarchical:
         assert labels[row["supercategory"]]["cluster"] == row["hierarchical_label"]
         assert clusters[row["hierarchical_label"]]["kind"] == row["natural_or_human_made"]
-    manifest = json.loads((result.folder / "manifest.json").read_text())
-    assert manifest["inputs"][0]["name"] == table.name
-    assert {output["name"] for output in manifest["outputs"]} == FILES - {"manifest.json"}
-    assert manifest["parameters"]["encoder"] == "tfidf"
+    manifests = {step: json.loads((result.folder / step / "manifest.json").read_text()) for step in STEPS}
+    assert manifests["cleaned"]["inputs"][0]["name"] == plan["landmarks"].name
+    assert {output["name"] for output in manifests["exported"]["outputs"]} == EXPORTED - {"manifest.json"}
+    assert manifests["clustered"]["parameters"]["encoder"] == "tfidf"
 
 
 def test_the_same_inputs_give_the_same_bytes(washington, tmp_path):
-    first, table = washington
-    second = build(table, out=tmp_path / "again", columns=WASHINGTON)
-    for name in FILES - {"manifest.json"}:
-        assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes(), name
+    first, plan = washington
+    second = build(plan, out=tmp_path / "again")
+    for file in first.folder.rglob("*"):
+        if file.is_file() and file.name != "manifest.json":
+            assert file.read_bytes() == (second.folder / file.relative_to(first.folder)).read_bytes(), file
 
 
 def test_the_built_in_landmarks_show_the_cleaning_and_both_kinds(tmp_path):
     from importlib.resources import files
 
-    result = build(str(files("hiertree.pipelines") / "landmarks.csv"), out=tmp_path / "out", clusters=36)
+    plan = {"landmarks": str(files("hiertree.pipelines") / "landmarks.csv"), "cluster": {"clusters": 36}}
+    result = build(plan, out=tmp_path / "out")
     assert result.report["landmarks"] >= 160
     assert set(result.report["dropped"]) == {"Wikimedia page", "no label", "several labels"}
     assert min(kind["clusters"] for kind in result.report["kinds"].values()) >= 10
-    assert {"waterfall", "bridge", "museum", "castle and palace"} <= {
-        cluster.name for cluster in result.proposal.clusters
-    }
+    names = {cluster.name for cluster in read_proposal(result.folder / "clustered").clusters}
+    assert {"waterfall", "bridge", "museum", "castle and palace"} <= names
 
 
-def test_an_earlier_build_is_replaced_but_nothing_else(landmarks, instances, tmp_path):
+def test_an_earlier_build_is_brought_up_to_date_and_other_files_stay(small, landmarks, tmp_path):
     out = tmp_path / "out"
-    build(landmarks, instances=instances, out=out, clusters=6)
-    assert build(landmarks, instances=instances, out=out, clusters=3).report["clusters"] == 3
-    (out / "notes.txt").write_text("mine")
+    build(small(), out=out)
+    (out / "anna.jsonl").write_text("a review of mine")
+    assert build(small(cluster={"clusters": 3}), out=out).report["clusters"] == 3
+    (out / "exported" / "notes.txt").write_text("mine")
     with pytest.raises(OptionError, match="holds other files"):
-        build(landmarks, instances=instances, out=out, clusters=3)
-    assert (out / "notes.txt").read_text() == "mine"
-    with pytest.raises(OptionError, match="holds other files"):
-        build(landmarks, instances=instances, out=landmarks, clusters=3)
+        build(small(cluster={"clusters": 4}), out=out)
+    assert (out / "exported" / "notes.txt").read_text() == "mine"
+    assert (out / "anna.jsonl").read_text() == "a review of mine"
+    for folder_of_one_step in (landmarks, out / "clustered"):
+        with pytest.raises(OptionError, match="holds other files"):
+            build(small(), out=folder_of_one_step)
 
 
-@pytest.mark.parametrize("options", [{"clusters": 99}, {"multi": "some"}, {"separator": ""}])
-def test_a_refused_option_leaves_nothing_behind(landmarks, instances, tmp_path, options):
-    with pytest.raises(OptionError):
-        build(landmarks, instances=instances, out=tmp_path / "made" / "out", **options)
+@pytest.mark.parametrize("section", [{"clean": {"multi": "some"}}, {"clean": {"separator": ""}}, {"cluster": {"k": 1}}])
+def test_a_refused_setting_leaves_nothing_behind(small, tmp_path, section):
+    with pytest.raises(RecipeError):
+        build(small(**section), out=tmp_path / "made" / "out")
     assert not (tmp_path / "made").exists()
 
 
-def test_a_table_without_any_usable_label_is_refused(landmarks, tmp_path):
+def test_more_clusters_than_labels_leave_the_cleaned_landmarks_alone(small, tmp_path):
+    with pytest.raises(OptionError, match="k=99: expected 1 to 10"):
+        build(small(cluster={"clusters": 99}), out=tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["cleaned"]
+
+
+def test_a_table_without_any_usable_label_is_refused(small, tmp_path):
     scraped = tmp_path / "s.csv"
     scraped.write_text("landmark_id,instance_of\n1,Wikimedia category\n")
-    with pytest.raises(TableError, match=r"no landmark of .* is left"):
-        build(landmarks, instances=scraped, out=tmp_path / "out")
+    with pytest.raises(TableError, match=r"landmarks\.csv holds no landmark"):
+        build(small(instances=scraped), out=tmp_path / "out")

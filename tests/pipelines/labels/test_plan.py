@@ -13,10 +13,9 @@ from wikimedia.tools import CONTACT
 
 from hiertree.errors import OptionError, RecipeError, ScrapeError, TableError
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.labels import read_proposal
+from hiertree.pipelines.labels import ClusterSettings, build, clean_step, cluster_step, export_step, read_proposal
 from hiertree.pipelines.labels.plan import check_plan, read_plan
 from hiertree.pipelines.labels.review import Rename, Session
-from hiertree.pipelines.labels.steps import ClusterSettings, clean_step, cluster_step, export_step, run_plan
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def plan(landmarks, instances, tmp_path):
         }
         (tmp_path / "labels.yaml").write_text(yaml.safe_dump(content))
         said = []
-        return run_plan(tmp_path / "labels.yaml", out=tmp_path / "out", say=said.append), said
+        return list(build(tmp_path / "labels.yaml", out=tmp_path / "out", say=said.append).steps), said
 
     return run
 
@@ -143,12 +142,12 @@ def exported_from(store, landmarks, folder):
     ("content", "complaint"),
     [
         ({}, "landmarks: Field required"),
-        ({"landmarks": "a", "cluster": {"k": 3}}, "cluster.k: Extra inputs"),
-        ({"landmarks": "a", "cluster": {"clusters": 0}}, "cluster.clusters"),
-        ({"landmarks": "a", "clean": {"multi": "some"}}, "clean.multi"),
+        ({"landmarks": "a", "cluster": {"k": 3}}, "cluster: k=3: Extra inputs"),
+        ({"landmarks": "a", "cluster": {"clusters": 0}}, "cluster: clusters=0"),
+        ({"landmarks": "a", "clean": {"multi": "some"}}, "clean: multi='some'"),
         ({"landmarks": "a", "scrape": {}}, "scrape: neither contact nor dump"),
         ({"landmarks": "a", "instances": "b", "scrape": {"contact": "c@d.org"}}, "both instances and scrape"),
-        (["landmarks"], "valid dictionary"),
+        (["landmarks"], "list: expected a mapping"),
     ],
 )
 def test_a_plan_that_says_nothing_sensible_is_refused_by_its_place(content, complaint):

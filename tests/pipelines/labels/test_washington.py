@@ -6,13 +6,20 @@ import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.tools import FakeTime, scrape
 
-from hiertree.pipelines.labels import ColumnNames, read_landmarks, read_proposal
+from hiertree.pipelines.labels import (
+    ClusterSettings,
+    ColumnNames,
+    clean_step,
+    cluster_step,
+    export_step,
+    read_landmarks,
+    read_proposal,
+)
 from hiertree.pipelines.labels.review import Approve, MarkLabels, Merge, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.scrape.asking import SOURCES
 from hiertree.pipelines.labels.scrape.outcomes import write_table
 from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.steps import ClusterSettings, clean_step, cluster_step, export_step
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from hiertree.errors import CategoryError
@@ -16,11 +15,10 @@ from ...clean.landmark_file import SEPARATOR
 from ...folders import AnyPath
 from ...landmarks import unique_ids
 from ...scrape.titles import PREFIX, category_title
-from ..differences import hierarchical_table
-from ..tables import TREE, Row
+from ..tables import TREE, HierarchicalRow, export_folder, hierarchical_table
 
 EXAMPLES = 6
-_SAID = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}
+_LEVELS = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}
 
 
 @dataclass
@@ -68,11 +66,11 @@ def tree_of(export: AnyPath) -> TreeNode:
     Raises:
         TableError: its table or its tree cannot be read, or they do not fit together.
     """
-    tree = LabelTree.from_json(Path(export) / TREE)
+    tree = LabelTree.from_json(export_folder(export) / TREE)
     file = hierarchical_table(export)
-    table = read_table(file, required=Row._fields)
+    table = read_table(file, required=HierarchicalRow._fields)
     ids = unique_ids(table, "landmark_id", file)
-    levels = [*(_SAID.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]), "label"]
+    levels = [*(_LEVELS.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]), "label"]
     root = TreeNode("all landmarks", "root")
     paths = tree.paths(ids).tolist()
     for landmark, path, category, label in zip(ids, paths, table["category"], table["supercategory"], strict=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...cluster.plots import HUMAN_MADE_COLOUR, NATURAL_COLOUR, STYLE, new_figure, save_figure
+from ...cluster.plots import HUMAN_MADE_COLOR, NATURAL_COLOR, STYLE, new_figure, save_figure
 from ...encode.phrases import NATURAL
 from .content import TreeNode
 
@@ -31,24 +31,24 @@ def draw_tree(stem: Path, root: TreeNode, *, levels: int) -> None:
         axes = figure.subplots()
         axes.set(xlim=(0, levels), ylim=(root.count, 0))
         axes.axis("off")
-        _blocks(axes, root, depth=0, start=0, levels=levels, total=root.count, colour=NATURAL_COLOUR)
+        _blocks(axes, root, depth=0, start=0, levels=levels, total=root.count, color=NATURAL_COLOR)
         save_figure(figure, stem)
 
 
-def _blocks(axes: Axes, node: TreeNode, *, depth: int, start: int, levels: int, total: int, colour: str) -> None:
+def _blocks(axes: Axes, node: TreeNode, *, depth: int, start: int, levels: int, total: int, color: str) -> None:
     """Draw the children of a node, and theirs."""
     if depth == levels:
         return
     for child in node.ordered():
         if depth == 0:
-            colour = NATURAL_COLOUR if child.name == NATURAL else HUMAN_MADE_COLOUR
+            color = NATURAL_COLOR if child.name == NATURAL else HUMAN_MADE_COLOR
         paleness = _PALER[min(depth, len(_PALER) - 1)]
         axes.barh(
             start + child.count / 2,
             0.98,
             left=depth,
             height=child.count,
-            color=colour,
+            color=color,
             alpha=paleness,
             edgecolor="white",
         )
@@ -58,5 +58,5 @@ def _blocks(axes: Axes, node: TreeNode, *, depth: int, start: int, levels: int, 
             axes.text(
                 depth + 0.03, start + child.count / 2, f"{name}  {child.count}", va="center", fontsize=7.5, color=ink
             )
-        _blocks(axes, child, depth=depth + 1, start=start, levels=levels, total=total, colour=colour)
+        _blocks(axes, child, depth=depth + 1, start=start, levels=levels, total=total, color=color)
         start += child.count

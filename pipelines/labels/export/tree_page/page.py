@@ -60,7 +60,7 @@ def pictured(root: TreeNode, images: ImageFolder) -> dict[int, Path]:
 
 
 def _pictures(root: TreeNode, images: ImageFolder) -> dict[int, str]:
-    """They as data URIs."""
+    """The same as data URIs."""
     return {landmark: _embedded(path) for landmark, path in pictured(root, images).items()}
 
 

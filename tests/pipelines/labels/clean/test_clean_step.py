@@ -5,13 +5,13 @@ import json
 import pytest
 
 from hiertree.errors import OptionError, ScrapeError, TableError
-from hiertree.pipelines.labels import ColumnNames, describe_cleaning, read_kept
+from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept
 from hiertree.pipelines.labels.clean.landmark_file import read_dropped, write_dropped, write_kept
 from hiertree.pipelines.labels.clean.rules import DroppedLandmark, KeptLandmark
+from hiertree.pipelines.labels.clean.step import describe_cleaning
 from hiertree.pipelines.labels.landmarks import Origin
 from hiertree.pipelines.labels.scrape.facts import Item, Label, Page
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
-from hiertree.pipelines.labels.steps import CleanSettings, clean_step
 
 FILES = {"landmarks.csv", "labels.csv", "dropped.csv", "report.json", "manifest.json"}
 
@@ -57,8 +57,8 @@ def test_a_table_is_cleaned_into_a_folder_with_its_counts(landmarks, instances, 
 
 
 def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
-    settings = CleanSettings("all", columns=ColumnNames(landmark_id="id"))
-    report = clean_step(listed, store=store, out=tmp_path / "out", settings=settings)
+    columns, settings = ColumnNames(landmark_id="id"), CleanSettings(multi="all")
+    report = clean_step(listed, store=store, out=tmp_path / "out", columns=columns, settings=settings)
     (kept,) = read_kept(tmp_path / "out")
     assert (kept.landmark_id, kept.labels, kept.item_ids) == (0, ("lake", "pond"), ("Q23397", "Q3253281"))
     origin = kept.origin

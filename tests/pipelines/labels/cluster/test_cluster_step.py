@@ -6,20 +6,18 @@ import json
 import numpy as np
 import pytest
 
-from hiertree.errors import OptionError, ShapeError, TableError
-from hiertree.pipelines.labels import describe_clustered, read_kept, read_proposal
+from hiertree.errors import OptionError, OutputError, ShapeError, TableError
+from hiertree.pipelines.labels import CleanSettings, ClusterSettings, clean_step, cluster_step, read_kept, read_proposal
 from hiertree.pipelines.labels.cluster.agreement import agreement, read_reference
 from hiertree.pipelines.labels.cluster.grouping import groups_above
 from hiertree.pipelines.labels.cluster.scanning import scan
-from hiertree.pipelines.labels.steps import CleanSettings, ClusterSettings, clean_step, cluster_step
+from hiertree.pipelines.labels.cluster.step import describe_clustered
 
 FILES = {
     "proposal.json",
     "clusters.csv",
     "labels.csv",
     "quality.json",
-    "sizes.svg",
-    "sizes.png",
     "landmarks.csv",
     "dropped.csv",
     "report.json",
@@ -31,7 +29,7 @@ SCAN = {"scan.svg", "scan.png"}
 
 @pytest.fixture
 def cleaned(landmarks, instances, tmp_path):
-    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned", settings=CleanSettings("first"))
+    clean_step(landmarks, instances=instances, out=tmp_path / "cleaned", settings=CleanSettings(multi="first"))
     return tmp_path / "cleaned"
 
 
@@ -45,8 +43,8 @@ def reference(tmp_path):
 
 
 def test_a_folder_for_review_holds_all_it_takes(cleaned, reference, tmp_path):
-    settings = ClusterSettings(clusters=5, restarts=3)
-    found = cluster_step(cleaned, out=tmp_path / "out", settings=settings, references=[reference])
+    settings = ClusterSettings(clusters=5, restarts=3, references=(reference,))
+    found = cluster_step(cleaned, out=tmp_path / "out", settings=settings)
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
     assert read_proposal(tmp_path / "out") == found.proposal
     assert read_kept(tmp_path / "out") == read_kept(cleaned)
@@ -140,7 +138,7 @@ def test_wrong_folders_and_references_leave_nothing_behind(cleaned, reference, l
     empty = tmp_path / "foreign.csv"
     empty.write_text("label,class\nnowhere,x\n")
     with pytest.raises(TableError, match="knows none of the labels"):
-        cluster_step(cleaned, out=tmp_path / "out", references=[f"{empty}:class"])
-    with pytest.raises(OptionError, match="holds other files"):
+        cluster_step(cleaned, out=tmp_path / "out", settings=ClusterSettings(references=(f"{empty}:class",)))
+    with pytest.raises(OutputError, match="an input, inside"):
         cluster_step(cleaned, out=cleaned)
     assert not (tmp_path / "out").exists()

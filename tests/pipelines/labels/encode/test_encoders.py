@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hiertree.errors import MissingResourceError, OptionError
-from hiertree.pipelines.labels import TfidfEncoder, make_encoder
+from hiertree.pipelines.labels import EncoderSettings, TfidfEncoder
 from hiertree.pipelines.labels.encode.cached_encoder import CachedEncoder
 from hiertree.pipelines.labels.encode.text_encoders import unit_rows
 
@@ -60,17 +60,22 @@ def test_a_damaged_file_is_named(tmp_path):
 
 
 def test_encoders_are_made_by_name(tmp_path):
-    assert make_encoder("tfidf").settings() == TfidfEncoder().settings()
-    clip = make_encoder("clip", prompts=["a {label}"], batch_size=7, cache=tmp_path)
+    assert EncoderSettings().build().settings() == TfidfEncoder().settings()
+    clip = EncoderSettings(encoder="clip", prompts=["a {label}"], batch_size=7, cache=tmp_path).build()
     assert clip.settings()["prompts"] == ["a {label}"]
-    assert make_encoder("sentence-transformers", prompts=["a {label}"]).settings()["model"] == "all-MiniLM-L6-v2"
+    sentences = EncoderSettings(encoder="sentence-transformers", prompts=["a {label}"]).build()
+    assert sentences.settings()["model"] == "all-MiniLM-L6-v2"
     with pytest.raises(OptionError, match="'word2vec'"):
-        make_encoder("word2vec")
+        EncoderSettings(encoder="word2vec")
     with pytest.raises(OptionError, match="templates with"):
-        make_encoder("sentence-transformers", prompts=["a place"])
+        EncoderSettings(encoder="sentence-transformers", prompts=["a place"])
+    with pytest.raises(OptionError, match="templates with"):
+        EncoderSettings(prompts=["a place"])
+    with pytest.raises(OptionError, match="none with the encoder tfidf"):
+        EncoderSettings(prompts=["a {label}"])
 
 
 @pytest.mark.skipif(find_spec("sentence_transformers") is not None, reason="sentence-transformers is installed")
 def test_a_missing_package_says_how_to_get_it():
     with pytest.raises(MissingResourceError, match="pip install sentence-transformers"):
-        make_encoder("sentence-transformers").encode(["lake"])
+        EncoderSettings(encoder="sentence-transformers").build().encode(["lake"])

@@ -13,9 +13,8 @@ from hiertree.datasets import load_table
 from hiertree.errors import HiertreeError, ImageError, OptionError, TableError
 from hiertree.io.tables import read_table
 from hiertree.pipelines.cli.application import commands
-from hiertree.pipelines.labels import ColumnNames, build
+from hiertree.pipelines.labels import ImagesSettings, build, images_step
 from hiertree.pipelines.labels.export.images import _held_out
-from hiertree.pipelines.labels.steps import images_step
 from hiertree.tree import LabelTree
 
 
@@ -23,8 +22,8 @@ from hiertree.tree import LabelTree
 def washington(shared_data, tmp_path_factory):
     """The tree of Washington's landmarks, their photos unpacked, and the table of the photos."""
     folder, source = tmp_path_factory.mktemp("washington"), shared_data / "gldv2_washington"
-    columns = ColumnNames(instance_of="supercategory")
-    build(source / "landmarks_washington_full.csv", out=folder / "built", columns=columns)
+    plan = {"landmarks": source / "landmarks_washington_full.csv", "columns": {"instance_of": "supercategory"}}
+    build(plan, out=folder / "built")
     with zipfile.ZipFile(source / "gldv2_wa_112px.zip") as archive:
         archive.extractall(folder / "photos")
     return folder / "built", folder / "photos", source / "gldv2_wa_images.csv"
@@ -62,7 +61,7 @@ def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(was
     tree, photos, table = washington
     names = ("one", "again", "other")
     for name, seed in zip(names, (0, 0, 1), strict=True):
-        images_step(tree, images=photos, image_table=table, out=tmp_path / name, seed=seed)
+        images_step(tree, images=photos, image_table=table, out=tmp_path / name, settings=ImagesSettings(seed=seed))
     one, again, other = ((tmp_path / name / "images.csv").read_bytes() for name in names)
     assert one == again != other
 
@@ -88,7 +87,7 @@ def test_every_supercategory_gives_its_share_but_for_rounding(sizes, share, seed
 def test_bad_options_are_refused_and_nothing_is_written(washington, tmp_path, options, error):
     tree, photos, table = washington
     with pytest.raises(error):
-        images_step(tree, images=photos, image_table=table, out=tmp_path / "listed", **options)
+        images_step(tree, images=photos, image_table=table, out=tmp_path / "listed", settings=ImagesSettings(**options))
     assert not (tmp_path / "listed").exists()
 
 

@@ -9,17 +9,23 @@ import pytest
 from PIL import Image
 
 from hiertree.errors import ImageError, TableError
-from hiertree.pipelines.labels.export.tables import Row
-from hiertree.pipelines.labels.export.tree_page import draw_tree, tree_of, write_tree_page
+from hiertree.pipelines.labels.export.tables import HierarchicalRow
+from hiertree.pipelines.labels.export.tree_page.content import tree_of
+from hiertree.pipelines.labels.export.tree_page.drawing import draw_tree
+from hiertree.pipelines.labels.export.tree_page.page import write_tree_page
 from hiertree.pipelines.labels.fill.image_folder import ImageFolder
 from hiertree.tree import LabelTree
 
+CATEGORY = "http://commons.wikimedia.org/wiki/Category:"
 HOSTILE = "</script><script>document.title='taken'</script><b>&amp;"
 ROWS = [
-    *(Row(n, f"http://commons.wikimedia.org/wiki/Category:Lake_{n}", "lake", "water", "natural") for n in range(8)),
-    Row(8, "C8", "pond|lake", "water", "natural"),
-    Row(9, "C9", HOSTILE, "bridge", "human-made"),
-    *(Row(n, f"C{n}", "road bridge", "bridge", "human-made") for n in range(10, 13)),
+    *(
+        HierarchicalRow(n, f"http://commons.wikimedia.org/wiki/Category:Lake_{n}", "lake", "water", "natural")
+        for n in range(8)
+    ),
+    HierarchicalRow(8, "C8", "pond|lake", "water", "natural"),
+    HierarchicalRow(9, "C9", HOSTILE, "bridge", "human-made"),
+    *(HierarchicalRow(n, f"C{n}", "road bridge", "bridge", "human-made") for n in range(10, 13)),
 ]
 
 
@@ -28,7 +34,7 @@ def export(tmp_path_factory):
     """A hierarchical table and its tree with a level of groups, as an export holds them."""
     folder = tmp_path_factory.mktemp("export")
     with (folder / "hierarchical.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([Row._fields, *ROWS])
+        csv.writer(file).writerows([HierarchicalRow._fields, *ROWS])
     group = {"water": "wet", "bridge": "built"}
     tree = LabelTree.from_paths(
         [(row[4], group[row[3]], row[3], row[0]) for row in ROWS],

@@ -9,21 +9,20 @@ import pytest
 from tiny_clip import save_tiny_clip
 
 from hiertree.errors import ImageError, OptionError, ShapeError, TableError
-from hiertree.pipelines.labels import ClipEncoder, describe_filling, read_kept
-from hiertree.pipelines.labels.clean.landmark_file import read_dropped
-from hiertree.pipelines.labels.fill.filling import fill_by_neighbours, fill_by_texts
-from hiertree.pipelines.labels.fill.image_folder import ImageFolder
-from hiertree.pipelines.labels.fill.image_vectors import EncodedImages, StoredVectors
-from hiertree.pipelines.labels.steps import (
-    CleanSettings,
+from hiertree.pipelines.labels import (
     ClusterSettings,
     FillSettings,
-    ImageSource,
     clean_step,
     cluster_step,
     export_step,
     fill_step,
+    read_kept,
 )
+from hiertree.pipelines.labels.clean.landmark_file import read_dropped
+from hiertree.pipelines.labels.fill.filling import fill_by_neighbors, fill_by_texts
+from hiertree.pipelines.labels.fill.image_folder import ImageFolder
+from hiertree.pipelines.labels.fill.image_vectors import EncodedImages, StoredVectors
+from hiertree.pipelines.labels.fill.step import describe_filling
 
 LABELS = ("church", "lake", "museum")
 
@@ -53,7 +52,7 @@ def test_neighbours_are_exactly_those_of_a_loop():
     known = {landmark: unit(landmark, 4, 6) for landmark in range(10)}
     label_of = {landmark: LABELS[landmark % 3] for landmark in known}
     asked = {100: unit(100, 3, 6), 101: unit(101, 1, 6)}
-    found = list(fill_by_neighbours(asked.items(), known.items(), label_of, neighbours=5, temperature=20))
+    found = list(fill_by_neighbors(asked.items(), known.items(), label_of, neighbors=5, temperature=20))
     everything = [(vector, label_of[landmark]) for landmark, vectors in known.items() for vector in vectors]
     for one, images in zip(found, asked.values(), strict=True):
         each = []
@@ -81,18 +80,18 @@ def test_what_makes_no_sense_is_refused():
     with pytest.raises(OptionError, match="temperature=0"):
         list(fill_by_texts([], unit(1, 3, 8), LABELS, temperature=0))
     with pytest.raises(OptionError, match="5 neighbours among 0 images"):
-        list(fill_by_neighbours([], [], {}))
+        list(fill_by_neighbors([], [], {}))
     with pytest.raises(OptionError, match="threshold=2"):
         FillSettings(threshold=2)
     with pytest.raises(OptionError, match="one of the two"):
-        ImageSource().vectors()
+        FillSettings().vectors()
 
 
 @pytest.fixture(scope="module")
 def clip(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clip")
     save_tiny_clip(folder)
-    return ClipEncoder(model=f"local-dir:{folder}", batch_size=5)
+    return {"clip_model": f"local-dir:{folder}", "batch_size": 5}
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +116,12 @@ def photos(shared_data, tmp_path_factory):
         for place, (landmark, row) in enumerate(present.items()):
             writer.writerow((landmark, row["category"], "" if place % 3 == 0 else row["instance_of"]))
         writer.writerow((999999, "C", "lake|castle"))
-    clean_step(folder / "listed.csv", out=folder / "cleaned", settings=CleanSettings())
+    clean_step(folder / "listed.csv", out=folder / "cleaned")
     return folder
+
+
+def shown(photos):
+    return {"images": photos / "images", "image_table": photos / "images.csv"}
 
 
 def test_clip_reads_images_as_open_clip_does(clip, photos):
@@ -126,25 +129,23 @@ def test_clip_reads_images_as_open_clip_does(clip, photos):
     import torch
     from PIL import Image
 
-    folder = clip.model.removeprefix("local-dir:")
-    model, _, prepare = open_clip.create_model_and_transforms(f"local-dir:{folder}")
+    model, _, prepare = open_clip.create_model_and_transforms(clip["clip_model"])
     images = ImageFolder(photos / "images", photos / "images.csv")
     landmark = int((photos / "images.csv").read_text().splitlines()[1].split(",")[1])
     paths = list(images.all_of(landmark))
     with torch.inference_mode():
         batch = torch.stack([prepare(Image.open(path).convert("RGB")) for path in paths])
         expected = model.eval().encode_image(batch, normalize=True).numpy()
-    ((own, vectors), *_) = EncodedImages(images, clip).of([landmark, 123456789])
+    ((own, vectors), *_) = EncodedImages(images, FillSettings(**clip).clip()).of([landmark, 123456789])
     assert own == landmark
     assert np.allclose(vectors, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("method", ["clip", "knn"])
 def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp_path, method):
-    source = ImageSource(photos / "images", photos / "images.csv", encoder=clip)
     before = read_kept(photos / "cleaned")
-    settings = FillSettings(method, threshold=0, neighbours=3)
-    report = fill_step(photos / "cleaned", out=tmp_path / "filled", source=source, settings=settings)
+    settings = FillSettings(**clip, **shown(photos), method=method, threshold=0, neighbors=3)
+    report = fill_step(photos / "cleaned", out=tmp_path / "filled", settings=settings)
     after = read_kept(tmp_path / "filled")
     assert after[: len(before)] == before
     new = after[len(before) :]
@@ -162,8 +163,8 @@ def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp
 
 
 def test_below_the_threshold_nothing_is_taken(clip, photos, tmp_path):
-    source = ImageSource(photos / "images", photos / "images.csv", encoder=clip)
-    report = fill_step(photos / "cleaned", out=tmp_path / "out", source=source, settings=FillSettings(threshold=1))
+    settings = FillSettings(**clip, **shown(photos), threshold=1)
+    report = fill_step(photos / "cleaned", out=tmp_path / "out", settings=settings)
     assert report["labelled_from_images"] == 0
     assert read_kept(tmp_path / "out") == read_kept(photos / "cleaned")
     with (tmp_path / "out" / "filled.csv").open(newline="") as file:
@@ -177,8 +178,8 @@ def test_embeddings_from_elsewhere_do_as_well(photos, tmp_path):
     twins = vectors[: len(empty)]  # each empty landmark looks just like a labelled one
     path = tmp_path / "vectors.npz"
     np.savez(path, embeddings=np.concatenate([vectors, twins]), landmark_ids=np.array([*kept, *empty]))
-    settings = FillSettings("knn", neighbours=1)
-    fill_step(photos / "cleaned", out=tmp_path / "out", source=ImageSource(embeddings=path), settings=settings)
+    settings = FillSettings(embeddings=path, method="knn", neighbors=1)
+    fill_step(photos / "cleaned", out=tmp_path / "out", settings=settings)
     labels = {one.landmark_id: one.labels for one in read_kept(tmp_path / "out")}
     assert [labels[landmark] for landmark in empty] == [labels[landmark] for landmark in kept[: len(empty)]]
 
@@ -187,9 +188,9 @@ def test_damaged_images_and_vectors_are_named(clip, photos, tmp_path):
     (tmp_path / "images").mkdir()
     landmark = next(drop.landmark_id for drop in read_dropped(photos / "cleaned") if drop.reason == "no label")
     (tmp_path / "images" / f"{landmark}.jpg").write_bytes(b"no image")
-    source = ImageSource(tmp_path / "images", encoder=clip)
+    settings = FillSettings(**clip, images=tmp_path / "images")
     with pytest.raises(ImageError, match=f"{landmark}.jpg"):
-        fill_step(photos / "cleaned", out=tmp_path / "out", source=source)
+        fill_step(photos / "cleaned", out=tmp_path / "out", settings=settings)
     assert not (tmp_path / "out").exists()
     (tmp_path / "v.npz").write_bytes(b"PK")
     with pytest.raises(TableError, match=r"v\.npz"):

@@ -42,14 +42,8 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source, la
         assert run("scrape", table, "--store", store, *options) == 0
     assert f"60 landmarks\n      {labeled} labeled" in capsys.readouterr().out
     assert json.loads(log.read_text().splitlines()[-1])["requests"] == len(wikimedia.asked)
-    result = build(
-        table,
-        instances=scraped,
-        out=tmp_path / "out",
-        clusters=5,
-        columns=ColumnNames(item_ids="item_ids"),
-        multi="all",
-    )
+    plan = {"landmarks": table, "instances": scraped, "columns": {"item_ids": "item_ids"}, "clean": {"multi": "all"}}
+    result = build({**plan, "cluster": {"clusters": 5}}, out=tmp_path / "out")
     assert result.report["landmarks"] == 60
     assert result.report["kept"] == 48
 

@@ -1,0 +1,138 @@
+"""The steps of ``hiertree labels``, each from a folder to a folder, and ``build``, all of them in one call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from hiertree.errors import OptionError
+
+from ..labels.clean.step import CleanSettings, clean_step, describe_cleaning
+from ..labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
+from ..labels.export.images import ImagesSettings, describe_images, images_step
+from ..labels.export.step import ExportSettings, describe_exported, export_step
+from ..labels.fill.step import FillSettings, describe_filling, fill_step
+from ..labels.landmarks import ColumnNames
+from ..labels.plan import LabelsPlan, read_plan
+from ..labels.run import build as run_plan
+from .options import ANY_PATH, FILE, OUT_FOLDER, json_option, settings_options
+
+out_option = click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
+instances_option = click.option(
+    "--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
+)
+
+
+@click.command()
+@click.argument("landmarks", type=FILE)
+@instances_option
+@click.option("--store", type=FILE, help="Store of 'labels scrape' instead of a table.")
+@out_option
+@settings_options("settings", CleanSettings)
+@settings_options("columns", ColumnNames)
+@json_option
+def clean(as_json: bool, landmarks: Path, **inputs: Any) -> None:
+    """Keep the landmarks of LANDMARKS that have a label, and say why the others have none.
+
+    LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
+    """
+    _print(clean_step(landmarks, **inputs), describe_cleaning, as_json=as_json)
+
+
+@click.command()
+@click.argument("cleaned", type=OUT_FOLDER)
+@out_option
+@settings_options("settings", FillSettings)
+@json_option
+def fill(cleaned: Path, out: Path, settings: FillSettings, as_json: bool) -> None:
+    """Give labels to the landmarks of CLEANED that have none, from what their images show.
+
+    CLEANED is a folder made by 'labels clean'; the folder made is one for 'labels cluster'. All images of a landmark
+    vote together, whatever split they are in.
+    """
+    _print(fill_step(cleaned, out=out, settings=settings), describe_filling, as_json=as_json)
+
+
+@click.command()
+@click.argument("cleaned", type=OUT_FOLDER)
+@out_option
+@settings_options("settings", ClusterSettings)
+@json_option
+def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) -> None:
+    """Propose supercategories for the labels of CLEANED, a folder made by 'labels clean', for people to review."""
+    found = cluster_step(cleaned, out=out, settings=settings)
+    _print(found.quality, lambda _: describe_clustered(found), as_json=as_json)
+
+
+@click.command()
+@click.argument("clustered", type=OUT_FOLDER)
+@click.option("--review", type=FILE, help="Log of a review or an adjudication; default: the proposal as it is.")
+@settings_options("settings", ExportSettings)
+@out_option
+def export(clustered: Path, review: Path | None, settings: ExportSettings, out: Path) -> None:
+    """Write CLUSTERED, a folder made by 'labels cluster', as a data set: table, tree, provenance, data card."""
+    click.echo(describe_exported(export_step(clustered, out=out, review=review, settings=settings)))
+
+
+@click.command()
+@click.argument("export", type=ANY_PATH)
+@click.option(
+    "--images", type=OUT_FOLDER, required=True, help="Images of landmarks: <landmark id>.jpg, or a folder for each."
+)
+@click.option("--image-table", type=FILE, help="Table of image ids and landmark_id, where files bear the images' ids.")
+@settings_options("settings", ImagesSettings)
+@out_option
+def images(export: Path, images: Path, image_table: Path | None, settings: ImagesSettings, out: Path) -> None:
+    """List images with their labels of EXPORT and a split: a table to train on ('data: {name: table}').
+
+    EXPORT is a folder made by 'labels export' or 'labels build', or a table in GLDv2's published columns. Whole
+    landmarks are held out, some of every supercategory.
+    """
+    click.echo(describe_images(images_step(export, images=images, out=out, image_table=image_table, settings=settings)))
+
+
+@click.command()
+@click.argument("source", metavar="LANDMARKS|PLAN", type=FILE)
+@click.option(
+    "--out",
+    type=OUT_FOLDER,
+    help="Folder to make; an earlier build there is brought up to date. For labels.yaml the default is labels, beside "
+    "it.",
+)
+@instances_option
+@settings_options("cluster", ClusterSettings)
+@settings_options("clean", CleanSettings)
+@settings_options("columns", ColumnNames)
+def build(source: Path, out: Path | None, **settings: Any) -> None:
+    """Run every step from LANDMARKS to a tree in H-GLDv2's columns, or those of PLAN, into one folder.
+
+    LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
+
+    PLAN is a YAML file (labels.yaml) that names landmarks, settings and the log of a review. All settings but --out
+    stand in it. Steps whose inputs have not changed are not run again.
+    """
+    if source.suffix in (".yaml", ".yml"):
+        _refuse_settings()
+        run_plan(read_plan(source), out=out or source.with_suffix(""), say=click.echo)
+        return
+    if out is None:
+        raise click.UsageError("Missing option '--out'.")
+    run_plan(LabelsPlan(landmarks=source, **settings), out=out, say=click.echo)
+
+
+def _refuse_settings() -> None:
+    """Refuse options beside a plan, which would have no effect."""
+    context = click.get_current_context()
+    typed = (name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    lost = [name for name in typed if name not in ("source", "out")]
+    if lost:
+        raise OptionError(f"the option {lost[0]} beside a plan", expected="settings in the plan itself")
+
+
+def _print(report: Mapping[str, Any], describe: Callable[[Mapping[str, Any]], str], *, as_json: bool) -> None:
+    click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else describe(report))
