@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from hiertree.pipelines.labels import TfidfEncoder, spherical_kmeans
-from hiertree.pipelines.labels.cluster.agreement import against, agreement, read_reference
+from hiertree.pipelines.labels.cluster.agreement_measures import against, agreement, read_reference
 from hiertree.pipelines.labels.cluster.clustering import choose_k
 from hiertree.pipelines.labels.cluster.proposing import embed
 

@@ -20,18 +20,19 @@ from ..labels.fill.step import FillSettings, describe_filling, fill_step
 from ..labels.landmarks import ColumnNames
 from ..labels.plan import LabelsPlan, read_plan
 from ..labels.run import build as run_plan
-from .options import ANY_PATH, FILE, OUT_FOLDER, json_option, settings_options
+from .checked_paths import INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FOLDER, command
+from .options import json_option, settings_options
 
-out_option = click.option("--out", type=OUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
+out_option = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
 instances_option = click.option(
-    "--instances", type=FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
+    "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
 )
 
 
-@click.command()
-@click.argument("landmarks", type=FILE)
+@command()
+@click.argument("landmarks", type=INPUT_FILE)
 @instances_option
-@click.option("--store", type=FILE, help="Store of 'labels scrape' instead of a table.")
+@click.option("--store", type=INPUT_FILE, help="Store of 'labels scrape' instead of a table.")
 @out_option
 @settings_options("settings", CleanSettings)
 @settings_options("columns", ColumnNames)
@@ -44,8 +45,8 @@ def clean(as_json: bool, landmarks: Path, **inputs: Any) -> None:
     _print(clean_step(landmarks, **inputs), describe_cleaning, as_json=as_json)
 
 
-@click.command()
-@click.argument("cleaned", type=OUT_FOLDER)
+@command()
+@click.argument("cleaned", type=INPUT_FOLDER)
 @out_option
 @settings_options("settings", FillSettings)
 @json_option
@@ -58,8 +59,8 @@ def fill(cleaned: Path, out: Path, settings: FillSettings, as_json: bool) -> Non
     _print(fill_step(cleaned, out=out, settings=settings), describe_filling, as_json=as_json)
 
 
-@click.command()
-@click.argument("cleaned", type=OUT_FOLDER)
+@command()
+@click.argument("cleaned", type=INPUT_FOLDER)
 @out_option
 @settings_options("settings", ClusterSettings)
 @json_option
@@ -69,9 +70,9 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
     _print(found.quality, lambda _: describe_clustered(found), as_json=as_json)
 
 
-@click.command()
-@click.argument("clustered", type=OUT_FOLDER)
-@click.option("--review", type=FILE, help="Log of a review or an adjudication; default: the proposal as it is.")
+@command()
+@click.argument("clustered", type=INPUT_FOLDER)
+@click.option("--review", type=INPUT_FILE, help="Log of a review or an adjudication; default: the proposal as it is.")
 @settings_options("settings", ExportSettings)
 @out_option
 def export(clustered: Path, review: Path | None, settings: ExportSettings, out: Path) -> None:
@@ -79,12 +80,12 @@ def export(clustered: Path, review: Path | None, settings: ExportSettings, out: 
     click.echo(describe_exported(export_step(clustered, out=out, review=review, settings=settings)))
 
 
-@click.command()
-@click.argument("export", type=ANY_PATH)
+@command()
+@click.argument("export", type=INPUT_PATH)
 @click.option(
-    "--images", type=OUT_FOLDER, required=True, help="Images of landmarks: <landmark id>.jpg, or a folder for each."
+    "--images", type=INPUT_FOLDER, required=True, help="Images of landmarks: <landmark id>.jpg, or a folder for each."
 )
-@click.option("--image-table", type=FILE, help="Table of image ids and landmark_id, where files bear the images' ids.")
+@click.option("--image-table", type=INPUT_FILE, help="Table of image ids and landmark_id, where files bear the images' ids.")
 @settings_options("settings", ImagesSettings)
 @out_option
 def images(export: Path, images: Path, image_table: Path | None, settings: ImagesSettings, out: Path) -> None:
@@ -96,11 +97,11 @@ def images(export: Path, images: Path, image_table: Path | None, settings: Image
     click.echo(describe_images(images_step(export, images=images, out=out, image_table=image_table, settings=settings)))
 
 
-@click.command()
-@click.argument("source", metavar="LANDMARKS|PLAN", type=FILE)
+@command()
+@click.argument("source", metavar="LANDMARKS|PLAN", type=INPUT_FILE)
 @click.option(
     "--out",
-    type=OUT_FOLDER,
+    type=OUTPUT_FOLDER,
     help="Folder to make; an earlier build there is brought up to date. For labels.yaml the default is labels, beside "
     "it.",
 )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Collection
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
-
-from hiertree.errors import OptionError
 
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME_OR_INPUT, TABLE_COLUMN
 
@@ -35,6 +32,9 @@ def settings_options(
         parameter: the command's parameter that takes the model.
         model: what declares the settings.
         leave_out: fields without an option, which keep their defaults.
+
+    Raises:
+        OptionError: when the command runs, a value that the model refuses.
     """
     taken = {name: info for name, info in model.model_fields.items() if name not in leave_out}
 
@@ -42,7 +42,7 @@ def settings_options(
         @wraps(command)
         def collected(**given: Any) -> Any:
             values = {name: given.pop(name) for name in taken}
-            return command(**{parameter: _checked(model, values)}, **given)
+            return command(**{parameter: model(**values)}, **given)
 
         for name, info in reversed(taken.items()):
             collected = _option(name, info)(collected)
@@ -52,65 +52,37 @@ def settings_options(
 
 
 def _option(name: str, info: FieldInfo) -> Option:
-    extra: dict[str, Any] = {"default": info.get_default(call_default_factory=True), "show_default": True}
-    kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
-    origin = get_origin(info.annotation)
+    extra: dict[str, Any] = {"type": _type_of(info), "default": info.get_default(), "show_default": True}
     if info.is_required():
-        extra = {"required": True}
+        extra |= {"required": True, "default": None}
     elif extra["default"] in (None, "", ()):
         extra["show_default"] = False
     if info.annotation is bool:
         extra = {"is_flag": True, "default": info.default}
-    elif origin is tuple:
+    elif get_origin(info.annotation) is tuple:
         extra |= {"multiple": True}
-    elif origin is Literal:
-        extra |= {"type": click.Choice(kinds)}
-    elif len(kinds) == 1:
-        extra |= {"type": INPUT_PATH if kinds[0] is Path else kinds[0]}
     return click.option(f"--{_option_name(name, info)}", name, help=info.description, **extra)
+
+
+def _type_of(info: FieldInfo) -> Any:
+    """Click's type of a field; texts where pydantic has to decide, as for a number or ``auto``."""
+    from ..labels.settings import FILE_OR_NAME, GROWS
+
+    kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
+    if get_origin(info.annotation) is Literal:
+        return click.Choice(kinds)
+    if get_origin(info.annotation) is tuple and kinds == [Path]:
+        return TABLE_COLUMN
+    if kinds == [Path]:
+        return GROWING_FOLDER if GROWS in info.metadata else INPUT_PATH
+    if FILE_OR_NAME in info.metadata:
+        return NAME_OR_INPUT
+    return kinds[0] if len(kinds) == 1 else str
 
 
 def _option_name(name: str, info: FieldInfo) -> str:
     own = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     return str(own.get("option", name.replace("_", "-")))
-
-
-def _checked(model: type[BaseModel], values: dict[str, Any]) -> BaseModel:
-    """The model.
-
-    Raises:
-        OptionError: a value out of range; the message names the option.
-    """
-    try:
-        return model(**values)
-    except OptionError as error:
-        name, _, rest = error.given.partition("=")
-        if name not in model.model_fields:
-            raise
-        given = f"--{_option_name(name, model.model_fields[name])} {rest}"
-        raise OptionError(given, expected=error.expected, remedy=error.remedy) from None
-
-
-def together(name: str, kind: type[Any], options: Sequence[Option]) -> Callable[[Command], Callable[..., Any]]:
-    """A decorator that adds options to a command, which receives them as one value.
-
-    Args:
-        name: the command's parameter.
-        kind: a dataclass; its fields are named as the options.
-        options: click's decorators, in the order of the help.
-    """
-
-    def decorate(command: Command) -> Callable[..., Any]:
-        @wraps(command)
-        def collected(**given: Any) -> Any:
-            value = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-            return command(**{name: value}, **given)
-
-        for option in reversed(options):
-            collected = option(collected)
-        return collected
-
-    return decorate
 
 
 id_column = click.option("--id-column", default="landmark_id", show_default=True, help="Column of the landmark ids.")

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hiertree.errors import OptionError
 
-FILE_OR_NAME = "a file, or a name"
+FILE_OR_NAME, GROWS = "a file, or a name", "a folder that gains files"  # marks in the annotation of a field
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 FileOrName = Annotated[str, FILE_OR_NAME]
@@ -20,7 +20,7 @@ class Settings(BaseModel):
     """Base of the settings of a step.
 
     A field's name is its key in ``labels.yaml`` and, with hyphens, its option; its description is the option's help.
-    ``json_schema_extra={"option": …}`` gives the option another name.
+    ``json_schema_extra={"option": …}`` gives the option another name. A path is read, unless it is marked ``GROWS``.
 
     Raises:
         OptionError: an unknown name, or a value of the wrong type or out of range.

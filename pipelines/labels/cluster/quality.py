@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .agreement import against
+from .agreement_measures import against
 from .clustering import silhouette, unit_centers
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_PAIRS, _MOST_OUTLIERS = 20, 50
 
 
-def quality(
+def measure_quality(
     proposal: Proposal, embedding: Embedding, *, references: Mapping[str, Mapping[str, str]] | None = None
 ) -> dict[str, Any]:
     """A report, JSON-able.

@@ -25,13 +25,13 @@ from ..encode.encoders import EncoderSettings
 from ..encode.text_encoders import TextEncoder
 from ..folders import HISTORY, LABELS, REPORT, AnyPath, StepRecord, history_of, made_by
 from ..settings import Count, Seed
-from .agreement import read_reference, split_reference
+from .agreement_measures import read_reference, split_reference
 from .cluster_tables import CLUSTERS, write_clusters, write_labels
 from .clustering import RESTARTS
 from .plots import draw_scan
 from .proposal_file import PROPOSAL, write_proposal
 from .proposing import Cluster, Embedding, Proposal, embed, label_weights, propose_for
-from .quality import quality
+from .quality import measure_quality
 from .scanning import ScanPoint, scan
 
 COMMAND = "hiertree labels cluster"
@@ -114,7 +114,10 @@ def cluster_step(
         levels=settings.levels,
     )
     points = _points(proposal, embedding, counts, settings)
-    report = {**quality(proposal, embedding, references=references), "scan": [point._asdict() for point in points]}
+    report = {
+        **measure_quality(proposal, embedding, references=references),
+        "scan": [point._asdict() for point in points],
+    }
     with record.writing(out) as folder:
         write_proposal(folder / PROPOSAL, proposal)
         write_clusters(folder / CLUSTERS, proposal, kept)

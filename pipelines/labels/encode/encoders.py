@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hiertree.errors import OptionError
 
-from ..settings import Count, FileOrName, Settings
+from ..settings import GROWS, Count, FileOrName, Settings
 from .cached_encoder import CachedEncoder
 from .clip_encoder import ClipEncoder
 from .sentence_encoder import SentenceEncoder
@@ -60,7 +60,7 @@ class EncoderSettings(ClipSettings):
     ] = "tfidf"
     sentence_model: Annotated[str, Field(description="A sentence-transformers model.")] = SentenceEncoder.model
     cache: Annotated[
-        Path | None, Field(description="Folder that keeps the vectors of clip and sentence-transformers.")
+        Path | None, GROWS, Field(description="Folder that keeps the vectors of clip and sentence-transformers.")
     ] = None
 
     @model_validator(mode="after")

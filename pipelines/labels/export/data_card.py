@@ -9,7 +9,7 @@ from typing import Any
 CARD = "README.md"
 
 
-def data_card(facts: Mapping[str, Any]) -> str:
+def fill_card(facts: Mapping[str, Any]) -> str:
     """Fill ``card.md``.
 
     Args:

@@ -10,16 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from hiertree.io.outputs import check_outputs
-from hiertree.io.provenance import manifest, write_manifest_beside
 from hiertree.io.tables import read_table, write_table
 
-from ..cluster.agreement import agreement
+from ..cluster.agreement_measures import agreement
 from ..folders import AnyPath
 from ..landmarks import unique_ids
 from .tables import HierarchicalRow, hierarchical_table
 
-COMMAND = "hiertree labels diff"
 _COMPARED = ("supercategory", "hierarchical_label", "natural_or_human_made")
 _WORDS = ("label", "supercategory", "kind")
 _SHOWN = 10
@@ -32,7 +29,6 @@ def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None, for
         a: a folder that holds one ``*hierarchical.csv``, or such a file.
         b: another.
         table: a CSV to write: one row per landmark that differs.
-        force: replace a table that hiertree did not write.
 
     Returns:
         JSON-able: ``landmarks`` (of a, b, both, only_a, only_b), ``changed`` (how many common landmarks have another
@@ -40,17 +36,14 @@ def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None, for
         common landmarks.
 
     Raises:
-        OutputError: the table is an input, lies in an input folder, or is not hiertree's.
         TableError: no such file, or one that cannot be read as asked.
     """
-    check_outputs([table], inputs=(a, b), force=force)
     before, after = _rows(a), _rows(b)
     both = sorted(before.keys() & after.keys())
     changed = [key for key in both if _values(before[key]) != _values(after[key])]
     if table is not None:
         header = ("landmark_id", *(f"{name}_{side}" for name in _COMPARED for side in "ab"))
         write_table(table, header, _differing(before, after))
-        write_manifest_beside(table, manifest(command=COMMAND, parameters={}, inputs=map(hierarchical_table, (a, b))))
     return {
         "landmarks": {
             "a": len(before),

@@ -17,7 +17,6 @@ import numpy as np
 from pydantic import Field
 
 from hiertree.errors import ImageError, TableError
-from hiertree.io.outputs import check_outputs
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
@@ -94,7 +93,6 @@ def images_step(
     parameters = {"hold_out": settings.hold_out, "min_images": settings.min_images}
     tables = () if image_table is None else (image_table,)
     record = StepRecord(COMMAND, parameters, (source, *tables), settings.seed)
-    check_outputs([out], inputs=[images], force=True)
     record.check(out)
     tree = _tree(source)
     found = _files_of(tree, ImageFolder(images, image_table), root=Path(images).resolve())

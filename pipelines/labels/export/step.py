@@ -34,7 +34,7 @@ from ..encode.phrases import KINDS
 from ..folders import HISTORY, LABELS, REPORT, AnyPath, StepRecord, history_of, made_by
 from ..review import reviewed
 from ..settings import Settings
-from .data_card import CARD, data_card
+from .data_card import CARD, fill_card
 from .provenance_table import PROVENANCE, provenance_rows, write_provenance
 from .tables import HIERARCHICAL, HierarchicalRow, hierarchical_rows, label_tree
 from .tree_files import write_tree
@@ -124,7 +124,7 @@ def export_step(
             "review": review_counts,
             "version": hiertree.__version__,
         }
-        write_text(folder / CARD, data_card(facts))
+        write_text(folder / CARD, fill_card(facts))
     return Exported(Path(out), final, tree, report)
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from hiertree.errors import ReviewError
 
-from ..cluster.agreement import agreement as partition_agreement
+from ..cluster.agreement_measures import agreement as partition_agreement
 from .state import ReviewCluster, State
 
 Homes: TypeAlias = dict[str, ReviewCluster]  # label → the cluster that keeps it

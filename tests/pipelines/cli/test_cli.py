@@ -60,7 +60,7 @@ def test_help_loads_no_heavy_library():
         (["compare", "synthetic-happier", "--grid", "loss.alpha", "--out", "OUT"], "--grid loss.alpha"),
         (["compare", "synthetic-happier", "--against", "mine", "--out", "OUT"], "against 'mine'"),
         (["labels", "build", "absent.csv", "--out", "OUT"], "absent.csv"),
-        (["labels", "build", LANDMARKS, "--out", "OUT", "--clusters", "many"], "--clusters many"),
+        (["labels", "build", LANDMARKS, "--out", "OUT", "--clusters", "many"], "clusters='many'"),
         (["labels", "build", LANDMARKS, "--out", "OUT", "--instance-column", "type"], "no column 'type'"),
         (["evaluate", "absent.npz"], "absent.npz"),
         (["evaluate", "absent.npz", "--weights", "half,half"], "--weights half,half"),
@@ -92,7 +92,7 @@ def test_labels_build_prints_counts_and_clusters(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "natural" in printed
     assert "human-made" in printed
-    assert (tmp_path / "labels" / "manifest.json").is_file()
+    assert (tmp_path / "labels" / "exported" / "hierarchical.csv").is_file()
 
 
 def test_evaluate_prints_the_table_and_the_convention(tmp_path, capsys):

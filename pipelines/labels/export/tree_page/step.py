@@ -7,14 +7,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hiertree.io.outputs import check_outputs
-from hiertree.io.provenance import manifest, write_manifest_beside
-
 from ...fill.image_folder import ImageFolder
 from ...folders import AnyPath, StepRecord
 from ...settings import Settings
 from ..tables import TREE, export_folder, hierarchical_table
-from .content import TreeNode, tree_of
+from .content import tree_of
 from .drawing import draw_tree
 from .page import pictured, write_tree_page
 
@@ -45,35 +42,28 @@ class TreeSettings(Settings):
 DEFAULTS = TreeSettings()
 
 
-def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULTS, force: bool = False) -> None:
-    """Write ``out``, a page, and the drawing beside it, each with its manifest.
+def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULTS) -> None:
+    """Write ``out``, a page, and the drawing of the same name.
 
     Args:
         export: a folder made by ``labels export`` or ``labels build``.
         out: the HTML file.
         settings: what the page shows.
-        force: replace files that hiertree did not write.
 
     Raises:
-        OutputError: a file to write is an input, lies in an input folder, or is not hiertree's.
         TableError: the files of ``export`` cannot be read.
         OptionError: no such folder of images.
         ImageError: an image does not decode.
     """
-    files = [Path(out), *(Path(out).with_suffix(suffix) for suffix in (".svg", ".png"))]
-    check_outputs(files, inputs=(export, settings.images, settings.image_table), force=force)
     root = tree_of(export)
-    _write(Path(out), root, settings)
-    record = tree_record(export, settings=settings)
-    made = manifest(command=COMMAND, parameters=record.parameters, inputs=record.inputs)
-    for file in files:
-        write_manifest_beside(file, made)
+    write_tree_page(out, root, title=settings.title, images=settings.image_folder())
+    draw_tree(Path(out).with_suffix(""), root, levels=root.depth - 1)
 
 
 def tree_step(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULTS) -> None:
     """Make a folder of the page, ``index.html``, and the drawing; arguments and errors as for :func:`show_tree`."""
     with tree_record(export, settings=settings).writing(out) as folder:
-        _write(folder / PAGE, tree_of(export), settings)
+        show_tree(export, out=folder / PAGE, settings=settings)
 
 
 def tree_record(export: AnyPath, *, settings: TreeSettings) -> StepRecord:
@@ -84,7 +74,3 @@ def tree_record(export: AnyPath, *, settings: TreeSettings) -> StepRecord:
     read = (hierarchical_table(export), export_folder(export) / TREE)
     return StepRecord(COMMAND, {"title": settings.title}, (*read, *table, *pictures))
 
-
-def _write(page: Path, root: TreeNode, settings: TreeSettings) -> None:
-    write_tree_page(page, root, title=settings.title, images=settings.image_folder())
-    draw_tree(page.with_suffix(""), root, levels=root.depth - 1)

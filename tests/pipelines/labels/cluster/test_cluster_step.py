@@ -8,7 +8,7 @@ import pytest
 
 from hiertree.errors import OptionError, OutputError, ShapeError, TableError
 from hiertree.pipelines.labels import CleanSettings, ClusterSettings, clean_step, cluster_step, read_kept, read_proposal
-from hiertree.pipelines.labels.cluster.agreement import agreement, read_reference
+from hiertree.pipelines.labels.cluster.agreement_measures import agreement, read_reference
 from hiertree.pipelines.labels.cluster.grouping import groups_above
 from hiertree.pipelines.labels.cluster.scanning import scan
 from hiertree.pipelines.labels.cluster.step import describe_clustered
