@@ -23,7 +23,9 @@ from ..labels.run import build as run_plan
 from .checked_paths import INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FOLDER, command
 from .options import json_option, settings_options
 
-out_option = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
+out_option = click.option(
+    "--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced."
+)
 instances_option = click.option(
     "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
 )
@@ -85,7 +87,9 @@ def export(clustered: Path, review: Path | None, settings: ExportSettings, out: 
 @click.option(
     "--images", type=INPUT_FOLDER, required=True, help="Images of landmarks: <landmark id>.jpg, or a folder for each."
 )
-@click.option("--image-table", type=INPUT_FILE, help="Table of image ids and landmark_id, where files bear the images' ids.")
+@click.option(
+    "--image-table", type=INPUT_FILE, help="Table of image ids and landmark_id, where files bear the images' ids."
+)
 @settings_options("settings", ImagesSettings)
 @out_option
 def images(export: Path, images: Path, image_table: Path | None, settings: ImagesSettings, out: Path) -> None:

@@ -22,7 +22,7 @@ _WORDS = ("label", "supercategory", "kind")
 _SHOWN = 10
 
 
-def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None, force: bool = False) -> dict[str, Any]:
+def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
     """Compare two exports, landmark by landmark.
 
     Args:

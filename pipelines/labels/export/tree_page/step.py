@@ -73,4 +73,3 @@ def tree_record(export: AnyPath, *, settings: TreeSettings) -> StepRecord:
     table = () if settings.image_table is None else (settings.image_table,)
     read = (hierarchical_table(export), export_folder(export) / TREE)
     return StepRecord(COMMAND, {"title": settings.title}, (*read, *table, *pictures))
-
