@@ -146,6 +146,10 @@ class ScrapeError(HiertreeError):
     """A scrape that cannot go on, or a store that cannot be used; what was stored stays."""
 
 
+class IncompleteScrapeError(ScrapeError):
+    """More landmarks failed than a plan allows; what was stored stays, and the next run asks for them again."""
+
+
 class ReviewError(HiertreeError):
     """A review log that cannot be used, or an action that is impossible; what was done stays."""
 

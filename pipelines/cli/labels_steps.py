@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from hiertree.errors import OptionError
+from hiertree.errors import IncompleteScrapeError, OptionError
 
 from ..labels.clean.step import CleanSettings, clean_step, describe_cleaning
 from ..labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
@@ -21,6 +21,7 @@ from ..labels.landmarks import ColumnNames
 from ..labels.plan import LabelsPlan, read_plan
 from ..labels.run import build as run_plan
 from .checked_paths import INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FOLDER, command
+from .labels_scrape import FAILED
 from .options import json_option, settings_options
 
 out_option = click.option(
@@ -123,11 +124,16 @@ def build(source: Path, out: Path | None, **settings: Any) -> None:
     """
     if source.suffix in (".yaml", ".yml"):
         _refuse_settings()
-        run_plan(read_plan(source), out=out or source.with_suffix(""), say=click.echo)
-        return
-    if out is None:
+        plan, out = read_plan(source), out or source.with_suffix("")
+    elif out is None:
         raise click.UsageError("Missing option '--out'.")
-    run_plan(LabelsPlan(landmarks=source, **settings), out=out, say=click.echo)
+    else:
+        plan = LabelsPlan(landmarks=source, **settings)
+    try:
+        run_plan(plan, out=out, say=click.echo)
+    except IncompleteScrapeError as error:
+        click.echo(f"error: {error}", err=True)
+        click.get_current_context().exit(FAILED)
 
 
 def _refuse_settings() -> None:

@@ -3,6 +3,7 @@
 ::
 
     landmarks: train_label_to_category.csv     # ids and Commons categories
+    allow_failed: 0.01                         # share of landmarks that may fail to be scraped; default: none
     scrape: {contact: me@university.edu}       # and, or instead, dump: latest-all.json.bz2; or instances: scraped.csv
     clean: {multi: drop}
     fill: {images: photos, method: knn}        # if wanted

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hiertree.errors import OptionError
+from hiertree.errors import IncompleteScrapeError, OptionError
 from hiertree.io.provenance import MANIFEST
 from hiertree.tree import LabelTree
 
@@ -26,7 +26,8 @@ from .export.tree_page.step import tree_record, tree_step
 from .fill.step import fill_record, fill_step
 from .folders import REPORT, AnyPath, StepRecord
 from .plan import LabelsPlan, check_plan, read_plan
-from .scrape.reporting import describe_outcomes
+from .scrape.outcomes import Tally
+from .scrape.reporting import count_failed, describe_outcomes
 from .scrape.step import STORE, dump_step, scrape_step
 
 CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
@@ -67,6 +68,7 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
 
     Raises:
         RecipeError: the plan cannot be read.
+        IncompleteScrapeError: more landmarks failed than ``allow_failed`` allows.
         OptionError: ``out`` or the folder of a step holds other files.
         HiertreeError: as the steps do; the folders of earlier steps stay.
     """
@@ -131,7 +133,18 @@ def _scrape(plan: LabelsPlan, run: _Run) -> Path | None:
     if settings.contact is not None:
         found = scrape_step(plan.landmarks, settings=settings, columns=plan.columns, folder=run.folder)
         run.note("scraped", describe_outcomes(found))
+        _check_failures(found, allowed=plan.allow_failed)
     return run.folder / STORE
+
+
+def _check_failures(found: Tally, *, allowed: float) -> None:
+    failed, landmarks = count_failed(found)
+    if failed > allowed * landmarks:
+        raise IncompleteScrapeError(
+            f"{failed} of {landmarks} landmarks failed",
+            expected=f"at most a share of {allowed:g}",
+            remedy="run the plan again, which asks for them again, or set allow_failed",
+        )
 
 
 def _clean(plan: LabelsPlan, store: Path | None, run: _Run) -> Path:

@@ -11,7 +11,7 @@ from wikimedia import Wikimedia, World
 from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 
-from hiertree.errors import OptionError, RecipeError, ScrapeError, TableError
+from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError, ScrapeError, TableError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import ClusterSettings, build, clean_step, cluster_step, export_step, read_proposal
 from hiertree.pipelines.labels.plan import check_plan, read_plan
@@ -115,6 +115,39 @@ def test_a_dump_is_read_once_and_the_api_asked_for_the_rest(plan, landmarks, tmp
     assert plan(**alone)[0] == ["dump"]
     with pytest.raises(ScrapeError, match=r"absent\.json"):
         plan(instances=None, scrape={"dump": "absent.json"})
+
+
+@pytest.fixture
+def refusing(landmarks):
+    """Wikimedia, which refuses to speak of one of 60 landmarks, and the sections of a plan that asks it."""
+    url = "http://commons.wikimedia.org/wiki/Category:Place_"
+    landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
+        asking = {"contact": CONTACT, "requests_per_minute": 100000, "backoff": 0.001, **wikimedia.options}
+        yield wikimedia, {"instances": None, "scrape": asking}
+
+
+def test_a_plan_stops_before_clustering_when_landmarks_failed_and_asks_again(plan, refusing, tmp_path, capsys):
+    wikimedia, sections = refusing
+    with pytest.raises(IncompleteScrapeError, match="1 of 60 landmarks failed: expected at most a share of 0"):
+        plan(**sections)
+    assert [path for path in (tmp_path / "out").iterdir() if path.is_dir()] == []
+    with pytest.raises(SystemExit) as ended:
+        main(["labels", "build", str(tmp_path / "labels.yaml"), "--out", str(tmp_path / "out")])
+    assert ended.value.code == 3
+    assert "set allow_failed" in capsys.readouterr().err
+    wikimedia.refuse = lambda asked: False
+    assert plan(**sections)[0] == ["scraped", "cleaned", "clustered", "exported", "tree"]
+
+
+def test_a_share_of_failed_landmarks_may_be_allowed(plan, refusing):
+    wikimedia, sections = refusing
+    done, said = plan(**sections, allow_failed=0.02)
+    assert "1 failed" in said[0]
+    assert done == ["scraped", "cleaned", "clustered", "exported", "tree"]
+    wikimedia.refuse = lambda asked: False
+    assert plan(**sections)[0][:2] == ["scraped", "cleaned"]
 
 
 def test_the_tree_is_drawn_again_when_an_image_that_it_shows_has_changed(plan, tmp_path):
