@@ -43,7 +43,7 @@ from .combined import HAPPIER, ROADMAP, RODNDCG, RODRecall
 from .decomposability import PairDecomposability
 from .decomposability_bounds import decomposability_bound, decomposability_bound_with_margins, decomposability_gap
 from .hashing.codes import GrowingAlpha, binary_codes
-from .hashing.modules import TieAwareAP, TieAwareNDCG
+from .hashing.tie_aware_losses import TieAwareAP, TieAwareNDCG
 from .pairs.of_scores import ScoreOptions
 from .pairs.steps import StepOptions
 from .proxies import ProxyDecomposability, ProxyOptions
