@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import importlib.util
+import json
 import os
+import re
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,20 +20,36 @@ from hiertree.io.progress import show_progress
 
 BLOCK = 4 << 20
 LONGEST_LINE = 256 << 20
+_ENTITY = re.compile("[A-Z][1-9][0-9]*(-[A-Z][1-9][0-9]*)?")
 Read = Callable[[int], bytes]
 Tell = Callable[[], int]
 
 
 def dump_file(path: str | os.PathLike[str]) -> Path:
-    """The path of a dump that is there.
+    """The path of a dump that is there and begins as one: ``[`` on a line of its own, if at all, then an entity a line.
 
     Raises:
-        ScrapeError: it is not.
+        ScrapeError: it is not, or does not.
     """
     file = Path(path)
     if not file.is_file():
         raise ScrapeError(f"{file}", expected="a Wikidata dump, such as latest-all.json.bz2")
+    with _good(file), _opened(file, 1) as (read, _):
+        beginning = next(_whole_lines(file, read), b"")
+    lines = [line.strip() for line in beginning.splitlines()]
+    first = next((line for line in lines if line not in (b"", b"[")), b"")
+    if not _is_entity(first.removesuffix(b",")):
+        shown = first[:60].decode("utf-8", "replace")
+        raise ScrapeError(f"{file}, with {shown!r}", expected="a Wikidata dump, an entity in JSON on each line")
     return file
+
+
+def _is_entity(line: bytes) -> bool:
+    try:
+        entity = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entity, dict) and isinstance(entity.get("id"), str) and bool(_ENTITY.fullmatch(entity["id"]))
 
 
 def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Iterator[bytes]:

@@ -53,7 +53,7 @@ class LandmarkRow(NamedTuple):
 
 
 class Store:
-    """A store on disk; a context manager that closes it.
+    """A store on disk; a context manager that closes it, and makes a ScrapeError of SQLite's errors.
 
     Args:
         path: the file, made where there is none.
@@ -95,6 +95,9 @@ class Store:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+        if isinstance(error, sqlite3.Error):
+            remedy = "what is stored stays; mend that and run the command again"
+            raise ScrapeError(f"{self.path}: {error}", expected="a whole store and room on its disk", remedy=remedy)
 
     def close(self) -> None:
         """Close the file."""
@@ -106,10 +109,11 @@ class Store:
         self.connection.execute("BEGIN IMMEDIATE")
         try:
             yield self.connection
+            self.connection.execute("COMMIT")
         except BaseException:
-            self.connection.execute("ROLLBACK")
+            if self.connection.in_transaction:  # a full disk has ended it already
+                self.connection.execute("ROLLBACK")
             raise
-        self.connection.execute("COMMIT")
 
     @contextmanager
     def alone(self) -> Iterator[None]:

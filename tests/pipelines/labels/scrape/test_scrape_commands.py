@@ -4,6 +4,7 @@ import json
 
 import pytest
 from wikimedia import Wikimedia, World
+from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 
 from hiertree.errors import OptionError
@@ -11,6 +12,7 @@ from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import ColumnNames, build
 from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed
 from hiertree.pipelines.labels.scrape.step import scrape_step
+from hiertree.pipelines.labels.scrape.store import Store
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
 
@@ -167,6 +169,53 @@ def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, cap
     assert mine.read_text() == "name\nlake\n"
     assert run("status", store, "--table", mine, "--force") == run("status", store, "--table", mine) == 0
     assert mine.read_bytes() == scraped.read_bytes()
+
+
+@pytest.mark.parametrize("by", ["api", "dump"])
+def test_a_disk_that_is_full_midway_is_one_line_and_a_later_run_goes_on(table, tmp_path, capsys, monkeypatch, by):
+    world, store, opened = World.numbered(60), tmp_path / "s.sqlite", Store.__init__
+    (tmp_path / "dump.json").write_text(dump_text(world))
+
+    def small(self, *arguments, **options):
+        opened(self, *arguments, **options)
+        pages = self.connection.execute("PRAGMA page_count").fetchone()[0]
+        self.connection.execute(f"PRAGMA max_page_count = {pages + 1}")
+
+    with Wikimedia(world) as wikimedia:
+        options = web_options(wikimedia) if by == "api" else ["--dump", tmp_path / "dump.json", "--processes", 1]
+        with monkeypatch.context() as full:
+            full.setattr(Store, "__init__", small)
+            assert run("scrape", table, "--store", store, *options) == 2
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+        assert f"{store}: database or disk is full" in line
+        assert list(tmp_path.glob(".dump-*")) == []
+        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
+    assert "48 labeled" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"landmark_id,category\n1,x\n" * 20,
+        b"# Labels\n\nSome text.\n",
+        b"[1, 2]\n",
+        b"[\n1,\n2\n]\n",
+        b'{\n  "name": "hiertree"\n}\n',
+        b'{"format":"hiertree-review-1"}\n{"seq":1}\n',
+        b'[\n{"id":17},\n]\n',
+        b"[\n]\n",
+        b"[",
+        b"PAR1\x00\x15\x04\x15",
+        bytes(range(256)) * 100,
+    ],
+)
+def test_what_is_no_dump_is_not_read_as_one(table, tmp_path, capsys, content):
+    (tmp_path / "dump.json").write_bytes(content)
+    assert run("scrape", table, "--store", tmp_path / "s.sqlite", "--dump", tmp_path / "dump.json") == 2
+    printed = capsys.readouterr()
+    assert "expected a Wikidata dump" in printed.err
+    assert printed.out == ""
+    assert not (tmp_path / "s.sqlite").exists()
 
 
 def test_a_client_that_is_not_welcome_stops_at_once(table, tmp_path, capsys):
