@@ -131,6 +131,8 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         line = 1
         try:
             for cells in reader:
+                if any("\0" in cell for cell in cells):  # Python 3.10's csv refuses it itself
+                    raise TableError(f"{path}, line {line}: a NUL character", expected="text")
                 if cells:
                     yield line, cells
                 line = reader.line_num + 1

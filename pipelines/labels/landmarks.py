@@ -124,8 +124,7 @@ def join_landmarks(
     Raises:
         TableError: as :func:`read_landmarks`.
     """
-    if listed.empty:
-        raise TableError(f"{paths[0]} lists no landmark", expected="a row for each landmark below the header")
+    require_landmarks(listed, paths[0])
     needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
     check_columns(paths[1], list(scraped.columns), needed)
     ids = unique_ids(listed, columns.landmark_id, paths[0])
@@ -137,6 +136,16 @@ def join_landmarks(
     unknown = (None, NO_ORIGIN)
     joined = [Landmark(key, category, *found.get(key, unknown)) for key, category in zip(ids, categories, strict=True)]
     return joined, len(found.keys() - set(ids))
+
+
+def require_landmarks(table: pd.DataFrame, path: Path) -> None:
+    """Refuse a table of a header alone.
+
+    Raises:
+        TableError: there is no row.
+    """
+    if table.empty:
+        raise TableError(f"{path} lists no landmark", expected="a row for each landmark below the header")
 
 
 def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:

@@ -1,4 +1,4 @@
-"""CLIP models by their open_clip names or from this machine: loaded, or refused in words that help."""
+"""CLIP models by their open_clip names or from this machine, loaded, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from hiertree.errors import DeviceError, MissingResourceError, OptionError
 from hiertree.io.provenance import sha256
 
 LOCAL = "local-dir:"
+_DAMAGED = (  # what open_clip and torch raise for files that are broken or of another model
+    *(RuntimeError, OSError, ValueError, KeyError, EOFError, pickle.UnpicklingError),
+    *(AssertionError, AttributeError, TypeError),
+)
 
 
 def clip_identity(model: str, weights: str) -> dict[str, Any]:
@@ -44,7 +48,7 @@ def load_clip(model: str, weights: str, device: str) -> Any:
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise DeviceError(f"device={device!r}", expected="a CUDA GPU", remedy="use device='cpu'")
     named = not model.startswith(LOCAL)
-    damaged = (RuntimeError, OSError, ValueError, KeyError, EOFError, pickle.UnpicklingError, SafetensorError)
+    damaged = (*_DAMAGED, SafetensorError)
     try:
         loaded = open_clip.create_model(
             model, pretrained=weights if named else None, require_pretrained=True, device=device
@@ -53,7 +57,7 @@ def load_clip(model: str, weights: str, device: str) -> Any:
         if named and not Path(weights).is_file():
             raise _unreachable(open_clip, model, weights) from error
         raise OptionError(
-            f"weights {weights if named else model!r} do not load into {model!r} ({_first_line(error)})",
+            f"weights {weights if named else model!r} do not load into {model!r} ({_reason(error)})",
             expected="weights of that model",
         ) from error
     return loaded.eval()
@@ -80,5 +84,8 @@ def _unreachable(open_clip: Any, model: str, weights: str) -> MissingResourceErr
     )
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _reason(error: BaseException) -> str:
+    """The first line of an error, without torch's advice to load pickled code."""
+    if "weights" in str(error).lower() and "only" in str(error):
+        return "it holds more than tensors"
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(":")

@@ -9,7 +9,7 @@ from hiertree.errors import CategoryError, ScrapeError
 from hiertree.io.outputs import check_outputs
 from hiertree.io.tables import read_table
 
-from ..landmarks import GLDV2_COLUMNS, ColumnNames, unique_ids
+from ..landmarks import GLDV2_COLUMNS, ColumnNames, require_landmarks, unique_ids
 from .asking import SOURCES, ScrapeLog, ask_missing
 from .clock import REAL_TIME, Clock
 from .dump import DumpReading, read_dump
@@ -136,9 +136,10 @@ def read_categories(path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS) -> l
     """Read landmarks and the titles of their categories; a malformed one is kept with the reason.
 
     Raises:
-        TableError: the table cannot be read, or an id is no integer, negative or there twice.
+        TableError: the table cannot be read or lists no landmark, or an id is no integer, negative or there twice.
     """
     table = read_table(path, required=[columns.landmark_id, columns.category])
+    require_landmarks(table, path)
     ids = unique_ids(table, columns.landmark_id, path)
     return [_landmark(key, category) for key, category in zip(ids, table[columns.category], strict=True)]
 

@@ -38,6 +38,8 @@ def run(*arguments):
         (HEADER + f"1,a,{'x' * 10_000_000}\n", "field larger than"),
         (HEADER.encode() + b"1,a,l\xe9ke\n", "bytes that are not UTF-8"),
         ("", "is empty"),
+        (HEADER, "lists no landmark"),
+        (HEADER + "1,a,la\0ke\n", "line 2: a NUL character"),
         (HEADER.replace("category", "landmark_id"), "several columns named 'landmark_id'"),
     ],
 )
@@ -51,6 +53,41 @@ def test_a_bad_table_is_told_in_one_line_and_leaves_nothing(tmp_path, capsys, co
     assert error.count("\n") == 1
     assert len(error) < 500
     assert [path.name for path in tmp_path.iterdir()] == ["landmarks.csv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--seed", "-1"], "seed=-1"),
+        (["--prompt", "a picture"], "templates with {label}"),
+        (["--prompt", "a {label}"], "none with the encoder tfidf"),
+        (["--clusters", "many"], "clusters='many'"),
+        (["--levels", "-1"], "levels=-1"),
+        (["--restarts", "0"], "restarts=0"),
+        (["--reference", "classes.csv"], "TABLE:column"),
+    ],
+)
+def test_settings_out_of_range_are_refused_before_anything_is_read(tmp_path, capsys, options, complaint):
+    for command in (["cluster", tmp_path / "absent"], ["build", tmp_path / "absent.csv"]):
+        assert run(*command, "--out", tmp_path / "out", *options) == 2
+        error = capsys.readouterr().err
+        assert complaint in error
+        assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_plan_nested_too_deeply_is_refused(tmp_path, capsys):
+    (tmp_path / "labels.yaml").write_text("landmarks: " + "[" * 20_000)
+    assert run("build", tmp_path / "labels.yaml") == 2
+    assert "nested too deeply" in capsys.readouterr().err
+
+
+def test_a_header_alone_is_not_scraped(tmp_path, capsys):
+    (tmp_path / "landmarks.csv").write_text(HEADER)
+    assert (
+        run("scrape", tmp_path / "landmarks.csv", "--store", tmp_path / "s.sqlite", "--contact", "a@univ-lab.fr") == 2
+    )
+    assert "lists no landmark" in capsys.readouterr().err
 
 
 def test_names_like_paths_stay_names(tmp_path):
@@ -71,7 +108,8 @@ def test_names_like_paths_stay_names(tmp_path):
 
 def test_folders_of_another_step_are_refused(landmarks, instances, tmp_path, capsys):
     clean_step(landmarks, instances=instances, out=tmp_path / "cleaned")
-    for command in (("export", tmp_path / "cleaned"), ("cluster", tmp_path)):
+    (tmp_path / "empty").mkdir()
+    for command in (("export", tmp_path / "cleaned"), ("cluster", tmp_path / "empty")):
         assert run(*command, "--out", tmp_path / "out") == 2
         assert "holds no" in capsys.readouterr().err
     assert run("tree", tmp_path / "cleaned", "--out", tmp_path / "page.html") == 2

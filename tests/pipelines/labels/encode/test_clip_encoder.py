@@ -91,6 +91,23 @@ def test_broken_weights_or_those_of_another_model_are_refused(weights, tmp_path)
             ClipEncoder(**source).encode(["lake"])
 
 
+def test_checkpoints_of_other_models_or_with_code_are_refused_in_one_line(weights, tmp_path):
+    import torch
+
+    class Code:
+        def __reduce__(self):
+            return print, ("run",)
+
+    wide = {"positional_embedding": torch.zeros(16, 48)}  # open_clip asserts its width
+    for name, content in {"wide": wide, "list": [1], "code": {"a": Code()}}.items():
+        torch.save(content, tmp_path / f"{name}.pt")
+        with pytest.raises(OptionError, match="do not load into") as refused:
+            ClipEncoder(model=MODEL, weights=str(tmp_path / f"{name}.pt")).encode(["lake"])
+        assert "weights_only" not in str(refused.value)
+        assert "two options" not in str(refused.value)
+        assert "\n" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
