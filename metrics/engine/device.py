@@ -72,6 +72,15 @@ class Device:
         tensor = self.send(vectors)
         return tensor.bfloat16() if self.precision == "bfloat16" else tensor
 
+    def rounded(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        """The vectors as the precision rounds them."""
+        if self.precision != "bfloat16":
+            return vectors
+        import torch
+
+        rounded: NDArray[Any] = torch.from_numpy(vectors).bfloat16().float().numpy()
+        return rounded
+
     def put_all(self, parts: Iterable[NDArray[Any]], shape: tuple[int, int], dtype: np.dtype[Any]) -> torch.Tensor:
         """The same of vectors that come part by part."""
         import torch

@@ -51,11 +51,17 @@ class DevicePositives:
         rows, columns = self._gallery.masked(places, self._rows)
         scores[self._put(rows), self._put(columns)] = -torch.inf
 
-    def gather(self, scores: torch.Tensor, start: int) -> None:
-        """Take the positives from the scores of consecutive places from ``start`` on."""
-        column = self._place - start
-        here = (column >= 0) & (column < scores.shape[1]) & (self._place < self._high[:, :1])
-        found = scores.gather(1, column.clamp(0, scores.shape[1] - 1))
+    def gather(self, scores: torch.Tensor, places: NDArray[np.int64]) -> None:
+        """Take the positives from the scores of some places."""
+        if places[-1] - places[0] < len(places):
+            column = self._place - places[0]
+            here = (column >= 0) & (column < len(places))
+        else:
+            standing = self._put(places)
+            column = torch.searchsorted(standing, self._place)
+            here = standing[column.clamp(max=len(places) - 1)] == self._place
+        here &= self._place < self._high[:, :1]
+        found = scores.gather(1, column.clamp(0, len(places) - 1))
         self._falling = torch.where(here, 0 - found, self._falling)
 
     def sort(self) -> None:

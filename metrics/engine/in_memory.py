@@ -42,12 +42,12 @@ def values_in_memory(
 
 def _fill(similarity: Similarity, queries: NDArray[Any], scores: NDArray[Any], height: int) -> None:
     """Write the scores of padded queries with the whole gallery in tree order, however it is read."""
-    for places, items in loaded(similarity.items, similarity.parts()):
+    for places, items in loaded(similarity.items, similarity.parts):
         if places[-1] - places[0] < len(places):
-            similarity.fill(queries, items, scores[:, places[0] : places[-1] + 1], height)
+            similarity.fill(queries, items, places, scores[:, places[0] : places[-1] + 1], height)
         else:
             part = np.empty((len(queries), len(places)), scores.dtype)
-            similarity.fill(queries, items, part, height)
+            similarity.fill(queries, items, places, part, height)
             scores[:, places] = part
 
 

@@ -43,6 +43,8 @@ def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, s
     similarity, num_queries = retrieval.source, len(retrieval)
     way, most = _roomiest(similarity)
     height = min(PRODUCT_ROWS, most, max(num_queries, _LEAST_PRODUCT_ROWS))
+    if way == "tiled":
+        height = min(height, BUDGET // (similarity.longest_part * similarity.dtype.itemsize))
     height = 1 << (max(height, _LEAST_PRODUCT_ROWS).bit_length() - 1)
     if block_size is not None:
         return Layout(way, height, -(-block_size // height) * height)

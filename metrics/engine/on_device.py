@@ -19,7 +19,7 @@ from hiertree.io.progress import Advance
 from ..ranking.sorted_positives import row_bytes
 from .blocks import for_row_ranges, loaded, products_of
 from .device_positives import DevicePositives
-from .tiled import tiles_with_positives
+from .tiled import parts_with_positives
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,23 +98,23 @@ class _Work(NamedTuple):
         items = [similarity.items(places[tile]) for tile in similarity.tiles]
         for product in products:
             scores = self._scores(product, places, *items)
-            product.positives.gather(scores, 0)
+            product.positives.gather(scores, places)
             product.positives.sort()
             product.positives.count(scores, places)
 
     def _gather(self, rows: NDArray[np.int64], products: list[_Product]) -> None:
-        tiles = tiles_with_positives(self.retrieval.source, rows, [product.rows for product in products])
+        parts = parts_with_positives(self.retrieval.source, rows, [product.rows for product in products])
         of_rows = {product.rows.start: product for product in products}
-        for (places, chosen), items in loaded(lambda tile: self.retrieval.source.items(tile[0]), tiles):
+        for (places, chosen), items in loaded(lambda part: self.retrieval.source.items(part[0]), parts):
             for part in chosen:
                 product = of_rows[part.start]
-                product.positives.gather(self._scores(product, places, items), int(places[0]))
+                product.positives.gather(self._scores(product, places, items), places)
         for product in products:
             product.positives.sort()
 
     def _count(self, products: list[_Product]) -> None:
         similarity = self.retrieval.source
-        for places, items in loaded(similarity.items, similarity.parts()):
+        for places, items in loaded(similarity.items, similarity.parts):
             for product in products:
                 product.positives.count(self._scores(product, places, items), places)
 
@@ -122,6 +122,9 @@ class _Work(NamedTuple):
         """The scores of a product's queries, masked ones −inf."""
         found = torch.cat([self.device.multiply(product.queries, tile) for tile in items], dim=1)
         scores = found[: product.rows.stop - product.rows.start]
+        copies, originals = self.retrieval.source.equal_columns(places)
+        if len(copies):
+            scores[:, self.device.send(copies)] = scores[:, self.device.send(originals)]
         product.positives.leave_out(scores, places)
         return scores
 

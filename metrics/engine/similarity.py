@@ -1,6 +1,8 @@
 """Cosine similarities of blocks of queries with parts of the gallery.
 
-A product's rounding may depend on its shape. So all have the same height, whatever the block size, the last one padded.
+The rounding of a product may depend on its shape, so all products have one height, whatever the block size; the last
+is padded. It may also depend on the column, so equal vectors of the gallery lie in one part of it and take the score of
+the first of them.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from .duplicates import first_of_equal, words_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,14 +77,30 @@ class Similarity:
         """The length of each vector."""
         return self._query.dimensions
 
-    def parts(self) -> Iterator[NDArray[np.int64]]:
+    @cached_property
+    def parts(self) -> list[NDArray[np.int64]]:
         """The whole gallery in parts: the places of each, rising.
 
         A file is read from its beginning to its end, however its labels are mixed: a part is consecutive rows of it.
+        Equal vectors belong to the part of the first of them.
         """
-        for part in self.tiles:
-            in_file = self._items.mapped and not self.held
-            yield np.sort(self.gallery.tree.place[part]) if in_file else np.arange(part.start, part.stop)
+        place = self.gallery.tree.place
+        in_file = self._items.mapped and not self.held
+        tiles = [np.sort(place[tile]) if in_file else np.arange(tile.start, tile.stop) for tile in self.tiles]
+        if self._first is None or len(tiles) == 1:
+            return tiles
+        part = np.empty(len(place), np.int64)
+        for index, tile in enumerate(tiles):
+            part[tile] = index
+        own = part[self._first]
+        order = np.argsort(own, kind="stable")
+        parts = np.split(order, np.searchsorted(own[order], np.arange(1, len(tiles))))
+        return [places for places in parts if len(places)]
+
+    @cached_property
+    def longest_part(self) -> int:
+        """The number of items in the longest part."""
+        return max(len(part) for part in self.parts)
 
     def queries(self, rows: NDArray[np.int64], height: int) -> NDArray[Any]:
         """Some normalized queries, and the first of them again up to a multiple of ``height``."""
@@ -89,27 +109,57 @@ class Similarity:
     def items(self, places: NDArray[np.int64]) -> Any:
         """The normalized items at some places, where they are multiplied."""
         if self.held:
-            return self._copy[places[0] : places[-1] + 1]
+            consecutive = places[-1] - places[0] < len(places)
+            return self._copy[slice(places[0], places[-1] + 1) if consecutive else places]
         items = self._items.unit(self.gallery.tree.order[places], self.dtype)
         return items if self.device is None else self.device.put(items)
 
-    def fill(self, queries: NDArray[Any], items: Any, scores: NDArray[Any], height: int) -> None:
-        """Write the scores of padded queries."""
+    def fill(
+        self, queries: NDArray[Any], items: Any, places: NDArray[np.int64], scores: NDArray[Any], height: int
+    ) -> None:
+        """Write the scores of padded queries with the items of a part."""
         for start in range(0, len(queries), height):
             rows = slice(start, start + height)
             if self.device is None:
                 np.matmul(queries[rows], items.T, out=scores[rows])
             else:
                 self.device.multiply_into(self.device.put(queries[rows]), items, scores[rows])
+        copies, originals = self.equal_columns(places)
+        if len(copies):
+            scores[:, copies] = scores[:, originals]
+
+    def equal_columns(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The columns of a part, or of all parts, whose vectors equal earlier ones, and the columns of these."""
+        if self._first is None:
+            return places[:0], places[:0]
+        first = self._first[places]
+        copies = np.flatnonzero(first != places)
+        return copies, np.searchsorted(places, first[copies])
 
     @cached_property
     def _copy(self) -> Any:
         """The whole gallery in tree order, where it is multiplied."""
         if self.device is None:
             return self._items.unit(self.gallery.tree.order, self.dtype)
-        pieces = _ranges(len(self.gallery.tree.order), self._piece)
-        read = (self._items.unit(self.gallery.tree.order[piece], self.dtype) for piece in pieces)
-        return self.device.put_all(read, (len(self.gallery.tree.order), self.dimensions), self.dtype)
+        return self.device.put_all(self._pieces(), (len(self.gallery), self.dimensions), self.dtype)
+
+    @cached_property
+    def _first(self) -> NDArray[np.int64] | None:
+        """The place of the first of equal vectors, for each place; None where no two are equal."""
+        return first_of_equal((self._words(piece) for piece in self._pieces()), self._words_at)
+
+    def _pieces(self) -> Iterator[NDArray[Any]]:
+        """The whole gallery in tree order, normalized."""
+        copied = self.held and self.device is None
+        for piece in _ranges(len(self.gallery), self._piece):
+            yield self._copy[piece] if copied else self._items.unit(self.gallery.tree.order[piece], self.dtype)
+
+    def _words_at(self, places: NDArray[np.int64]) -> NDArray[Any]:
+        return self._words(self._items.unit(self.gallery.tree.order[places], self.dtype))
+
+    def _words(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        """The bits of vectors as they are multiplied."""
+        return words_of(vectors if self.device is None else self.device.rounded(vectors))
 
 
 def _ranges(number: int, size: int) -> list[slice]:

@@ -1,7 +1,7 @@
 """The values of blocks of queries from counts that add up over the tiles of a gallery.
 
-The tiles that hold positives of a product's queries are multiplied first, to gather these, and then the whole gallery,
-to count the other items among them. No more scores exist at once than one product's with a tile.
+The parts of the gallery that hold positives of a product's queries are multiplied first, to gather these, and then all
+parts, to count the other items among them. No more scores exist at once than those of one product with one part.
 """
 
 from __future__ import annotations
@@ -52,8 +52,7 @@ def values_tiled(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the values of each block."""
     similarity, by_index = retrieval.source, retrieval.request.ties == "index"
-    longest = max(part.stop - part.start for part in similarity.tiles)
-    memory = np.empty(layout.height * longest, similarity.dtype)
+    memory = np.empty(layout.height * similarity.longest_part, similarity.dtype)
     for rows in blocks:
         queries, products = similarity.queries(rows, layout.height), products_of(len(rows), layout.height)
         positives = similarity.gallery.empty_positives(rows, similarity.dtype, by_index=by_index)
@@ -65,21 +64,21 @@ def values_tiled(
         yield _values(block)
 
 
-def tiles_with_positives(
+def parts_with_positives(
     similarity: Similarity, rows: NDArray[np.int64], products: list[slice]
 ) -> Iterator[tuple[NDArray[np.int64], list[slice]]]:
-    """The tiles that hold positives, as places, and the products whose queries have some there."""
-    for tile in similarity.tiles:
-        wanted = similarity.gallery.with_positives(rows, tile)
-        chosen = [product for product in products if wanted[product].any()]
+    """The parts of the gallery that hold positives, as places, and the products whose queries have some there."""
+    for places in similarity.parts:
+        low, high = similarity.gallery.positive_columns(places, rows)
+        chosen = [product for product in products if (low[product] < high[product]).any()]
         if chosen:
-            yield np.arange(tile.start, tile.stop), chosen
+            yield places, chosen
 
 
 def _gather(block: _Block) -> None:
     similarity = block.retrieval.source
-    tiles = tiles_with_positives(similarity, block.rows, block.products)
-    for (places, products), items in loaded(lambda tile: similarity.items(tile[0]), tiles):
+    parts = parts_with_positives(similarity, block.rows, block.products)
+    for (places, products), items in loaded(lambda part: similarity.items(part[0]), parts):
         for product in products:
             _apply(similarity.gallery.gather, block, product, places, items)
 
@@ -92,7 +91,7 @@ def _sort(block: _Block) -> None:
 def _count(block: _Block) -> Iterator[int]:
     """Yield as many queries' worth of work as each part of the gallery was."""
     similarity, done, seen = block.retrieval.source, 0, 0
-    for places, items in loaded(similarity.items, similarity.parts()):
+    for places, items in loaded(similarity.items, similarity.parts):
         for product in block.products:
             _apply(similarity.gallery.count, block, product, places, items)
         seen += len(places)
@@ -112,7 +111,7 @@ def _apply(
     queries = block.queries[product.start : product.start + block.height]
     scores = block.memory[: block.height * len(places)].reshape(block.height, -1)
     similarity = block.retrieval.source
-    similarity.fill(queries, items, scores, block.height)
+    similarity.fill(queries, items, places, scores, block.height)
 
     def work(part: slice) -> None:
         similarity.gallery.leave_out(scores[part], places, rows[part])

@@ -45,12 +45,6 @@ class Gallery:
         """The longest range of positives of some queries."""
         return int((self.tree.high[rows, 0] - self.tree.low[rows, 0]).max(initial=0))
 
-    def with_positives(self, rows: NDArray[np.int64], part: slice) -> NDArray[np.bool_]:
-        """Which queries have positives among consecutive places."""
-        first, last = np.maximum(self.tree.low[rows, 0], part.start), np.minimum(self.tree.high[rows, 0], part.stop)
-        found: NDArray[np.bool_] = first < last
-        return found
-
     def positive_columns(
         self, places: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -76,8 +70,8 @@ class Gallery:
     def gather(
         self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], positives: SortedPositives
     ) -> None:
-        """Append the positives, at consecutive places, to those of earlier parts."""
-        gather(scores, int(places[0]), self.tree.low[rows], self.tree.high[rows], self.tree.order, positives)
+        """Append the positives to those of earlier parts."""
+        gather(scores, places, self.tree.low[rows], self.tree.high[rows], self.tree.order, positives)
 
     def count(
         self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], positives: SortedPositives

@@ -85,18 +85,18 @@ def empty_positives(
 @jit
 def gather(
     scores: NDArray[Any],
-    offset: int,
+    places: NDArray[np.int64],
     low: NDArray[np.int64],
     high: NDArray[np.int64],
     order: NDArray[np.int64],
     positives: SortedPositives,
 ) -> None:
-    """Append the positives of a part of the gallery, in tree order, ``offset`` being the place of its first item.
+    """Append the positives of a part of the gallery, whose items stand at ``places`` in tree order, rising.
 
     ``low`` and ``high`` are the ranges of :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`. A score of −inf
     marks an item that is left out.
     """
-    num_levels, width = low.shape[1], scores.shape[1]
+    num_levels = low.shape[1]
     for row in range(len(scores)):
         score, level, index = positives.score[row], positives.level[row], positives.item[row]
         found = positives.number[row]
@@ -104,12 +104,12 @@ def gather(
             depth = min(step, 2 * num_levels - 2 - step)
             begin = low[row, step] if step < num_levels else high[row, depth + 1]
             end = low[row, step + 1] if step < num_levels - 1 else high[row, depth]
-            for column in range(max(begin - offset, 0), min(end - offset, width)):
+            for column in range(np.searchsorted(places, begin), np.searchsorted(places, end)):
                 if scores[row, column] > -np.inf:
                     score[found] = scores[row, column]
                     level[found] = depth + 1
                     if len(index) > 0:
-                        index[found] = order[offset + column]
+                        index[found] = order[places[column]]
                     found += 1
         positives.number[row] = found
 

@@ -1,0 +1,85 @@
+"""Equal vectors have equal scores, however a matrix product rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from hiertree.metrics import evaluate, evaluate_scores
+from hiertree.metrics.engine import duplicates
+from hiertree.metrics.engine.duplicates import first_of_equal, words_of
+
+DEVICES = [None, "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+SIZES = (*range(2, 34), 47, 64, 65, 100, 111, 333, 500, 1001, 2000)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("tile_size", [None, 37])
+def test_a_gallery_of_one_vector_is_one_tie_at_every_size(device, dtype, tile_size):
+    random = np.random.default_rng(0)
+    query, item = random.standard_normal((2, 64)).astype(dtype)
+    for size in SIZES:
+        labels = random.integers(0, 2, size)
+        found = evaluate([query], [1], np.tile(item, (size, 1)), labels, tile_size=tile_size, device=device)
+        expected = evaluate_scores(np.zeros((1, size)), [labels], num_levels=1)
+        np.testing.assert_array_equal(found.values, expected.values, err_msg=str(size))
+
+
+def drawn_with_duplicates(random, size, dtype):
+    """Vectors that stand at several places, under several labels; so few that no two scores are nearly equal."""
+    vectors = random.standard_normal((min(size // 3, 25), 64)).astype(dtype)
+    return vectors[random.integers(0, len(vectors), size)], random.integers(0, 5, size)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ties", ["average", "worst"])
+def test_tiles_threads_and_the_order_of_the_gallery_change_no_tie(device, dtype, ties, monkeypatch, tmp_path):
+    for size in (111, 333):
+        random = np.random.default_rng(size)
+        embeddings, labels = drawn_with_duplicates(random, size, dtype)
+        options = {"metrics": ["AP", "NDCG", "ASI"], "ties": ties, "device": device}
+        expected = evaluate(embeddings, labels, **options).values
+        np.save(tmp_path / "e.npy", embeddings)
+        mapped = np.load(tmp_path / "e.npy", mmap_mode="r")
+        for given, tile_size in ((embeddings, 64), (embeddings, 7), (mapped, None), (mapped, 50)):
+            found = evaluate(given, labels, tile_size=tile_size, **options).values
+            np.testing.assert_array_equal(found, expected)
+        order = random.permutation(size)
+        ids = np.arange(size)
+        permuted = evaluate(
+            embeddings, labels, embeddings[order], labels[order], query_ids=ids, gallery_ids=ids[order], **options
+        )
+        np.testing.assert_array_equal(permuted.values, expected)
+        with monkeypatch.context() as patched:
+            patched.setattr("hiertree.metrics.engine.layout.BUDGET", 2**12)  # tiles, and many products
+            np.testing.assert_array_equal(evaluate(mapped, labels, tile_size=40, **options).values, expected)
+
+
+def test_vectors_that_bfloat16_rounds_to_one_vector_tie():
+    random = np.random.default_rng(1)
+    vectors = np.tile(random.standard_normal((1, 64)).astype(np.float32), (333, 1))
+    vectors *= 1 + 1e-5 * random.random(vectors.shape, dtype=np.float32)
+    unit = torch.from_numpy(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    assert len(unit.unique(dim=0)) > 300
+    assert len(unit.bfloat16().unique(dim=0)) == 1
+    labels = np.arange(333) % 2
+    found = evaluate(vectors[:1], [1], vectors, labels, device="cpu", precision="bfloat16", tile_size=50)
+    np.testing.assert_array_equal(found.values, evaluate_scores(np.zeros((1, 333)), [labels]).values)
+
+
+def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
+    random = np.random.default_rng(2)
+    vectors = random.integers(-1, 1, (200, 3)) * np.float32(0.5)
+    vectors[vectors == 0] = random.choice([0.0, -0.0], (vectors == 0).sum())
+    words = words_of(vectors)
+    expected = [next(i for i in range(200) if (vectors[i] == row).all()) for row in vectors]
+    parts = [words[:70], words[70:]]
+    np.testing.assert_array_equal(first_of_equal(parts, lambda rows: words[rows]), expected)
+    monkeypatch.setattr(duplicates, "_hashes", lambda part: np.zeros(len(part), np.uint64))
+    monkeypatch.setattr(duplicates, "_BYTES_AT_ONCE", 100)
+    np.testing.assert_array_equal(first_of_equal(parts, lambda rows: words[rows]), expected)
+    distinct = np.arange(12, dtype=np.uint32).reshape(6, 2)
+    assert first_of_equal([distinct], lambda rows: distinct[rows]) is None
