@@ -1,7 +1,8 @@
 """Batch samplers that know the hierarchy: each yields lists of item indices, one list per batch.
 
-Give one to ``DataLoader(dataset, batch_sampler=sampler)``. What an epoch yields depends only on (seed, epoch): call
-``set_epoch`` before each one. An epoch is planned at once, as one integer array, so that it can begin at any batch.
+Give one to ``DataLoader(dataset, batch_sampler=sampler)``. Each new iteration is the next epoch; ``set_epoch`` chooses
+another. What an epoch yields depends only on (seed, epoch). It is planned at once, as one integer array, so that it can
+begin at any batch.
 
 A batch lists the items of one visit to a class next to each other, and a class shows all its items before it repeats
 one. Except in the tree-aware sampler, every class is visited before any is visited again (in the pair sampler: every
@@ -9,6 +10,10 @@ class of its super-category), and no batch contains a class twice.
 
 ``DistributedBatches(sampler)`` gives each of several processes its share of the same plan. ``state_dict`` and
 ``load_state_dict`` resume any of them at the next batch.
+
+Lightning's Trainer and Fabric announce each epoch to a batch sampler's attribute ``sampler``; with several processes,
+pass them ``use_distributed_sampler=False``. When a Trainer with worker processes resumes a run, it fetches its first
+batches before it announces the epoch: call ``set_epoch`` or ``load_state_dict`` before ``fit``.
 """
 
 from .class_balanced import ClassBalancedSampler

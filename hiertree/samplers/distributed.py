@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Literal
 
 from ..errors import OptionError
 from ..options import check_choice
-from .epochs import PlannedBatches
+from .epochs import EpochFollower, PlannedBatches
 
 Share = Literal["split", "deal", "replicate"]
 
@@ -54,7 +53,7 @@ class DistributedBatches:
         own_rank, own_size = _rank_and_size()
         self.rank = own_rank if rank is None else rank
         self.world_size = own_size if world_size is None else world_size
-        self.sampler, self.share = sampler, share
+        self.planned, self.share = sampler, share
         check_choice("share", share, Share)
         if not 0 <= self.rank < self.world_size:
             raise OptionError(f"rank={self.rank} of {self.world_size}", expected="a rank from 0 below world_size")
@@ -74,34 +73,41 @@ class DistributedBatches:
 
     def __len__(self) -> int:
         """Number of this process's batches in a whole epoch."""
-        return len(self.sampler) // self._stride
+        return len(self.planned) // self._stride
 
     def __iter__(self) -> Iterator[list[int]]:
-        for number, batch in enumerate(islice(self.sampler, self._stride * len(self) - self.sampler.start)):
+        for number, batch in enumerate(self.planned.next_epoch(stop=self._stride * len(self))):
             if self.share == "split":
                 size = len(batch) // self.world_size
                 yield batch[self.rank * size : (self.rank + 1) * size]
             elif self.share == "replicate" or number % self.world_size == self.rank:
                 yield batch
 
+    @property
+    def sampler(self) -> EpochFollower:
+        """What Lightning calls ``set_epoch`` on."""
+        return self.planned.sampler
+
     def set_epoch(self, epoch: int) -> None:
-        """Iterate from the first batch of this epoch (from 0)."""
-        self.sampler.set_epoch(epoch)
+        """Make the next iteration that of this epoch (from 0), from its first batch; without it, epochs count up."""
+        self.planned.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, int]:
         """The epoch, and how many of its batches each process has taken."""
-        state = self.sampler.state_dict()
+        state = self.planned.state_dict()
         return {**state, "batch": -(-state["batch"] // self._stride)}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Iterate from where :meth:`state_dict` was taken, in this process or another.
+        """Make the next iteration go on where :meth:`state_dict` was taken, in this process or another.
 
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
         if not 0 <= state["batch"] <= len(self):
             raise OptionError(f"state {dict(state)}", expected=f"a batch from 0 to {len(self)}")
-        self.sampler.load_state_dict({**state, "batch": state["batch"] * self._stride})
+        is_whole = state["batch"] == len(self)
+        batch = len(self.planned) if is_whole else state["batch"] * self._stride
+        self.planned.load_state_dict({**state, "batch": batch})
 
     @property
     def _stride(self) -> int:

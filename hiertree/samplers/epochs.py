@@ -68,6 +68,9 @@ class PlannedBatches(ABC):
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
         self._epoch = self._start = self._position = 0
+        self._is_begun = False  # the first batch of the epoch was yielded, so that the next iteration is a new epoch
+        self._is_chosen = False  # set_epoch or load_state_dict was called since
+        self._ahead_of_lightning = 0
 
     @abstractmethod
     def __len__(self) -> int:
@@ -78,19 +81,36 @@ class PlannedBatches(ABC):
         """The classes of every batch, (len(self), classes_per_batch)."""
 
     def __iter__(self) -> Iterator[list[int]]:
+        return self.next_epoch(stop=len(self))
+
+    def next_epoch(self, *, stop: int) -> Iterator[list[int]]:
+        """Yield the batches of the next epoch before number ``stop``; it begins when the first one is taken."""
+        if self._is_begun:
+            self._go_to(self._epoch + 1, 0)
+        self._is_begun, self._is_chosen = True, False
         start = self._start
-        for position, batch in enumerate(self._plan()[start:], start=start + 1):
+        for position, batch in enumerate(self._plan()[start:stop], start=start + 1):
             self._position = position
             yield batch.tolist()
 
     @property
-    def start(self) -> int:
-        """The batch at which iteration begins."""
-        return self._start
+    def sampler(self) -> EpochFollower:
+        """What Lightning calls ``set_epoch`` on."""
+        return EpochFollower(self)
 
     def set_epoch(self, epoch: int) -> None:
-        """Iterate from the first batch of this epoch (from 0)."""
+        """Make the next iteration that of this epoch (from 0), from its first batch; without it, epochs count up."""
         self.load_state_dict({"epoch": epoch, "batch": 0})
+
+    def follow_epoch(self, epoch: int) -> None:
+        """As :meth:`set_epoch`, for a count of epochs by Lightning, which may restart at 0 when a run is resumed.
+
+        An epoch that :meth:`set_epoch` or :meth:`load_state_dict` has chosen stands, and the count goes on from it.
+        """
+        if self._is_chosen:
+            self._ahead_of_lightning = self._epoch - epoch
+        else:
+            self._go_to(max(0, epoch + self._ahead_of_lightning), 0)
 
     def state_dict(self) -> dict[str, int]:
         """The epoch and the number of its batches already yielded.
@@ -101,15 +121,22 @@ class PlannedBatches(ABC):
         return {"epoch": self._epoch, "batch": self._position}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Iterate from where :meth:`state_dict` was taken; ``"batch"`` is the number of batches to skip.
+        """Make the next iteration go on where :meth:`state_dict` was taken; ``"batch"`` counts the batches to skip.
+
+        After a whole epoch the next iteration is the epoch after it.
 
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
         if state["epoch"] < 0 or not 0 <= state["batch"] <= len(self):
             raise OptionError(f"state {dict(state)}", expected=f"an epoch ≥ 0 and a batch from 0 to {len(self)}")
-        self._epoch, self._start = state["epoch"], state["batch"]
-        self._position = self._start
+        is_whole = state["batch"] == len(self)
+        self._go_to(state["epoch"] + is_whole, 0 if is_whole else state["batch"])
+        self._is_chosen = True
+
+    def _go_to(self, epoch: int, batch: int) -> None:
+        self._epoch, self._start, self._position = epoch, batch, batch
+        self._is_begun = False
 
     def _items_per_epoch(self) -> int:
         """How many items an epoch may show."""
@@ -129,6 +156,17 @@ class PlannedBatches(ABC):
         places = self._first_of_class[classes, None] + along % self._shown_of_class[classes, None]
         planned: NDArray[np.int64] = self._items[shuffled[places]].reshape(-1, self.batch_size)
         return planned
+
+
+class EpochFollower:
+    """The ``sampler`` of a batch sampler, for Lightning's Trainer and Fabric, which announce every epoch to it."""
+
+    def __init__(self, batches: PlannedBatches) -> None:
+        self._batches = batches
+
+    def set_epoch(self, epoch: int) -> None:
+        """See :meth:`PlannedBatches.follow_epoch`."""
+        self._batches.follow_epoch(epoch)
 
 
 def _by_class(

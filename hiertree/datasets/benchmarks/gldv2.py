@@ -79,7 +79,7 @@ LISTS = {
 }
 
 
-class Listed(NamedTuple):
+class LandmarkImages(NamedTuple):
     """The images of a list and their landmarks."""
 
     ids: NDArray[Any]
@@ -136,10 +136,10 @@ def load_gldv2(
 
 
 def _with_queries(
-    benchmark: Benchmark, home: Path, split: str, queries: Listed, index: Listed, ranks: _Ranks | None
+    benchmark: Benchmark, home: Path, split: str, queries: LandmarkImages, index: LandmarkImages, ranks: _Ranks | None
 ) -> ImageDataset:
     """The queries, alone or followed by the index; one tree for both."""
-    both = Listed(*(np.concatenate(pair) for pair in zip(queries, index, strict=True)))
+    both = LandmarkImages(*(np.concatenate(pair) for pair in zip(queries, index, strict=True)))
     labeled, count = _labeled(both, ranks, benchmark), len(queries.ids)
     images = _images(benchmark, home, "test", queries)
     if split == "query":
@@ -155,22 +155,22 @@ def _with_queries(
     )
 
 
-def _clean(path: Path) -> Listed:
+def _clean(path: Path) -> LandmarkImages:
     """A list with one row per landmark, whose images are separated by spaces."""
     import pyarrow.compute as pc
 
     table = read_columns(path, {"landmark_id": "integer", "images": "text"})
     images = pc.split_pattern(pc.utf8_trim_whitespace(table["images"]), " ").combine_chunks()
     landmarks = table["landmark_id"].to_numpy()[pc.list_parent_indices(images).to_numpy()]
-    return Listed(_ids(pc.list_flatten(images), path), landmarks)
+    return LandmarkImages(_ids(pc.list_flatten(images), path), landmarks)
 
 
-def _one_a_row(path: Path) -> Listed:
+def _one_a_row(path: Path) -> LandmarkImages:
     table = read_columns(path, {"id": "text", "landmark_id": "integer"})
-    return Listed(_ids(table["id"], path), table["landmark_id"].to_numpy())
+    return LandmarkImages(_ids(table["id"], path), table["landmark_id"].to_numpy())
 
 
-def _queries(path: Path, index: Listed) -> Listed:
+def _queries(path: Path, index: LandmarkImages) -> LandmarkImages:
     """The queries that are not ignored, each with the landmark of the first index image listed for it."""
     table = read_columns(path, {"id": "text", "images": "text"})
     texts = table["images"].to_pylist()
@@ -183,10 +183,10 @@ def _queries(path: Path, index: Listed) -> Listed:
     several = sum(len(set(found.tolist())) > 1 for found in np.split(landmarks, starts[1:]))
     if several:
         _log.info("%d of %d queries list images of several landmarks; the first is used", several, len(kept))
-    return Listed(_ids(table["id"], path)[kept], landmarks[starts])
+    return LandmarkImages(_ids(table["id"], path)[kept], landmarks[starts])
 
 
-def _landmarks_of(images: NDArray[Any], index: Listed, path: Path) -> NDArray[np.int64]:
+def _landmarks_of(images: NDArray[Any], index: LandmarkImages, path: Path) -> NDArray[np.int64]:
     """The landmarks of images of the index."""
     order = np.argsort(index.ids)
     places = np.minimum(np.searchsorted(index.ids, images, sorter=order), len(order) - 1)
@@ -233,16 +233,16 @@ def _ranks(path: Path) -> _Ranks:
     return _Ranks(landmarks[order], kinds, supers)
 
 
-def _with_labels(listed: Listed, ranks: _Ranks) -> Listed:
+def _with_labels(listed: LandmarkImages, ranks: _Ranks) -> LandmarkImages:
     kept = ranks.rows(listed.landmarks) >= 0
     if not kept.all():
         _log.info("%d of %d images have no hierarchical label and are left out", (~kept).sum(), len(kept))
     if not kept.any():
         raise TableError(f"none of {len(kept)} images has a hierarchical label", expected="labels of the same part")
-    return Listed(listed.ids[kept], listed.landmarks[kept])
+    return LandmarkImages(listed.ids[kept], listed.landmarks[kept])
 
 
-def _labeled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Labeled:
+def _labeled(listed: LandmarkImages, ranks: _Ranks | None, benchmark: Benchmark) -> Labeled:
     def above(landmarks: Sequence[int]) -> Iterable[Sequence[Hashable]]:
         if ranks is None:
             return [()] * len(landmarks)
@@ -252,7 +252,7 @@ def _labeled(listed: Listed, ranks: _Ranks | None, benchmark: Benchmark) -> Labe
     return label_leaves(listed.landmarks, above, level_names=benchmark.levels, where=listed.where)
 
 
-def _images(benchmark: Benchmark, home: Path, part: str, listed: Listed) -> ImageSource:
+def _images(benchmark: Benchmark, home: Path, part: str, listed: LandmarkImages) -> ImageSource:
     """Images in archives if there are any, else in folders."""
     folders = [home / part, home / "images" / part]
     folder = next((folder for folder in folders if folder.is_dir()), None)

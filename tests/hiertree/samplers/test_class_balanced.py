@@ -91,6 +91,6 @@ def test_small_classes_are_filled_up_or_left_out() -> None:
         ({"batch_size": 8, "images_per_class": 4, "seed": -1}, "seed=-1"),
     ],
 )
-def test_impossible_options_say_how_to_mend_them(options: dict[str, Any], message: str) -> None:
+def test_impossible_options_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         ClassBalancedSampler(LABELS, **options)

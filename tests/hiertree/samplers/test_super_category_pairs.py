@@ -63,7 +63,7 @@ def test_a_pair_sampler_visits_all_classes_of_a_super_category_before_one_again(
         ({"batch_size": 8, "batches_per_pair": 0}, "batches_per_pair=0"),
     ],
 )
-def test_impossible_pairs_say_how_to_mend_them(options: dict[str, Any], message: str) -> None:
+def test_impossible_pairs_say_how_to_fix_them(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         SuperCategoryPairSampler(PATHS, images_per_class=2, **options)
 

@@ -1,0 +1,105 @@
+"""Lightning's Trainer and Fabric see every epoch of a sampler once, from the start and after a resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lightning
+import pytest
+import torch
+from sampler_cases import LABELS, samplers
+from torch import Tensor
+from torch.utils.data import DataLoader, TensorDataset
+
+from hiertree.samplers import DistributedBatches
+
+
+def alone() -> Any:
+    return samplers()[0]
+
+
+def shared() -> Any:
+    return DistributedBatches(samplers()[1], share="split", rank=1, world_size=2)
+
+
+BUILD = [alone, shared]
+
+
+def epoch_of(sampler: Any, epoch: int) -> list[list[int]]:
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+def loader_of(sampler: Any, workers: int = 0) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(torch.arange(len(LABELS))), batch_sampler=sampler, num_workers=workers)
+
+
+class Recorder(lightning.LightningModule):
+    """Records the indices of every batch by epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.seen: dict[int, list[list[int]]] = {}
+
+    def training_step(self, batch: list[Tensor]) -> Tensor:
+        self.seen.setdefault(self.current_epoch, []).append(batch[0].tolist())
+        return self.weight.sum()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+def trainer(folder: Path, epochs: int) -> lightning.Trainer:
+    return lightning.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        enable_checkpointing=False,
+        default_root_dir=folder,
+    )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("build", BUILD)
+def test_a_trainer_sees_each_epoch_and_goes_on_with_the_right_one(
+    tmp_path: Path, build: Callable[[], Any], workers: int
+) -> None:
+    expected = {epoch: epoch_of(build(), epoch) for epoch in range(4)}
+    model, resumed = Recorder(), Recorder()
+    first = trainer(tmp_path, 2)
+    first.fit(model, loader_of(build(), workers))
+    first.save_checkpoint(tmp_path / "two.ckpt")
+    assert model.seen == {epoch: expected[epoch] for epoch in (0, 1)}
+    sampler = build()
+    if workers:  # they fetch the first batches before the Trainer announces the epoch
+        sampler.set_epoch(2)
+    trainer(tmp_path, 4).fit(resumed, loader_of(sampler, workers), ckpt_path=tmp_path / "two.ckpt")
+    assert resumed.seen == {epoch: expected[epoch] for epoch in (2, 3)}
+
+
+@pytest.mark.parametrize("build", BUILD)
+def test_fabric_sees_each_epoch_and_goes_on_where_a_state_says(build: Callable[[], Any]) -> None:
+    fabric = lightning.Fabric(accelerator="cpu", devices=1)
+    loader: Any = fabric.setup_dataloaders(loader_of(build()))
+    expected = [epoch_of(build(), epoch) for epoch in range(5)]
+    assert [[items.tolist() for (items,) in loader] for _ in range(3)] == expected[:3]
+    resumed = build()
+    resumed.load_state_dict({"epoch": 2, "batch": 4})
+    loader = fabric.setup_dataloaders(loader_of(resumed))
+    seen = [[items.tolist() for (items,) in loader] for _ in range(3)]
+    assert seen == [expected[2][4:], expected[3], expected[4]]
+
+
+@pytest.mark.parametrize("build", BUILD)
+def test_an_epoch_chosen_by_hand_before_each_iteration_stands_in_fabric(build: Callable[[], Any]) -> None:
+    sampler = build()
+    loader: Any = lightning.Fabric(accelerator="cpu", devices=1).setup_dataloaders(loader_of(sampler))
+    for epoch in (7, 3, 3):
+        sampler.set_epoch(epoch)
+        assert [items.tolist() for (items,) in loader] == epoch_of(build(), epoch)
