@@ -162,7 +162,7 @@ def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:
         if landmark_id in first:
             raise TableError(
                 f"{path}, line {line}: {column} {landmark_id} again (first on line {first[landmark_id]})",
-                expected="one row a landmark",
+                expected="one row per landmark",
                 remedy="join several values of a landmark in one cell",
             )
         first[landmark_id] = line

@@ -58,7 +58,7 @@ class DroppedLandmark:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """The outcome: landmarks kept and dropped, and the texts that were mended (as scraped → label)."""
+    """The outcome: landmarks kept and dropped, and the texts that were corrected (as scraped → label)."""
 
     kept: list[KeptLandmark]
     dropped: list[DroppedLandmark]

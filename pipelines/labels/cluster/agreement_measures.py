@@ -69,7 +69,7 @@ def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:
             label's several classes the commonest counts.
 
     Returns:
-        ``TABLE:column`` with the table's bare name, and the class of each label (normalised, case folded).
+        ``TABLE:column`` with the table's bare name, and the class of each label (normalized, case folded).
 
     Raises:
         OptionError: no column is named.

@@ -1,7 +1,7 @@
 """k-means on the sphere, and the choice of k.
 
 Distinct labels are clustered. Each may weigh more than one: the pipeline lets a label of n landmarks weigh 1 + ln n, so
-that a common one ("waterfall") can have a cluster to itself and yet does not draw every centre towards it.
+that a common one ("waterfall") can have a cluster to itself and yet does not draw every center towards it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Clustering:
 
     Attributes:
         assignment: (n,) int64, the cluster of each row.
-        centres: (k, d) float32, of unit norm.
-        objective: sum over rows of weight times cosine to their centre.
+        centers: (k, d) float32, of unit norm.
+        objective: sum over rows of weight times cosine to their center.
     """
 
     assignment: NDArray[np.int64]
-    centres: NDArray[np.float32]
+    centers: NDArray[np.float32]
     objective: float
 
 
@@ -80,7 +80,7 @@ def choose_k(
 ) -> tuple[int, dict[int, float]]:
     """The smallest k whose silhouette (cosine, mean over labels) is within 0.01 of the best, and the scores tried.
 
-    About a dozen values from √n/2 to n/3 (at most 200) are tried, then as many between the neighbours of the best; a
+    About a dozen values from √n/2 to n/3 (at most 200) are tried, then as many between the neighbors of the best; a
     cluster of one label scores 0.
 
     >>> angles = np.repeat(np.arange(3) * 2.0, 8) + np.tile(np.linspace(0, 0.1, 8), 3)
@@ -149,8 +149,8 @@ def _ordered(vectors: NDArray[np.float32], assignment: NDArray[Any], weights: ND
     renumbered = np.empty(used.max() + 1, dtype=np.int64)
     renumbered[used[order]] = np.arange(len(used))
     numbers = renumbered[assignment]
-    centres = unit_centers(vectors, numbers, weights)
-    return Clustering(numbers, centres, float(weights @ (vectors * centres[numbers]).sum(axis=1)))
+    centers = unit_centers(vectors, numbers, weights)
+    return Clustering(numbers, centers, float(weights @ (vectors * centers[numbers]).sum(axis=1)))
 
 
 def unit_centers(

@@ -39,7 +39,7 @@ def kind_margins(
 
 
 def kind_of(margin: float) -> str:
-    """The name of the kind a margin speaks for; zero is human-made.
+    """The kind that a margin indicates; zero is human-made.
 
     >>> kind_of(0.3), kind_of(-0.3)
     ('natural', 'human-made')
@@ -50,7 +50,7 @@ def kind_of(margin: float) -> str:
 def settle_kinds(
     vectors: NDArray[np.float32],
     assignment: NDArray[np.int64],
-    centres: NDArray[np.float32],
+    centers: NDArray[np.float32],
     margins: NDArray[np.float64],
     certain: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -59,7 +59,7 @@ def settle_kinds(
     Args:
         vectors: (n, d) unit rows.
         assignment: (n,) clusters from 0, none empty.
-        centres: (k, d) unit rows, the clusters' centres.
+        centers: (k, d) unit rows, the clusters' centers.
         margins: (n,) as from :func:`kind_margins`.
         certain: the size from which a label's margin decides.
 
@@ -78,8 +78,8 @@ def settle_kinds(
         movers = np.flatnonzero((np.abs(margins) >= certain) & ((margins > 0) == natural))
         movers = movers[is_natural[assignment[movers]] != natural]
         if len(movers) and len(homes):
-            settled[movers] = homes[np.argmax(vectors[movers] @ centres[homes].T, axis=1)]
+            settled[movers] = homes[np.argmax(vectors[movers] @ centers[homes].T, axis=1)]
         elif len(movers):
-            settled[movers] = len(centres)  # no cluster of that kind: these labels make one
+            settled[movers] = len(centers)  # no cluster of that kind: these labels make one
     settled = np.unique(settled, return_inverse=True)[1].astype(np.int64)
     return settled, np.bincount(settled, weights=margins) / np.bincount(settled)

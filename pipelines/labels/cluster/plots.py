@@ -54,7 +54,7 @@ def draw_scan(stem: Path, points: Sequence[ScanPoint], *, proposed: int) -> None
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of so many inches that no window knows of."""
+    """A figure of that size in inches, without a window."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -28,7 +28,7 @@ class LabelPlace:
     Attributes:
         label: its text.
         landmarks: how many landmarks carry it.
-        similarity: cosine to the cluster's centre.
+        similarity: cosine to the cluster's center.
         silhouette: in [−1, 1]; negative when another cluster is nearer.
         margin: positive for natural, negative for human-made.
         doubt: what people should look at, or an empty string.
@@ -171,14 +171,14 @@ def propose_for(
         k = clusters
     clustering = spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=restarts)
     assignment, cluster_margins = settle_kinds(
-        vectors, clustering.assignment, clustering.centres, embedding.margins, embedding.certain
+        vectors, clustering.assignment, clustering.centers, embedding.margins, embedding.certain
     )
-    centres = unit_centers(vectors, assignment, weights)
-    members = _members(embedding, counts, assignment, centres)
+    centers = unit_centers(vectors, assignment, weights)
+    members = _members(embedding, counts, assignment, centers)
     names = propose_names([{place.label: place.landmarks for place in cluster} for cluster in members])
     kinds = [kind_of(margin) for margin in cluster_margins]
     sizes = [sum(place.landmarks for place in cluster) for cluster in members]
-    above = groups_above(centres, kinds, names, sizes, levels=levels)
+    above = groups_above(centers, kinds, names, sizes, levels=levels)
     made = [
         _cluster(name, float(margin), cluster, embedding.certain, groups)
         for name, margin, cluster, groups in zip(names, cluster_margins, members, above, strict=True)
@@ -187,12 +187,12 @@ def propose_for(
 
 
 def _members(
-    embedding: Embedding, counts: Mapping[str, int], assignment: NDArray[np.int64], centres: NDArray[np.float32]
+    embedding: Embedding, counts: Mapping[str, int], assignment: NDArray[np.int64], centers: NDArray[np.float32]
 ) -> list[list[LabelPlace]]:
     """The labels of each cluster, in the order of the embedding."""
-    similarity = (embedding.vectors * centres[assignment]).sum(axis=1)
+    similarity = (embedding.vectors * centers[assignment]).sum(axis=1)
     numbers = np.stack([similarity, _silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
-    members: list[list[LabelPlace]] = [[] for _ in centres]
+    members: list[list[LabelPlace]] = [[] for _ in centers]
     for label, row, own in zip(embedding.labels, numbers, assignment, strict=True):
         members[own].append(_place(label, counts[label], row, embedding.certain))
     return members

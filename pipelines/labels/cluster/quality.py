@@ -23,8 +23,8 @@ def measure_quality(
 ) -> dict[str, Any]:
     """A report, JSON-able.
 
-    ``inertia`` is the sum over labels of 1 − cosine to their cluster's centre. ``nearest_pairs`` are the 20 pairs of
-    clusters whose centres are nearest. ``outliers`` are labels whose cosine lies below the first quartile by more than
+    ``inertia`` is the sum over labels of 1 − cosine to their cluster's center. ``nearest_pairs`` are the 20 pairs of
+    clusters whose centers are nearest. ``outliers`` are labels whose cosine lies below the first quartile by more than
     1.5 interquartile ranges (Tukey), the farthest first, at most 50.
 
     Args:
@@ -37,8 +37,8 @@ def measure_quality(
     """
     number_of = {place.label: number for number, cluster in enumerate(proposal.clusters) for place in cluster.labels}
     assignment = np.array([number_of[label] for label in embedding.labels])
-    centres = unit_centers(embedding.vectors, assignment, np.ones(len(assignment)))
-    similarity = (embedding.vectors * centres[assignment]).sum(axis=1).astype(np.float64)
+    centers = unit_centers(embedding.vectors, assignment, np.ones(len(assignment)))
+    similarity = (embedding.vectors * centers[assignment]).sum(axis=1).astype(np.float64)
     names = [cluster.name for cluster in proposal.clusters]
     return {
         "labels": len(assignment),
@@ -48,7 +48,7 @@ def measure_quality(
         "landmarks_a_cluster": _spread([cluster.landmarks for cluster in proposal.clusters]),
         "inertia": round(float((1 - similarity).sum()), 4),
         "silhouette": round(silhouette(embedding.vectors, assignment), 4),
-        "nearest_pairs": _nearest_pairs(centres, names),
+        "nearest_pairs": _nearest_pairs(centers, names),
         "outliers": _outliers(embedding.labels, similarity, [names[number] for number in assignment]),
         "references": {name: against(classes, number_of) for name, classes in (references or {}).items()},
     }
@@ -58,9 +58,9 @@ def _spread(sizes: list[int]) -> dict[str, float]:
     return {"least": min(sizes), "median": float(np.median(sizes)), "most": max(sizes)}
 
 
-def _nearest_pairs(centres: NDArray[np.float32], names: list[str]) -> list[dict[str, Any]]:
-    one, other = np.triu_indices(len(centres), k=1)
-    cosines = (centres @ centres.T)[one, other].astype(np.float64)
+def _nearest_pairs(centers: NDArray[np.float32], names: list[str]) -> list[dict[str, Any]]:
+    one, other = np.triu_indices(len(centers), k=1)
+    cosines = (centers @ centers.T)[one, other].astype(np.float64)
     nearest = np.argsort(-cosines, kind="stable")[:_MOST_PAIRS]
     return [
         {"clusters": [names[one[pair]], names[other[pair]]], "cosine": round(float(cosines[pair]), 4)}

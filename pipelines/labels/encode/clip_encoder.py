@@ -55,7 +55,7 @@ class ClipEncoder:
 
     @property
     def kind_margin(self) -> float:
-        """Cosines of CLIP texts lie close together, so a fiftieth already speaks."""
+        """A fiftieth: cosines of CLIP texts lie close together."""
         return 0.02
 
     @property
@@ -68,7 +68,7 @@ class ClipEncoder:
         return {"encoder": self.name, **clip_identity(self.model, self.weights), "prompts": list(self.prompts)}
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, d) float32 rows of unit norm, one a text: the mean direction over the prompts."""
+        """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
         import open_clip
         import torch
 

@@ -49,7 +49,7 @@ class SentenceEncoder:
 
     @property
     def kind_margin(self) -> float:
-        """A twentieth of the cosine; not tuned."""
+        """A twentieth; not tuned."""
         return 0.05
 
     @property
@@ -68,7 +68,7 @@ class SentenceEncoder:
         return {**own, "model": folder.name, "weights": hashes}
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, d) float32 rows of unit norm, one a text: the mean direction over the prompts."""
+        """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
         model = self._load()
 
         def encoded(sentences: list[str]) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SHARES = {"theme": 0.15, "sense": 0.45, "head": 0.15, "words": 0.1, "characters": 0.15}
 _LITTLE = 0.25  # weight of administrative words and proper names beside other words
 _UNCERTAIN_SENSE = 0.5
-_CAPITALISED = re.compile(r"[^\W\d_a-z][^\W\d_]*")
+_CAPITALIZED = re.compile(r"[^\W\d_a-z][^\W\d_]*")
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class TfidfEncoder:
     """See the module; it learns from the texts it is given, so encode together what is compared.
 
     Args:
-        dimensions: at most so many dimensions are kept by the SVD.
-        senses: whether head nouns are looked up in ``place_nouns.yaml``; without, only the letters speak.
+        dimensions: how many dimensions the SVD keeps, at most.
+        senses: whether head nouns are looked up in ``place_nouns.yaml``; without, only words and letters count.
 
     >>> encoder = TfidfEncoder()
     >>> road, railway, lake, pond = encoder.encode(["road bridge", "railway bridge", "lake", "pond"])
@@ -54,7 +54,7 @@ class TfidfEncoder:
 
     @property
     def kind_margin(self) -> float:
-        """A quarter of the cosine: less than an agreement in sense."""
+        """A quarter: less than the cosine of two labels of one sense."""
         return 0.25
 
     @property
@@ -84,7 +84,7 @@ class TfidfEncoder:
         return unit_rows(reduced, texts)
 
     def _features(self, texts: Sequence[str]) -> Any:
-        """The four blocks side by side, as a sparse matrix."""
+        """The blocks of features side by side, as a sparse matrix."""
         from scipy.sparse import hstack
         from sklearn.preprocessing import normalize
 
@@ -111,15 +111,15 @@ def _tfidf(documents: Sequence[Iterable[str]], weight: dict[str, float] | None =
         from scipy.sparse import csr_matrix
 
         return csr_matrix((len(documents), 1))
-    vectoriser = TfidfVectorizer(analyzer=list, norm=None, sublinear_tf=True)
-    counts = vectoriser.fit_transform(documents)
+    vectorizer = TfidfVectorizer(analyzer=list, norm=None, sublinear_tf=True)
+    counts = vectorizer.fit_transform(documents)
     if weight is not None:
-        counts = counts @ diags([weight[term] for term in vectoriser.get_feature_names_out()])
+        counts = counts @ diags([weight[term] for term in vectorizer.get_feature_names_out()])
     return normalize(counts)
 
 
 def _senses(phrases: Sequence[Phrase], name: dict[str, str]) -> Any:
-    """One column a name of senses; half a one where the sense is not that of the head noun."""
+    """A column per name of senses: 1 where the head noun has that sense, 0.5 where another noun of the label has."""
     from scipy.sparse import csr_matrix
 
     column = {text: place for place, text in enumerate(dict.fromkeys(name.values()))}
@@ -130,13 +130,13 @@ def _senses(phrases: Sequence[Phrase], name: dict[str, str]) -> Any:
 
 
 def _word_weights(texts: Sequence[str], phrases: Sequence[Phrase]) -> dict[str, float]:
-    """How much each word says; proper names are the words that are never written in lower case."""
-    capitalised = {singular(word.casefold()) for text in texts for word in _CAPITALISED.findall(text)}
+    """The weight of each word; words that are never written in lower case count as proper names."""
+    capitalized = {singular(word.casefold()) for text in texts for word in _CAPITALIZED.findall(text)}
     in_lower_case = {
         singular(word) for text in texts for word in re.findall(r"[^\W\d_]+", text) if word == word.casefold()
     }
     nouns = {word for noun in thesaurus().noun_of for word in noun.split()}
-    little = thesaurus().administrative | (capitalised - in_lower_case - nouns)
+    little = thesaurus().administrative | (capitalized - in_lower_case - nouns)
     return {word: _LITTLE if word in little else 1.0 for phrase in phrases for word in phrase.words}
 
 

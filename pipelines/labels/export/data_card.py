@@ -1,4 +1,4 @@
-"""The data card of an export: what is in it, how it was made, under which licences. Markdown."""
+"""The data card of an export: what is in it, how it was made, under which licenses. Markdown."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``provenance.parquet``: for every landmark how its label came about, from the page asked to what people decided.
 
-One row a landmark, kept or dropped. ``review`` says what people made of the proposal: ``as proposed``, or one or more
+One row per landmark, kept or dropped. ``review`` says what people made of the proposal: ``as proposed``, or one or more
 of ``cluster renamed``, ``label moved`` and ``kind changed``, or ``irrelevant``; it is empty where nobody reviewed.
 """
 
@@ -33,7 +33,7 @@ def provenance_rows(
     proposed: Proposal,
     is_reviewed: bool,
 ) -> Iterator[dict[str, Any]]:
-    """One row a landmark: those kept in their order, then those dropped.
+    """One row per landmark: those kept in their order, then those dropped.
 
     Args:
         rows: places in the hierarchy, one a landmark kept.

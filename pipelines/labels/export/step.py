@@ -176,7 +176,7 @@ def _report(
     """The counts of cleaning, brought up to date, and those of the clusters."""
     now = {
         "dropped": dict(sorted(Counter(drop.reason for drop in dropped).items())),
-        "labelled_from_images": sum(landmark.confidence is not None for landmark in kept),
+        "labeled_from_images": sum(landmark.confidence is not None for landmark in kept),
         "kept": len(kept),
         "distinct_labels": len(label_counts(kept)),
     }

@@ -93,7 +93,7 @@ def fill_by_neighbors(
         temperature: t > 0.
 
     Raises:
-        OptionError: no neighbour, no image of a labeled landmark, or a temperature that is not positive.
+        OptionError: no neighbor, no image of a labeled landmark, or a temperature that is not positive.
         ShapeError: images of different dimensions.
     """
     import faiss

@@ -111,7 +111,7 @@ class StoredVectors:
 
 
 def _chunks(found: Sequence[tuple[int, list[Path]]]) -> Iterator[list[tuple[int, list[Path]]]]:
-    """Whole landmarks, about so many images at a time."""
+    """Groups of whole landmarks with about ``_CHUNK`` images each."""
     chunk: list[tuple[int, list[Path]]] = []
     images = 0
     for landmark, paths in found:
@@ -151,4 +151,4 @@ def _prepared(path: Path, prepare: Any) -> Any:
         with Image.open(path) as image:
             return prepare(image.convert("RGB"))
     except (OSError, UnidentifiedImageError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ImageError(f"{path}: {error}", expected="an image", remedy="mend or remove it") from error
+        raise ImageError(f"{path}: {error}", expected="an image", remedy="repair or remove it") from error

@@ -117,7 +117,7 @@ def fill_record(cleaned: AnyPath, *, settings: FillSettings, vectors: ImageVecto
 
 def describe_filling(report: Mapping[str, Any]) -> str:
     """The counts, and how many labels images gave."""
-    given = f"{report['labelled_from_images']} of {report['unlabelled_with_images']} landmarks without a label"
+    given = f"{report['labeled_from_images']} of {report['unlabeled_with_images']} landmarks without a label"
     return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
 
 
@@ -126,7 +126,7 @@ def _unlabeled(dropped: Sequence[DroppedLandmark]) -> list[int]:
 
 
 def _label_of(kept: Sequence[KeptLandmark]) -> dict[int, str]:
-    """The landmarks whose images can be neighbours: those with one label."""
+    """The landmarks whose images can be neighbors: those with one label."""
     return {landmark.landmark_id: landmark.labels[0] for landmark in kept if len(landmark.labels) == 1}
 
 
@@ -179,8 +179,8 @@ def _report(
     return read_report(folder) | {
         "dropped": dict(sorted(Counter(drop.reason for drop in left).items())),
         "kept": len(kept) + len(taken),
-        "unlabelled_with_images": len(found),
-        "labelled_from_images": len(taken),
+        "unlabeled_with_images": len(found),
+        "labeled_from_images": len(taken),
         "images": sum(one.images for one in found),
     }
 

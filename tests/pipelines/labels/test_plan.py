@@ -88,9 +88,9 @@ def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(pl
     history = json.loads((tmp_path / "out" / "exported" / "history.json").read_text())
     assert [file["name"] for file in history[0]["inputs"]] == [landmarks.name, "store.sqlite"]
     rows = pq.read_table(tmp_path / "out" / "exported" / "provenance.parquet").to_pylist()
-    labelled = [row for row in rows if row["status"] == "kept"]
-    assert all(row["wikidata_item"] and all(row["label_ids"]) and row["time"] for row in labelled)
-    assert any(row["revision"] for row in labelled)
+    labeled = [row for row in rows if row["status"] == "kept"]
+    assert all(row["wikidata_item"] and all(row["label_ids"]) and row["time"] for row in labeled)
+    assert any(row["revision"] for row in labeled)
     one, two = (exported_from(tmp_path / "out" / "store.sqlite", landmarks, tmp_path / name) for name in "ab")
     for file in one.iterdir():
         if file.name != "manifest.json":

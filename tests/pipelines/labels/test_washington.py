@@ -40,10 +40,10 @@ def test_both_sources_differ_from_the_scraped_column_only_where_that_is_wrong_or
     landmarks, folder = scraped
     with landmarks.open(encoding="utf-8-sig", newline="") as file:
         column = {int(row["landmark_id"]): row["supercategory"] for row in csv.DictReader(file)}
-    read, strangers = read_landmarks(landmarks, folder / f"{source}.csv", columns=ColumnNames(item_ids="item_ids"))
+    read, unknown_ids = read_landmarks(landmarks, folder / f"{source}.csv", columns=ColumnNames(item_ids="item_ids"))
     found = {landmark.landmark_id: [value.text for value in landmark.values] for landmark in read}
     different = {key: (column[key], found[key]) for key in column if found[key] != [column[key]]}
-    assert (len(column), strangers, len(different)) == (844, 0, 4)
+    assert (len(column), unknown_ids, len(different)) == (844, 0, 4)
     assert sorted(different.values()) == [
         ("", []),  # no such statement
         ("", []),

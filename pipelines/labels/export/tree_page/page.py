@@ -71,4 +71,4 @@ def _embedded(path: Path) -> str:
         with Image.open(path) as image:
             return data_uri(image)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ImageError(f"{path}: {error}", expected="an image", remedy="mend or remove it") from error
+        raise ImageError(f"{path}: {error}", expected="an image", remedy="repair or remove it") from error

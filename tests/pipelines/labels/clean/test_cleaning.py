@@ -36,7 +36,7 @@ def test_labels_take_one_form(text, label):
 
 @settings(deadline=None)
 @given(st.text())
-def test_a_normalised_label_is_stable_composed_and_on_one_line(text):
+def test_a_normalized_label_is_stable_composed_and_on_one_line(text):
     label = normalize_label(text)
     assert normalize_label(label) == label
     assert unicodedata.is_normalized("NFC", label)

@@ -14,13 +14,13 @@ def write(folder, text):
 
 
 def test_two_tables_are_joined_by_id_and_strangers_counted(landmarks, instances):
-    read, strangers = read_landmarks(landmarks, instances)
+    read, unknown_ids = read_landmarks(landmarks, instances)
     assert [landmark.landmark_id for landmark in read] == list(range(19))
     assert read[0].category == "http://commons.wikimedia.org/wiki/Category:Place,_0"
     assert read[15].values == (InstanceValue("castle"), InstanceValue("palace"))
     assert read[17].values == ()
     assert read[18].values is None
-    assert strangers == 1
+    assert unknown_ids == 1
 
 
 def test_one_table_may_serve_as_both_with_other_column_names(tmp_path):

@@ -90,11 +90,11 @@ def test_groups_above_nest_within_kinds_and_thin_out(cleaned, tmp_path):
 
 def test_groups_are_those_of_the_merges_nearest_on_average():
     angles = np.radians([0, 5, 40, 90, 100])
-    centres = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    above = groups_above(centres, ["natural"] * 4 + ["human-made"], list("abcde"), [1, 2, 3, 4, 5], levels=1)
+    centers = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+    above = groups_above(centers, ["natural"] * 4 + ["human-made"], list("abcde"), [1, 2, 3, 4, 5], levels=1)
     assert above == [("c / b / a",)] * 3 + [("d",), ("e",)]
     with pytest.raises(OptionError, match="levels=-1"):
-        groups_above(centres, ["natural"] * 5, list("abcde"), [1] * 5, levels=-1)
+        groups_above(centers, ["natural"] * 5, list("abcde"), [1] * 5, levels=-1)
 
 
 def test_planted_clusters_are_stable_at_their_number_and_not_beyond():

@@ -58,9 +58,9 @@ def test_a_text_without_letters_is_named():
 
 
 def test_kmeans_finds_planted_clusters():
-    centres = np.eye(4, dtype=np.float32)
+    centers = np.eye(4, dtype=np.float32)
     truth = np.repeat(np.arange(4), 10)
-    vectors = centres[truth] + 0.05 * np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
+    vectors = centers[truth] + 0.05 * np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     found = spherical_kmeans(vectors, 4).assignment
     assert len({(a, b) for a, b in zip(truth, found, strict=True)}) == 4
@@ -76,7 +76,7 @@ def test_clusters_are_numbered_by_size_and_repeatable(seed, k):
     assert (sizes[:-1] >= sizes[1:]).all()
     assert (sizes > 0).all()
     assert np.array_equal(first.assignment, second.assignment)
-    assert np.allclose(np.linalg.norm(first.centres, axis=1), 1, atol=1e-5)
+    assert np.allclose(np.linalg.norm(first.centers, axis=1), 1, atol=1e-5)
 
 
 @pytest.mark.parametrize("k", [0, 5])
@@ -98,8 +98,8 @@ def test_after_settling_certain_labels_agree_with_their_cluster(seed, k):
     rng = np.random.default_rng(seed)
     vectors, margins = unit(seed, 20, 3), rng.uniform(-1, 1, 20)
     start = np.unique(rng.integers(0, k, 20), return_inverse=True)[1]
-    centres = unit(seed + 1, start.max() + 1, 3)
-    settled, means = settle_kinds(vectors, start, centres, margins, 0.4)
+    centers = unit(seed + 1, start.max() + 1, 3)
+    settled, means = settle_kinds(vectors, start, centers, margins, 0.4)
     certain = np.abs(margins) >= 0.4
     sums = np.array([margins[settled == c].sum() for c in range(settled.max() + 1)])
     assert set(settled) == set(range(len(means)))

@@ -1,4 +1,4 @@
-"""Labels from images: votes by hand, neighbours as in loops, CLIP of random weights on real photos."""
+"""Labels from images: votes by hand, neighbors as in loops, CLIP of random weights on real photos."""
 
 import csv
 import json
@@ -48,7 +48,7 @@ def test_zero_shot_is_a_vote_of_softmaxes():
     assert found.confidence == pytest.approx(np.mean([row[winner] for row in each]), abs=1e-6)
 
 
-def test_neighbours_are_exactly_those_of_a_loop():
+def test_neighbors_are_exactly_those_of_a_loop():
     known = {landmark: unit(landmark, 4, 6) for landmark in range(10)}
     label_of = {landmark: LABELS[landmark % 3] for landmark in known}
     asked = {100: unit(100, 3, 6), 101: unit(101, 1, 6)}
@@ -149,7 +149,7 @@ def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp
     after = read_kept(tmp_path / "filled")
     assert after[: len(before)] == before
     new = after[len(before) :]
-    assert report["labelled_from_images"] == len(new) == 4
+    assert report["labeled_from_images"] == len(new) == 4
     assert {one.labels[0] for one in new} <= {label for one in before for label in one.labels}
     assert all(0 <= one.confidence <= 1 for one in new)
     assert [drop.reason for drop in read_dropped(tmp_path / "filled")] == ["several labels"]
@@ -157,7 +157,7 @@ def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp
     clustered = tmp_path / "clustered"
     cluster_step(tmp_path / "filled", out=clustered, settings=ClusterSettings(clusters=3, restarts=2))
     exported = export_step(clustered, out=tmp_path / "exported")
-    assert exported.report["labelled_from_images"] == 4
+    assert exported.report["labeled_from_images"] == 4
     history = json.loads((exported.folder / "history.json").read_text())
     assert [step["command"].split()[-1] for step in history] == ["clean", "fill", "cluster"]
 
@@ -165,7 +165,7 @@ def test_real_photos_fill_what_was_empty_and_say_so_to_the_end(clip, photos, tmp
 def test_below_the_threshold_nothing_is_taken(clip, photos, tmp_path):
     settings = FillSettings(**clip, **shown(photos), threshold=1)
     report = fill_step(photos / "cleaned", out=tmp_path / "out", settings=settings)
-    assert report["labelled_from_images"] == 0
+    assert report["labeled_from_images"] == 0
     assert read_kept(tmp_path / "out") == read_kept(photos / "cleaned")
     with (tmp_path / "out" / "filled.csv").open(newline="") as file:
         assert [row["taken"] for row in csv.DictReader(file)] == ["no"] * 4
@@ -175,7 +175,7 @@ def test_embeddings_from_elsewhere_do_as_well(photos, tmp_path):
     kept = [landmark.landmark_id for landmark in read_kept(photos / "cleaned")]
     empty = [drop.landmark_id for drop in read_dropped(photos / "cleaned") if drop.reason == "no label"]
     vectors = unit(3, len(kept), 6)
-    twins = vectors[: len(empty)]  # each empty landmark looks just like a labelled one
+    twins = vectors[: len(empty)]  # each empty landmark looks just like a labeled one
     path = tmp_path / "vectors.npz"
     np.savez(path, embeddings=np.concatenate([vectors, twins]), landmark_ids=np.array([*kept, *empty]))
     settings = FillSettings(embeddings=path, method="knn", neighbors=1)
