@@ -76,12 +76,12 @@ def test_two_classes_never_share_a_name():
     assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
 
 
-def test_no_module_bears_the_name_of_a_function_in_it():
-    alike = []
-    for module, path in SOURCE.paths.items():
-        names = {
-            node.name for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)
-        }
-        if module.rpartition(".")[2] in names:
-            alike.append(module)
-    assert alike == []
+def test_no_package_hands_on_a_name_that_hides_one_of_its_modules():
+    hidden = [
+        place(found)
+        for found in OWN
+        if SOURCE.is_face(found.importer)
+        and f"{found.importer}.{found.name}" in SOURCE.paths
+        and found.target != f"{found.importer}.{found.name}"
+    ]
+    assert hidden == []
