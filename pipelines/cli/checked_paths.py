@@ -78,7 +78,7 @@ class TableColumn(NameOrInput):
         yield Path(value.rpartition(":")[0] or value)
 
 
-class LogFile(click.File):
+class LogPath(click.File):
     """A text file to append to, opened when the first line is written; ``-`` is the terminal."""
 
     role: Role = "grows"
@@ -102,8 +102,8 @@ GROWING_FILE = DeclaredPath("grows", "file")
 GROWING_FOLDER = DeclaredPath("grows", "folder")
 NAME_OR_INPUT = NameOrInput()
 TABLE_COLUMN = TableColumn()
-LOG_FILE = LogFile()
-DECLARED = (DeclaredPath, NameOrInput, LogFile)
+LOG_FILE = LogPath()
+DECLARED = (DeclaredPath, NameOrInput, LogPath)
 
 
 class CheckedCommand(click.Command):
@@ -138,7 +138,7 @@ class CheckedCommand(click.Command):
                 if _stamp(path) not in (None, stamp) and not is_written_by_hiertree(path):
                     write_manifest_beside(path, _manifest(ctx, inputs))
 
-    def _paths(self, ctx: click.Context, wanted: Callable[[DeclaredPath | NameOrInput | LogFile], bool]) -> list[Path]:
+    def _paths(self, ctx: click.Context, wanted: Callable[[DeclaredPath | NameOrInput | LogPath], bool]) -> list[Path]:
         """The given paths of some kinds."""
         found: list[Path] = []
         for param in self.params:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from ..labels.encode.encoders import EncoderSettings
+from ..labels.review.adjudication import agreement_report, describe_agreement
 from .checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, command
 from .options import json_option, settings_options
 
@@ -64,7 +65,5 @@ def review(
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for the numbers, the differences and their provenance.")
 def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Path | None) -> None:
     """Say how far the reviews in LOG_A and LOG_B agree: Cohen's κ, adjusted Rand index, mutual information."""
-    from ..labels.review.adjudication import agreement_report, describe_agreement
-
     report = agreement_report(clustered, log_a, log_b, out=out)
     click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else describe_agreement(report))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..comparison.published import PAPERS, published_rows
 from .checked_paths import NAME_OR_INPUT, group
 from .options import json_option
 
@@ -57,8 +58,6 @@ def show(recipe: str, overrides: tuple[str, ...]) -> None:
 
 
 def _described(recipe: BuiltInRecipe) -> dict[str, Any]:
-    from ..comparison.published import published_rows
-
     rows = [{"source": row.source, "percent": dict(row.percent)} for row in published_rows(recipe.name)]
     own = {"name": recipe.name, "dataset": recipe.dataset, "about": recipe.about, "note": recipe.note}
     return {**own, "published": rows}
@@ -66,14 +65,11 @@ def _described(recipe: BuiltInRecipe) -> dict[str, Any]:
 
 def _sources(recipe: BuiltInRecipe) -> str:
     """The tables with a row for the recipe, in brackets."""
-    from ..comparison.published import published_rows
-
     return "".join(f" [{source}]" for source in dict.fromkeys(row.source for row in published_rows(recipe.name)))
 
 
 def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
     """What stands above the settings: what the recipe is, what was published, and the papers named."""
-    from ..comparison.published import PAPERS, published_rows
     from ..training.recipe.built_in import recipe_datasets
 
     yield f"{recipe.name}: {recipe.about}. {recipe_datasets()[recipe.dataset]}."

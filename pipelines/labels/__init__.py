@@ -7,7 +7,7 @@
 """
 
 from .clean.landmark_file import read_kept, write_kept
-from .clean.rules import clean
+from .clean.rules import clean_landmarks
 from .clean.step import CleanSettings, clean_step
 from .cluster.clustering import choose_k, spherical_kmeans
 from .cluster.proposal_file import check_proposal, read_proposal, write_proposal
@@ -48,7 +48,7 @@ __all__ = [
     "check_plan",
     "check_proposal",
     "choose_k",
-    "clean",
+    "clean_landmarks",
     "clean_step",
     "cluster_step",
     "compare_exports",

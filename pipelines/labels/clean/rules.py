@@ -65,7 +65,7 @@ class Cleaned:
     mended: dict[str, str]
 
 
-def clean(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> Cleaned:
+def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> Cleaned:
     """Apply the rules: Wikimedia's own pages go first, then landmarks without a label, then those with several.
 
     Spellings that differ in case alone are one label, written as it is most often.
@@ -77,7 +77,8 @@ def clean(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> Cleaned:
     Raises:
         OptionError: another ``multi``.
 
-    >>> cleaned = clean([Landmark(1, "A", (InstanceValue("lake"),)), Landmark(2, "B", ()), Landmark(3, "C", None)])
+    >>> scraped = [Landmark(1, "A", (InstanceValue("lake"),)), Landmark(2, "B", ()), Landmark(3, "C", None)]
+    >>> cleaned = clean_landmarks(scraped)
     >>> [kept.labels for kept in cleaned.kept], [dropped.reason for dropped in cleaned.dropped]
     ([('lake',)], ['no label', 'not scraped'])
     """

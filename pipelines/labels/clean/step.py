@@ -24,7 +24,7 @@ from ..scrape.outcomes import COLUMNS, table_rows
 from ..scrape.store import Store
 from ..settings import Settings
 from .landmark_file import DROPPED, LANDMARKS, write_dropped, write_kept
-from .rules import Cleaned, Multi, clean, label_counts
+from .rules import Cleaned, Multi, clean_landmarks, label_counts
 
 COMMAND = "hiertree labels clean"
 _UNIT_SEPARATOR = "\x1f"  # no label holds it: normalize_label replaces it
@@ -70,7 +70,7 @@ def clean_step(
         read, unknown_ids = read_landmarks(landmarks, instances, columns=columns, separator=settings.separator)
     else:
         read, unknown_ids = read_stored(landmarks, store, columns=columns)
-    cleaned = clean(read, multi=settings.multi)
+    cleaned = clean_landmarks(read, multi=settings.multi)
     report = cleaning_report(cleaned, unknown_ids=unknown_ids)
     with record.writing(out) as folder:
         write_cleaned(folder, cleaned, report)

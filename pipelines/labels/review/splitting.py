@@ -11,6 +11,7 @@ from pydantic import Field
 
 from hiertree.errors import OptionError, ReviewError
 
+from ..cluster.clustering import spherical_kmeans
 from ..cluster.naming import propose_names
 from ..encode.text_encoders import TextEncoder
 from .actions import Approve, Comment, Labels, Merge, Name, Number, Rename, SetAbove, SetKind, StrictModel
@@ -71,8 +72,6 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
         ReviewError: its labels are fewer than two, or alike to the encoder.
     """
     import numpy as np
-
-    from ..cluster.clustering import spherical_kmeans
 
     labels = sorted(cluster.labels)
     if len(labels) < 2:

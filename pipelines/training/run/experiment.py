@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..distributed.devices import build_fabric, number_of_devices
+from ..distributed.launchers import Launch, detect_launch
+from ..distributed.starting import run_processes
 from ..recipe.schema import Recipe
 
 if TYPE_CHECKING:
-    from ..distributed.launchers import Launch
     from .run_folder import RunFolder
 
 
@@ -64,9 +66,6 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     >>> 0 < run.metrics["H-AP"] <= 1
     True
     """
-    from ..distributed.devices import number_of_devices
-    from ..distributed.launchers import detect_launch
-    from ..distributed.starting import run_processes
     from .run_folder import RunFolder
 
     folder, launch = RunFolder(Path(out)), detect_launch()
@@ -90,7 +89,6 @@ def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -
 
 def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, launch: Launch | None) -> TrainedRun:
     from ..data.splits import load_split
-    from ..distributed.devices import build_fabric
     from ..distributed.processes import Processes
     from .training_run import TrainingRun
 

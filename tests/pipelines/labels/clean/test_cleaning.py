@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.labels import clean, normalize_label, read_landmarks
+from hiertree.pipelines.labels import clean_landmarks, normalize_label, read_landmarks
 from hiertree.pipelines.labels.label_texts import is_wikimedia_page
 from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
 
@@ -78,7 +78,7 @@ def test_wikimedias_own_pages_are_known_by_item_id_whatever_their_text():
 
 
 def test_every_drop_has_its_reason(landmarks, instances):
-    cleaned = clean(read_landmarks(landmarks, instances)[0])
+    cleaned = clean_landmarks(read_landmarks(landmarks, instances)[0])
     assert {drop.landmark_id: drop.reason for drop in cleaned.dropped} == {
         15: "several labels",
         16: "Wikimedia page",
@@ -89,26 +89,28 @@ def test_every_drop_has_its_reason(landmarks, instances):
 
 
 def test_repeats_and_spellings_of_one_label_are_one_label():
-    cleaned = clean([landmark(1, "Ferris wheel"), landmark(2, "ferris  wheel", "Ferris wheel"), landmark(3, "lake (")])
+    cleaned = clean_landmarks(
+        [landmark(1, "Ferris wheel"), landmark(2, "ferris  wheel", "Ferris wheel"), landmark(3, "lake (")]
+    )
     assert [kept.labels for kept in cleaned.kept] == [("Ferris wheel",), ("Ferris wheel",), ("lake",)]
     assert cleaned.mended == {"ferris  wheel": "Ferris wheel", "lake (": "lake"}
 
 
 @pytest.mark.parametrize(("multi", "labels"), [("drop", []), ("first", [("castle",)]), ("all", [("castle", "palace")])])
 def test_several_labels_follow_the_policy_after_junk_is_gone(multi, labels):
-    cleaned = clean([landmark(1, "Wikimedia category", "castle", "palace")], multi=multi)
+    cleaned = clean_landmarks([landmark(1, "Wikimedia category", "castle", "palace")], multi=multi)
     assert [kept.labels for kept in cleaned.kept] == labels
 
 
 def test_junk_beside_one_label_leaves_that_label():
-    assert clean([landmark(1, "Wikimedia category", "castle")]).kept[0].labels == ("castle",)
+    assert clean_landmarks([landmark(1, "Wikimedia category", "castle")]).kept[0].labels == ("castle",)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "unknown value", "Q12345", "(1909)"])
 def test_texts_that_say_nothing_are_no_label(text):
-    assert [drop.reason for drop in clean([landmark(1, text)]).dropped] == ["no label"]
+    assert [drop.reason for drop in clean_landmarks([landmark(1, text)]).dropped] == ["no label"]
 
 
 def test_an_unknown_policy_is_refused():
     with pytest.raises(OptionError, match="multi='some'"):
-        clean([], multi="some")
+        clean_landmarks([], multi="some")
