@@ -18,6 +18,8 @@ from hiertree.io import files
 from hiertree.io.progress import show_progress
 from hiertree.io.provenance import manifest
 
+from .evaluation.label_columns import IMAGE
+
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
     from numpy.typing import NDArray
@@ -229,6 +231,6 @@ def _write_table(path: Path, rows: NDArray[np.int64], dataset: ImageDataset) -> 
 
     table = pd.DataFrame(dataset.paths[rows], columns=list(dataset.tree.level_names))
     ids = [dataset.images.name(int(row)) for row in rows] if dataset.ids is None else dataset.ids[rows].tolist()
-    table.insert(0, "image", ids)
+    table.insert(0, IMAGE, ids)
     with files.open_replacing(path) as file:
         table.to_csv(file, index=False, lineterminator="\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -10,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
+
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @contextmanager
@@ -31,10 +34,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
-        temporary.chmod(0o666 & ~_umask())
-        _flush(temporary)
-        temporary.replace(target)
+        with _naming(target, temporary):
+            yield temporary
+            temporary.chmod(0o666 & ~_umask())
+            _flush(temporary)
+            temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -46,13 +50,14 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
     try:
-        yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                _flush(file)
-        temporary.chmod(0o777 & ~_umask())
-        shutil.rmtree(target, ignore_errors=True)
-        temporary.rename(target)
+        with _naming(target, temporary):
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _flush(file)
+            temporary.chmod(0o777 & ~_umask())
+            shutil.rmtree(target, ignore_errors=True)
+            temporary.rename(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -73,6 +78,18 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write ``value`` as indented JSON atomically; NaN and infinities are a ValueError."""
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@contextmanager
+def _naming(target: Path, temporary: Path) -> Iterator[None]:
+    """Make an error of the disk, such as no space left, name the target: it names the temporary path, or nothing."""
+    try:
+        yield
+    except OSError as error:
+        unnamed = error.filename is None and error.errno in _OF_THE_DISK
+        if not unnamed and not str(error.filename).startswith(str(temporary)):
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
 
 
 def _flush(path: Path) -> None:

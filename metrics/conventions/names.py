@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 from hiertree.errors import OptionError
 
+_LARGEST_CUTOFF = 2**31 - 1
 _EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
 _OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
 
@@ -140,8 +141,8 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     if level is not None and not family.lowest <= int(level) <= num_levels:
         levels = f"a level between {family.lowest} (coarsest) and {num_levels} (finest)"
         raise OptionError(f"metric {name!r}", expected=levels)
-    if cutoff is not None and int(cutoff) == 0:
-        raise OptionError(f"metric {name!r}", expected="a cut-off k ≥ 1")
+    if cutoff is not None and not 1 <= int(cutoff) <= _LARGEST_CUTOFF:
+        raise OptionError(f"metric {name!r}", expected=f"a cut-off k between 1 and {_LARGEST_CUTOFF}")
     return Metric(
         name,
         family.kind,

@@ -6,6 +6,8 @@ Errors of :mod:`hiertree.errors` are printed as one line and end with status 2; 
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
+from typing import NoReturn
 
 import click
 
@@ -24,17 +26,25 @@ from .training import train
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding is no error
     try:
         sys.exit(commands.main(arguments, prog_name="hiertree", standalone_mode=False) or 0)
     except click.ClickException as error:
-        error.show()
-        sys.exit(2)
+        where = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
+        _refuse(error.format_message() + where)
     except (HiertreeError, OSError) as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(2)
+        _refuse(str(error))
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
+
+
+def _refuse(message: str) -> NoReturn:
+    """Print one line and end with status 2."""
+    click.echo(f"error: {' '.join(line.strip() for line in message.splitlines())}", err=True)
+    sys.exit(2)
 
 
 @group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,12 +12,15 @@ import click
 import hiertree as ht
 
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, group
-from .options import json_option
+from .option_values import NAME
+from .options import json_option, print_json
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark
 
-split_option = click.option("--split", "splits", multiple=True, help="One split; may be repeated. Default: all.")
+split_option = click.option(
+    "--split", "splits", type=NAME, multiple=True, help="One split; may be repeated. Default: all."
+)
 structure_option = click.option(
     "--structure", is_flag=True, help="Do not compare sizes with the published ones: for a part of a benchmark."
 )
@@ -35,7 +37,7 @@ def list_all(as_json: bool) -> None:
     """List the benchmarks: levels, published sizes, license, address."""
     cards = [ht.datasets.describe(name) for name in ht.datasets.available()]
     if as_json:
-        _print_json([_card(card) for card in cards])
+        print_json([_card(card) for card in cards])
         return
     click.echo("\n\n".join(map(_card_text, cards)))
 
@@ -55,7 +57,7 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
     verify: Any = "structure" if structure else "published"
     reports = ht.datasets.check(name, root, splits=splits, verify=verify, decode=decode)
     if as_json:
-        _print_json([{**asdict(report), "sound": report.sound} for report in reports])
+        print_json([{**asdict(report), "sound": report.sound} for report in reports])
     else:
         rows = [("split", "images", "nodes by level", "found")]
         for report in reports:
@@ -83,7 +85,7 @@ def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_js
     verify: Any = "structure" if structure else "published"
     found = [ht.datasets.statistics(ht.datasets.load(name, root, split, verify=verify)) for split in chosen]
     if as_json:
-        _print_json(found)
+        print_json(found)
         return
     click.echo("\n\n".join(_statistics_text(entry) for entry in found))
 
@@ -165,7 +167,3 @@ def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int]) -> str:
 
 def _numbered(steps: Sequence[str]) -> str:
     return "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))

@@ -10,7 +10,8 @@ import click
 from hiertree.errors import OptionError
 
 from .checked_paths import GROWING_FOLDER, NAME_OR_INPUT, command
-from .options import json_option, listed
+from .option_values import INTEGERS
+from .options import json_option
 
 if TYPE_CHECKING:
     from ..comparison.cluster_jobs import ClusterJobs
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @command()
 @click.argument("recipes", nargs=-1, required=True, type=NAME_OR_INPUT)
-@click.option("--seeds", default="0", show_default=True, help="Seeds, separated by commas.")
+@click.option("--seeds", type=INTEGERS, default="0", show_default=True, help="Seeds, separated by commas.")
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the runs and the table.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, for every recipe.")
 @click.option(
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 @json_option
 def compare(
     recipes: tuple[str, ...],
-    seeds: str,
+    seeds: tuple[int, ...],
     out: Path,
     overrides: tuple[str, ...],
     grid: tuple[str, ...],
@@ -70,16 +71,16 @@ def compare(
     from ..comparison.planned_runs import plan_runs
     from ..comparison.recipe_comparison import compare as run
 
-    numbers, values = _integers("--seeds", seeds), read_grid(grid)
+    values = read_grid(grid)
     jobs = _jobs(launcher, out, slurm, wait=wait)
     if jobs and not wait:
-        left = jobs.submit(plan_runs(recipes, seeds=numbers, out=out, overrides=overrides, grid=values))
+        left = jobs.submit(plan_runs(recipes, seeds=seeds, out=out, overrides=overrides, grid=values))
         if left:
             click.echo(f"{len(left)} jobs under way; the same command makes the table when they have ended", err=True)
             return
     run(
         recipes,
-        seeds=numbers,
+        seeds=seeds,
         out=out,
         overrides=overrides,
         grid=values,
@@ -99,10 +100,3 @@ def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) 
     from ..comparison.cluster_jobs import ClusterJobs, read_parameters, slurm_executor
 
     return ClusterJobs(slurm_executor(out / "jobs", read_parameters(parameters)))
-
-
-def _integers(option: str, text: str) -> list[int]:
-    try:
-        return [int(part) for part in listed(text)]
-    except ValueError:
-        raise OptionError(f"{option} {text}", expected="integers separated by commas") from None

@@ -7,16 +7,15 @@ from typing import Any
 
 import click
 
-from hiertree.errors import OptionError
-
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME_OR_INPUT, OUTPUT_FILE, command
-from .options import json_option, listed
+from .option_values import COUNT, NAME, NAMES, NUMBERS, SEED
+from .options import json_option, print_json
 
 labels_option = click.option(
     "--labels", type=INPUT_FILE, help="CSV or Parquet table with one row an embedding, where these have no labels."
 )
 levels_option = click.option(
-    "--levels", default="", metavar="A,B,…", help="Columns of labels, coarse → fine; default: all of them."
+    "--levels", type=NAMES, metavar="A,B,…", help="Columns of labels, coarse → fine; default: all of them."
 )
 gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of a separate gallery.")
 gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Their table of labels.")
@@ -33,8 +32,10 @@ protocol_option = click.option(
 @click.argument("model", metavar="RUN_OR_RECIPE", type=NAME_OR_INPUT)
 @click.argument("data", type=INPUT_PATH)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")
-@click.option("--split", default="test", show_default=True, help="Which of the data set's splits.")
-@click.option("--shard-size", default=16_384, show_default=True, help="Images between two points to go on from.")
+@click.option("--split", type=NAME, default="test", show_default=True, help="Which of the data set's splits.")
+@click.option(
+    "--shard-size", type=COUNT, default=16_384, show_default=True, help="Images between two points to go on from."
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
 def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overrides: tuple[str, ...]) -> None:
     """Embed the images in DATA, a data set's root, for evaluate; an interrupted call goes on where it was.
@@ -55,7 +56,10 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
 @gallery_option
 @gallery_labels_option
 @click.option(
-    "--ids", metavar="COLUMN", help="No query retrieves an item with the same value there: itself, its sequence."
+    "--ids",
+    type=NAME,
+    metavar="COLUMN",
+    help="No query retrieves an item with the same value there: itself, its sequence.",
 )
 @click.option(
     "--junk", type=INPUT_FILE, help="Table of columns query and item, rows counted from 0, to leave out of lists."
@@ -63,9 +67,7 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
 @click.option(
     "--distractors", is_flag=True, help="Gallery rows whose labels are all empty are irrelevant to every query."
 )
-@click.option(
-    "--metrics", "names", default="", metavar="A,B,…", help="H-AP, NDCG@100, R@1, AP[1], … instead of the default."
-)
+@click.option("--metrics", type=NAMES, metavar="A,B,…", help="H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
 @click.option("--alpha", type=float, default=1.0, show_default=True, help="Of H-AP's relevance.")
 @click.option(
     "--relevance",
@@ -76,7 +78,7 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
 )
 @click.option(
     "--weights",
-    default="",
+    type=NUMBERS,
     metavar="A,B,…",
     help="A weight a level, coarse → fine: H-AP is that mean of the levels' APs.",
 )
@@ -97,8 +99,8 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
     "--compat", type=click.Choice(["official", "delf", "revisitop"]), help="Compute as the authors' code does."
 )
 @click.option("--codes", is_flag=True, help="Rank by Hamming distance between the signs of embeddings.")
-@click.option("--block-size", type=int, help="Queries at once; changes no number.")
-@click.option("--device", help="A torch device that multiplies, such as cuda.")
+@click.option("--block-size", type=COUNT, help="Queries at once; changes no number.")
+@click.option("--device", type=NAME, help="A torch device that multiplies, such as cuda.")
 @click.option(
     "--precision", type=click.Choice(["float32", "tf32", "bfloat16"]), help="Of the products; default: the embeddings'."
 )
@@ -114,16 +116,16 @@ def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overri
 def evaluate(
     embeddings: Path,
     labels: Path | None,
-    levels: str,
+    levels: tuple[str, ...] | None,
     gallery: Path | None,
     gallery_labels: Path | None,
     ids: str | None,
     junk: Path | None,
     distractors: bool,
-    names: str,
+    metrics: tuple[str, ...] | None,
     alpha: float,
     relevance: Any,
-    weights: str,
+    weights: tuple[float, ...] | None,
     counts: Any,
     ties: Any,
     protocol: Any,
@@ -148,15 +150,15 @@ def evaluate(
     evaluate_file(
         embeddings,
         labels=labels,
-        levels=listed(levels),
+        levels=levels or (),
         gallery=gallery,
         gallery_labels=gallery_labels,
         ids=ids,
         junk=junk,
         distractors=distractors,
-        metrics=listed(names) or None,
+        metrics=metrics,
         alpha=alpha,
-        relevance=_numbers("--weights", weights) if weights else relevance,
+        relevance=relevance if weights is None else weights,
         counts=counts,
         ties=ties,
         protocol=protocol,
@@ -177,32 +179,29 @@ def evaluate(
 @click.argument("embeddings", type=INPUT_FILE)
 @labels_option
 @levels_option
-@click.option("--queries", type=int, default=200, show_default=True, help="How many queries are drawn, at most.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the draw.")
+@click.option("--queries", type=COUNT, default=200, show_default=True, help="How many queries are drawn, at most.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the draw.")
 @json_option
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for the table and its provenance.")
 def audit(
-    embeddings: Path, labels: Path | None, levels: str, queries: int, seed: int, as_json: bool, out: Path | None
+    embeddings: Path,
+    labels: Path | None,
+    levels: tuple[str, ...] | None,
+    queries: int,
+    seed: int,
+    as_json: bool,
+    out: Path | None,
 ) -> None:
     """Compare our metrics of EMBEDDINGS with other libraries', and say why each differs.
 
     Those installed of torchmetrics, scikit-learn, ir_measures, ranx and pytorch-metric-learning. EMBEDDINGS as for
     evaluate.
     """
-    import json
-
     from ..evaluation.library_audit import audit as run
     from ..evaluation.library_audit import print_audit
 
-    table = run(embeddings, labels=labels, levels=listed(levels), queries=queries, seed=seed, out=out)
+    table = run(embeddings, labels=labels, levels=levels or (), queries=queries, seed=seed, out=out)
     if as_json:
-        click.echo(json.dumps(table.to_dict(orient="records"), indent=2, ensure_ascii=False))
+        print_json(table.to_dict(orient="records"))
     else:
         print_audit(table)
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    try:
-        return [float(part) for part in listed(text)]
-    except ValueError:
-        raise OptionError(f"{option} {text}", expected="numbers separated by commas") from None

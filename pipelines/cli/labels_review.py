@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import click
 from ..labels.encode.encoders import EncoderSettings
 from ..labels.review.adjudication import agreement_report, describe_agreement
 from .checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, command
-from .options import json_option, settings_options
+from .options import json_option, print_json, settings_options
 
 
 @command()
@@ -66,4 +65,4 @@ def review(
 def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Path | None) -> None:
     """Say how far the reviews in LOG_A and LOG_B agree: Cohen's κ, adjusted Rand index, mutual information."""
     report = agreement_report(clustered, log_a, log_b, out=out)
-    click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else describe_agreement(report))
+    print_json(report) if as_json else click.echo(describe_agreement(report))

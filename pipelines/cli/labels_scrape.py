@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import IO
@@ -11,7 +10,7 @@ import click
 
 from ..labels.scrape.settings import ScrapeSettings
 from .checked_paths import GROWING_FILE, INPUT_FILE, LOG_FILE, OUTPUT_FILE, command
-from .options import category_column, id_column, json_option, settings_options
+from .options import category_column, id_column, json_option, print_json, settings_options
 
 STORE = click.argument("store", type=GROWING_FILE)
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
@@ -84,4 +83,4 @@ def status(store: Path, table: Path | None, as_json: bool) -> None:
     from ..labels import scrape as pipeline
 
     report = pipeline.status(store, table=table)
-    click.echo(json.dumps(report, indent=2) if as_json else pipeline.describe_status(report))
+    print_json(report) if as_json else click.echo(pipeline.describe_status(report))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from ..labels.plan import LabelsPlan, read_plan
 from ..labels.run import build as run_plan
 from .checked_paths import INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FOLDER, command
 from .labels_scrape import FAILED
-from .options import json_option, settings_options
+from .options import json_option, print_json, settings_options
 
 out_option = click.option(
     "--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced."
@@ -146,4 +145,4 @@ def _refuse_settings() -> None:
 
 
 def _print(report: Mapping[str, Any], describe: Callable[[Mapping[str, Any]], str], *, as_json: bool) -> None:
-    click.echo(json.dumps(report, indent=2, ensure_ascii=False) if as_json else describe(report))
+    print_json(report) if as_json else click.echo(describe(report))

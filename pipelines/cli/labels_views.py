@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
@@ -10,7 +9,7 @@ import click
 from ..labels.export.differences import compare_exports, describe_differences
 from ..labels.export.tree_page.step import TreeSettings, show_tree
 from .checked_paths import INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
-from .options import json_option, settings_options
+from .options import json_option, print_json, settings_options
 
 PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
 
@@ -26,7 +25,7 @@ def diff(a: Path, b: Path, out: Path | None, as_json: bool) -> None:
     A and B are folders made by 'labels export' or 'labels build', or tables in GLDv2's published columns.
     """
     found = compare_exports(a, b, table=out)
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else describe_differences(found))
+    print_json(found) if as_json else click.echo(describe_differences(found))
 
 
 @command()

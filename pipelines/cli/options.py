@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Callable, Collection
 from functools import wraps
 from pathlib import Path
@@ -92,10 +94,7 @@ category_column = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def listed(text: str) -> list[str]:
-    """The parts of a text that commas separate.
-
-    >>> listed("kind, landmark,")
-    ['kind', 'landmark']
-    """
-    return [part.strip() for part in text.split(",") if part.strip()]
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON, which any encoding of the terminal can hold."""
+    unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
+    click.echo(json.dumps(value, indent=2, ensure_ascii=not unicode))

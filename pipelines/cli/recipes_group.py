@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import click
 
 from ..comparison.published import PAPERS, published_rows
 from .checked_paths import NAME_OR_INPUT, group
-from .options import json_option
+from .options import json_option, print_json
 
 if TYPE_CHECKING:
     from ..training.recipe.built_in import BuiltInRecipe
@@ -27,7 +26,7 @@ def recipes(context: click.Context, as_json: bool) -> None:
 
     found = list(all_built_in_recipes())
     if as_json:
-        click.echo(json.dumps([_described(recipe) for recipe in found], indent=2, ensure_ascii=False))
+        print_json([_described(recipe) for recipe in found])
         return
     wide = max(len(recipe.name) for recipe in found)
     for dataset, about in recipe_datasets().items():

@@ -9,7 +9,7 @@ import click
 
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
-from .options import listed
+from .option_values import COUNT, NAME, SEED
 
 if TYPE_CHECKING:
     from hiertree.metrics import ProtocolName
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="data.root=PATH where a run's images have moved."
 )
-@click.option("--queries", default=3, show_default=True, help="How many of the worst, the median and the best, each.")
-@click.option("--hits", default=8, show_default=True, help="Images shown of each ranking.")
+@click.option(
+    "--queries", type=COUNT, default=3, show_default=True, help="How many of the worst, the median and the best, each."
+)
+@click.option("--hits", type=COUNT, default=8, show_default=True, help="Images shown of each ranking.")
 @labels_option
 @levels_option
 @gallery_option
 @gallery_labels_option
-@click.option("--ids", metavar="COLUMN", help="No query retrieves an item with the same value there.")
+@click.option("--ids", type=NAME, metavar="COLUMN", help="No query retrieves an item with the same value there.")
 @click.option("--images", type=INPUT_FOLDER, help="Folder in which the ids are names of image files.")
 @protocol_option
 def report(
@@ -39,7 +41,7 @@ def report(
     queries: int,
     hits: int,
     labels: Path | None,
-    levels: str,
+    levels: tuple[str, ...] | None,
     gallery: Path | None,
     gallery_labels: Path | None,
     ids: str | None,
@@ -55,7 +57,7 @@ def report(
 
     options = EmbeddingsOptions(
         labels=labels,
-        levels=tuple(listed(levels)),
+        levels=levels or (),
         gallery=gallery,
         gallery_labels=gallery_labels,
         ids=ids,
@@ -74,7 +76,7 @@ def report(
     help="Folder for everything it makes.",
 )
 @click.option("--data", type=INPUT_PATH, help="Omniglot (zip, npz or folder) instead of the drawn images.")
-@click.option("--seed", type=int, default=0, show_default=True, help="The one seed.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="The one seed.")
 @click.option("--quick", is_flag=True, help="A few steps only: to see that everything runs.")
 @click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")
 def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:

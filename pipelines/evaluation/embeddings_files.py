@@ -15,16 +15,16 @@ Nothing is unpickled: numpy reads without pickle, torch with ``weights_only=True
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from pickle import UnpicklingError
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
 from hiertree.arrays import to_numpy
-from hiertree.errors import InputError, OptionError
+from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError
 
 from .label_columns import (
     LabelColumns,
@@ -92,6 +92,18 @@ def read_embeddings(
     if found.junk is not None:
         raise OptionError(f"a table of junk and the junk in {Path(source).name}", expected="one of the two")
     return found._replace(junk=junk_in_table(junk, len(found.embeddings)))
+
+
+@contextmanager
+def naming_files(source: PathLike, gallery: PathLike | None) -> Iterator[None]:
+    """Make errors about the arrays name the file that holds them."""
+    try:
+        yield
+    except InputError as error:
+        if not isinstance(error, (EmbeddingError, PathError, ShapeError)):
+            raise
+        file = gallery if gallery is not None and "gallery" in error.given else source
+        raise type(error)(f"{file}: {error.given}", expected=error.expected, remedy=error.remedy) from error
 
 
 def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
@@ -164,9 +176,8 @@ def _load_torch(file: Path) -> Any:
             return to_numpy(content)
         if isinstance(content, Mapping) and all(isinstance(value, torch.Tensor) for value in content.values()):
             return {str(name): to_numpy(value) for name, value in content.items()}
-    except (RuntimeError, EOFError, TypeError, ValueError, UnpicklingError) as error:
-        first = str(error).partition("\n")[0]
-        raise InputError(f"{file.name}: {first}", expected="dense tensors saved by torch, nothing else") from error
+    except Exception as error:
+        raise InputError(f"{file} cannot be read", expected="dense tensors saved by torch, nothing else") from error
     raise InputError(f"{file.name} with a {type(content).__name__}", expected="a tensor or a dictionary of tensors")
 
 

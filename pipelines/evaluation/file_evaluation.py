@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hiertree import relevance as relevances
-from hiertree.errors import OptionError
+from hiertree.errors import InputError, OptionError
 from hiertree.io import files
 from hiertree.io.provenance import manifest
 from hiertree.metrics import Compat, Evaluation, ProtocolName, evaluate, evaluate_codes
 
-from .embeddings_files import read_embeddings
+from .embeddings_files import naming_files, read_embeddings
 from .label_columns import PathLike
 from .labeled_embeddings import LabeledEmbeddings
 
@@ -95,12 +95,17 @@ def evaluate_file(
     labeled = read_embeddings(
         source, labels=labels, gallery=gallery, gallery_labels=gallery_labels, junk=junk, **columns
     )
-    result = _evaluated(
-        labeled,
-        codes=codes,
-        options={"metrics": metrics, "relevance": _relevance(relevance), **options},
-        search={"block_size": block_size, "resume": resume, **search},
-    )
+    with naming_files(source, gallery):
+        result = _evaluated(
+            labeled,
+            codes=codes,
+            options={"metrics": metrics, "relevance": _relevance(relevance), **options},
+            search={"block_size": block_size, "resume": resume, **search},
+        )
+    if not len(result.summary()):
+        names = () if labeled.tree is None else labeled.tree.level_names
+        remedy = f"the columns read as levels are {', '.join(names)}" if names else None
+        raise InputError(f"{source} gives no metric a value", expected="items that share labels", remedy=remedy)
     inputs = [source, *(Path(file) for file in (labels, gallery, gallery_labels, junk) if file is not None)]
     if table is not None:
         _write_per_query(result, table)

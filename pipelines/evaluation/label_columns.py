@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hiertree.tree.label_rows import Where
 
 PathLike = str | os.PathLike[str]
+IMAGE = "image"  # the column of ids in the tables of ``hiertree embed``
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class LabelColumns:
 
     Attributes:
         levels: labels, coarse → fine; all columns but that of ids unless given.
-        ids: the column of ids, if one is asked for.
+        ids: the column of ids; unless given, ``image``, as ``hiertree embed`` calls it, where a table has it and it is
+            not among the levels.
         distractors: whether a gallery row without any label is a distractor.
     """
 
@@ -38,13 +40,19 @@ class LabelColumns:
     ids: str | None = None
     distractors: bool = False
 
+    def id_column(self, present: Sequence[str]) -> str | None:
+        """The column of ids among those of a table, if there is one."""
+        if self.ids is None and IMAGE in present and IMAGE not in self.levels and len(present) > 1:
+            return IMAGE
+        return self.ids
+
     def chosen(self, present: Sequence[str]) -> list[str]:
         """The columns of labels among those of a table.
 
         Raises:
             OptionError: a column named twice, or none left.
         """
-        levels = list(self.levels) or [name for name in present if name != self.ids]
+        levels = list(self.levels) or [name for name in present if name != self.id_column(present)]
         if not levels or len(set(levels)) < len(levels):
             raise OptionError(f"levels {', '.join(levels) or 'none'}", expected="different columns, coarse → fine")
         return levels
@@ -112,7 +120,8 @@ def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> 
         raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="columns of labels")
     levels = columns.chosen(others)
     cells = [_texts(table.column(name).to_pylist()) for name in levels]
-    ids = None if columns.ids is None else _checked_ids(_texts(table[columns.ids].to_pylist()), columns.ids, where)
+    column = columns.id_column(others)
+    ids = None if column is None else _checked_ids(_texts(table[column].to_pylist()), column, where)
     return LabeledRows(embeddings, tuple(levels), list(zip(*cells, strict=True)), where, ids)
 
 
@@ -133,7 +142,8 @@ def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns)
 
     levels = columns.chosen(list(table.columns))
     cells = [table[name].tolist() for name in levels]
-    ids = None if columns.ids is None else _checked_ids(table[columns.ids].tolist(), columns.ids, where)
+    column = columns.id_column(list(table.columns))
+    ids = None if column is None else _checked_ids(table[column].tolist(), column, where)
     return LabeledRows(embeddings, tuple(levels), list(zip(*cells, strict=True)), where, ids)
 
 
@@ -141,8 +151,12 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
     """One tree numbers the labels of both; the same text under two parents is two labels.
 
     Raises:
+        OptionError: a gallery with other levels.
         HierarchyError: labels that do not form a tree of one depth; the message names file and line.
     """
+    if gallery is not None and gallery.levels != queries.levels:
+        given = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
+        raise OptionError(given, expected="the same columns in one order", remedy="name them with --levels")
     split = len(queries.rows)
     rows = [*queries.rows, *(gallery.rows if gallery is not None else [])]
     labeled = [row < split or not (distractors and all(map(is_empty, rows[row]))) for row in range(len(rows))]

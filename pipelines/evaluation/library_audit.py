@@ -19,7 +19,7 @@ from hiertree.io import files
 from hiertree.io.provenance import manifest
 
 from .difference_reasons import DifferenceReasons
-from .embeddings_files import read_embeddings
+from .embeddings_files import naming_files, read_embeddings
 from .label_columns import PathLike
 from .labeled_embeddings import LabeledEmbeddings
 from .other_libraries import LIBRARIES, ScoredQueries, values_of
@@ -61,11 +61,14 @@ def audit(
     if queries < 1:
         raise OptionError(f"queries={queries}", expected="at least 1")
     labeled = read_embeddings(embeddings, labels=labels, levels=levels)
+    if labeled.gallery_embeddings is None and labeled.ids is not None and len(set(labeled.ids)) == len(labeled.ids):
+        labeled = labeled._replace(ids=None)  # each query leaves out itself anyway
     if labeled.masked:
         raise OptionError(
             f"{Path(embeddings).name} with ids, junk or distractors", expected="embeddings and paths alone"
         )
-    drawn = draw_queries(labeled, queries=queries, seed=seed)
+    with naming_files(embeddings, None):
+        drawn = draw_queries(labeled, queries=queries, seed=seed)
     table = compare_libraries(drawn)
     if out is not None:
         inputs = [Path(file) for file in (embeddings, labels) if file is not None]

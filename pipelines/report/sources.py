@@ -19,7 +19,7 @@ from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.provenance import manifest
 from hiertree.metrics import evaluate
 
-from ..evaluation.embeddings_files import read_embeddings
+from ..evaluation.embeddings_files import naming_files, read_embeddings
 from ..training.data.splits import load_split
 from ..training.recipe.reading import load_recipe
 from .measurements import FinishedRun, Measurement, read_runs
@@ -157,7 +157,8 @@ def _measured_file(file: Path, options: EmbeddingsOptions) -> tuple[dict[str, Me
         raise OptionError(f"distractors in {file.name}", expected="a gallery of labeled items")
     data = _data_of_file(labeled, options.images)
     evaluated: dict[str, Any] = {**labeled.masks, "protocol": options.protocol}
-    result = evaluate(*labeled[:4], progress=True, **evaluated)
+    with naming_files(file, options.gallery):
+        result = evaluate(*labeled[:4], progress=True, **evaluated)
     content = result.as_dict()
     inputs = [file, *(path for path in (options.labels, options.gallery, options.gallery_labels) if path)]
     measurement = Measurement(

@@ -48,6 +48,8 @@ def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.Cap
         np.testing.assert_allclose(np.load(out / "embeddings.npy"), stored["embeddings"], atol=1e-6)
     result = evaluate_file(out / "embeddings.npy", labels=out / "labels.csv", ids="image", protocol="sop")
     assert result.summary().to_dict() == pytest.approx(metrics, abs=1e-6)
+    alone = evaluate_file(out / "embeddings.npy", labels=out / "labels.csv", protocol="sop")
+    assert alone.summary().to_dict() == result.summary().to_dict()
     assert sorted(path.name for path in out.iterdir()) == ["embeddings.npy", "labels.csv", "manifest.json"]
 
 

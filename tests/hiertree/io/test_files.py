@@ -39,3 +39,15 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_error_of_the_disk_names_the_file_that_was_to_be_written(tmp_path, named):
+    with (
+        pytest.raises(OSError, match=r"No space left on device: '.*table\.csv'"),
+        replacing(tmp_path / "table.csv") as path,
+    ):
+        raise OSError(28, "No space left on device", *([str(path)] if named else []))
+    with pytest.raises(OSError, match="other"), replacing_folder(tmp_path / "folder"):
+        raise OSError(2, "No such file", "other")
+    assert list(tmp_path.iterdir()) == []

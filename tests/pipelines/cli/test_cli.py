@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -56,18 +58,23 @@ def test_help_loads_no_heavy_library():
         (["train", "synthetic-happier", "--out", "OUT", "--set", "optimizer.leraning_rate=1"], "leraning_rate"),
         (["train", "synthetic-happier", "--out", "OUT", "--set", "training.device=cuda"], "cuda"),
         (["train", "synthetic-happier", "--out", "OUT", "--on-bad-image", "leave"], "'leave' is not one of"),
-        (["compare", "synthetic-happier", "--seeds", "one", "--out", "OUT"], "--seeds one"),
+        (["compare", "synthetic-happier", "--seeds", "one", "--out", "OUT"], "--seeds': 'one'"),
         (["compare", "synthetic-happier", "--grid", "loss.alpha", "--out", "OUT"], "--grid loss.alpha"),
         (["compare", "synthetic-happier", "--against", "mine", "--out", "OUT"], "against 'mine'"),
         (["labels", "build", "absent.csv", "--out", "OUT"], "absent.csv"),
         (["labels", "build", LANDMARKS, "--out", "OUT", "--clusters", "many"], "clusters='many'"),
         (["labels", "build", LANDMARKS, "--out", "OUT", "--instance-column", "type"], "no column 'type'"),
         (["evaluate", "absent.npz"], "absent.npz"),
-        (["evaluate", "absent.npz", "--weights", "half,half"], "--weights half,half"),
+        (["evaluate", "absent.npz", "--weights", "half,half"], "--weights': 'half,half'"),
         (["evaluate", "absent.npz", "--approximate", "pq"], "'pq' is not one of 'hnsw', 'ivf'"),
         (["evaluate", LANDMARKS.with_suffix(".npy"), "--distractors"], "without a gallery"),
         (["audit", "absent.npz"], "absent.npz"),
         (["demo", "--data", "absent.zip", "--out", "OUT"], "absent.zip"),
+        (["evaluate", "absent.npz", "--metrics", ""], "'--metrics'"),
+        (["evaluate", "absent.npz", "--levels", "kind,,name"], "'--levels'"),
+        (["evaluate", "absent.npz", "--out", ""], "'--out'"),
+        (["audit", "absent.npz", "--seed", "-1"], "'--seed'"),
+        (["embed", "absent", "absent", "--out", "OUT", "--split", ""], "'--split'"),
         (["nonsense"], "No such command"),
         (["train"], "Missing argument"),
     ],
@@ -77,7 +84,7 @@ def test_bad_input_ends_with_status_2_a_sentence_and_no_traces(arguments, messag
     assert run(*[tmp_path / "out" if argument == "OUT" else argument for argument in arguments]) == 2
     printed = capsys.readouterr().err
     assert message in printed
-    assert "Traceback" not in printed
+    assert printed.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -103,6 +110,24 @@ def test_evaluate_prints_the_table_and_the_convention(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "H-AP" in printed
     assert "masked by index" in printed
+
+
+def test_a_terminal_of_another_encoding_is_no_error(tmp_path):
+    rng = np.random.default_rng(0)
+    (tmp_path / "l.csv").write_text("kind,name\n" + "".join(f"k{row // 5},é{row // 2}\n" for row in range(10)))
+    np.save(tmp_path / "e.npy", rng.normal(size=(10, 4)))
+    script = Path(sys.executable).parent / "hiertree"
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for arguments in (
+        ["evaluate", "e.npy", "--labels", "l.csv"],
+        ["datasets", "list", "--json"],
+        ["train", "é", "--out", "x"],
+    ):
+        answer = subprocess.run([script, *arguments], capture_output=True, cwd=tmp_path, env=environment, check=False)
+        assert b"Traceback" not in answer.stderr
+        assert answer.returncode == (2 if arguments[0] == "train" else 0)
+        if "--json" in arguments:
+            assert json.loads(answer.stdout)
 
 
 def test_console_script_is_installed():

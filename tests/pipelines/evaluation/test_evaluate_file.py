@@ -238,6 +238,46 @@ def test_a_large_npy_stays_on_disk(retrieval, tmp_path, monkeypatch):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_column_of_images_is_their_ids_unless_it_is_named_as_a_level(retrieval, tmp_path, capsys):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    images = [f"{row}.jpg" for row in range(30)]
+    pd.DataFrame(paths, columns=LABELS).assign(image=images).to_csv(tmp_path / "l.csv", index=False)
+    found = evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv")
+    np.testing.assert_array_equal(found.values, evaluate(embeddings, paths).values)
+    with pytest.raises(InputError, match=r"gives no metric a value.*levels are image"):
+        evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", levels=["image"])
+    assert "—" not in capsys.readouterr().out
+
+
+def test_a_gallery_has_the_levels_of_the_queries(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    labels = pd.DataFrame(paths, columns=LABELS)
+    labels.to_csv(tmp_path / "queries.csv", index=False)
+    labels[LABELS[::-1]].to_csv(tmp_path / "gallery.csv", index=False)
+    given = {
+        "labels": tmp_path / "queries.csv",
+        "gallery": tmp_path / "e.npy",
+        "gallery_labels": tmp_path / "gallery.csv",
+    }
+    with pytest.raises(OptionError, match="levels kind, name of the queries and name, kind of the gallery"):
+        evaluate_file(tmp_path / "e.npy", **given)
+    np.testing.assert_array_equal(
+        evaluate_file(tmp_path / "e.npy", **given, levels=LABELS).values,
+        evaluate(embeddings, paths, embeddings, paths).values,
+    )
+
+
+def test_messages_name_the_file_that_holds_the_fault(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.savez(tmp_path / "bad.npz", embeddings=np.full_like(embeddings, np.nan), paths=paths)
+    np.savez(tmp_path / "good.npz", embeddings=embeddings, paths=paths)
+    for source, gallery in (("bad.npz", None), ("good.npz", "bad.npz")):
+        with pytest.raises(EmbeddingError, match=r"bad\.npz: .*NaN"):
+            evaluate_file(tmp_path / source, gallery=None if gallery is None else tmp_path / gallery)
+
+
 class Harmful:
     def __reduce__(self):
         return (print, ("unpickled",))
@@ -255,8 +295,9 @@ def test_nothing_in_a_file_of_tensors_is_run(tmp_path, capsys):
     pd.DataFrame({"v": [[1.0], [2.0]]}).to_parquet(tmp_path / "bare.parquet")
     names = ("harmful.pt", "list.pt", "sparse.pt", "broken.pt", "broken.parquet", "flat.parquet", "uneven.parquet")
     for name in names:
-        with pytest.raises(InputError):
+        with pytest.raises(InputError) as refused:
             evaluate_file(tmp_path / name)
+        assert "weights_only" not in str(refused.value)
     with pytest.raises(TableError):
         evaluate_file(tmp_path / "bare.parquet")
     assert "unpickled" not in capsys.readouterr().out
