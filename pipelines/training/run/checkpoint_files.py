@@ -1,14 +1,16 @@
 """Checkpoints: one folder per step, with ``tensors.safetensors`` and ``state.json``.
 
 A folder appears whole under its final name and is never changed; older ones are removed only after a newer one exists.
-So the newest folder is whole whenever a run is killed. Nothing is ever unpickled.
+So the newest folder is whole whenever a run is killed. The one before it is kept in case a disk damages the newest.
+Nothing is ever unpickled.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from hiertree.io.provenance import sha256
 
 FORMAT = "hiertree checkpoint 1"
 _TENSORS, _STATE = "tensors.safetensors", "state.json"
+_REMEDY = "remove this folder to go on from an older checkpoint, or start again (--fresh)"
 
 
 def save_checkpoint(
@@ -60,22 +63,53 @@ def read_checkpoint(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor],
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    remedy = "remove this folder to go on from an older checkpoint, or start again (--fresh)"
+    kind, recipe, state = _checked(path)
+    if kind != FORMAT:
+        raise CheckpointError(f"{path}, of the format {kind!r}", expected=f"a checkpoint ({FORMAT})", remedy=_REMEDY)
+    if recipe != fingerprint:
+        raise CheckpointError(f"{path}, of another recipe", expected="a checkpoint of this recipe", remedy=_REMEDY)
+    try:
+        return load_file(path / _TENSORS), state
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} ({error})", expected="a whole checkpoint", remedy=_REMEDY) from error
+
+
+def newest_whole_checkpoint(folder: Path) -> Path | None:
+    """Find the newest checkpoint that is not damaged; None if there is no checkpoint at all.
+
+    A damaged one is reported on standard error.
+
+    Raises:
+        CheckpointError: all checkpoints are damaged.
+    """
+    damage: CheckpointError | None = None
+    for path in reversed(list_checkpoints(folder).values()):
+        try:
+            _checked(path)
+        except CheckpointError as error:
+            damage = damage or error
+            continue
+        if damage is not None:
+            print(f"warning: {damage.given}; going on from {path.name}, the newest whole one", file=sys.stderr)
+        return path
+    if damage is not None:
+        raise damage
+    return None
+
+
+def _checked(path: Path) -> tuple[str, str, dict[str, Any]]:
+    """Format, fingerprint and state of a checkpoint whose tensors are those written with them."""
     try:
         content = json.loads((path / _STATE).read_text(encoding="utf-8"))
         kind, recipe, digest, state = (content[key] for key in ("format", "recipe", "sha256", "state"))
         damaged = sha256(path / _TENSORS) != digest
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CheckpointError(f"{path} ({error!r})", expected="a whole checkpoint", remedy=remedy) from error
-    if kind != FORMAT or damaged:
-        problem = f"of the format {kind!r}" if kind != FORMAT else f"whose {_TENSORS} is damaged"
-        raise CheckpointError(f"{path}, {problem}", expected=f"a whole checkpoint ({FORMAT})", remedy=remedy)
-    if recipe != fingerprint:
-        raise CheckpointError(f"{path}, of another recipe", expected="a checkpoint of this recipe", remedy=remedy)
-    try:
-        return load_file(path / _TENSORS), state
-    except SafetensorError as error:
-        raise CheckpointError(f"{path} ({error})", expected="a whole checkpoint", remedy=remedy) from error
+        raise CheckpointError(
+            f"{path} is damaged ({error!r})", expected="a whole checkpoint", remedy=_REMEDY
+        ) from error
+    if damaged:
+        raise CheckpointError(f"{path} is damaged ({_TENSORS})", expected="a whole checkpoint", remedy=_REMEDY)
+    return kind, recipe, state
 
 
 def list_checkpoints(folder: Path) -> dict[int, Path]:
@@ -84,7 +118,7 @@ def list_checkpoints(folder: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def remove_checkpoints(folder: Path, *, keep: set[int]) -> None:
+def remove_checkpoints(folder: Path, *, keep: Collection[int | None]) -> None:
     """Remove all checkpoints except some, and incomplete ones that killed processes left."""
     for step, path in list_checkpoints(folder).items():
         if step not in keep:

@@ -37,7 +37,7 @@ class TrainedRun:
 def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -> TrainedRun:
     """Run an experiment, or what is left of it.
 
-    An interrupted run resumes from its newest checkpoint and ends, on a CPU, with exactly the weights of an
+    An interrupted run resumes from its newest whole checkpoint and ends, on a CPU, with exactly the weights of an
     uninterrupted one. A finished run is not repeated. On a CPU the same recipe always gives the same curve.
 
     With ``training.devices`` above 1, this starts that many processes and waits for them; a script that calls it then
@@ -52,7 +52,7 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     Raises:
         DeviceError: a GPU asked for is absent; nothing has been read or written by then.
         RecipeError: the folder holds a run of another recipe, or a setting turns out to be impossible.
-        CheckpointError: the newest checkpoint is damaged.
+        CheckpointError: all checkpoints are damaged.
         TrainingError: the loss or its gradient is no longer finite; ``failed_batch.npz`` holds the batch.
         HiertreeError: something is wrong with the images.
         SystemExit: the run obeyed SIGTERM; status 0.

@@ -22,17 +22,17 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 
 class TensorBoardLog:
-    """TensorBoard event files; values that a killed process logged beyond ``step`` are hidden.
+    """TensorBoard event files, in which later values than those of ``step`` are hidden.
 
     Args:
         folder: of the event files; None writes nothing.
-        step: steps done before.
+        step: steps done before; values of later ones are of a process that was killed.
     """
 
     def __init__(self, folder: Path | None, *, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = None if folder is None else SummaryWriter(str(folder), purge_step=step)
+        self._writer = None if folder is None else SummaryWriter(str(folder), purge_step=step + 1)
 
     def add(self, values: Mapping[str, float], *, group: str, step: int) -> None:
         """Log scalars under ``group/name``."""

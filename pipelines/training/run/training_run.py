@@ -24,7 +24,7 @@ from ..data.views import ImageViews
 from ..distributed.processes import Processes
 from ..recipe.components import target
 from ..recipe.schema import Recipe
-from .checkpoint_files import list_checkpoints, read_checkpoint, remove_checkpoints, save_checkpoint
+from .checkpoint_files import newest_whole_checkpoint, read_checkpoint, remove_checkpoints, save_checkpoint
 from .evaluator import SplitResult, TestEvaluator
 from .history import TensorBoardLog, write_history
 from .initial_projection import initialize_projection
@@ -63,7 +63,7 @@ class TrainingRun:
         processes: that share every batch; None for this one alone.
 
     Raises:
-        CheckpointError: the newest checkpoint is damaged, or belongs to another recipe.
+        CheckpointError: all checkpoints are damaged, or the newest belongs to another recipe.
         HiertreeError: something is wrong with the recipe or the images.
     """
 
@@ -97,10 +97,11 @@ class TrainingRun:
         self.state = RunState()
         self._stop = StopRequest(self._processes)
         self._fingerprint = recipe.fingerprint()
-        newest = self._processes.from_first(lambda: max(list_checkpoints(folder.checkpoints).items(), default=None))
+        self._last_checkpoint: int | None = None
+        newest = self._processes.from_first(lambda: newest_whole_checkpoint(folder.checkpoints))
         with self._processes.agreeing():
             if newest is not None:
-                self._resume(newest[1])
+                self._resume(newest)
             elif self._processes.is_first:
                 initialize_projection(self.learner.embedder, train_set, recipe, fabric)
         self.learner.copy_from_first()
@@ -227,7 +228,7 @@ class TrainingRun:
                 self._write_checkpoint()
 
     def _write_checkpoint(self) -> None:
-        """Write a checkpoint and remove the earlier ones, except the best."""
+        """Write a checkpoint and remove the earlier ones, except the one before and the best."""
         step = self.state.step
         content = {"position": asdict(self.state), "scaler": self.learner.scaler()}
         tensors = self.learner.tensors()
@@ -239,14 +240,16 @@ class TrainingRun:
                 expected="room on the disk",
                 remedy="free some and run the same command: it goes on from the checkpoint before, which is whole",
             ) from error
-        best = {int(self.state.best["step"])} if self.state.best else set()
-        remove_checkpoints(self.folder.checkpoints, keep={step} | best)
+        best = None if self.state.best is None else int(self.state.best["step"])
+        remove_checkpoints(self.folder.checkpoints, keep={step, self._last_checkpoint, best})
+        self._last_checkpoint = step
 
     def _resume(self, checkpoint: Path) -> None:
         tensors, content = read_checkpoint(checkpoint, fingerprint=self._fingerprint)
         try:
             self.state = RunState(**content["position"])
             self.learner.load(tensors, content["scaler"])
+            self._last_checkpoint = self.state.step
         except (KeyError, TypeError) as error:
             raise CheckpointError(f"{checkpoint} ({error!r})", expected="the state of a training run") from error
 

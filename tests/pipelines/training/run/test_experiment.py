@@ -70,7 +70,7 @@ def test_run_writes_everything_it_promises(finished: Path) -> None:
         "manifest.json",
         "metrics.json",
     }
-    assert list(list_checkpoints(finished / "checkpoints")) == [6]
+    assert list(list_checkpoints(finished / "checkpoints")) == [4, 6]
     assert any((finished / "tensorboard").iterdir())
 
 
@@ -247,15 +247,47 @@ def test_run_killed_before_its_results_were_written_writes_them(
     assert train(tiny_recipe(), out).metrics == json.loads((finished / "metrics.json").read_text())["metrics"]
 
 
-def test_damaged_checkpoint_stops_before_anything_is_lost(finished: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+def damage(checkpoint: Path) -> None:
+    tensors = checkpoint / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:-8])
+
+
+def test_damaged_newest_checkpoint_gives_way_to_the_one_before_with_a_warning(
+    finished: Path, tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     shutil.copytree(finished, out)
     (out / "metrics.json").unlink()
-    tensors = out / "checkpoints" / "step-00000006" / "tensors.safetensors"
-    tensors.write_bytes(tensors.read_bytes()[:-8])
-    with pytest.raises(CheckpointError, match="damaged"):
+    damage(out / "checkpoints" / "step-00000006")
+    train(tiny_recipe(), out)
+    (warning,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
+    assert "step-00000006 is damaged" in warning
+    assert "going on from step-00000004" in warning
+    assert_same_weights(finished, out)
+    assert curve(finished) == curve(out)
+
+
+def test_damage_of_all_checkpoints_stops_before_anything_is_lost(
+    finished: Path, tiny_recipe: Tiny, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(finished, out)
+    (out / "metrics.json").unlink()
+    for path in list_checkpoints(out / "checkpoints").values():
+        damage(path)
+    with pytest.raises(CheckpointError, match="step-00000006 is damaged"):
         train(tiny_recipe(), out)
-    assert tensors.exists()
+    assert list(list_checkpoints(out / "checkpoints")) == [4, 6]
+
+
+def test_tensorboard_shows_every_step_of_a_resumed_run_once(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    recipe = tiny_recipe("training.checkpoint_every_steps=1")
+    break_at(3, recipe, tmp_path)
+    train(recipe, tmp_path)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [event.step for event in events.Scalars("step/loss")] == [1, 2, 3, 4, 5, 6]
 
 
 def test_absent_gpu_is_refused_before_anything_is_read_or_written(tiny_recipe: Tiny, tmp_path: Path) -> None:
@@ -281,7 +313,7 @@ def test_setting_that_cannot_work_stops_the_run_before_it_writes(
 
 
 def assert_stopped_whole(folder: Path, step: int) -> None:
-    assert list(list_checkpoints(folder / "checkpoints")) == [step]
+    assert max(list_checkpoints(folder / "checkpoints")) == step
     with np.load(folder / "failed_batch.npz") as file:
         assert file["images"].shape == (8, 3, 16, 16)
         assert file["indices"].shape == (8,)
@@ -334,7 +366,7 @@ def test_best_epoch_is_told_and_its_checkpoint_kept(tiny_recipe: Tiny, tmp_path:
     best = max(rows, key=lambda row: row["metrics"]["H-AP"])
     content = json.loads((tmp_path / "metrics.json").read_text())
     assert content["best"] == {"epoch": best["epoch"], "step": best["step"], "value": best["metrics"]["H-AP"]}
-    assert set(list_checkpoints(tmp_path / "checkpoints")) == {best["step"], 8}
+    assert set(list_checkpoints(tmp_path / "checkpoints")) == {best["step"], 6, 8}
     assert content["metrics"] == rows[-1]["metrics"]
 
 
