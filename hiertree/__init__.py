@@ -16,11 +16,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from . import datasets, errors, relevance, samplers, tree
     from .tree import LabelTree, level_counts, levels
 
+    load_model: Callable[..., Any]  # hiertree.pipelines.inference.load_model
+
 __version__ = "0.1.0"
-__all__ = ["LabelTree", "datasets", "errors", "level_counts", "levels", "relevance", "samplers", "tree"]
+__all__ = ["LabelTree", "datasets", "errors", "level_counts", "levels", "load_model", "relevance", "samplers", "tree"]
 
 _IN_TREE = ("LabelTree", "level_counts", "levels")
 
@@ -28,6 +32,8 @@ _IN_TREE = ("LabelTree", "level_counts", "levels")
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'hiertree' has no attribute {name!r}")
+    if name == "load_model":
+        return import_module("hiertree.pipelines.inference").load_model
     if name in _IN_TREE:
         return getattr(import_module("hiertree.tree"), name)
     return import_module(f"hiertree.{name}")

@@ -113,11 +113,11 @@ def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
     from .training.data.splits import load_split
     from .training.network.model_files import load_embedder
-    from .training.network.scales import require_scalable
+    from .training.network.scales import require_sizes
     from .training.run.initial_projection import initialize_projection
 
     embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
-    require_scalable(embedder, recipe.evaluation.scales)
+    require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
     if not model.is_dir() and recipe.model.projection_init != "random":
         train_set = load_split(recipe, "train")
         initialize_projection(embedder.to(fabric.device), train_set, recipe, fabric)

@@ -24,6 +24,7 @@ MODULES = (
     "hiertree.metrics.statistics",
     "hiertree.losses",
     "hiertree.losses.functional",
+    "hiertree.pipelines.inference",
     "hiertree.pipelines.labels",
 )
 

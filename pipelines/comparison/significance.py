@@ -177,7 +177,7 @@ def _read(folder: Path) -> list[ListValues]:
         for table in sorted(folder.glob("per_query*.parquet")):
             name = table.stem.removeprefix("per_query")
             with np.load(folder / f"embeddings{name}.npz", allow_pickle=False) as arrays:
-                lists.append(ListValues(pd.read_parquet(table), arrays["paths"]))
+                lists.append(ListValues(pd.read_parquet(table).reset_index(drop=True), arrays["paths"]))
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise CheckpointError(f"{folder} ({error})", expected="the whole folder of a finished run") from error
     if not lists:

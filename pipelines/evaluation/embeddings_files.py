@@ -40,7 +40,7 @@ from .labeled_embeddings import LabeledEmbeddings
 
 MAPPED_BYTES = 2**29  # of which an .npy is not read into memory
 _NEEDED = ("embeddings", "paths")
-_ARRAYS = (*_NEEDED, "gallery_embeddings", "gallery_paths", "ids", "gallery_ids", "junk", "distractors")
+_ARRAYS = (*_NEEDED, *(name for name in LabeledEmbeddings._fields if name not in (*_NEEDED, "tree")))
 _SUFFIXES = (".npz", ".npy", ".pt", ".parquet")
 
 

@@ -26,6 +26,8 @@ class LabeledEmbeddings(NamedTuple):
         junk: for each query, the rows of the gallery that its list leaves out.
         distractors: (N,) booleans, True for gallery items without a label.
         tree: of the labels that tables gave; None where a file holds paths.
+        names: Q names of images.
+        gallery_names: N names of images.
     """
 
     embeddings: NDArray[Any]
@@ -37,6 +39,8 @@ class LabeledEmbeddings(NamedTuple):
     junk: Sequence[NDArray[Any]] | None = None
     distractors: NDArray[Any] | None = None
     tree: LabelTree | None = None
+    names: Sequence[str] | None = None
+    gallery_names: Sequence[str] | None = None
 
     @property
     def masked(self) -> bool:

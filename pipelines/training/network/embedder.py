@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d, normalize
 
+from hiertree.errors import InputError
+
 from ..recipe.settings import ModelSettings
 from .backbones import build_backbone, input_statistics, is_batch_norm
 
@@ -80,6 +82,7 @@ class Embedder(nn.Module):
 
     def pooled(self, images: Tensor) -> Tensor:
         """(B, C, H, W) pixels → (B, F) pooled and normalized features, the projection's input."""
+        _refuse_fractions(images)
         pixels = ((images - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
         features: Tensor = self.head[0](self._pool(self.backbone(pixels)))
         return features
@@ -111,6 +114,16 @@ class Embedder(nn.Module):
         if self.settings.freeze_batch_norm:
             for module in filter(is_batch_norm, self.backbone.modules()):
                 module.eval()
+
+
+def _refuse_fractions(images: Tensor) -> None:
+    """Refuse images in [0, 1]; to this network they are all black."""
+    if images.is_floating_point() and not torch.compiler.is_compiling() and 0 < images.max() <= 1:
+        raise InputError(
+            f"images with values up to {images.max():.3g}",
+            expected="pixels from 0 to 255",
+            remedy="multiply images in [0, 1] by 255, or use hiertree.load_model, which prepares images itself",
+        )
 
 
 def _normalization(model: ModelSettings, features: int) -> nn.Module:

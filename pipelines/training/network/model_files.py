@@ -1,26 +1,34 @@
-"""The files of a trained network: its weights and its settings."""
+"""The files of a trained network: weights, settings, and the preprocessing of its images."""
 
 from __future__ import annotations
 
 import json
 import os
 from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
 
 from hiertree.errors import CheckpointError
 from hiertree.io import files
 
+from ..recipe.reading import load_recipe
 from ..recipe.settings import ModelSettings
 from .embedder import Embedder
+from .preprocessing import Preprocessing
+
+WEIGHTS, SETTINGS = "model.safetensors", "model.json"
 
 
-def save_embedder(embedder: Embedder, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write ``model.safetensors`` and ``model.json``, which :func:`load_embedder` reads."""
+def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
+    """Write ``model.safetensors`` and ``model.json``, which the functions below read."""
     from safetensors.torch import save_file
 
-    weights, settings = Path(folder) / "model.safetensors", Path(folder) / "model.json"
+    weights, settings = Path(folder) / WEIGHTS, Path(folder) / SETTINGS
     with files.replacing(weights) as temporary:
         save_file({name: tensor.contiguous() for name, tensor in embedder.state_dict().items()}, temporary)
-    files.write_json(settings, {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels})
+    content = {"model": embedder.settings.model_dump(mode="json"), "channels": embedder.channels}
+    files.write_json(settings, {**content, "preprocessing": preprocessing.model_dump(mode="json")})
     return [weights, settings]
 
 
@@ -28,18 +36,49 @@ def load_embedder(folder: str | os.PathLike[str]) -> Embedder:
     """Load the trained network of a run folder, in evaluation mode on the CPU.
 
     Raises:
-        CheckpointError: the folder holds no model, or the two files do not fit together.
+        CheckpointError: the run is not finished, the folder holds no model, or the two files do not fit together.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    settings = _settings(Path(folder))
     try:
-        settings = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
         model = ModelSettings.model_validate(settings["model"])
         embedder = Embedder(model, channels=settings["channels"], load_weights=False)
-        embedder.load_state_dict(load_file(Path(folder) / "model.safetensors"))
-    except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(
-            f"{folder} ({error})", expected="model.json and model.safetensors of one model"
-        ) from error
+        embedder.load_state_dict(load_file(Path(folder) / WEIGHTS))
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(f"{folder} ({error})", expected=f"{SETTINGS} and {WEIGHTS} of one model") from error
     return embedder.eval()
+
+
+def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
+    """Load the preprocessing of a run's network; that of earlier runs is in their recipe.
+
+    Raises:
+        CheckpointError: the run is not finished, or the folder holds no model.
+        RecipeError: the recipe of an earlier run cannot be read.
+    """
+    settings = _settings(Path(folder))
+    if "preprocessing" not in settings:
+        return Preprocessing.of_recipe(load_recipe(Path(folder) / "recipe.yaml"))
+    try:
+        return Preprocessing.model_validate(settings["preprocessing"])
+    except ValidationError as error:
+        raise CheckpointError(f"{Path(folder) / SETTINGS} ({error})", expected="a preprocessing") from error
+
+
+def _settings(folder: Path) -> dict[str, Any]:
+    path = folder / SETTINGS
+    if not path.is_file() and (folder / "recipe.yaml").is_file():
+        raise CheckpointError(
+            f"{folder} holds a run that is not finished",
+            expected=f"the folder of a finished run, with {SETTINGS}",
+            remedy=f"`hiertree train {folder / 'recipe.yaml'} --out {folder}` finishes it",
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder} ({error})", expected=f"{SETTINGS} and {WEIGHTS} of one model") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}", expected="the settings of a model")
+    return content

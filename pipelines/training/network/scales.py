@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -39,18 +40,27 @@ def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales:
     return normalize(torch.stack([network(_resized(images, scale)) for scale in scales]).sum(dim=0), dim=1)
 
 
-def require_scalable(embedder: Embedder, scales: Sequence[float]) -> None:
-    """Check that the backbone takes images of other sizes, if ``scales`` needs them.
+def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> None:
+    """Check that the backbone takes images of a size, and at each scale of it.
 
     Raises:
-        RecipeError: it takes one size only, as most transformers do.
+        RecipeError: it takes another size only, as most transformers do.
     """
-    one_size = any(getattr(module, "strict_img_size", False) for module in embedder.backbone.modules())
-    if one_size and any(scale != 1 for scale in scales):
-        raise RecipeError(
-            f"evaluation.scales={list(scales)} with {embedder.settings.backbone}, which takes images of one size",
-            expected="evaluation.scales=[1.0], or a convolutional backbone",
-        )
+    settings = embedder.settings
+    for module in embedder.backbone.modules():
+        if getattr(module, "strict_img_size", False):
+            expected = tuple(cast("tuple[int, int]", module.img_size))
+            if expected != (size, size):
+                raise RecipeError(
+                    f"images.size={size} with {settings.backbone}",
+                    expected=f"its own size, {expected[0]}",
+                    remedy=f"set images.size={expected[0]}, or choose a convolutional backbone",
+                )
+            if any(scale != 1 for scale in scales):
+                raise RecipeError(
+                    f"evaluation.scales={list(scales)} with {settings.backbone}, which takes images of one size",
+                    expected="evaluation.scales=[1.0], or a convolutional backbone",
+                )
 
 
 def _resized(images: Tensor, scale: float) -> Tensor:

@@ -34,7 +34,7 @@ class ListResult:
     """The evaluation of one list of queries.
 
     Attributes:
-        arrays: embeddings and paths, as :func:`retrieval_arrays` returns them.
+        arrays: embeddings, paths and names of the images, as :func:`retrieval_arrays` returns them.
         result: the metrics of each query.
     """
 
@@ -67,14 +67,17 @@ def retrieval_arrays(dataset: ImageDataset, embeddings: NDArray[np.float32]) -> 
         dataset: n images.
         embeddings: (n, d).
     """
+    names = np.array([dataset.images.name(row) for row in range(len(dataset))], dtype=np.str_)
     if dataset.queries is None or dataset.gallery is None:
-        return {"embeddings": embeddings, "paths": dataset.paths}
+        return {"embeddings": embeddings, "paths": dataset.paths, "names": names}
     query, gallery = dataset.queries, dataset.gallery
     arrays: dict[str, NDArray[Any]] = {
         "embeddings": embeddings[query],
         "paths": dataset.paths[query],
         "gallery_embeddings": embeddings[gallery],
         "gallery_paths": dataset.paths[gallery],
+        "names": names[query],
+        "gallery_names": names[gallery],
     }
     if dataset.ids is not None:
         arrays |= {"ids": dataset.ids[query], "gallery_ids": dataset.ids[gallery]}

@@ -102,7 +102,7 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
     if fresh:
         processes.from_first(folder.clear)
     run = TrainingRun(recipe, folder, fabric, train_set=train_set, test_set=test_set, processes=processes)
-    processes.from_first(lambda: folder.claim(recipe))
+    processes.from_first(lambda: folder.claim(recipe, train_set, test_set))
     metrics = run.finish()["metrics"]
     return TrainedRun(folder.path, metrics, already_finished=False, is_first=processes.is_first)
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import yaml
 
+from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, OptionError, RecipeError
 from hiertree.io import files
 from hiertree.io.provenance import manifest
@@ -19,9 +21,11 @@ from hiertree.io.provenance import manifest
 from ...yaml_files import read_yaml
 from ..network.embedder import Embedder
 from ..network.model_files import save_embedder
+from ..network.preprocessing import Preprocessing
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
 from .evaluator import SplitResult
+from .list_metrics import list_name
 
 _RESULTS = (
     "metrics.json",
@@ -30,6 +34,7 @@ _RESULTS = (
     "model.json",
     "embeddings.npz",
     "per_query.parquet",
+    "tree.json",
     "failed_batch.npz",
     "history.jsonl",
     "recipe.yaml",
@@ -39,10 +44,11 @@ _RESULTS = (
 class RunFolder:
     """The folder of one experiment.
 
-    It holds ``recipe.yaml`` (every setting, defaults included), ``history.jsonl``, ``checkpoints/`` and
-    ``tensorboard/``; when training is done also ``model.safetensors`` with ``model.json``, ``embeddings.npz`` and
-    ``per_query.parquet`` of the test split (``embeddings-middle.npz`` and ``per_query-middle.parquet`` of a further
-    list), ``manifest.json``, and last ``metrics.json``: a run with that file is finished.
+    It holds ``recipe.yaml`` (every setting, defaults included), ``history.jsonl``, ``checkpoints/``, ``tensorboard/``,
+    ``tree-train.json`` (the classes to learn) and ``tree.json`` (those of the test split); after training also
+    ``model.safetensors`` with ``model.json`` (settings and preprocessing), ``embeddings.npz`` and ``per_query.parquet``
+    of the test split, ``manifest.json``, and last ``metrics.json``: a run with that file is finished. Further lists of
+    a benchmark have files of their own, ``embeddings-middle.npz`` for instance.
 
     Args:
         path: the folder; it need not exist.
@@ -73,10 +79,15 @@ class RunFolder:
         elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
-    def claim(self, recipe: Recipe) -> None:
-        """Write the recipe, if the folder does not hold it yet."""
+    def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
+        """Write the recipe and the label trees, unless the folder holds them."""
         if not self.recipe.is_file():
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
+        trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}
+        trees |= {f"tree-{list_name(part)}.json": part.tree for part in test_set.beside}
+        for name, tree in trees.items():
+            if not (self.path / name).is_file():
+                tree.to_json(self.path / name)
 
     def clear(self) -> None:
         """Remove an earlier run of any recipe; files that no run writes stay."""
@@ -84,7 +95,9 @@ class RunFolder:
             return
         for folder in (self.checkpoints, self.tensorboard):
             shutil.rmtree(folder, ignore_errors=True)
-        further = [*self.path.glob("embeddings-*.npz"), *self.path.glob("per_query-*.parquet")]
+        further = [
+            path for name in ("embeddings-*.npz", "per_query-*.parquet", "tree-*.json") for path in self.path.glob(name)
+        ]
         for path in [*further, *(self.path / name for name in _RESULTS)]:
             path.unlink(missing_ok=True)
 
@@ -106,13 +119,13 @@ class RunFolder:
         self, recipe: Recipe, embedder: Embedder, result: SplitResult, summary: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Write the results; returns the content of ``metrics.json``."""
-        written = [*save_embedder(embedder, self.path), *self._write_results(result)]
+        written = [*save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe)), *self._write_results(result)]
         content = {**summary, "metrics": result.metrics(), **_card(result)}
         made = manifest(
             command=f"hiertree train {recipe.name}",
             parameters=recipe.as_dict(),
             inputs=_files_read(recipe),
-            outputs=[self.recipe, self.history, *written],
+            outputs=[self.recipe, self.history, *sorted(self.path.glob("tree*.json")), *written],
             seed=recipe.seed,
         )
         files.write_json(self.path / "manifest.json", made)
@@ -126,8 +139,10 @@ class RunFolder:
             embeddings, per_query = self.path / f"embeddings{suffix}.npz", self.path / f"per_query{suffix}.parquet"
             with files.replacing(embeddings) as temporary:
                 np.savez(temporary, **dict[str, Any](found.arrays))
+            table = found.result.per_query()
+            table.index = pd.Index(found.arrays["names"], name="image")
             with files.replacing(per_query) as temporary:
-                found.result.per_query().to_parquet(temporary)
+                table.to_parquet(temporary)
             written += [embeddings, per_query]
         return written
 

@@ -11,13 +11,17 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from hiertree.errors import CheckpointError, MissingResourceError, RecipeError
+from hiertree.errors import CheckpointError, InputError, MissingResourceError, RecipeError
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder, GeM
-from hiertree.pipelines.training.network.model_files import load_embedder, save_embedder
+from hiertree.pipelines.training.network.model_files import load_embedder, load_preprocessing, save_embedder
+from hiertree.pipelines.training.network.preprocessing import Preprocessing
 from hiertree.pipelines.training.recipe.settings import ModelSettings
 
 SMALL = ModelSettings(width=4, embedding_size=6)
+PREPROCESSING = Preprocessing(
+    size=28, channels=1, resize=None, mean=(0.5,), std=(0.5,), scales=(1.0,), precision="32-true"
+)
 
 
 @pytest.mark.parametrize("pooling", ["gem", "average", "max"])
@@ -74,15 +78,21 @@ def test_frozen_batch_norm_keeps_its_statistics_while_its_weights_learn() -> Non
 
 def test_saved_network_is_the_same_network(tmp_path: Path) -> None:
     embedder = Embedder(SMALL, channels=1).eval()
-    save_embedder(embedder, tmp_path)
+    save_embedder(embedder, tmp_path, PREPROCESSING)
     images = torch.randint(0, 256, (3, 1, 28, 28), dtype=torch.uint8)
     assert torch.equal(load_embedder(tmp_path)(images), embedder(images))
+    assert load_preprocessing(tmp_path) == PREPROCESSING
+
+
+def test_images_in_the_unit_interval_are_refused() -> None:
+    with pytest.raises(InputError, match=r"pixels from 0 to 255; multiply .* by 255"):
+        Embedder(SMALL, channels=1)(torch.rand(2, 1, 28, 28))
 
 
 def test_folder_without_a_whole_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError):
         load_embedder(tmp_path)
-    save_embedder(Embedder(SMALL, channels=1), tmp_path)
+    save_embedder(Embedder(SMALL, channels=1), tmp_path, PREPROCESSING)
     settings = json.loads((tmp_path / "model.json").read_text())
     settings["model"]["width"] = 5
     (tmp_path / "model.json").write_text(json.dumps(settings))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,9 +13,10 @@ from torchvision.transforms.v2.functional import resize
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training.distributed.devices import build_fabric
 from hiertree.pipelines.training.network.embedder import Embedder
-from hiertree.pipelines.training.network.scales import embed_at_scales, require_scalable
+from hiertree.pipelines.training.network.scales import embed_at_scales, require_sizes
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.recipe.settings import EvaluationSettings, ModelSettings
+from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.learner import Learner
 
 IMAGES = torch.randint(0, 256, (3, 3, 64, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -43,9 +45,16 @@ def test_run_measures_at_the_recipes_scales(tiny_recipe: Callable[..., Recipe]) 
 
 def test_backbone_of_one_image_size_refuses_scales() -> None:
     embedder = Embedder(ModelSettings(backbone="vit_tiny_patch16_224", pooling="backbone"), channels=3)
-    require_scalable(embedder, (1.0,))
+    require_sizes(embedder, 224, (1.0,))
     with pytest.raises(RecipeError, match="images of one size"):
-        require_scalable(embedder, (1.0, 1.4142))
+        require_sizes(embedder, 224, (1.0, 1.4142))
+
+
+def test_transformer_at_another_size_is_refused_before_the_run_writes(tmp_path: Path, tiny_recipe: Callable[..., Recipe]) -> None:
+    recipe = tiny_recipe("model.backbone=vit_tiny_patch16_224", "model.pooling=backbone", "images.size=64")
+    with pytest.raises(RecipeError, match=r"images\.size=64 with vit_tiny_patch16_224: .*set images\.size=224"):
+        train(recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("scales", [[], [0], [1, -1], [float("inf")]])

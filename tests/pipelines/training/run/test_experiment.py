@@ -60,6 +60,8 @@ def finished(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def test_run_writes_everything_it_promises(finished: Path) -> None:
     assert {path.name for path in finished.iterdir()} == {
         "recipe.yaml",
+        "tree-train.json",
+        "tree.json",
         "history.jsonl",
         "checkpoints",
         "tensorboard",

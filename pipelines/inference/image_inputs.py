@@ -1,0 +1,77 @@
+"""What a trained model embeds: a folder, files, decoded images, or the images of a data set."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from hiertree.datasets import ImageSource
+from hiertree.datasets.readers.images import FileImages
+from hiertree.errors import ImageError, InputError
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
+
+
+class DecodedImages:
+    """Images that are decoded already."""
+
+    def __init__(self, images: Sequence[Image.Image]) -> None:
+        self._images = images
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return self._images[index]
+
+    def name(self, index: int) -> str:
+        """The file an image was opened from, or its number."""
+        return str(getattr(self._images[index], "filename", "") or f"image {index}")
+
+
+def image_files(folder: str | os.PathLike[str]) -> list[str]:
+    """List the image files below a folder, relative to it, sorted; hidden ones are left out.
+
+    Raises:
+        ImageError: there is no such folder, or no image file in it.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise ImageError(f"{folder}", expected="a folder of images")
+    paths = (path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
+    found = sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts))
+    if not found:
+        raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(SUFFIXES)}")
+    return found
+
+
+def as_image_source(images: object) -> ImageSource:
+    """Give access by index to images of any kind.
+
+    Args:
+        images: a folder, an image file, a list of files, a PIL image, a list of them, or the images of a data set.
+
+    Raises:
+        ImageError: the folder or the list holds no image.
+        InputError: something else was given.
+    """
+    if isinstance(images, (str, os.PathLike)):
+        path = Path(images)
+        return FileImages(Path(), [os.fspath(path)]) if path.is_file() else FileImages(path, image_files(path))
+    if isinstance(images, Image.Image):
+        return DecodedImages([images])
+    if hasattr(images, "name") and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
+        source: ImageSource = images
+        return source
+    listed = list(images) if isinstance(images, Sequence) else []
+    if not listed:
+        raise InputError(f"images of type {type(images).__name__}", expected="a folder, files, PIL images or a tensor")
+    if all(isinstance(image, (str, os.PathLike)) for image in listed):
+        return FileImages(Path(), [os.fspath(file) for file in listed])
+    if all(isinstance(image, Image.Image) for image in listed):
+        return DecodedImages(listed)
+    kinds = ", ".join(sorted({type(image).__name__ for image in listed}))
+    raise InputError(f"a list of {kinds}", expected="a list of files or a list of PIL images")

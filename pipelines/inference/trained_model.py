@@ -1,0 +1,169 @@
+"""A trained network with all that is needed to use it on new images."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from hiertree.datasets import ImageSource
+from hiertree.errors import DeviceError, InputError, ShapeError
+from hiertree.io.progress import track
+from hiertree.tree import LabelTree
+
+from ..training.data.batches import batch_loader, keys_in_order
+from ..training.data.views import ImageViews, plain_view
+from ..training.network.embedder import Embedder
+from ..training.network.model_files import load_embedder, load_preprocessing
+from ..training.network.preprocessing import Preprocessing
+from ..training.network.scales import embed_at_scales
+from .image_inputs import as_image_source
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class _Images(NamedTuple):
+    images: ImageSource
+
+
+class TrainedModel:
+    """A trained network that embeds images as its run did.
+
+    Args:
+        embedder: the network.
+        preprocessing: of its images.
+        tree: the classes it has learned; None if its run did not keep them.
+        device: ``"auto"`` takes a GPU if there is one.
+
+    Raises:
+        DeviceError: the device is absent.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        preprocessing: Preprocessing,
+        *,
+        tree: LabelTree | None = None,
+        device: str | torch.device = "auto",
+    ) -> None:
+        self.preprocessing, self.tree, self.device = preprocessing, tree, _device(device)
+        self.network = embedder.to(self.device).eval()
+
+    @property
+    def embedding_size(self) -> int:
+        """Dimensions of an embedding."""
+        return self.network.projection.out_features
+
+    def embed(
+        self, images: object, *, batch_size: int = 64, workers: int = 0, progress: bool = True
+    ) -> NDArray[np.float32]:
+        """Embed images, prepared as in the model's run.
+
+        Args:
+            images: a folder (its image files below, in the order of
+                :func:`hiertree.pipelines.inference.image_inputs.image_files`), a list of files, PIL images, the images
+                of a data set, or a tensor (n, C, H, W) of any size: uint8, or floating in [0, 1].
+            batch_size: images embedded at once.
+            workers: processes that decode; 0 decodes in this process.
+            progress: whether to show progress.
+
+        Returns:
+            (n, d) float32 of unit norm, in the order given.
+
+        Raises:
+            ImageError: no image, or one that does not decode.
+            InputError: something that is no image, or values outside [0, 1].
+
+        >>> import hiertree as ht, numpy as np
+        >>> from hiertree.pipelines.training.recipe.settings import ModelSettings
+        >>> embedder = Embedder(ModelSettings(width=4, embedding_size=8), channels=3)
+        >>> preprocessing = Preprocessing(size=16, channels=3, resize=None, mean=(0.5,) * 3, std=(0.5,) * 3,
+        ...                               scales=(1.0,), precision="32-true")
+        >>> model = TrainedModel(embedder, preprocessing, device="cpu")
+        >>> model.embed(torch.zeros(2, 3, 20, 30)).shape
+        (2, 8)
+        """
+        if batch_size < 1:
+            raise InputError(f"batch_size={batch_size}", expected="an integer ≥ 1")
+        if isinstance(images, Tensor):
+            batches: Iterable[Tensor] = (self._prepared(batch) for batch in torch.split(_as_pixels(images), batch_size))
+            count = len(images)
+        else:
+            views = ImageViews(_Images(as_image_source(images)), self.preprocessing.image_settings())
+            loader = batch_loader(views, keys_in_order(range(len(views)), batch_size), workers=workers)
+            batches, count = (batch.images for batch in loader), len(views)
+        tracked = track(batches, description="embedding", total=-(-count // batch_size), enabled=progress)
+        return torch.cat([self._embedded(batch) for batch in tracked]).numpy()
+
+    @torch.inference_mode()
+    def _embedded(self, images: Tensor) -> Tensor:
+        """(B, C, S, S) uint8 → (B, d) float32 on the CPU."""
+        with self._autocast():
+            embeddings = embed_at_scales(self.network, images.to(self.device), self.preprocessing.scales)
+        return embeddings.float().cpu()
+
+    def _prepared(self, images: Tensor) -> Tensor:
+        if images.shape[1] != self.preprocessing.channels:
+            given = f"images of shape {tuple(images.shape)}"
+            raise ShapeError(given, expected=f"(n, {self.preprocessing.channels}, height, width)")
+        return plain_view(images, size=self.preprocessing.size, resize=self.preprocessing.resize)
+
+    def _autocast(self) -> AbstractContextManager[None]:
+        """The arithmetic of the run; 16-bit floats are left to GPUs."""
+        dtype = {"bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}.get(self.preprocessing.precision)
+        if dtype is None or (dtype is torch.float16 and self.device.type == "cpu"):
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=dtype)
+
+
+def load_model(run: str | os.PathLike[str], *, device: str | torch.device = "auto") -> TrainedModel:
+    """Load what a run has learned, with its preprocessing and its tree.
+
+    Args:
+        run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it.
+        device: ``"auto"`` takes a GPU if there is one.
+
+    Raises:
+        CheckpointError: the run is not finished, or its files are damaged.
+        DeviceError: the device is absent.
+    """
+    folder = Path(run)
+    tree = folder / "tree-train.json"
+    classes = LabelTree.from_json(tree) if tree.is_file() else None  # earlier versions kept none
+    return TrainedModel(load_embedder(folder), load_preprocessing(folder), tree=classes, device=device)
+
+
+def _device(device: str | torch.device) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        problem = f"device={str(device)!r} ({error})".splitlines()[0]
+        raise DeviceError(problem, expected="cpu, or a GPU that torch can use") from error
+
+
+def _as_pixels(images: Tensor) -> Tensor:
+    """(n, C, H, W) uint8; floating images in [0, 1] are scaled to 0 … 255."""
+    if images.ndim != 4 or not len(images):
+        raise ShapeError(f"images of shape {tuple(images.shape)}", expected="(n, channels, height, width)")
+    if images.dtype == torch.uint8:
+        return images
+    if not images.is_floating_point():
+        raise InputError(f"images of type {images.dtype}", expected="uint8, or floating in [0, 1]")
+    low, high = images.aminmax()
+    if not (low >= 0 and high <= 1):
+        raise InputError(
+            f"images with values from {low:.3g} to {high:.3g}",
+            expected="uint8 pixels, or floating ones in [0, 1] without normalization",
+            remedy="the model normalizes images itself; convert pixels from 0 to 255 with .to(torch.uint8)",
+        )
+    return (255 * images).round().to(torch.uint8)
