@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 MAX_LEVELS = 255  # a level is a uint8
 
 
-def to_numpy(values: Any) -> NDArray[Any]:
+def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
     """A numpy view or copy of an array, tensor (any device, any float dtype) or nested list.
+
+    Raises:
+        ShapeError: a nested list with rows of different lengths.
 
     >>> to_numpy([1.0, 2.0])
     array([1., 2.])
@@ -29,7 +32,10 @@ def to_numpy(values: Any) -> NDArray[Any]:
         if str(values.dtype) == "torch.bfloat16":  # numpy has no such type; float32 holds every bfloat16
             values = values.float()
         return np.asarray(values.numpy())
-    return np.asarray(values)
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(f"{name} with rows of different lengths", expected="rows of one length") from error
 
 
 def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
@@ -48,7 +54,7 @@ def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
     >>> as_embeddings([[3, 4], [1, 0]]).dtype
     dtype('float32')
     """
-    array = to_numpy(values)
+    array = to_numpy(values, name=name)
     if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(f"{name} of shape {array.shape}", expected="shape (n, d) with d ≥ 1")
     if array.dtype.kind not in "fiub":
@@ -74,7 +80,7 @@ def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) 
     >>> as_paths([7, 7, 9]).shape
     (3, 1)
     """
-    array = to_numpy(values)
+    array = to_numpy(values, name=name)
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_LEVELS:

@@ -8,9 +8,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hiertree.errors import OptionError
+
 from .pairs.blocks import LossPerQuery, Objective, in_blocks
 from .pairs.chunks import in_chunks
+from .pairs.inputs import check_references
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
+
+
+def check_loss(loss: object) -> None:
+    """Refuse what is not a loss of hiertree."""
+    if not isinstance(loss, Loss):
+        raise OptionError(
+            f"loss={loss!r}",
+            expected="a loss of hiertree.losses",
+            remedy="wrap a loss of pytorch-metric-learning: PytorchMetricLearning(loss)",
+        )
 
 
 class Loss(nn.Module):
@@ -84,6 +97,7 @@ class Loss(nn.Module):
         Raises:
             ShapeError, EmbeddingError, PathError: input that cannot be used; the message names the rows.
         """
+        check_references(ref_embeddings, ref_paths)
         return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
 
     def _mean(self, losses: LossPerQuery) -> Tensor:

@@ -10,7 +10,7 @@ from hiertree.errors import OptionError
 
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
-from .options import require, split_options, with_options_of
+from .options import require, require_number, split_options, with_options_of
 from .pairs.steps import StepOptions, SupStep
 from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SupAP, SupHAP, SupNDCG
@@ -29,7 +29,7 @@ class StepAndProxyOptions(StepOptions, ProxyOptions, total=False):
 class _Decomposable(Loss):
     def __init__(self, rank: PairLoss, decomposability: Loss, *, lambda_: float) -> None:
         super().__init__()
-        require(0 <= lambda_ <= 1, "lambda_", lambda_, "a number from 0 to 1")
+        require_number("lambda_", lambda_, least=0, most=1)
         self.rank, self.decomposability, self.lambda_ = rank, decomposability, lambda_
         self.weights = {type(rank).__name__: 1 - lambda_, type(decomposability).__name__: lambda_}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 from torch.nn import functional as nn_functional
@@ -11,22 +9,11 @@ from torch.nn import functional as nn_functional
 from hiertree.errors import PathError, ShapeError
 
 from .base import PairLoss
-from .options import require
+from .options import require, require_integer, require_number
 from .pairs.blocks import LossPerQuery
 from .pairs.pairs import ScoredPairs, VectorPairs
 
 PAIR_REDUCTIONS = ("mean", "avg_nonzero")
-
-
-def check_margins(alpha: float, beta: float) -> None:
-    """Refuse margins of scores that are not finite."""
-    require(math.isfinite(alpha), "alpha", alpha, "a finite number")
-    require(math.isfinite(beta), "beta", beta, "a finite number")
-
-
-def check_temperature(eta: float) -> None:
-    """Refuse a temperature that is not positive."""
-    require(0 < eta < math.inf, "eta", eta, "a finite number > 0")
 
 
 def pair_losses(pairs: ScoredPairs, *, alpha: float, beta: float) -> LossPerQuery:
@@ -102,8 +89,9 @@ class PairDecomposability(PairLoss):
     ) -> None:
         super().__init__(include_self=include_self)
         require(reduction in PAIR_REDUCTIONS, "reduction", reduction, f"one of {', '.join(PAIR_REDUCTIONS)}")
-        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
-        check_margins(alpha, beta)
+        require_integer("level", level, or_none=True)
+        require_number("alpha", alpha)
+        require_number("beta", beta)
         self.alpha, self.beta, self.level, self.reduction = alpha, beta, level, reduction
 
     @property

@@ -27,7 +27,7 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.metrics import average_precision
 
-from .options import require
+from .options import require_integer, require_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,7 +92,7 @@ def decomposability_bound(levels: Any, batches: Any, *, level: int = 1, valid: A
     >>> decomposability_bound([[1, 0, 0, 1, 0, 0]], [0, 0, 0, 1, 1, 1])
     array([0.25])
     """
-    given = _checked(np.zeros(np.shape(to_numpy(levels))), levels, batches, level, valid)
+    given = _checked(np.zeros(np.shape(to_numpy(levels, name="levels"))), levels, batches, level, valid)
     positives, negatives = _per_batch(given, given.positive), _per_batch(given, ~given.positive)
     return np.array(
         [_loss(_most_ahead(own, others, own.sum())) for own, others in zip(positives, negatives, strict=True)]
@@ -129,8 +129,10 @@ def decomposability_bound_with_margins(
     >>> decomposability_bound_with_margins(scores, levels, batches)
     array([0.])
     """
-    if not -np.inf < beta < alpha < np.inf:
-        raise OptionError(f"alpha={alpha!r}, beta={beta!r}", expected="finite numbers, alpha above beta")
+    require_number("alpha", alpha)
+    require_number("beta", beta)
+    if beta >= alpha:
+        raise OptionError(f"alpha={alpha!r}, beta={beta!r}", expected="alpha above beta")
     given = _checked(scores, levels, batches, level, valid)
     easy, hard = given.scores >= alpha, given.scores > beta
     counts = zip(
@@ -177,9 +179,11 @@ def _per_batch(given: _Batched, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _checked(scores: Any, levels: Any, batches: Any, level: int, valid: Any) -> _Batched:
-    require(level >= 1, "level", level, "an integer ≥ 1")
-    scores, levels, batches = to_numpy(scores).astype(np.float64), to_numpy(levels), to_numpy(batches)
-    valid = np.ones(scores.shape, np.bool_) if valid is None else to_numpy(valid).astype(np.bool_)
+    require_integer("level", level)
+    scores, levels, batches = _numbers(scores, "scores"), _numbers(levels, "levels"), to_numpy(batches, name="batches")
+    valid = np.ones(scores.shape, np.bool_) if valid is None else to_numpy(valid, name="valid")
+    if valid.dtype != np.bool_:
+        raise ShapeError(f"valid of type {valid.dtype}", expected="booleans")
     if scores.ndim != 2 or not scores.shape == levels.shape == valid.shape:
         shapes = ", ".join(str(array.shape) for array in (scores, levels, valid))
         raise ShapeError(f"scores, levels, valid of shapes {shapes}", expected="one shape (Q, M)")
@@ -190,3 +194,10 @@ def _checked(scores: Any, levels: Any, batches: Any, level: int, valid: Any) -> 
         raise EmbeddingError(f"scores hold NaN, first in row {row}", expected="numbers")
     names, batch = np.unique(batches, return_inverse=True)
     return _Batched(scores, levels >= level, valid, batch, len(names))
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    array = to_numpy(values, name=name)
+    if array.dtype.kind not in "biuf":
+        raise EmbeddingError(f"{name} of type {array.dtype}", expected="real numbers")
+    return array.astype(np.float64)

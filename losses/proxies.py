@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from .base import Loss
-from .decomposability import check_classes, check_temperature
+from .decomposability import check_classes
 from .kernels.proxy_softmax import proxy_cross_entropy
-from .options import require
+from .options import require_integer, require_number
 from .pairs.blocks import LossPerQuery
-from .pairs.inputs import has_candidate, path_tensor, refuse_rows, unit_vectors
+from .pairs.inputs import check_size, has_candidate, path_tensor, refuse_rows, unit_vectors
 
 
 class ProxyOptions(TypedDict, total=False):
@@ -62,16 +62,11 @@ class ProxyDecomposability(Loss):
         sampled_classes: int | None = None,
     ) -> None:
         super().__init__()
-        require(num_classes >= 1, "num_classes", num_classes, "an integer ≥ 1")
-        require(embedding_size >= 1, "embedding_size", embedding_size, "an integer ≥ 1")
-        require(centers >= 1, "centers", centers, "an integer ≥ 1")
-        require(
-            sampled_classes is None or sampled_classes >= 1,
-            "sampled_classes",
-            sampled_classes,
-            "None or an integer ≥ 1",
-        )
-        check_temperature(eta)
+        require_integer("num_classes", num_classes)
+        require_integer("embedding_size", embedding_size)
+        require_integer("centers", centers)
+        require_integer("sampled_classes", sampled_classes, or_none=True)
+        require_number("eta", eta, above=0)
         self.num_classes, self.eta, self.centers, self.sampled_classes = num_classes, eta, centers, sampled_classes
         self.proxies = nn.Parameter(torch.randn(num_classes * centers, embedding_size))
         self.weights = {type(self).__name__: 1.0}
@@ -87,6 +82,7 @@ class ProxyDecomposability(Loss):
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class; an item without any valid candidate is no query."""
         vectors = unit_vectors(embeddings)
+        check_size(vectors, self.proxies.shape[1])
         classes = path_tensor(paths, vectors)[:, -1]
         check_classes(classes, self.num_classes)
         smallest, largest = torch.aminmax(self.proxies.detach(), dim=1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import TYPE_CHECKING
 
+from hiertree.errors import ShapeError
 from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
-from .options import require, with_options_of
+from .options import require, require_each, require_integer, require_number, with_options_of
 from .pairs.blocks import LossPerQuery
 from .pairs.objectives import ap_losses, h_ap_losses, ndcg_losses
 from .pairs.pairs import ScoredPairs
@@ -23,14 +24,20 @@ class _HAP(PairLoss):
         self, step: SupStep | Sigmoid, *, alpha: float, level_weights: tuple[float, ...] | None, include_self: bool
     ) -> None:
         super().__init__(include_self=include_self)
-        require(0 <= alpha < math.inf, "alpha", alpha, "a finite number ≥ 0")
-        require(level_weights is None or alpha == 1, "alpha", alpha, "its default together with level_weights")
+        require_number("alpha", alpha, least=0)
+        if level_weights is not None:
+            require(alpha == 1, "alpha", alpha, "its default together with level_weights")
+            check = partial(require_number, least=0)
+            level_weights = require_each("level_weights", level_weights, check, "one number ≥ 0 for each level")
         self.step, self.alpha, self.level_weights = step, alpha, level_weights
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         counts = pairs.counts()
         if self.level_weights is None:
             return h_ap_losses(pairs, hap(counts, alpha=self.alpha), self.step)
+        if len(self.level_weights) != pairs.num_levels:
+            expected = f"{len(self.level_weights)}, as level_weights has"
+            raise ShapeError(f"paths of {pairs.num_levels} levels", expected=expected)
         return h_ap_losses(pairs, weighted_ap(counts, weights=self.level_weights), self.step)
 
     def extra_repr(self) -> str:
@@ -54,7 +61,7 @@ class _NDCG(PairLoss):
 class _AP(PairLoss):
     def __init__(self, step: SupStep | Sigmoid, *, level: int | None, include_self: bool) -> None:
         super().__init__(include_self=include_self)
-        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        require_integer("level", level, or_none=True)
         self.step, self.level = step, level
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:

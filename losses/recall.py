@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .base import PairLoss
-from .options import require, split_options, with_options_of
+from .options import require_each, require_integer, require_number, split_options, with_options_of
 from .pairs.blocks import LossPerQuery
 from .pairs.mixup import mixed_pairs_of
 from .pairs.of_scores import ScoreOptions, SupOptions, loss_of_scores
@@ -41,9 +40,8 @@ def recall_losses(
 
 def check_recall(ks: Sequence[int], tau_star: float) -> None:
     """Refuse lists that cannot be cut, and a temperature that cannot divide."""
-    lengths = all(k >= 1 and float(k).is_integer() for k in ks)
-    require(len(ks) >= 1 and lengths, "ks", tuple(ks), "one integer ≥ 1 or more")
-    require(0 < tau_star < math.inf, "tau_star", tau_star, "a finite number > 0")
+    require_each("ks", ks, require_integer, "one integer ≥ 1 or more")
+    require_number("tau_star", tau_star, above=0)
 
 
 class _Recall(PairLoss):
@@ -58,7 +56,7 @@ class _Recall(PairLoss):
     ) -> None:
         super().__init__(include_self=include_self)
         check_recall(ks, tau_star)
-        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        require_integer("level", level, or_none=True)
         self.step, self.ks, self.tau_star, self.level = step, tuple(ks), tau_star, level
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:

@@ -8,7 +8,7 @@ import torch
 from pytorch_metric_learning.losses import BaseMetricLossFunction
 from torch import Tensor
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, ShapeError
 
 from ..base import Loss
 
@@ -40,9 +40,14 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
 
 def _mask(indices: Any, shape: tuple[int, int], device: torch.device) -> Tensor:
     """Where (anchors, positives, negatives) or (anchors, positives, anchors, negatives) have a pair."""
-    anchors, positives, *rest = indices
+    if not isinstance(indices, tuple) or len(indices) not in (3, 4):
+        given = f"a tuple of {len(indices)}" if isinstance(indices, tuple) else type(indices).__name__
+        raise ShapeError(f"indices_tuple that is {given}", expected="3 or 4 tensors of rows, as a miner returns")
+    anchors, positives, *rest = (torch.as_tensor(rows, device=device) for rows in indices)
     other_anchors, negatives = (anchors, rest[0]) if len(rest) == 1 else rest
     mask = torch.zeros(shape, dtype=torch.bool, device=device)
-    mask[anchors, positives] = True
-    mask[other_anchors, negatives] = True
+    for queries, candidates in ((anchors, positives), (other_anchors, negatives)):
+        if len(queries) and (int(queries.max()) >= shape[0] or int(candidates.max()) >= shape[1]):
+            raise ShapeError("indices_tuple with rows beyond the batch", expected=f"rows below {shape}")
+        mask[queries, candidates] = True
     return mask

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..base import PairLoss
-from ..options import require
+from ..options import require_integer, require_number
 from ..pairs.blocks import LossPerQuery, Objective, in_blocks
 from ..pairs.objectives import one_minus
 from ..pairs.of_scores import Reduction, binary_pairs, reduced
@@ -43,8 +42,8 @@ def blackbox_objective(pairs: ScoredPairs, level: int | None, blackbox_lambda: f
 
 def check_blackbox(blackbox_lambda: float, margin: float) -> None:
     """Refuse a λ that moves nothing, and a margin below 0."""
-    require(0 < blackbox_lambda < math.inf, "blackbox_lambda", blackbox_lambda, "a finite number > 0")
-    require(0 <= margin < math.inf, "margin", margin, "a finite number ≥ 0")
+    require_number("blackbox_lambda", blackbox_lambda, above=0)
+    require_number("margin", margin, least=0)
 
 
 def _ranks(scores: Tensor) -> Tensor:
@@ -101,7 +100,7 @@ class BlackboxAP(PairLoss):
     ) -> None:
         super().__init__(include_self=include_self)
         check_blackbox(blackbox_lambda, margin)
-        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        require_integer("level", level, or_none=True)
         self.blackbox_lambda, self.margin, self.level = blackbox_lambda, margin, level
 
     @property

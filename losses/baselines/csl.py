@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,9 +13,9 @@ from hiertree.arrays import as_paths
 from hiertree.errors import PathError, ShapeError
 
 from ..base import Loss
-from ..options import require
+from ..options import require, require_each, require_integer, require_number
 from ..pairs.blocks import LossPerQuery
-from ..pairs.inputs import has_candidate, path_tensor, unit_vectors
+from ..pairs.inputs import check_size, has_candidate, path_tensor, unit_vectors
 from ..pairs.pairs import cosine
 
 FINEST_MARGIN, MARGIN_PER_LEVEL = 0.25, 0.1  # 0.45, 0.35, 0.25 for three levels, as in the authors' code
@@ -60,8 +59,8 @@ class CSL(Loss):
         scale: float = 32.0,
     ) -> None:
         super().__init__()
-        require(embedding_size >= 1, "embedding_size", embedding_size, "an integer ≥ 1")
-        require(0 < scale < math.inf, "scale", scale, "a finite number > 0")
+        require_integer("embedding_size", embedding_size)
+        require_number("scale", scale, above=0)
         paths = _by_finest_id(torch.from_numpy(as_paths(class_paths, name="class_paths")))
         self.margins, self.scale = _margins(margins, paths.shape[1]), scale
         self.register_buffer("class_paths", paths, persistent=False)
@@ -79,6 +78,7 @@ class CSL(Loss):
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class; an item without any valid candidate is no query."""
         vectors = unit_vectors(embeddings)
+        check_size(vectors, self.proxies.shape[1])
         own = self._proxies_of(path_tensor(paths, vectors))
         values = self._values(vectors, own)
         counted = has_candidate(valid, vectors, ref_embeddings)
@@ -126,6 +126,7 @@ def _by_finest_id(paths: Tensor) -> Tensor:
 def _margins(margins: Sequence[float] | None, num_levels: int) -> tuple[float, ...]:
     if margins is None:
         return tuple(round(FINEST_MARGIN + MARGIN_PER_LEVEL * above, 10) for above in reversed(range(num_levels)))
-    finite = len(margins) == num_levels and all(math.isfinite(margin) for margin in margins)
-    require(finite, "margins", tuple(margins), f"{num_levels} finite numbers, coarse → fine")
-    return tuple(margins)
+    expected = f"{num_levels} finite numbers, coarse → fine"
+    margins = require_each("margins", margins, require_number, expected)
+    require(len(margins) == num_levels, "margins", margins, expected)
+    return margins

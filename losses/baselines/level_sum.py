@@ -12,7 +12,7 @@ from hiertree.errors import ShapeError
 from ..base import Loss
 from ..options import require
 from ..pairs.inputs import float_vectors, path_tensor
-from .metric_learning import PytorchMetricLearning
+from .metric_learning import PytorchMetricLearning, check_level_sizes
 
 LossFactory: TypeAlias = Callable[[int], nn.Module]
 """Makes a loss for so many classes."""
@@ -41,7 +41,8 @@ class LevelSum(Loss):
 
     def __init__(self, loss: LossFactory, level_sizes: Sequence[int]) -> None:
         super().__init__()
-        require(len(level_sizes) >= 1, "level_sizes", tuple(level_sizes), "the number of classes at each level")
+        require(callable(loss), "loss", loss, "a function that makes a loss for so many classes")
+        check_level_sizes(level_sizes)
         self.losses = nn.ModuleList(_as_loss(loss(size)) for size in level_sizes)
         self.weights = {f"level {level}": 1.0 for level in range(1, len(self.losses) + 1)}
 

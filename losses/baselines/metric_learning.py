@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from hiertree.errors import MissingResourceError, OptionError
+from hiertree.errors import MissingResourceError, OptionError, ShapeError
 
-from ..base import Loss
+from ..base import Loss, check_loss
 from ..decomposability import check_classes
-from ..options import require
+from ..options import require, require_each, require_integer
 from ..pairs.inputs import finite_vectors, full_mask, has_candidate, path_tensor
 
 if TYPE_CHECKING:
@@ -66,10 +66,13 @@ class PytorchMetricLearning(Loss):
         miner_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        require_integer("level", level, or_none=True)
         self.level, self.num_classes = level, _num_classes(level_sizes, level)
-        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **(loss_options or {})})
-        self.miner = None if miner is None else _built("miners", miner, miner_options or {})
+        loss_options, miner_options = loss_options or {}, miner_options or {}
+        require(isinstance(loss_options, Mapping), "loss_options", loss_options, "a mapping of names to values")
+        require(isinstance(miner_options, Mapping), "miner_options", miner_options, "a mapping of names to values")
+        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options})
+        self.miner = None if miner is None else _built("miners", miner, miner_options)
         self.weights = {type(self.loss).__name__: 1.0}
 
     @property
@@ -90,6 +93,9 @@ class PytorchMetricLearning(Loss):
                 return {type(self.loss).__name__: vectors.sum()}
         elif ref_embeddings is not None and ref_embeddings is not embeddings:
             refs = self._labeled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
+            shapes = [tuple(each.shape) for each in (vectors, refs[0])]
+            if shapes[0][1] != shapes[1][1]:
+                raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
         with torch.autocast(vectors.device.type, enabled=False):
             value: Tensor = self.loss(vectors, labels, self._indices(vectors, labels, *refs, valid), *refs)
         return {type(self.loss).__name__: value}
@@ -148,6 +154,7 @@ def as_pytorch_metric_learning(loss: Loss) -> MetricLearningLoss:
     >>> loss(torch.eye(3), torch.tensor([0, 0, 1]), ref_emb=torch.eye(3), ref_labels=torch.tensor([0, 0, 1])).shape
     torch.Size([])
     """
+    check_loss(loss)
     _library("losses")
     from .as_metric_learning import MetricLearningLoss
 
@@ -176,7 +183,7 @@ def _library_class(part: str, name: str) -> type:
     raise OptionError(repr(name), expected=f"a class of {LIBRARY}.{part}", remedy=remedy)
 
 
-def _built(part: str, given: Any, options: dict[str, Any]) -> nn.Module:
+def _built(part: str, given: Any, options: Mapping[str, Any]) -> nn.Module:
     if isinstance(given, nn.Module):
         require(not options, "options", options, f"none for a {type(given).__name__} that is already made")
         return given
@@ -194,9 +201,15 @@ def _learns_proxies(library_class: type) -> bool:
     return {"num_classes", "embedding_size"} <= {name for make in makers for name in inspect.signature(make).parameters}
 
 
+def check_level_sizes(level_sizes: Sequence[int]) -> None:
+    """Refuse what are not the numbers of classes at each level."""
+    require_each("level_sizes", level_sizes, require_integer, "the number of classes at each level")
+
+
 def _num_classes(level_sizes: Sequence[int] | None, level: int | None) -> int | None:
     if level_sizes is None:
         return None
+    check_level_sizes(level_sizes)
     require(level is None or level <= len(level_sizes), "level", level, f"1 to {len(level_sizes)}")
     return level_sizes[-1 if level is None else level - 1]
 

@@ -9,7 +9,7 @@ from torch import Tensor, distributed
 
 from hiertree.errors import OptionError, ShapeError
 
-from ..base import Loss
+from ..base import Loss, check_loss
 from ..options import require
 from ..pairs.blocks import LossPerQuery
 from ..pairs.inputs import finite_vectors, full_mask
@@ -45,6 +45,7 @@ class DistributedLoss(Loss):
 
     def __init__(self, loss: Loss, *, queries: Literal["own", "all"] = "own") -> None:
         super().__init__()
+        check_loss(loss)
         require(queries in QUERIES, "queries", queries, f"one of {', '.join(map(repr, QUERIES))}")
         self.loss, self.queries, self.weights = loss, queries, loss.weights
         for part in loss.with_parts() if queries == "own" else ():

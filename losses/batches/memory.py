@@ -9,8 +9,8 @@ from torch import Tensor
 
 from hiertree.errors import ShapeError
 
-from ..base import Loss
-from ..options import require
+from ..base import Loss, check_loss
+from ..options import require, require_integer
 from ..pairs.inputs import finite_vectors, full_mask, path_tensor
 
 ENQUEUE = ("before", "after")
@@ -66,11 +66,12 @@ class CrossBatchMemory(Loss):
         warm_up: int = 0,
     ) -> None:
         super().__init__()
-        require(embedding_size >= 1, "embedding_size", embedding_size, "an integer ≥ 1")
-        require(num_levels >= 1, "num_levels", num_levels, "an integer ≥ 1")
-        require(size >= 1, "size", size, "an integer ≥ 1")
+        check_loss(loss)
+        require_integer("embedding_size", embedding_size)
+        require_integer("num_levels", num_levels)
+        require_integer("size", size)
         require(enqueue in ENQUEUE, "enqueue", enqueue, f"one of {', '.join(map(repr, ENQUEUE))}")
-        require(warm_up >= 0, "warm_up", warm_up, "an integer ≥ 0")
+        require_integer("warm_up", warm_up, least=0)
         with_self = any(part.include_self for part in loss.with_parts())
         require(not with_self, "include_self", True, "False inside a memory, where no query is its own candidate")
         self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up
@@ -127,8 +128,7 @@ class CrossBatchMemory(Loss):
 
     def _with_memory(self, vectors: Tensor, own: Tensor, valid: Any) -> dict[str, Tensor]:
         within = full_mask(valid, (len(vectors), len(vectors)), vectors.device).fill_diagonal_(False)
-        queries = torch.ones_like(within[:, 0]) if valid is None else torch.as_tensor(valid).any(dim=1)
-        sees_memory = queries.to(within.device).expand(len(vectors)).clone()
+        sees_memory = full_mask(valid, (len(vectors), len(vectors)), vectors.device).any(dim=1)
         if self.enqueue == "after":
             memory, memory_paths = self._remembered()
             mask = torch.cat([within, sees_memory[:, None].expand(-1, len(memory))], dim=1)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from hiertree.errors import OptionError
 
-from ..base import Loss
+from ..base import Loss, check_loss
 
 
 def large_batch_backward(
@@ -51,6 +51,7 @@ def large_batch_backward(
     >>> layer.weight.grad.shape
     torch.Size([3, 2])
     """
+    check_loss(loss)
     if len(chunks) == 0:
         raise OptionError("chunks=()", expected="at least one chunk of the batch")
     states, embedded = [], []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..options import require
+from ..options import require_integer, require_number
 from ..pairs.inputs import finite_vectors
 
 if TYPE_CHECKING:
@@ -69,15 +68,10 @@ class GrowingAlpha:
     every: int = 10
 
     def __post_init__(self) -> None:
-        check_alpha(self.initial)
-        require(1 <= self.factor < math.inf, "factor", self.factor, "a finite number ≥ 1")
-        require(self.every >= 1, "every", self.every, "an integer ≥ 1")
+        require_number("initial", self.initial, above=0)
+        require_number("factor", self.factor, least=1)
+        require_integer("every", self.every)
 
     def __call__(self, epoch: int) -> float:
         """α of an epoch, counted from 0."""
         return self.initial * self.factor ** (epoch // self.every)
-
-
-def check_alpha(alpha: float) -> None:
-    """Refuse an α that is not positive and finite."""
-    require(0 < alpha < math.inf, "alpha", alpha, "a finite number > 0")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hiertree.errors import EmbeddingError
 
-from ..options import require
+from ..options import require, require_integer
 from ..pairs.pairs import ScoredPairs
 
 
@@ -27,7 +27,8 @@ class Bins(NamedTuple):
 
 def bins_over(num_bits: int, num_bins: int | None) -> Bins:
     """The bins asked for: None is a bin at every integer distance."""
-    require(num_bits >= 1, "num_bits", num_bits, "an integer ≥ 1")
+    require_integer("num_bits", num_bits)
+    require_integer("num_bins", num_bins, or_none=True)
     num = num_bits if num_bins is None else num_bins
     require(1 <= num <= num_bits, "num_bins", num_bins, f"None, or an integer from 1 to the number of bits, {num_bits}")
     return Bins(num_bits, num)

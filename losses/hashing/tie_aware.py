@@ -105,7 +105,7 @@ def tie_aware_ap(
     """
     bins = bins_over(num_bits, num_bins)
     pairs, _ = checked_pairs(scores, levels, table, valid)
-    check_distances(scores, num_bits)
+    check_distances(pairs.scores, num_bits)
     return reduced(
         in_blocks(lambda block, _: tie_aware_ap_losses(block, level, bins, simplified=simplified), pairs), reduction
     )
@@ -140,7 +140,7 @@ def tie_aware_ndcg(
     """
     bins = bins_over(num_bits, num_bins)
     pairs, table = checked_pairs(scores, levels, table, valid)
-    check_distances(scores, num_bits)
+    check_distances(pairs.scores, num_bits)
     losses = in_blocks(
         lambda block, rows: tie_aware_ndcg_losses(block, table[rows], bins, simplified=simplified), pairs
     )

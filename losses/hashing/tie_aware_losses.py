@@ -11,10 +11,10 @@ from torch import Tensor
 from hiertree.relevance import gain
 
 from ..base import Loss
-from ..options import require
+from ..options import require_integer, require_number
 from ..pairs.blocks import LossPerQuery, in_blocks
 from ..pairs.pairs import ScoredPairs, pairs_of
-from .codes import GrowingAlpha, check_alpha, relaxed_codes
+from .codes import GrowingAlpha, relaxed_codes
 from .histogram import Bins, bins_over, hamming
 from .tie_aware import tie_aware_ap_losses, tie_aware_ndcg_losses
 
@@ -24,10 +24,23 @@ class _TieAware(Loss):
 
     _compares_codes = True
 
-    def __init__(self, growth: GrowingAlpha, *, num_bins: int | None, simplified: bool, include_self: bool) -> None:
+    def __init__(
+        self,
+        *,
+        alpha: float,
+        alpha_factor: float,
+        alpha_every: int,
+        num_bins: int | None,
+        simplified: bool,
+        include_self: bool,
+    ) -> None:
         super().__init__()
-        require(num_bins is None or num_bins >= 1, "num_bins", num_bins, "None or an integer ≥ 1")
-        self._growth, self.num_bins, self.simplified, self.include_self = growth, num_bins, simplified, include_self
+        require_number("alpha", alpha, above=0)
+        require_number("alpha_factor", alpha_factor, least=1)
+        require_integer("alpha_every", alpha_every)
+        require_integer("num_bins", num_bins, or_none=True)
+        self._growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
+        self.num_bins, self.simplified, self.include_self = num_bins, simplified, include_self
         self.weights = {type(self).__name__: 1.0}
 
     @property
@@ -37,7 +50,7 @@ class _TieAware(Loss):
 
     @alpha.setter
     def alpha(self, alpha: float) -> None:
-        check_alpha(alpha)
+        require_number("alpha", alpha, above=0)
         self._growth, self._epoch = replace(self._growth, initial=alpha), 0
 
     def terms(
@@ -112,9 +125,15 @@ class TieAwareAP(_TieAware):
         simplified: bool = False,
         include_self: bool = False,
     ) -> None:
-        growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
-        super().__init__(growth, num_bins=num_bins, simplified=simplified, include_self=include_self)
-        require(level is None or level >= 1, "level", level, "None or an integer ≥ 1")
+        super().__init__(
+            alpha=alpha,
+            alpha_factor=alpha_factor,
+            alpha_every=alpha_every,
+            num_bins=num_bins,
+            simplified=simplified,
+            include_self=include_self,
+        )
+        require_integer("level", level, or_none=True)
         self.level = level
 
     def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
@@ -154,8 +173,14 @@ class TieAwareNDCG(_TieAware):
         simplified: bool = False,
         include_self: bool = False,
     ) -> None:
-        growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
-        super().__init__(growth, num_bins=num_bins, simplified=simplified, include_self=include_self)
+        super().__init__(
+            alpha=alpha,
+            alpha_factor=alpha_factor,
+            alpha_every=alpha_every,
+            num_bins=num_bins,
+            simplified=simplified,
+            include_self=include_self,
+        )
 
     def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
         """1 − NDCG_r or 1 − NDCG_s, a query."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hiertree.arrays import as_paths
-from hiertree.errors import EmbeddingError, ShapeError
+from hiertree.errors import EmbeddingError, PathError, ShapeError
 
 
 def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
@@ -30,12 +30,66 @@ def finite_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
 
 def float_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     """(n, d) floats in float32 or better; NaN and infinite values pass."""
-    vectors = torch.as_tensor(embeddings)
+    vectors = real_tensor(embeddings, name)
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise ShapeError(f"{name} of shape {tuple(vectors.shape)}", expected="shape (n, d) with n, d ≥ 1")
     if not vectors.is_floating_point():
-        raise EmbeddingError(f"{name} of type {vectors.dtype}", expected="floating-point numbers")
+        raise EmbeddingError(
+            f"{name} of type {vectors.dtype}", expected="floating-point numbers", remedy="call .float() on them"
+        )
     return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+
+
+def real_tensor(values: Any, name: str, device: torch.device | None = None) -> Tensor:
+    """A tensor of real numbers or booleans, from a tensor, an array or nested lists."""
+    try:
+        tensor = values.to(device) if isinstance(values, Tensor) else torch.as_tensor(values, device=device)
+    except (TypeError, ValueError) as error:
+        raise _unreadable(name, values) from error
+    except RuntimeError as error:  # of objects that torch takes for numbers
+        if isinstance(error, torch.cuda.OutOfMemoryError):
+            raise
+        raise _unreadable(name, values) from error
+    if tensor.is_complex():
+        raise EmbeddingError(f"{name} of type {tensor.dtype}", expected="real numbers")
+    return tensor
+
+
+def _unreadable(name: str, values: object) -> ShapeError:
+    return ShapeError(
+        f"{name} that cannot be read as numbers ({type(values).__name__})",
+        expected="a tensor, an array, or nested lists whose rows have one length",
+    )
+
+
+def check_size(vectors: Tensor, size: int) -> None:
+    """Refuse embeddings of another size than the loss was made for."""
+    if vectors.shape[1] != size:
+        raise ShapeError(
+            f"embeddings of {vectors.shape[1]} dimensions",
+            expected=f"{size} dimensions, the loss's embedding_size",
+            remedy=f"make the loss with embedding_size={vectors.shape[1]}",
+        )
+
+
+def check_references(ref_embeddings: Any, ref_paths: Any) -> None:
+    """Refuse reference embeddings without paths, paths without embeddings, and the pairs of a miner."""
+    if isinstance(ref_embeddings, tuple):
+        raise ShapeError(
+            "ref_embeddings that are a tuple, such as the pairs that a miner of pytorch-metric-learning returns",
+            expected="(M, d) embeddings",
+            remedy="for these pairs call as_pytorch_metric_learning(loss)(embeddings, labels, indices_tuple)",
+        )
+    if (ref_embeddings is None) != (ref_paths is None):
+        raise ShapeError(
+            "only one of ref_embeddings and ref_paths", expected="both or neither", remedy="pass the paths too"
+        )
+
+
+def check_same_paths(paths: Tensor, ref_paths: Tensor) -> None:
+    """Refuse two different paths of the same embeddings."""
+    if paths is not ref_paths and not torch.equal(paths, ref_paths):
+        raise PathError("ref_paths that differ from paths", expected="the same paths for the same embeddings")
 
 
 def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
@@ -45,7 +99,7 @@ def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
 
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:
     """Booleans that broadcast to this shape."""
-    mask = torch.as_tensor(valid, device=device)
+    mask = real_tensor(valid, "valid", device)
     if (
         mask.dtype != torch.bool
         or mask.ndim != 2

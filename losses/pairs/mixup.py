@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..options import require
-from .inputs import float_vectors, full_mask, path_tensor, unit_vectors
+from .inputs import check_same_paths, float_vectors, full_mask, path_tensor, unit_vectors
 from .pairs import VectorPairs, pairs_of
 
 
@@ -44,6 +44,8 @@ def mixed_pairs_of(
     mixed = torch.cat([vectors, alpha * vectors[x] + (1 - alpha) * vectors[z]])
     mixed_paths = torch.cat([classes, classes[x]])
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
+    if within_batch and ref_paths is not None:
+        check_same_paths(classes, path_tensor(ref_paths, vectors, name="ref_paths"))
     if valid is not None:
         shape = len(vectors), len(vectors) if within_batch else len(ref_embeddings)
         valid = _extended(full_mask(valid, shape, vectors.device), x, z, both=within_batch)

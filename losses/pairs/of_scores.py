@@ -12,8 +12,9 @@ from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 
 from ..kernels.base import Backend
 from ..kernels.choice import check_backend
-from ..options import require
+from ..options import require, require_integer
 from .blocks import LossPerQuery, in_blocks
+from .inputs import full_mask, real_tensor
 from .pairs import ScoredPairs
 from .steps import StepOptions
 
@@ -26,8 +27,8 @@ TableObjective: TypeAlias = Callable[[ScoredPairs, Tensor], LossPerQuery]
 class ScoreOptions(TypedDict, total=False):
     """Options that the functional rank losses have in common.
 
-    * ``valid``: (B, M) booleans; False where the item is no candidate of the query (itself, say). Default None: all
-      are candidates.
+    * ``valid``: booleans that broadcast to (B, M); False where the item is no candidate of the query (itself, say).
+      Default None: all are candidates.
     * ``reduction``: "mean" over the queries that have a positive (0 when none has), the default; or "none": (B,), 0 for
       the others.
     * ``backend``: "torch" evaluates every pair, on any device; "numba" (on a CPU) sorts each row, and needs a time near
@@ -68,12 +69,12 @@ def checked_pairs(
 ) -> tuple[ScoredPairs, Tensor]:
     """The arguments as pairs and a table on one device, or an error about them."""
     check_backend(backend)
-    scores = torch.as_tensor(scores)
-    levels, table = torch.as_tensor(levels, device=scores.device), torch.as_tensor(table, device=scores.device)
-    valid = torch.ones_like(scores, dtype=torch.bool) if valid is None else torch.as_tensor(valid, device=scores.device)
-    if scores.ndim != 2 or scores.shape[1] == 0 or not levels.shape == valid.shape == scores.shape:
-        shapes = ", ".join(str(tuple(array.shape)) for array in (scores, levels, valid))
-        raise ShapeError(f"scores, levels, valid of shapes {shapes}", expected="one shape (B, M) with M ≥ 1")
+    scores = real_tensor(scores, "scores")
+    levels, table = real_tensor(levels, "levels", scores.device), real_tensor(table, "table", scores.device)
+    if scores.ndim != 2 or scores.shape[1] == 0 or levels.shape != scores.shape:
+        shapes = f"{tuple(scores.shape)}, {tuple(levels.shape)}"
+        raise ShapeError(f"scores, levels of shapes {shapes}", expected="one shape (B, M) with M ≥ 1")
+    mask = full_mask(valid, (scores.shape[0], scores.shape[1]), scores.device)
     if table.ndim != 2 or len(table) != len(scores) or table.shape[1] < 2:
         raise ShapeError(f"table of shape {tuple(table.shape)}", expected=f"({len(scores)}, L+1) with L ≥ 1")
     check_scores(scores)
@@ -88,7 +89,7 @@ def checked_pairs(
             f"levels of type {levels.dtype} with a table for {num_levels} levels", expected="integers 0 … L"
         )
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    return ScoredPairs(scores, levels.to(torch.uint8), valid.bool(), num_levels, backend), table
+    return ScoredPairs(scores, levels.to(torch.uint8), mask, num_levels, backend), table
 
 
 def check_scores(scores: Tensor) -> None:
@@ -100,9 +101,9 @@ def check_scores(scores: Tensor) -> None:
 
 def binary_pairs(scores: Any, levels: Any, level: int, valid: Any) -> ScoredPairs:
     """Pairs of one level: positives are at ``level`` and finer."""
-    require(level >= 1, "level", level, "an integer ≥ 1")
-    scores, positive = torch.as_tensor(scores), (torch.as_tensor(levels) >= level).to(torch.uint8)
-    return checked_pairs(scores, positive, torch.ones(len(scores), 2), valid)[0]
+    require_integer("level", level)
+    scores, positive = real_tensor(scores, "scores"), (real_tensor(levels, "levels") >= level).to(torch.uint8)
+    return checked_pairs(scores, positive, torch.ones(*scores.shape[:1], 2), valid)[0]
 
 
 def reduced(losses: LossPerQuery, reduction: str) -> Tensor:

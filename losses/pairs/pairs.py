@@ -17,8 +17,8 @@ from hiertree.errors import ShapeError
 
 from ..kernels.base import Backend, PairKernel
 from ..kernels.choice import kernel_for
-from ..options import require
-from .inputs import checked_mask, full_mask, path_tensor, unit_vectors
+from ..options import require, require_integer
+from .inputs import check_references, check_same_paths, checked_mask, full_mask, path_tensor, unit_vectors
 
 
 class ToVectors(Protocol):
@@ -55,7 +55,8 @@ class ScoredPairs(NamedTuple):
         """The same pairs with two levels: positives agree down to ``level`` (None: the finest), the others do not."""
         level = self.num_levels if level is None else level
         expected = f"a level of these labels, 1 (coarsest) to {self.num_levels}"
-        require(1 <= level <= self.num_levels, "level", level, expected)
+        require_integer("level", level)
+        require(level <= self.num_levels, "level", level, expected)
         return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1)
 
     def kernel_type(self) -> type[PairKernel]:
@@ -122,15 +123,14 @@ def pairs_of(
         EmbeddingError: NaN, infinite or zero-norm embeddings, by row.
         PathError: paths that are not non-negative integers.
     """
-    if (ref_embeddings is None) != (ref_paths is None):
-        raise ShapeError(
-            "only one of ref_embeddings and ref_paths", expected="both or neither", remedy="pass the paths too"
-        )
+    check_references(ref_embeddings, ref_paths)
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     queries = to_vectors(embeddings, name="embeddings")
     query_paths = path_tensor(paths, queries)
     candidates = queries if within_batch else to_vectors(ref_embeddings, name="ref_embeddings")
-    candidate_paths = query_paths if within_batch else path_tensor(ref_paths, candidates, name="ref_paths")
+    candidate_paths = query_paths if ref_paths is None else path_tensor(ref_paths, candidates, name="ref_paths")
+    if within_batch:
+        check_same_paths(query_paths, candidate_paths)
     mask = None if valid is None else checked_mask(valid, (len(queries), len(candidates)), queries.device)
     return VectorPairs(queries, candidates, query_paths, candidate_paths, mask, within_batch and not include_self)
 

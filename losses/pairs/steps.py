@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..kernels.base import StepParameters
-from ..options import require
+from ..options import require_number
 
 EPSILON = 0.01  # where the default δ stops the sigmoid: σ(δ/τ) = 1 − ε
 
@@ -29,7 +29,7 @@ class Sigmoid:
     tau: float = 0.01
 
     def __post_init__(self) -> None:
-        require(0 < self.tau < math.inf, "tau", self.tau, "a finite number > 0")
+        require_number("tau", self.tau, above=0)
 
     @property
     def parameters(self) -> StepParameters:
@@ -79,10 +79,12 @@ class SupStep:
     offset: float | None = None
 
     def __post_init__(self) -> None:
-        Sigmoid(self.tau)
-        for name in ("rho", "delta", "start", "offset"):
-            value = getattr(self, name)
-            require(value is None or 0 <= value < math.inf, name, value, "a finite number ≥ 0")
+        require_number("tau", self.tau, above=0)
+        require_number("rho", self.rho, least=0)
+        require_number("start", self.start, least=0)
+        for name, value in (("delta", self.delta), ("offset", self.offset)):
+            if value is not None:
+                require_number(name, value, least=0)
 
     @property
     def margin(self) -> float:

@@ -134,7 +134,7 @@ def test_bad_input_is_refused() -> None:
     scores, levels, batches = np.ones((2, 3)), np.ones((2, 3), int), np.arange(3)
     with pytest.raises(ShapeError, match="one shape"):
         decomposability_gap(scores[:1], levels, batches)
-    with pytest.raises(ShapeError, match="one a candidate"):
+    with pytest.raises(ShapeError, match="one for each candidate"):
         decomposability_bound(levels, batches[:2])
     with pytest.raises(OptionError, match="level=0"):
         decomposability_gap(scores, levels, batches, level=0)

@@ -145,7 +145,7 @@ def test_happier_takes_weights_of_levels_and_options_of_proxies() -> None:
     assert loss(torch.randn(4, 3), torch.tensor([[0, 1], [0, 1], [0, 2], [1, 4]])).isfinite()
     with pytest.raises(OptionError, match="alpha=2"):
         SupHAP(alpha=2.0, level_weights=(0.5, 0.5))
-    with pytest.raises(OptionError, match="2 numbers"):
+    with pytest.raises(ShapeError, match="2 levels"):
         SupHAP(level_weights=(1.0,))(torch.eye(2), torch.tensor([[0, 0], [0, 0]]))
 
 
