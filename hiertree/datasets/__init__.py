@@ -27,6 +27,7 @@ from .benchmarks.synthetic import load_synthetic
 from .benchmarks.vehicleid import load_vehicleid
 from .completeness import SplitReport, check
 from .description import Benchmark, Counts, Download, Verify
+from .duplicate_images import check_duplicates, duplicates, repeated
 from .image_dataset import ImageDataset
 from .image_tables import load_table
 from .readers.images import ImageSource
@@ -44,8 +45,10 @@ __all__ = [
     "SplitReport",
     "available",
     "check",
+    "check_duplicates",
     "describe",
     "download",
+    "duplicates",
     "load",
     "load_cars",
     "load_cifar",
@@ -60,6 +63,7 @@ __all__ = [
     "load_synthetic",
     "load_table",
     "load_vehicleid",
+    "repeated",
     "statistics",
 ]
 

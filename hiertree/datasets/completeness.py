@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import HiertreeError, ImageError, OptionError
 from ..io.progress import track
 from .description import Verify
+from .duplicate_images import duplicates
 from .readers.image_names import missing_files
 from .readers.images import FileImages, JoinedImages, SelectedImages
 from .registry import entry_of
@@ -30,6 +31,7 @@ class SplitReport:
         problem: why it cannot be loaded, or None.
         remedy: how to fix that, or None.
         bad_images: names of images that are missing, or damaged if all were decoded.
+        duplicates: names of images that are listed more than once.
         lists: whose lists these are, if several were published and these are not the usual ones.
     """
 
@@ -39,12 +41,13 @@ class SplitReport:
     problem: str | None = None
     remedy: str | None = None
     bad_images: tuple[str, ...] = ()
+    duplicates: tuple[str, ...] = ()
     lists: str | None = None
 
     @property
     def sound(self) -> bool:
-        """Whether the split loads and no image is bad."""
-        return self.problem is None and not self.bad_images
+        """Whether the split loads, no image is bad, and none is listed twice."""
+        return self.problem is None and not self.bad_images and not self.duplicates
 
 
 def check(
@@ -54,8 +57,9 @@ def check(
     splits: Iterable[str] = (),
     verify: Verify = "published",
     decode: bool = False,
+    content: bool = False,
 ) -> list[SplitReport]:
-    """Load splits of a benchmark and look for every image.
+    """Load splits of a benchmark, look for every image, and for images that are listed more than once.
 
     Args:
         name: one of :func:`hiertree.datasets.available`.
@@ -63,6 +67,7 @@ def check(
         splits: those to check; default: all.
         verify: as in :func:`hiertree.datasets.load`.
         decode: also decode every image.
+        content: also compare the content of the images, to find copies under other names.
 
     Raises:
         OptionError: an unknown name or split.
@@ -81,9 +86,10 @@ def check(
             reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
             continue
         bad = tuple(_damaged(dataset.images) if decode else _absent(dataset.images))
+        repeats = tuple(duplicates(dataset, content=content and not bad))
         sizes = dataset.tree.level_sizes
         lists = entry.benchmark.lists_of(split, len(dataset), sizes[-1])
-        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, lists=lists))
+        reports.append(SplitReport(split, len(dataset), sizes, bad_images=bad, duplicates=repeats, lists=lists))
     return reports
 
 

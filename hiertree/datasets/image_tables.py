@@ -15,6 +15,7 @@ from ..io.progress import track
 from ..io.tables import read_table
 from ..options import check_choice
 from ..tree.label_rows import LeafKey
+from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
 from .readers.image_names import inside, missing_files
@@ -38,7 +39,7 @@ def load_table(
     leaf: LeafKey = "label",
     on_bad_image: OnBadImage = "error",
 ) -> ImageDataset:
-    """Read the images that a table lists, with their labels.
+    """Read the images that a table lists, with their labels. A file that is listed more than once is logged.
 
     Args:
         path: a CSV or Parquet file with one row per image.
@@ -81,7 +82,7 @@ def load_table(
         leaf=leaf,
         where=lambda row: f"{file.name}, line {kept[row]}",
     )
-    return ImageDataset(
+    dataset = ImageDataset(
         name=file.stem,
         split="all" if split is None else split,
         tree=labeled.tree,
@@ -89,6 +90,8 @@ def load_table(
         images=FileImages(folder, table[image].tolist()),
         left_out=tuple(bad),
     )
+    check_duplicates(dataset, on_duplicates="warn")
+    return dataset
 
 
 def _check(split: str | None, split_column: str | None, levels: Sequence[str], on_bad_image: str) -> None:

@@ -48,14 +48,17 @@ def list_all(as_json: bool) -> None:
 @split_option
 @structure_option
 @click.option("--decode", is_flag=True, help="Also decode every image.")
+@click.option("--content", is_flag=True, help="Also compare the content of images, to find copies by other names.")
 @json_option
-def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decode: bool, as_json: bool) -> None:
+def check(
+    name: str, root: Path, splits: tuple[str, ...], structure: bool, decode: bool, content: bool, as_json: bool
+) -> None:
     """Look for every list and every image of benchmark NAME in ROOT, and compare sizes with the published ones.
 
-    Ends with status 1 if anything is missing.
+    Ends with status 1 if anything is missing or listed twice.
     """
     verify: Any = "structure" if structure else "published"
-    reports = ht.datasets.check(name, root, splits=splits, verify=verify, decode=decode)
+    reports = ht.datasets.check(name, root, splits=splits, verify=verify, decode=decode, content=content)
     if as_json:
         print_json([{**asdict(report), "sound": report.sound} for report in reports])
     else:
@@ -64,7 +67,8 @@ def check(name: str, root: Path, splits: tuple[str, ...], structure: bool, decod
             sizes = " → ".join(f"{size:,}" for size in report.level_sizes)
             lacking = f"{len(report.bad_images):,} images bad: {', '.join(report.bad_images[:3])}"
             whole = f"all, the lists of {report.lists}" if report.lists else "all"
-            found = report.problem or (lacking if report.bad_images else whole)
+            twice = f"{len(report.duplicates):,} images listed twice: {', '.join(report.duplicates[:3])}"
+            found = report.problem or (lacking if report.bad_images else twice if report.duplicates else whole)
             rows.append((report.split, f"{report.images:,}", sizes, found))
         click.echo(_aligned(rows, right=(1,)))
         for remedy in dict.fromkeys(report.remedy for report in reports if report.remedy):

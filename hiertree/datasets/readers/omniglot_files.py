@@ -117,7 +117,9 @@ def _archive_files(path: Path) -> Iterator[tuple[str, bytes]]:
                 if member.filename.endswith(".png"):
                     yield member.filename, _content(archive, member)
     except (OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise ImageError(f"{path} cannot be read ({error})", expected="a complete zip file", remedy=REMEDY) from error
+        raise ImageError(
+            f"{path} cannot be read ({error})", expected="a complete zip archive", remedy=REMEDY
+        ) from error
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

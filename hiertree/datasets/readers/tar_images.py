@@ -77,7 +77,7 @@ class TarImages:
                 expected="all archives of this part",
                 remedy="get the missing ones; their numbers run without gaps",
             )
-        self.folder = folder
+        self.root = folder
         self._archives = [stamp.split("/")[0] for stamp in index.stamps.tolist()]
         self._archive_of, self._offsets, self._sizes = index.archives[rows], index.offsets[rows], index.sizes[rows]
         self._names = PackedNames(names)
@@ -86,7 +86,7 @@ class TarImages:
         return len(self._names)
 
     def __getitem__(self, index: int) -> Image.Image:
-        archive = self.folder / self._archives[self._archive_of[index]]
+        archive = self.root / self._archives[self._archive_of[index]]
         try:
             with archive.open("rb") as file:
                 file.seek(int(self._offsets[index]))

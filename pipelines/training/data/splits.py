@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hiertree.datasets import ImageDataset
+from hiertree.datasets import ImageDataset, check_duplicates
 from hiertree.errors import ImageError
 from hiertree.io.progress import track
 
@@ -26,6 +26,7 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
         split: ``"train"``, ``"test"`` or another split of the data set.
 
     Raises:
+        TableError: a split other than ``"train"`` lists an image twice, which would inflate every metric.
         HiertreeError: the loader finds something wrong with the files.
     """
     options = recipe.data.options()
@@ -33,6 +34,8 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
     if skip and takes("data", recipe.data.name, "on_bad_image"):
         options["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
     dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
+    for part in (dataset, *dataset.beside):
+        check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
     return without_unreadable_images(dataset) if skip else dataset
 
 

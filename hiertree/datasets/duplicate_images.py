@@ -1,0 +1,146 @@
+"""Images that a split lists more than once. A copy in the gallery is an easy hit, so that every metric is too high."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import posixpath
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ..errors import TableError
+from ..io.progress import track
+from ..io.provenance import sha256
+from ..options import check_choice
+from .readers.images import FileImages, JoinedImages, SelectedImages
+from .readers.tar_images import TarImages
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .image_dataset import ImageDataset
+    from .readers.images import ImageSource
+
+OnDuplicates = Literal["error", "warn"]
+_log = logging.getLogger(__name__)
+
+
+def repeated(names: Iterable[str]) -> dict[str, list[int]]:
+    """The names that occur more than once, with their rows.
+
+    >>> repeated(["a.jpg", "b.jpg", "a.jpg"])
+    {'a.jpg': [0, 2]}
+    """
+    listed = list(names)
+    return {listed[rows[0]]: rows for rows in _equal_rows(_hashes(listed))}
+
+
+def duplicates(dataset: ImageDataset, *, content: bool = False) -> dict[str, list[int]]:
+    """The images that a split lists more than once: the name of the first one, and all their rows.
+
+    A photograph that is listed once as a query and once in the gallery is no duplicate if ``dataset.ids`` gives both
+    the same id, since evaluation by ids keeps them apart.
+
+    Args:
+        dataset: the split. Files and members of archives are compared by path.
+        content: also compare files of equal size by their bytes, and other images by their pixels.
+
+    Raises:
+        ImageError: ``content`` is True and an image does not decode.
+
+    >>> from hiertree.datasets import load_synthetic
+    >>> duplicates(load_synthetic("train", families=2, kinds=2, instances=3, images=4))
+    {}
+    """
+    keys = _content_keys(dataset.images) if content else _file_keys(dataset.images)
+    groups = (part for rows in _equal_rows(keys) for part in _without_twins(dataset, rows))
+    return {dataset.images.name(rows[0]): rows for rows in groups if len(rows) > 1}
+
+
+def check_duplicates(dataset: ImageDataset, *, content: bool = False, on_duplicates: OnDuplicates = "error") -> int:
+    """Refuse a split that lists images more than once, or warn of it with their number.
+
+    Args:
+        dataset: the split.
+        content: as in :func:`duplicates`.
+        on_duplicates: ``"error"``, or ``"warn"`` for a log line.
+
+    Returns:
+        The number of rows that repeat an earlier one.
+
+    Raises:
+        TableError: there are duplicates, and ``on_duplicates`` is ``"error"``; the message names the first.
+    """
+    check_choice("on_duplicates", on_duplicates, OnDuplicates)
+    found = duplicates(dataset, content=content)
+    extra = sum(len(rows) - 1 for rows in found.values())
+    if not found:
+        return 0
+    shown = ", ".join(f"{name!r} in rows {rows[0]} and {rows[1]}" for name, rows in list(found.items())[:3])
+    given = f"{dataset.name}, {dataset.split}: {extra} of {len(dataset)} rows repeat an image ({shown})"
+    if on_duplicates == "error":
+        raise TableError(given, expected="every image once", remedy="remove the repeated rows")
+    _log.warning("%s; metrics on such a split are too high", given)
+    return extra
+
+
+def _without_twins(dataset: ImageDataset, rows: list[int]) -> Iterator[list[int]]:
+    """The rows in one group, or queries and gallery apart where ids keep them apart."""
+    if dataset.ids is None or dataset.queries is None or len({str(dataset.ids[row]) for row in rows}) > 1:
+        yield rows
+        return
+    queries = {int(row) for row in np.intersect1d(dataset.queries, rows)}
+    yield [row for row in rows if row in queries]
+    yield [row for row in rows if row not in queries]
+
+
+def _equal_rows(keys: NDArray[np.int64]) -> list[list[int]]:
+    """Groups of two or more rows with equal keys."""
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=keys[order[:1]] - 1)) if len(keys) else order
+    groups = np.split(order, starts[1:])
+    return [group.tolist() for group in groups if len(group) > 1]
+
+
+def _file_keys(images: ImageSource) -> NDArray[np.int64]:
+    """Equal for equal files; all different for images in memory."""
+    if isinstance(images, SelectedImages):
+        return _file_keys(images.source)[images.rows]
+    if isinstance(images, JoinedImages):
+        return np.concatenate([_file_keys(images.first), _file_keys(images.second)])
+    if isinstance(images, FileImages | TarImages):
+        folder = os.path.realpath(images.root)
+        return _hashes(f"{folder}/{_normalized(images.name(row))}" for row in range(len(images)))
+    return np.arange(len(images), dtype=np.int64)
+
+
+def _content_keys(images: ImageSource) -> NDArray[np.int64]:
+    """Equal for equal content. Only files of equal size are read."""
+    if isinstance(images, SelectedImages):
+        return _content_keys(images.source)[images.rows]
+    if isinstance(images, JoinedImages):
+        return np.concatenate([_content_keys(images.first), _content_keys(images.second)])
+    rows = track(range(len(images)), description="comparing images")
+    if not isinstance(images, FileImages):
+        return _hashes(hashlib.sha256(np.asarray(images[row]).tobytes()).hexdigest() for row in rows)
+    paths = [images.root / images.name(row) for row in range(len(images))]
+    sizes = [path.stat().st_size if path.is_file() else -1 for path in paths]
+    alike = {row for group in _equal_rows(np.array(sizes, dtype=np.int64)) for row in group if sizes[row] >= 0}
+    return _hashes(_content(paths[row], is_read=row in alike) for row in rows)
+
+
+def _content(path: Path, *, is_read: bool) -> str:
+    return sha256(path) if is_read else os.fspath(path)
+
+
+def _normalized(name: str) -> str:
+    return posixpath.normpath(name) if "//" in name or "./" in name else name
+
+
+def _hashes(texts: Iterable[str]) -> NDArray[np.int64]:
+    """64 bits of each text: no two of a million are equal by chance."""
+    return np.fromiter(map(hash, texts), dtype=np.int64)
