@@ -112,6 +112,7 @@ class Client:
             except TryAgain as trouble:
                 last = trouble
             incomplete += isinstance(last, Incomplete)
+            self._pace.pause(last.after or 0.0)
             if attempt == self.settings.max_retries or incomplete > MOST_INCOMPLETE:
                 break
             seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random_share())

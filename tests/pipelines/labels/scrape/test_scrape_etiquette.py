@@ -273,6 +273,15 @@ def test_endless_redirects_end_the_run(store):
         assert len(wikimedia.asked) <= 3 * 3
 
 
+def test_a_server_that_asks_to_wait_is_left_alone_after_the_last_retry_too(store):
+    time = FakeTime()
+    faults = {"fault": lambda index: "429" if index < 2 else None, "clock": time.monotonic, "now": time.now}
+    with Wikimedia(World.numbered(120), **faults) as wikimedia:
+        scrape(store, wikimedia, time, max_retries=1)
+        times = [asked.time for asked in wikimedia.asked]
+    assert times[2] - times[1] >= 7
+
+
 @pytest.mark.parametrize(("fault", "pause"), [("429", 7), ("slow", 5), (None, 0.3)])
 def test_pauses_outlive_the_process(store, fault, pause):
     time = FakeTime()

@@ -1,0 +1,229 @@
+"""Runs, faults, kills and new landmarks in any order: what is stored is true at any time, and in the end all of it.
+
+The server is the second, independent one; a kill leaves the store's files as they were on the disk at that moment.
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import tempfile
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from second_wikimedia import KINDS, LOSSES, SPOILT_API, SPOILT_HTTP, SPOILT_PAGE, Behavior, Loopback, Universe
+from wikimedia.tools import CONTACT, FakeTime, facts
+
+from hiertree.errors import ScrapeError
+from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed, scrape, scrape_dump
+from hiertree.pipelines.labels.scrape.clock import Clock
+from hiertree.pipelines.labels.scrape.outcomes import ScrapeOutcome, outcomes
+from hiertree.pipelines.labels.scrape.store import Store
+
+# what is lost from an answer is the likeliest to pass for a fact
+FAULTS = st.lists(st.sampled_from([None] * 8 + [*LOSSES] * 4 + [*SPOILT_API, *SPOILT_HTTP, *SPOILT_PAGE]), max_size=12)
+
+
+SEVERAL = st.lists(st.sampled_from(KINDS), min_size=1, max_size=9)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Scraping(RuleBasedStateMachine):
+    """A scrape by a user who is out of luck."""
+
+    server: Loopback
+    runs = 0
+
+    @initialize(
+        source=st.sampled_from(["api", "api", "html"]), kinds=SEVERAL, dumped=st.sampled_from([True, False, False])
+    )
+    def begin(self, source: str, kinds: list[str], dumped: bool) -> None:
+        self.source, self.universe, self.time = source, Universe(), FakeTime()
+        self.dumped = dumped
+        self.root = Path(tempfile.mkdtemp())
+        self.folder, self.deaths = self.root, 0
+        self.poisoned: set[int] = set()
+        self.settings = ScrapeSettings(
+            contact=CONTACT, source=source, max_retries=4, **self.server.endpoints, requests_per_minute=200
+        )
+        self.grow(kinds)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "root"):
+            return
+        try:
+            self.poisoned.clear()
+            assert self.scrape([]) == (0, len(self.universe.urls))
+            found = self.stored()
+            assert {key: seen(outcome) for key, outcome in found.items()} == dict(enumerate(self.truth()))
+            if self.source == "api" and self.dumped:
+                self.compare_with_dump()
+        finally:
+            shutil.rmtree(self.root)
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "store.sqlite"
+
+    def truth(self) -> list[tuple[str, tuple[str, ...]]]:
+        return self.universe.api if self.source == "api" else self.universe.html
+
+    @rule(kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=4))
+    def grow(self, kinds: list[str]) -> None:
+        """Further landmarks are listed."""
+        for kind in kinds:
+            self.universe.add(kind)
+        with (self.root / "landmarks.csv").open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("landmark_id", "category"), *enumerate(self.universe.urls)])
+
+    @rule(faults=FAULTS)
+    def run(self, faults: list[str | None]) -> None:
+        """A run among faults, which may end with some landmarks failed, or give up."""
+        self.scrape(faults)
+
+    @rule(faults=FAULTS, kill_at=st.integers(0, 20))
+    def run_and_be_killed(self, faults: list[str | None], kill_at: int) -> None:
+        """The process dies when it makes a request."""
+        self.scrape(faults, kill_at)
+
+    @precondition(lambda self: not self.poisoned)
+    @rule(place=st.integers(0, 15))
+    def poison(self, place: int) -> None:
+        """The server refuses whatever asks for this landmark."""
+        self.poisoned.add(place % len(self.universe.urls))
+
+    @precondition(lambda self: self.poisoned)
+    @rule()
+    def heal(self) -> None:
+        """It does no longer."""
+        self.poisoned.clear()
+
+    @invariant()
+    def nothing_stored_is_wrong(self) -> None:
+        """A landmark is as it truly is, or still to be asked for."""
+        truth = self.truth() if hasattr(self, "root") else []
+        for key, outcome in self.stored().items() if truth else ():
+            assert outcome.status in ("failed", "pending") or seen(outcome) == truth[key]
+
+    def stored(self) -> dict[int, ScrapeOutcome]:
+        if not self.store.exists():
+            return {}
+        with Store(self.store, create=False) as store:
+            return {outcome.landmark_id: outcome for outcome in outcomes(store)}
+
+    def scrape(self, faults: list[str | None], kill_at: int = -1) -> tuple[int, int] | None:
+        """Scrape; returns how many failed of how many, or None where the run did not come to its end."""
+        keys = frozenset(self.title(place) for place in self.poisoned)
+        behavior = Behavior(self.universe, self.time.now, faults, keys, kill_at, self.leave_behind)
+        self.server.behavior = behavior
+        clock = Clock(self.time.monotonic, lambda seconds: self.sleep(seconds, behavior), self.time.now)
+        arguments: dict[str, Any] = {"store": self.store, "settings": self.settings, "clock": clock, "failed_too": True}
+        try:
+            return count_failed(scrape(self.root / "landmarks.csv", **arguments))
+        except Killed:
+            self.folder = self.root / str(self.deaths)
+            return None
+        except ScrapeError as error:
+            if "requests in a row without an answer" not in str(error):
+                raise
+            return None
+        finally:
+            Scraping.runs += 1
+            self.check_politeness(behavior)
+
+    def title(self, place: int) -> str:
+        return next(title for title in [*self.universe.pages, *self.lost_titles()] if f"№{place}," in title)
+
+    def lost_titles(self) -> list[str]:
+        return [f'Category:Łuk №{place}, "d\'Or" & +{place}' for place in range(len(self.universe.urls))]
+
+    def leave_behind(self) -> None:
+        """What a kill leaves: the store's files as they are."""
+        self.deaths += 1
+        after = self.root / str(self.deaths)
+        after.mkdir()
+        for file in self.folder.glob("store.sqlite*"):
+            shutil.copy(file, after / file.name)
+
+    def sleep(self, seconds: float, behavior: Behavior) -> None:
+        if behavior.killed:
+            raise Killed
+        self.time.sleep(seconds)
+
+    def check_politeness(self, behavior: Behavior) -> None:
+        """Requests keep their distance, and stay away for as long as they were asked to, also after a kill."""
+        self.arrivals = [*getattr(self, "arrivals", [])[-1:], *behavior.arrivals]
+        assert all((after - before).total_seconds() >= 0.3 - 1e-4 for before, after in pairwise(self.arrivals))
+        self.earliest = [*getattr(self, "earliest", []), *behavior.earliest]
+        for until in self.earliest:
+            asked_at = until.timestamp() - 7
+            assert not [at for at in self.arrivals if asked_at + 1e-4 < at.timestamp() < until.timestamp() - 1e-4]
+
+    def compare_with_dump(self) -> None:
+        """The dump of the same universe, completed by the API, fills the same store."""
+        path, store = self.root / "dump.json", self.root / "dump" / "store.sqlite"
+        path.write_text(self.universe.dump(), encoding="utf-8")
+        read = self.settings.model_copy(update={"dump": path, "processes": 1})
+        scrape_dump(self.root / "landmarks.csv", store=store, settings=read)
+        with Store(store, create=False) as opened:
+            for outcome in outcomes(opened):
+                assert outcome.status == "pending" or seen(outcome) == self.truth()[outcome.landmark_id]
+        asked, self.folder = self.store, store.parent
+        self.arrivals, self.earliest = [], []  # each store keeps its own pace
+        assert self.scrape([]) == (0, len(self.universe.urls))
+        with Store(asked, create=False) as one, Store(store, create=False) as other:
+            assert without_source(one) == without_source(other)
+
+
+def seen(outcome: ScrapeOutcome) -> tuple[str, tuple[str, ...]]:
+    return outcome.reason, tuple(instance.text for instance in outcome.instances)
+
+
+def without_source(store: Store) -> list[tuple[object, ...]]:
+    return [tuple("" if value in ("api", "dump") else value for value in row) for row in facts(store)]
+
+
+def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch):
+    monkeypatch.setenv("HIERTREE_PROGRESS", "0")
+    server = Loopback()
+    machine = type("Running", (Scraping,), {"server": server})
+    chosen = settings(
+        max_examples=45,
+        stateful_step_count=7,
+        deadline=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    with server.running():
+        run_state_machine_as_test(machine, settings=chosen)
+    assert Scraping.runs > 150
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("source", ["api", "html"])
+def test_every_kind_of_place_is_found_as_it_is(tmp_path, kind, source):
+    universe, server, time = Universe(), Loopback(), FakeTime()
+    universe.add(kind)
+    (tmp_path / "t.csv").write_text(f"landmark_id,category\n0,{universe.urls[0]}\n", encoding="utf-8")
+    server.behavior = Behavior(universe, time.now)
+    asking = ScrapeSettings(contact=CONTACT, source=source, **server.endpoints)
+    with server.running():
+        scrape(tmp_path / "t.csv", store=tmp_path / "s.sqlite", settings=asking, clock=time.clock)
+    with Store(tmp_path / "s.sqlite") as store:
+        assert [seen(outcome) for outcome in outcomes(store)] == (universe.api if source == "api" else universe.html)
