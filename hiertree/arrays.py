@@ -22,7 +22,7 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
     """A numpy view or copy of an array, tensor (any device, any float dtype) or nested list.
 
     Raises:
-        ShapeError: a nested list with rows of different lengths.
+        ShapeError: a nested list with rows of different lengths, or a masked array with masked entries.
 
     >>> to_numpy([1.0, 2.0])
     array([1., 2.])
@@ -32,6 +32,8 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
         if str(values.dtype) == "torch.bfloat16":  # numpy has no such type; float32 holds every bfloat16
             values = values.float()
         return np.asarray(values.numpy())
+    if np.ma.is_masked(values):
+        raise ShapeError(f"{name} with masked entries", expected="every entry", remedy="fill or remove these entries")
     try:
         return np.asarray(values)
     except ValueError as error:

@@ -38,7 +38,7 @@ def h_ap(
         scores: (Q, N), larger meaning nearer.
         levels: (Q, N) integers 0 … L.
         alpha: of the relevance (l/L)^α / \|Ω^(l)\|.
-        relevance: in place of that, a function counts (Q, L+1) → table (Q, L+1).
+        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it.
         valid: (Q, N) booleans; False leaves an item out.
         ties: see :func:`evaluate_scores`.
 
@@ -201,11 +201,13 @@ def hierarchical_precision_recall(
     from .ranking.ranked_lists import ratio
 
     lists, num_levels = as_score_matrix(scores, levels, valid, None)
-    request = metric_request(None, num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties)
+    request = metric_request(
+        None, num_queries=len(lists.scores), num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties
+    )
     if ties == "paper":
         raise OptionError("ties='paper'", expected="a policy that gives every rank one item")
     totals = lists.totals(num_levels)
-    table = request.table(H_AP, totals)
+    table = request.table(H_AP, totals, slice(None))
     ranked = ranked_positives(sort_matrix(*lists, ties=ties), ties=ties, preference=table)
     precision, recall = np.zeros(lists.scores.shape), np.zeros(lists.scores.shape)
     hierarchical_curves(ranked, table, precision, recall)

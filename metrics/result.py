@@ -53,6 +53,11 @@ class Evaluation:
         return len(self.values)
 
     @property
+    def has_values(self) -> bool:
+        """Whether any query has a value for any metric; if none has, labels or masks are probably wrong."""
+        return not np.isnan(self.values).all()
+
+    @property
     def skipped(self) -> dict[str, int]:
         """How many queries have no value, for each metric."""
         return dict(zip(self.names, map(int, np.isnan(self.values).sum(axis=0)), strict=True))

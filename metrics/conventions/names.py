@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from hiertree.errors import OptionError
 
-_LARGEST_CUTOFF = 2**31 - 1
+MOST_RANKS = 2**31 - 1  # ranks are 32-bit integers
 _EXAMPLES = ("H-AP", "H-AP(alpha=3)", "NDCG", "NDCG@10", "ASI", "AP[1]", "R@1", "TR@10", "P@1", "mAP@R", "mAP@100")
 _OTHER_NAMES = {"mAP": "AP", "MAP": "AP", "HAP": "H-AP", "Recall@1": "R@1", "recall@1": "R@1", "precision@1": "P@1"}
 
@@ -120,9 +120,11 @@ def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = Fal
         of_codes: whether binary codes are ranked, which have hashing's ``AP@k`` too.
 
     Raises:
-        OptionError: a name that does not exist, a level outside 1 … L, a cut-off of 0, a name given twice, or none.
+        OptionError: a name that does not exist, a level or a cut-off outside its range, a name given twice, or none.
     """
-    listed = [names] if isinstance(names, str) else list(names)
+    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    if not all(isinstance(name, str) for name in listed):
+        raise OptionError(f"metrics={names!r}", expected=f"names such as {', '.join(_EXAMPLES)}")
     if not listed or len(set(listed)) < len(listed):
         raise OptionError(f"metrics={listed}", expected="at least one name, each once")
     return tuple(_parse(name, num_levels, of_codes) for name in listed)
@@ -141,8 +143,8 @@ def _parse(name: str, num_levels: int, of_codes: bool) -> Metric:
     if level is not None and not family.lowest <= int(level) <= num_levels:
         levels = f"a level between {family.lowest} (coarsest) and {num_levels} (finest)"
         raise OptionError(f"metric {name!r}", expected=levels)
-    if cutoff is not None and not 1 <= int(cutoff) <= _LARGEST_CUTOFF:
-        raise OptionError(f"metric {name!r}", expected=f"a cut-off k between 1 and {_LARGEST_CUTOFF}")
+    if cutoff is not None and not 1 <= int(cutoff) <= MOST_RANKS:
+        raise OptionError(f"metric {name!r}", expected=f"a cut-off k between 1 and {MOST_RANKS}")
     return Metric(
         name,
         family.kind,

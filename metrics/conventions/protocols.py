@@ -110,6 +110,6 @@ def protocol_of(name: str) -> Protocol:
     Raises:
         OptionError: an unknown name.
     """
-    if name not in PROTOCOLS:
+    if name not in tuple(PROTOCOLS):
         raise OptionError(f"protocol={name!r}", expected=f"one of {', '.join(map(repr, PROTOCOLS))}")
     return PROTOCOLS[name]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from hiertree import relevance as relevances
+from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError
 
 from .card import Convention
@@ -21,7 +23,8 @@ from .ties import Ties, check_ties
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Relevance: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
+RelevanceFunction: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
+Relevance: TypeAlias = "RelevanceFunction | NDArray[Any]"
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,8 @@ class MetricRequest:
     Attributes:
         metrics: the metrics, in the order of the columns.
         num_levels: L.
-        relevance: counts (Q, L+1) → table (Q, L+1), for ``H-AP``.
+        relevance: for ``H-AP``: a function counts (r, L+1) → table (r, L+1) for any of the queries, or the table
+            (Q, L+1) of all.
         relevance_name: how the convention card calls the relevance.
         ties: the policy for equal scores.
         rules: the choices on which authors differ.
@@ -51,10 +55,16 @@ class MetricRequest:
         """The columns of the result."""
         return tuple(metric.name for metric in self.metrics)
 
-    def table(self, metric: Metric, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """(Q, L+1) the relevance of each level for each query, for one of the H-APs."""
+    def table(self, metric: Metric, counts: NDArray[np.int64], rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
+        """(r, L+1) the relevance of each level for some queries, for one of the H-APs; ``counts`` are of these."""
         relevance = self.relevance if metric.alpha is None else partial(relevances.hap, alpha=metric.alpha)
-        return _checked_table(relevance(counts), counts.shape)
+        if callable(relevance):
+            return _checked_table(_as_numbers(relevance(counts)), counts.shape)
+        return np.ascontiguousarray(relevance[rows])
+
+    def of_rows(self, rows: slice) -> MetricRequest:
+        """The same for some queries alone."""
+        return self if callable(self.relevance) else replace(self, relevance=self.relevance[rows])
 
     def convention(
         self, *, self_rule: str, scores: str, counts: str | None = None, approximation: str | None = None
@@ -76,6 +86,7 @@ class MetricRequest:
 def metric_request(
     metrics: Iterable[str] | None,
     *,
+    num_queries: int,
     num_levels: int,
     alpha: float,
     relevance: Relevance | None,
@@ -88,9 +99,10 @@ def metric_request(
 
     Args:
         metrics: names; those of the protocol, or else the default ones, unless given.
+        num_queries: Q.
         num_levels: L.
         alpha: of the relevance of ``H-AP``.
-        relevance: another relevance.
+        relevance: in place of that, a function counts (r, L+1) → table (r, L+1), or a table (Q, L+1).
         ties: the policy for equal scores.
         protocol: the benchmark.
         rules: the choices on which authors differ.
@@ -100,6 +112,7 @@ def metric_request(
         OptionError: an unknown name or policy, an option outside its range, or options that exclude each other.
     """
     check_ties(ties)
+    _check_number("alpha", alpha)
     if relevance is not None and alpha != 1.0:
         raise OptionError(f"alpha={alpha} beside relevance=", expected="one of the two")
     if metrics is None:
@@ -114,14 +127,27 @@ def metric_request(
             remedy="that ideal depends on which of the tied items are in the top k",
         )
     chosen = partial(relevances.hap, alpha=alpha) if relevance is None else relevance
+    if not callable(chosen):
+        chosen = _checked_table(_as_numbers(chosen), (num_queries, num_levels + 1))
     name = None if protocol is None else protocol.name
     request = MetricRequest(parsed, num_levels, chosen, _name(chosen), ties, rules, name)
-    request.table(H_AP, np.ones((1, num_levels + 1), np.int64))  # a bad relevance or alpha fails here
+    request.table(H_AP, np.ones((1, num_levels + 1), np.int64), slice(0, 1))  # a bad relevance or alpha fails here
     return request
 
 
-def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    checked = np.asarray(table, dtype=np.float64)
+def _check_number(name: str, value: Any) -> None:
+    if not isinstance(value, Real):
+        raise OptionError(f"{name}={value!r}", expected="a number")
+
+
+def _as_numbers(table: Any) -> NDArray[np.float64]:
+    array = to_numpy(table, name="relevance")
+    if array.dtype.kind not in "fiub":
+        raise OptionError(f"relevance={table!r}", expected="a function of counts (Q, L+1), or a table (Q, L+1)")
+    return array.astype(np.float64)
+
+
+def _checked_table(checked: NDArray[np.float64], shape: tuple[int, ...]) -> NDArray[np.float64]:
     if checked.shape != shape:
         raise OptionError(f"a relevance of shape {checked.shape}", expected=f"one value per query and level, {shape}")
     if not np.isfinite(checked).all() or (checked < 0).any() or checked[:, 0].any():
@@ -131,6 +157,8 @@ def _checked_table(table: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
 
 def _name(relevance: Relevance) -> str:
     """How the convention card calls a relevance function."""
+    if not callable(relevance):
+        return "a table of one value per query and level"
     if isinstance(relevance, partial):
         options = ", ".join(f"{key}={value}" for key, value in relevance.keywords.items())
         return f"{relevance.func.__name__}({options})"

@@ -5,7 +5,8 @@ The defaults are this package's own. ``compat=`` names three sets of choices:
 =============  ========================================================================================================
 ``official``   the public code of HAPPIER and SupRank: ranks by top-k of the scores, drops the first hit as the query
                (of a separate gallery it loses the worst item), takes every count from what is left, counts |Ω^(l)| in
-               the query set, takes the ideal of NDCG@k from the retrieved top k, scores empty queries 0
+               the query set, takes the ideal of NDCG@k from the retrieved top k, scores empty queries 0, except for
+               ``AP#l``, which leaves them out
 ``delf``       GLDv2's ``metrics.py``: a query without positives scores 0 and counts
 ``revisitop``  ROxford5k's and RParis6k's ``evaluate.py``: AP by trapezoids, P@k up to the last positive; and delf's
                copy of it, where R@k is the share of positives found
@@ -40,7 +41,8 @@ class Rules:
         precision: P@k divides by ``"k"``, by min(k, length of the ``"list"``), or by min(k, rank of the
             ``"last positive"``).
         average_precision: AP is a ``"sum"`` of precisions, or the area by ``"trapezoid"`` between recall steps.
-        empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``.
+        empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``; ``AP#l``, which only the authors of
+            HAPPIER have, skips it in either case, as their code does.
 
     Raises:
         OptionError: a choice that does not exist.
@@ -93,9 +95,10 @@ class Rules:
     @property
     def empty(self) -> str:
         """What becomes of a query without positives, in words."""
-        return {"skip": "left out of the mean and counted in `skipped`", "zero": "0, and counted in the mean"}[
-            self.empty_queries
-        ]
+        return {
+            "skip": "left out of the mean and counted in `skipped`",
+            "zero": "0, and counted in the mean; left out of AP#l",
+        }[self.empty_queries]
 
 
 OURS = Rules()
@@ -123,6 +126,6 @@ def rules_of(compat: Compat | Rules | None, *, default: Rules = OURS) -> Rules:
     """
     if compat is None or isinstance(compat, Rules):
         return compat or default
-    if compat not in COMPATIBLE:
+    if compat not in tuple(COMPATIBLE):
         raise OptionError(f"compat={compat!r}", expected=f"one of {', '.join(map(repr, COMPATIBLE))}, or Rules")
     return COMPATIBLE[compat]

@@ -22,5 +22,5 @@ TIES: Mapping[Ties, str] = MappingProxyType(
 
 def check_ties(ties: str) -> None:
     """Refuse a policy that does not exist."""
-    if ties not in TIES:
+    if ties not in tuple(TIES):
         raise OptionError(f"ties={ties!r}", expected=f"one of {', '.join(map(repr, TIES))}")

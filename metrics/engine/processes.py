@@ -77,7 +77,7 @@ def check_alike(retrieval: Retrieval[Similarity]) -> None:
 
     tree = retrieval.source.gallery.tree
     digest = zlib.crc32(f"{retrieval.request.names} {retrieval.request.ties}".encode())
-    for values in (tree.order, tree.low, tree.high, *retrieval.source.embeddings):
+    for values in (tree.order, tree.low, tree.high, *retrieval.relevances(), *retrieval.source.embeddings):
         rows = values if values.dtype == np.int64 else values[:: max(len(values) // _ROWS_COMPARED, 1)]
         digest = zlib.crc32(np.ascontiguousarray(rows).data, zlib.crc32(str(values.shape).encode(), digest))
     bounds = torch.tensor([digest, -digest], device=_device_of_group())

@@ -74,15 +74,13 @@ def fingerprint(retrieval: Retrieval[Similarity], layout: Layout) -> dict[str, s
     """SHA-256 of everything that a value depends on, by name; the size of the blocks is not among it."""
     request, similarity = retrieval.request, retrieval.source
     tree, mask = similarity.gallery.tree, similarity.gallery.mask
-    counts = retrieval.totals if retrieval.counts is None else retrieval.counts
-    tables = [request.table(metric, counts) for metric in request.metrics if metric.kind == "H-AP"]
     products = f"{layout.way} {layout.height} {similarity.tiles[0].stop} {similarity.held} {similarity.dtype}"
     products += f" {similarity.device}"
     parts: dict[str, list[Any]] = {
         "embeddings": [*similarity.embeddings],
         "labels": [tree.order, tree.low, tree.high, tree.queries],
         "mask": [mask.start, mask.item, str(mask.place)],
-        "metrics": [str(request.names), request.ties, repr(request.rules), *tables],
+        "metrics": [str(request.names), request.ties, repr(request.rules), *retrieval.relevances()],
         "products": [products, np.__version__],
         "version of hiertree": [hiertree.__version__],
     }

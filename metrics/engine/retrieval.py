@@ -54,6 +54,12 @@ class Retrieval(Generic[Source]):
     def __len__(self) -> int:
         return len(self.totals)
 
+    def relevances(self) -> list[NDArray[np.float64]]:
+        """(Q, L+1) the relevance of each level, for each of the H-APs."""
+        counts = self.totals if self.counts is None else self.counts
+        metrics = (metric for metric in self.request.metrics if metric.kind == "H-AP")
+        return [self.request.table(metric, counts, slice(None)) for metric in metrics]
+
     def values(
         self,
         rank: Callable[[Ties, NDArray[np.float64]], Ranked],
@@ -72,7 +78,7 @@ class Retrieval(Generic[Source]):
         """
         own = self.totals[rows] if totals is None else totals
         counts = own if self.counts is None else self.counts[rows]
-        return compute_metrics(RankedLists(rank, self.request, own, counts, num_ranks))
+        return compute_metrics(RankedLists(rank, self.request, rows, own, counts, num_ranks))
 
     def values_of(
         self, positives: SortedPositives, rows: slice | NDArray[np.int64], *, totals: NDArray[np.int64] | None = None

@@ -62,6 +62,8 @@ def as_vectors(values: Any, *, name: str) -> Vectors:
     if not isinstance(values, np.memmap):
         array = as_embeddings(values, name=name)
         return Vectors(array, array.dtype, mapped=False)
+    if values.filename is not None:
+        name = f"{name} ({values.filename})"
     dtype = as_embeddings(values[:1], name=name).dtype
     for start in range(0, len(values), _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)

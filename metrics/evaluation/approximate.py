@@ -18,6 +18,7 @@ from hiertree.io.progress import show_progress
 from ..conventions.request import MetricRequest
 from ..ranking.masks import Mask
 from ..result import Evaluation
+from .inputs import check_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,9 +64,7 @@ class Approximate:
         if self.index not in ("hnsw", "ivf"):
             raise OptionError(f"approximate index {self.index!r}", expected="'hnsw' or 'ivf'")
         for name in ("links", "breadth", "lists", "probes", "sample"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise OptionError(f"{name}={value} of an approximate search", expected="at least 1")
+            check_size(name, getattr(self, name))
 
     def num_lists(self, num_items: int) -> int:
         """How many lists an inverted file of so many items has."""
@@ -100,7 +99,7 @@ def evaluate_approximately(
         for start in range(0, len(query), _ROWS):
             rows = slice(start, min(start + _ROWS, len(query)))
             scores, indices = index.search(query.unit(rows, _SINGLE), k)
-            retrieval = retrieval_of_indices(indices, labels.rows(rows), request, scores=scores)
+            retrieval = retrieval_of_indices(indices, labels.rows(rows), request.of_rows(rows), scores=scores)
             values[rows] = values_of_lists(retrieval)
             advance(rows.stop - rows.start, "")
     card = request.convention(

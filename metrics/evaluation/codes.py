@@ -57,7 +57,7 @@ def evaluate_codes(
         metrics: names (see :mod:`hiertree.metrics`), and here alone ``AP@k`` as hashing divides it, by the positives
             in the top k; ``mAP@k`` divides by min(k, positives).
         alpha: of the relevance of ``H-AP``.
-        relevance: in place of that, a function counts (Q, L+1) → table (Q, L+1).
+        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it.
         ties: as :func:`evaluate` takes it.
         protocol: a benchmark; as for the rest see :func:`hiertree.metrics.evaluate`.
         compat: the rules of others. Where they drop a first hit or a worst item, lists are sorted as for ``"index"``.
@@ -95,6 +95,7 @@ def evaluate_codes(
     check_same_width(num_bits, item_bits, "bits")
     request = metric_request(
         metrics,
+        num_queries=len(queries),
         num_levels=labels.query_paths.shape[1],
         alpha=alpha,
         relevance=relevance,

@@ -18,7 +18,7 @@ from ..conventions.ties import Ties
 from ..engine.device import Precision, describe_scores, device_of
 from ..result import Evaluation
 from .approximate import Approximate, IndexName, evaluate_approximately
-from .inputs import Labels, MaskOptions, check_pair, check_same_width, checked_labels
+from .inputs import Labels, MaskOptions, check_pair, check_same_width, check_size, checked_labels
 
 if TYPE_CHECKING:
     from ..engine.retrieval import Retrieval
@@ -67,12 +67,14 @@ def evaluate(
         metrics: names (see :mod:`hiertree.metrics`). By default those of the protocol, or else H-AP, NDCG, ASI, AP at
             every level, R@1, R@10 and mAP@R.
         alpha: of the relevance of ``H-AP``, (l/L)^α / \|Ω^(l)\| (Eq. 20).
-        relevance: of ``H-AP`` in place of alpha's, a function counts (Q, L+1) → table (Q, L+1), such as
-            ``hiertree.relevance.linear``.
+        relevance: of ``H-AP`` in place of alpha's: a function counts (r, L+1) → table (r, L+1), called with any r of
+            the queries, such as ``hiertree.relevance.linear``; or a table (Q, L+1), one row a query, such as
+            :func:`hiertree.relevance.from_networkx` gives.
         counts: where the relevance of H-AP counts \|Ω^(l)\|: ``"strict"``, the gallery without the query, or
             ``"official"``, the query set with the query itself inside \|Ω^(L)\|, as the authors' code does.
-        ties: ``"average"`` is the expectation over all orders of equal scores, exactly; ``"worst"`` and ``"best"`` are
-            its bounds; ``"paper"`` counts every tied item as ahead; ``"index"`` puts the smaller index first.
+        ties: ``"average"`` is the expectation over all orders of equal scores, exactly; ``"worst"`` and ``"best"`` put
+            deeper levels last or first, which gives the bounds over all orders (``H-AP[l]`` and ``first-error[l]`` are
+            the parts of these); ``"paper"`` counts every tied item as ahead; ``"index"`` puts the smaller index first.
         protocol: a benchmark (``"sop"``, ``"inat"``, ``"dyml"``, ``"gldv2"``, ``"revisitop"``, ``"cub"``,
             ``"vehicleid"``, ``"vehicleid-one-image"``, ``"inshop"``), which chooses metrics and rules and checks that
             the retrieval is its own.
@@ -126,9 +128,8 @@ def evaluate(
     protocol_asked, rules = resolve_rules(protocol, compat)
     if counts is not None:
         rules = replace(rules, counts=counts)
-    for name, size in (("block_size", block_size), ("tile_size", tile_size)):
-        if size is not None and size < 1:
-            raise OptionError(f"{name}={size}", expected="at least 1")
+    check_size("block_size", block_size)
+    check_size("tile_size", tile_size)
     if protocol_asked is not None:
         protocol_asked.check(self_retrieval=gallery is None, with_ids=query_ids is not None)
     check_pair(gallery, gallery_paths)
@@ -148,6 +149,7 @@ def evaluate(
     check_same_width(queries.dimensions, items.dimensions, "dimensions")
     request = metric_request(
         metrics,
+        num_queries=len(queries),
         num_levels=labels.query_paths.shape[1],
         alpha=alpha,
         relevance=relevance,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hiertree.arrays import MAX_LEVELS, as_paths
@@ -100,6 +101,16 @@ def checked_labels(
     return Labels(queries, items, mask._replace(rule=mask.rule + describe_distractors(items)))
 
 
+def check_size(name: str, size: Any) -> None:
+    """Refuse a number of items that is no integer from 1; None is fine.
+
+    Raises:
+        OptionError: it is none.
+    """
+    if size is not None and (not isinstance(size, Integral) or size < 1):
+        raise OptionError(f"{name}={size!r}", expected="an integer from 1")
+
+
 def check_same_width(queries: int, items: int, what: str) -> None:
     """Refuse vectors or codes of two lengths."""
     if queries != items:
@@ -109,6 +120,7 @@ def check_same_width(queries: int, items: int, what: str) -> None:
 def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:
     """L as given, or else the deepest level found, which L cannot be below."""
     deepest = max(deepest, 1)
-    if num_levels is not None and not deepest <= num_levels <= MAX_LEVELS:
+    integer = isinstance(num_levels, Integral)
+    if num_levels is not None and not (integer and deepest <= num_levels <= MAX_LEVELS):
         raise OptionError(f"num_levels={num_levels}", expected=f"from the deepest level, {deepest}, to {MAX_LEVELS}")
     return deepest if num_levels is None else num_levels

@@ -60,7 +60,8 @@ def evaluate_ranking(
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
         metrics: names; the default ones unless given.
         alpha: of the relevance of ``H-AP``.
-        relevance: in place of that, a function counts (Q, L+1) → table (Q, L+1). Level 0 counts only what is judged.
+        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it. Level 0 counts only
+            what is judged.
         ties: the policy for equal scores, or ranks; lists have no ties. ``"index"`` keeps the order of the run.
         protocol: a benchmark that names the metrics and sets its rules; of indices also what retrieval it asks for. See
             :func:`hiertree.metrics.evaluate`, as for the rest:
@@ -107,7 +108,7 @@ def evaluate_ranking(
             raise OptionError(f"one of {', '.join(masks._fields)} beside qrels", expected="it only beside paths")
         lists = named_lists(run, qrels, num_levels, unjudged)
         rules = replace(rules, counts="strict", itself="masked")
-        retrieval = lists.retrieval(request(num_levels=lists.num_levels, rules=rules))
+        retrieval = lists.retrieval(request(num_queries=len(lists.totals), num_levels=lists.num_levels, rules=rules))
         return retrieval.evaluation(values_of_lists(retrieval))
     if num_levels is not None or unjudged == "error":
         raise OptionError("num_levels= or unjudged='error' beside paths", expected="them only beside qrels")
@@ -123,5 +124,7 @@ def evaluate_ranking(
         rules=rules,
     )
     check_indices(indices, len(labels.gallery_paths))
-    retrieval = retrieval_of_indices(indices, labels, request(num_levels=labels.query_paths.shape[1], rules=rules))
+    retrieval = retrieval_of_indices(
+        indices, labels, request(num_queries=len(indices), num_levels=labels.query_paths.shape[1], rules=rules)
+    )
     return retrieval.evaluation(values_of_lists(retrieval))

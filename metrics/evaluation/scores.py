@@ -47,7 +47,7 @@ def evaluate_scores(
         num_levels: L; the largest of ``levels`` unless given.
         metrics: names (see :mod:`hiertree.metrics`); the default ones unless given.
         alpha: of the relevance of ``H-AP``, (l/L)^α / |Ω^(l)|.
-        relevance: in place of that, a function counts (Q, L+1) → table (Q, L+1), such as ``hiertree.relevance.linear``.
+        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it.
         ties: ``"average"``, ``"worst"``, ``"best"``, ``"paper"`` or ``"index"``.
         protocol: a benchmark that names the metrics and sets its rules; see :func:`evaluate`.
         compat: the rules of others; see :func:`evaluate`. Which items are in a list and counted, ``valid`` alone says.
@@ -70,6 +70,7 @@ def evaluate_scores(
     protocol_asked, rules = resolve_rules(protocol, compat)
     request = metric_request(
         metrics,
+        num_queries=len(lists.scores),
         num_levels=depth,
         alpha=alpha,
         relevance=relevance,

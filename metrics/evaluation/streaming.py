@@ -15,7 +15,7 @@ from torchmetrics.utilities import dim_zero_cat
 from hiertree.arrays import to_numpy
 from hiertree.errors import PathError, ShapeError
 
-from ..conventions.request import Relevance, metric_request
+from ..conventions.request import RelevanceFunction, metric_request
 from ..conventions.ties import Ties
 from ..result import Evaluation
 from .embeddings import evaluate
@@ -43,10 +43,12 @@ class StreamingMetric(Metric):
     ids: list[torch.Tensor]
 
     def __init__(
-        self, metric: str, *, alpha: float = 1.0, relevance: Relevance | None = None, ties: Ties = "average"
+        self, metric: str, *, alpha: float = 1.0, relevance: RelevanceFunction | None = None, ties: Ties = "average"
     ) -> None:
         super().__init__()
-        metric_request([metric], num_levels=1, alpha=alpha, relevance=relevance, ties=ties)  # a wrong option fails here
+        metric_request(  # a wrong option fails here
+            [metric], num_queries=1, num_levels=1, alpha=alpha, relevance=relevance, ties=ties
+        )
         self.metric, self.alpha, self.relevance, self.ties = metric, alpha, relevance, ties
         for state in ("embeddings", "paths", "in_gallery", "ids"):
             self.add_state(state, default=[], dist_reduce_fx="cat")
@@ -121,7 +123,7 @@ class HierarchicalAP(StreamingMetric):
 
     Args:
         alpha: of the relevance of H-AP.
-        relevance: in place of that, a function counts (Q, L+1) → table (Q, L+1).
+        relevance: in place of that, a function counts (r, L+1) → table (r, L+1).
         ties: the policy for equal scores.
 
     Raises:
@@ -134,7 +136,9 @@ class HierarchicalAP(StreamingMetric):
     tensor(0.9444)
     """
 
-    def __init__(self, *, alpha: float = 1.0, relevance: Relevance | None = None, ties: Ties = "average") -> None:
+    def __init__(
+        self, *, alpha: float = 1.0, relevance: RelevanceFunction | None = None, ties: Ties = "average"
+    ) -> None:
         super().__init__("H-AP", alpha=alpha, relevance=relevance, ties=ties)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
     """Σ over the positives k of the relevance that k shares with itself and the items ahead / rank(k), over R."""
-    table = lists.request.table(metric, lists.counts)
+    table = lists.relevance(metric)
     total = (table * lists.totals).sum(axis=1)
     order = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1).astype(np.uint8)
     rising = bool((order == np.arange(table.shape[1])).all())

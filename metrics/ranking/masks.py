@@ -5,7 +5,7 @@ A mask is a sparse set of (query, gallery item) pairs in compressed rows: row q 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -105,7 +105,7 @@ def mask_of(
         place = "last"
         words.append("the worst item dropped")
     if junk is not None:
-        pairs.append(_junk_pairs(list(junk), num_queries, size))
+        pairs.append(_junk_pairs(junk, num_queries, size))
         words.append(f"{len(pairs[-1][0])} junk entries masked")
     flat = np.unique(np.concatenate([rows * size + items for rows, items in pairs] or [np.empty(0, np.int64)]))
     start = np.searchsorted(flat, np.arange(num_queries + 1) * size)
@@ -151,12 +151,11 @@ def _as_ids(values: Any, name: str, num_items: int) -> NDArray[Any]:
     return ids if ids.dtype.kind == "U" else ids.astype(np.int64)
 
 
-def _junk_pairs(
-    lists: Sequence[Iterable[int]], num_queries: int, num_items: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    lists = list(junk) if isinstance(junk, Iterable) else []
     if len(lists) != num_queries:
         raise ShapeError(f"junk of {len(lists)} lists", expected=f"{num_queries}, one a query")
-    arrays = [np.asarray(to_numpy(listed if hasattr(listed, "__len__") else list(listed))) for listed in lists]
+    arrays = [to_numpy([*listed] if isinstance(listed, Iterator) else listed) for listed in lists]
     for row, array in enumerate(arrays):
         integers = array.dtype.kind in "iu" or array.size == 0
         if array.ndim != 1 or not integers or (array.size and not 0 <= array.min() <= array.max() < num_items):

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from ..conventions.names import MOST_RANKS
 from .ties import tie_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from ..conventions.names import Metric
     from ..conventions.request import MetricRequest
     from ..conventions.ties import Ties
     from .ranked import Ranked
 
 Value = TypeVar("Value")
-WHOLE_LIST = 2**31 - 1  # a cut-off that no list reaches
+WHOLE_LIST = MOST_RANKS  # a cut-off that no list exceeds
 
 
 class RankedLists:
@@ -28,6 +30,7 @@ class RankedLists:
         rank: ranks the positives under a policy for ties; ``"best"`` and ``"worst"`` order the levels of equal scores
             by a preference (r, L+1). See :func:`hiertree.metrics.ranking.ranked.ranked_positives`.
         request: what is asked for.
+        rows: which queries of the request these are.
         totals: (r, L+1) items of each level that exist, ranked or not.
         counts: (r, L+1) items of each level as the relevance of ``H-AP`` counts them.
         num_ranks: the length of the longest list.
@@ -37,12 +40,14 @@ class RankedLists:
         self,
         rank: Callable[[Ties, NDArray[np.float64]], Ranked],
         request: MetricRequest,
+        rows: slice | NDArray[np.int64],
         totals: NDArray[np.int64],
         counts: NDArray[np.int64],
         num_ranks: int,
     ) -> None:
         self._rank, self._shared = rank, dict[Callable[[RankedLists], Any], Any]()
-        self.request, self.totals, self.counts, self.num_ranks = request, totals, counts, num_ranks
+        self.request, self.totals, self.num_ranks = request, totals, num_ranks
+        self._rows, self._counts = rows, counts
 
     def __len__(self) -> int:
         return len(self.totals)
@@ -51,6 +56,10 @@ class RankedLists:
     def counts_ties_ahead(self) -> bool:
         """Whether every item of equal score counts as ahead, as ``ties="paper"`` asks for."""
         return self.request.ties == "paper"
+
+    def relevance(self, metric: Metric) -> NDArray[np.float64]:
+        """(r, L+1) the relevance of each level for each query, for one of the H-APs."""
+        return self.request.table(metric, self._counts, self._rows)
 
     @cached_property
     def ranked(self) -> Ranked:

@@ -65,3 +65,9 @@ def test_confidence_intervals_hold_the_mean_and_repeat(result):
 def test_the_plot_has_a_bar_a_metric(result):
     axes = result.plot().axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == list(result.names)
+
+
+def test_a_result_says_whether_it_holds_any_value():
+    assert evaluate(np.eye(3), [0, 0, 1], metrics=["R@1"]).has_values
+    assert not evaluate(np.eye(3), [0, 1, 2], metrics=["R@1"]).has_values
+    assert not evaluate(np.zeros((0, 3)), np.zeros(0, int), np.eye(3), [0, 1, 2]).has_values

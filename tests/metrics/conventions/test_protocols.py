@@ -284,3 +284,11 @@ def test_vehicleid_searches_every_image_among_all_others_of_its_list(retrieval):
     assert evaluate(embeddings, classes, protocol="vehicleid").summary()["R@1"] == pytest.approx(expected)
     with pytest.raises(OptionError, match=r"vehicleid-one-image.*without a gallery"):
         evaluate(embeddings, classes, protocol="vehicleid-one-image")
+
+
+def test_official_compat_leaves_queries_without_an_item_at_the_level_out_of_the_exact_ap():
+    scores, levels = [[3, 2, 1], [3, 2, 1]], [[0, 1, 2], [2, 0, 2]]
+    for compat in (None, "official"):
+        found = evaluate_scores(scores, levels, metrics=["AP#1", "AP[1]"], ties="index", compat=compat)
+        assert found.summary()["AP#1"] == 0.5
+        assert found.skipped["AP#1"] == 1

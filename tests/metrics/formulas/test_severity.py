@@ -1,4 +1,4 @@
-"""How grave the errors are: H-AP by level, and the level of the first wrong item."""
+"""How severe the errors are: H-AP by level, and the level of the first wrong item."""
 
 from __future__ import annotations
 
@@ -53,6 +53,13 @@ def test_severity_is_its_definition_averaged_over_tied_orders(case):
                 kept,
             )
             assert_mean(result[name].iloc[row], expected)
+
+
+def test_worst_and_best_order_tied_levels_as_they_bound_the_whole():
+    names = ["H-AP[1]", "H-AP[2]", "first-error[1]", "first-error[2]"]
+    for ties, order in (("best", [2, 1, 0]), ("worst", [0, 1, 2])):
+        tied = evaluate_scores(np.zeros((1, 3)), [order[::-1]], metrics=names, ties=ties, num_levels=2).values
+        np.testing.assert_array_equal(tied, evaluate_scores([[3, 2, 1]], [order], metrics=names, num_levels=2).values)
 
 
 def assert_mean(found, expected):

@@ -1,0 +1,87 @@
+"""A relevance may be a table with one value per query and level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import hiertree as ht
+from hiertree.errors import CheckpointError, OptionError
+from hiertree.metrics import Approximate, evaluate, evaluate_codes, evaluate_ranking, evaluate_scores, h_ap
+
+
+@pytest.fixture
+def retrieval():
+    random = np.random.default_rng(0)
+    paths = np.stack([np.arange(60) // 20, np.arange(60) // 4], axis=1)
+    return random.standard_normal((60, 8)), paths
+
+
+def test_a_table_of_equal_rows_is_the_function_that_gives_them(retrieval):
+    embeddings, paths = retrieval
+    bits, run = embeddings > 0, np.argsort(-(embeddings @ embeddings.T), axis=1)
+    scores, levels = embeddings @ embeddings.T, ht.levels(paths, paths)
+    table = np.tile([0.0, 0.5, 1.0], (60, 1))
+    for ties in ("average", "worst", "best", "index"):
+        for entrance in (
+            lambda **options: evaluate(embeddings, paths, **options),
+            lambda **options: evaluate(embeddings, paths, tile_size=17, block_size=8, **options),
+            lambda **options: evaluate(embeddings[:, :2], paths, device="cpu", **options),
+            lambda **options: evaluate_codes(bits, paths, **options),
+            lambda **options: evaluate_ranking(run, query_paths=paths, **options),
+            lambda **options: evaluate_scores(scores, levels, **options),
+        ):
+            expected = entrance(metrics=["H-AP", "H-AP[1]"], ties=ties, relevance=ht.relevance.linear).values
+            for given in (table, torch.from_numpy(table), table.tolist()):
+                found = entrance(metrics=["H-AP", "H-AP[1]"], ties=ties, relevance=given)
+                np.testing.assert_array_equal(found.values, expected)
+            assert "table" in found.convention.relevance
+
+
+def test_each_query_has_the_relevance_of_its_own_row(retrieval):
+    embeddings, paths = retrieval
+    table = np.sort(np.random.default_rng(1).random((60, 3)), axis=1)
+    table[:, 0] = 0
+    whole = evaluate(embeddings, paths, metrics=["H-AP"], relevance=table).values
+    for query in range(0, 60, 13):
+        same = np.tile(table[query], (60, 1))
+        alone = evaluate(embeddings, paths, metrics=["H-AP"], relevance=same).values
+        assert whole[query] == alone[query]
+    scores, levels = np.random.default_rng(2).random((2, 9)), np.arange(18).reshape(2, 9) % 3
+    both = h_ap(scores, levels, relevance=table[:2])
+    assert both[1] == h_ap(scores[1:], levels[1:], relevance=table[1:2])[0]
+
+
+def test_the_similarity_of_nodes_in_a_tree_is_a_relevance(retrieval):
+    embeddings, _ = retrieval
+    tree = ht.LabelTree.from_paths([("lake", "a", i) for i in range(3)] + [("church", "b", i) for i in range(3, 6)])
+    leaves = np.arange(60) % 6
+    table = ht.relevance.from_networkx(tree, leaves)
+    found = evaluate(embeddings, tree.paths(leaves), metrics=["H-AP"], relevance=table)
+    linear = evaluate(embeddings, tree.paths(leaves), metrics=["H-AP"], relevance=ht.relevance.linear)
+    np.testing.assert_allclose(found.values, linear.values, atol=1e-12)
+
+
+def test_an_interrupted_evaluation_knows_its_table(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    table = np.tile([0.0, 0.5, 1.0], (60, 1))
+    evaluate(embeddings, paths, metrics=["H-AP"], relevance=table, resume=tmp_path)
+    table[7, 1] = 0.4
+    with pytest.raises(CheckpointError, match="metrics"):
+        evaluate(embeddings, paths, metrics=["H-AP"], relevance=table, resume=tmp_path)
+
+
+def test_approximate_search_takes_a_table(retrieval):
+    embeddings, paths = retrieval
+    how = Approximate("ivf", lists=1, probes=1)
+    found = evaluate(embeddings, paths, metrics=["TR@5"], relevance=np.ones((60, 3)) * [0, 1, 2], approximate=how)
+    assert found.has_values
+
+
+@pytest.mark.parametrize(
+    "bad", ["foo", 3, [[0.0, 1.0, 2.0]], np.ones((60, 3)), -np.ones((60, 3)) * [0, 1, 1], np.zeros((60, 4)), [None]]
+)
+def test_what_is_no_relevance_is_refused(retrieval, bad):
+    with pytest.raises(OptionError, match="relevance"):
+        evaluate(*retrieval, relevance=bad)
