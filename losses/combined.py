@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -114,10 +115,10 @@ class RODNDCG(_Decomposable):
 
 
 class RODRecall(_Decomposable):
-    r"""(1 − λ)·Sup-R@K + λ·L*_DG: robust and decomposable recall.
+    r"""(1 − λ)·Sup-R@K + λ·L*_DG, or with L_DG: robust and decomposable recall.
 
-    Source: Ramzi et al. (TPAMI 2025), Eq. 16 and 8. Arguments as in :class:`HAPPIER`, without ``alpha``, and ``ks``,
-    ``tau_star``, ``level`` as in :class:`SupRecall`.
+    Source: Ramzi et al. (TPAMI 2025), Eq. 16, 7 and 8. Arguments as in :class:`ROADMAP`, but ``decomposability`` is
+    "proxy" unless given, and ``ks``, ``tau_star`` as in :class:`SupRecall`.
 
     >>> import torch
     >>> loss = RODRecall(num_classes=3, embedding_size=4)
@@ -128,19 +129,24 @@ class RODRecall(_Decomposable):
     @with_options_of(ProxyDecomposability, SupStep)
     def __init__(
         self,
-        num_classes: int,
-        embedding_size: int,
+        num_classes: int | None = None,
+        embedding_size: int | None = None,
         *,
         ks: tuple[int, ...] = KS,
         tau_star: float = 1.0,
         level: int | None = None,
+        decomposability: str = "proxy",
         lambda_: float = 0.1,
+        alpha: float = 0.9,
+        beta: float = 0.6,
         include_self: bool = False,
         **options: Unpack[StepAndProxyOptions],
     ) -> None:
         step, proxies = split_options(options, SupStep, ProxyDecomposability)
         rank = SupRecall(ks=ks, tau_star=tau_star, level=level, include_self=include_self, **step)
-        super().__init__(rank, ProxyDecomposability(num_classes, embedding_size, **proxies), lambda_=lambda_)
+        pairs = {"alpha": alpha, "beta": beta, "level": level, "include_self": include_self}
+        term = _decomposability_term(decomposability, num_classes, embedding_size, pairs=pairs, proxies=proxies)
+        super().__init__(rank, term, lambda_=lambda_)
 
 
 class ROADMAP(_Decomposable):
@@ -189,23 +195,29 @@ class ROADMAP(_Decomposable):
         **options: Unpack[StepAndProxyOptions],
     ) -> None:
         step, proxies = split_options(options, SupStep, ProxyDecomposability)
-        expected = f"one of {', '.join(DECOMPOSABILITY_TERMS)}"
-        require(decomposability in DECOMPOSABILITY_TERMS, "decomposability", decomposability, expected)
         rank = SupAP(level=level, include_self=include_self, **step)
-        if decomposability == "pair":
-            pair = PairDecomposability(
-                alpha=alpha, beta=beta, level=level, reduction=reduction, include_self=include_self
-            )
-            super().__init__(rank, pair, lambda_=0.5 if lambda_ is None else lambda_)
-            return
-        if num_classes is None or embedding_size is None:
-            raise OptionError(
-                "decomposability='proxy' alone",
-                expected="num_classes and embedding_size too",
-                remedy="pass both, or decomposability='pair'",
-            )
-        super().__init__(
-            rank,
-            ProxyDecomposability(num_classes, embedding_size, **proxies),
-            lambda_=0.1 if lambda_ is None else lambda_,
+        pairs = {"alpha": alpha, "beta": beta, "level": level, "reduction": reduction, "include_self": include_self}
+        term = _decomposability_term(decomposability, num_classes, embedding_size, pairs=pairs, proxies=proxies)
+        default = 0.5 if decomposability == "pair" else 0.1
+        super().__init__(rank, term, lambda_=default if lambda_ is None else lambda_)
+
+
+def _decomposability_term(
+    kind: str,
+    num_classes: int | None,
+    embedding_size: int | None,
+    *,
+    pairs: Mapping[str, Any],
+    proxies: Mapping[str, Any],
+) -> Loss:
+    """L_DG with the options of pairs, or L*_DG with those of proxies."""
+    require(kind in DECOMPOSABILITY_TERMS, "decomposability", kind, f"one of {', '.join(DECOMPOSABILITY_TERMS)}")
+    if kind == "pair":
+        return PairDecomposability(**pairs)
+    if num_classes is None or embedding_size is None:
+        raise OptionError(
+            "decomposability='proxy' alone",
+            expected="num_classes and embedding_size too",
+            remedy="pass both, or decomposability='pair'",
         )
+    return ProxyDecomposability(num_classes, embedding_size, **proxies)

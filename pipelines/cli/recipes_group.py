@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..comparison.published import PAPERS, published_rows
+from ..training.recipe.published import PAPERS, published_rows
 from .checked_paths import NAME_OR_INPUT, group
 from .options import json_option, print_json
 
@@ -57,7 +57,10 @@ def show(recipe: str, overrides: tuple[str, ...]) -> None:
 
 
 def _described(recipe: BuiltInRecipe) -> dict[str, Any]:
-    rows = [{"source": row.source, "percent": dict(row.percent)} for row in published_rows(recipe.name)]
+    rows = [
+        {"source": row.source, "percent": dict(row.percent), "notes": dict(row.notes)}
+        for row in published_rows(recipe.name)
+    ]
     own = {"name": recipe.name, "dataset": recipe.dataset, "about": recipe.about, "note": recipe.note}
     return {**own, "published": rows}
 
@@ -78,6 +81,7 @@ def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
     for row in rows:
         values = ", ".join(f"{metric} {value}" for metric, value in row.percent.items())
         yield f"Published, percent: {values} [{row.source}]"
+        yield from row.remarks
     named = {letter for letter in PAPERS if f"[{letter}" in text} | {row.source[0] for row in rows}
     for letter, paper in PAPERS.items():
         if letter in named:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..report import has_a_best
-from .published import published_rows
+from ..training.recipe.published import PublishedRow, published_rows
 from .run_rows import metric_names, row_names
 from .significance import SIGNIFICANT
 
@@ -39,17 +39,20 @@ class TableCell:
         deviation: sample standard deviation over seeds; None for one run.
         best: whether no other row, except published ones, has a larger mean.
         differs: whether it differs significantly from the reference.
+        difference: of a published value: ours less this one, in percentage points; None where ours has several rows.
     """
 
     mean: float
     deviation: float | None = None
     best: bool = False
     differs: bool = False
+    difference: float | None = None
 
     @property
     def text(self) -> str:
-        """Mean ± deviation."""
-        return f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
+        """Mean ± deviation; of a published value, the difference to ours in parentheses."""
+        shown = f"{self.mean:.1f}" if self.deviation is None else f"{self.mean:.1f} ± {self.deviation:.1f}"
+        return shown if self.difference is None else f"{shown} ({self.difference:+.1f})".replace("-", "−")
 
 
 @dataclass(frozen=True)
@@ -112,13 +115,14 @@ def make_table(
     recipe_of = dict(zip(labels, recipes, strict=True))
     ours = _rows(runs, labels, tests)
     for recipe in dict.fromkeys(recipes):
-        rows += [row for row in ours if recipe_of[row.name] == recipe]
+        own = [row for row in ours if recipe_of[row.name] == recipe]
+        rows += own
         for found in published_rows(recipe) if published else ():
-            cells = {metric: TableCell(value) for metric, value in found.percent.items()}
-            rows.append(TableRow(f"published [{found.source}]", None, cells))
-            papers.append(found.paper)
+            rows.append(_published_row(found, own[0].cells if len(own) == 1 else {}))
+            papers += [f"{found.paper}.", *found.remarks]
     shown = dict.fromkeys(metric for row in rows for metric in row.cells)
-    below = (*notes, *(f"{paper}." for paper in dict.fromkeys(papers)))
+    explained = ["In parentheses beside a published value: ours less theirs."] if papers else []
+    below = (*notes, *explained, *dict.fromkeys(papers))
     return ResultTable(tuple(groups_of(shown, num_levels=num_levels)), tuple(rows), below)
 
 
@@ -170,6 +174,14 @@ def _place(metric: str) -> tuple[int, int]:
     if found and metric != "ASI":
         return _KINDS.index(found["kind"]), int(found["cutoff"] or 0)
     return next((number for number, kind in enumerate(_OF_THE_TREE) if metric.startswith(kind)), len(_OF_THE_TREE)), 0
+
+
+def _published_row(found: PublishedRow, ours: Mapping[str, TableCell]) -> TableRow:
+    cells = {}
+    for metric, value in found.percent.items():
+        mean = ours[metric].mean if metric in ours else None
+        cells[metric] = TableCell(value, difference=found.difference(metric, mean))
+    return TableRow(f"published [{found.source}]", None, cells)
 
 
 def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> list[TableRow]:

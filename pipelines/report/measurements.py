@@ -18,6 +18,7 @@ from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, OptionError
 
 from ..evaluation.labeled_embeddings import LabeledEmbeddings
+from ..training.recipe.published import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history
@@ -54,6 +55,10 @@ class Measurement:
     def metrics(self) -> dict[str, float]:
         """The mean of each metric over the queries that have it."""
         return dict(self.results["metrics"])
+
+    def published(self) -> list[PublishedRow]:
+        """What papers report for it; nothing unless it is a run of a built-in recipe."""
+        return []
 
     @property
     def vectors(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -92,6 +97,10 @@ class FinishedRun(Measurement):
 
     folder: Path
     recipe: Recipe
+
+    def published(self) -> list[PublishedRow]:
+        """The rows of papers for its recipe, by the recipe's name."""
+        return published_rows(self.recipe.name)
 
 
 def read_run(path: str | os.PathLike[str]) -> FinishedRun:

@@ -87,6 +87,7 @@ def write_page(
         "runs": found,
         "names": list(found),
         "rows": rows,
+        "published": [(name, run.metrics, row) for name, run in found.items() for row in run.published()],
         "num_queries": len(data.query_paths),
         "convention": _in_words(first.results["convention"]),
         "skipped": {name: number for name, number in first.results["skipped"].items() if number},

@@ -57,6 +57,7 @@ LOSSES: dict[str, Callable[[], Loss]] = {
     "HAPPIER": lambda: HAPPIER(NUM_CLASSES, SIZE),
     "RODNDCG": lambda: RODNDCG(NUM_CLASSES, SIZE),
     "RODRecall": lambda: RODRecall(NUM_CLASSES, SIZE),
+    "RODRecall pair": lambda: RODRecall(decomposability="pair"),
     "LevelSum": lambda: LevelSum(lambda _: SupAP(), level_sizes=(3, NUM_CLASSES)),
     "ROADMAP pair": ROADMAP,
     "ROADMAP proxy": lambda: ROADMAP(NUM_CLASSES, SIZE, decomposability="proxy"),
@@ -225,6 +226,10 @@ def test_options_of_pairs_reach_l_dg() -> None:
     expected = 0.8 * SupAP(level=1, include_self=True)(embeddings, paths)
     expected = expected + 0.2 * PairDecomposability(**pairs, reduction="avg_nonzero")(embeddings, paths)
     value = ROADMAP(**pairs, reduction="avg_nonzero", lambda_=0.2)(embeddings, paths)
+    torch.testing.assert_close(value, expected)
+    expected = 0.8 * SupRecall(level=1, include_self=True)(embeddings, paths)
+    expected = expected + 0.2 * PairDecomposability(**pairs)(embeddings, paths)
+    value = RODRecall(**pairs, decomposability="pair", lambda_=0.2)(embeddings, paths)
     torch.testing.assert_close(value, expected)
 
 

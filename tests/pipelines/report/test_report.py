@@ -20,7 +20,7 @@ from hiertree import LabelTree
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, OptionError
 from hiertree.pipelines.pages import data_uri
-from hiertree.pipelines.report import side_by_side, write_demo_page
+from hiertree.pipelines.report import make_report, side_by_side, write_demo_page
 
 HOSTILE = "<script>alert('label')</script>"
 
@@ -215,3 +215,18 @@ def test_the_same_run_twice_is_refused(runs: list[Path], tmp_path: Path):
 def test_a_grid_without_pictures_is_refused(runs: list[Path], tmp_path: Path, options: dict[str, int]):
     with pytest.raises(OptionError, match="1 or more"):
         write_demo_page(tmp_path / "index.html", runs, **options)
+
+
+def test_published_values_stand_beside_those_of_a_run_of_that_recipe(runs: list[Path], tmp_path: Path):
+    renamed = shutil.copytree(runs[1], tmp_path / "run")
+    recipe = (renamed / "recipe.yaml").read_text(encoding="utf-8")
+    (renamed / "recipe.yaml").write_text(recipe.replace("synthetic-happier", "sop-happier"), encoding="utf-8")
+    page = BeautifulSoup(make_report([renamed], tmp_path / "page.html").read_text(encoding="utf-8"), "html.parser")
+    ours = 100 * json.loads((renamed / "metrics.json").read_text(encoding="utf-8"))["metrics"]["H-AP"]
+    rows = [[cell.get_text(strip=True) for cell in row.find_all(["td", "th"])] for row in page.select("#published tr")]
+    difference = f"{ours - 59.4:+.1f}".replace("-", "−")
+    assert [row[1:] for row in rows if row[2] == "H-AP"] == [["[S, Tab. V]", "H-AP", "59.4", f"{ours:.1f}", difference]]
+
+
+def test_a_run_of_another_recipe_has_no_published_values(page: BeautifulSoup):
+    assert not page.select("#published")
