@@ -1,8 +1,8 @@
 """Hierarchical labels from raw landmark ids: scrape, clean, embed, cluster, name, review, export.
 
->>> from hiertree.pipelines.labels import TfidfEncoder, propose
+>>> from hiertree.pipelines.labels import PlaceNounEncoder, propose
 >>> counts = {"lake": 5, "glacial lake": 1, "church building": 4, "Catholic cathedral": 2}
->>> [cluster.name for cluster in propose(counts, TfidfEncoder(), clusters=2).clusters]
+>>> [cluster.name for cluster in propose(counts, PlaceNounEncoder(), clusters=2).clusters]
 ['lake', 'place of worship']
 """
 
@@ -15,8 +15,8 @@ from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
 from .cluster.step import ClusterSettings, cluster_step
 from .encode.clip_encoder import ClipEncoder
 from .encode.encoders import EncoderSettings
+from .encode.place_noun_encoder import PlaceNounEncoder
 from .encode.text_encoders import TextEncoder
-from .encode.tfidf_encoder import TfidfEncoder
 from .export.differences import compare_exports
 from .export.images import ImagesSettings, images_step
 from .export.step import ExportSettings, export_step
@@ -40,9 +40,9 @@ __all__ = [
     "ImagesSettings",
     "LabelPlace",
     "LabelsPlan",
+    "PlaceNounEncoder",
     "Proposal",
     "TextEncoder",
-    "TfidfEncoder",
     "TreeSettings",
     "build",
     "check_plan",

@@ -144,9 +144,9 @@ def propose(
     Raises:
         OptionError: more clusters than labels, or fewer than two labels.
 
-    >>> from hiertree.pipelines.labels import TfidfEncoder
+    >>> from hiertree.pipelines.labels import PlaceNounEncoder
     >>> labels = {"lake": 3, "pond": 1, "road bridge": 1, "railway bridge": 2}
-    >>> [(cluster.name, cluster.kind) for cluster in propose(labels, TfidfEncoder(), clusters=2).clusters]
+    >>> [(cluster.name, cluster.kind) for cluster in propose(labels, PlaceNounEncoder(), clusters=2).clusters]
     [('lake', 'natural'), ('bridge', 'human-made')]
     """
     embedding = embed(counts, encoder)

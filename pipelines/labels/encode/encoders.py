@@ -12,9 +12,9 @@ from hiertree.errors import OptionError
 from ..settings import GROWS, Count, FileOrName, Settings
 from .cached_encoder import CachedEncoder
 from .clip_encoder import ClipEncoder
+from .place_noun_encoder import PlaceNounEncoder
 from .sentence_encoder import SentenceEncoder
 from .text_encoders import TextEncoder, check_prompts
-from .tfidf_encoder import TfidfEncoder
 
 
 class ClipSettings(Settings):
@@ -56,7 +56,7 @@ class EncoderSettings(ClipSettings):
 
     encoder: Annotated[
         Literal["tfidf", "clip", "sentence-transformers"],
-        Field(description="Of the labels' texts; tfidf needs no download."),
+        Field(description="Of the labels' texts; tfidf (place nouns, words, letters) needs no download."),
     ] = "tfidf"
     sentence_model: Annotated[str, Field(description="A sentence-transformers model.")] = SentenceEncoder.model
     cache: Annotated[
@@ -72,7 +72,7 @@ class EncoderSettings(ClipSettings):
     def build(self) -> TextEncoder:
         """The encoder."""
         if self.encoder == "tfidf":
-            return TfidfEncoder()
+            return PlaceNounEncoder()
         encoder: TextEncoder = self.clip()
         if self.encoder == "sentence-transformers":
             prompts = self.prompts or SentenceEncoder.prompts

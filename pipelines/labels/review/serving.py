@@ -51,7 +51,7 @@ def open_review(
         images: a folder of the landmarks' images.
         image_table: which image shows which landmark, where the files bear the images' ids.
         adjudicate: the logs of two annotators to decide between.
-        encoder: for 2-means; default :class:`hiertree.pipelines.labels.TfidfEncoder`.
+        encoder: for 2-means; default :class:`hiertree.pipelines.labels.PlaceNounEncoder`.
 
     Raises:
         OptionError: an annotator's name that is none, or no such folder.

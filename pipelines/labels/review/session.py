@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from hiertree.errors import ReviewConflictError
 
 from ..cluster.proposing import Proposal
+from ..encode.place_noun_encoder import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
-from ..encode.tfidf_encoder import TfidfEncoder
 from .history import Event, History, replay
 from .log_file import Header, LogFile
 from .splitting import AnyRequest, resolve_request
@@ -46,7 +46,7 @@ class Session:
         proposal: what is reviewed.
         log: path of the log; made, or gone on with.
         annotator: whose log it is.
-        encoder: for 2-means; default :class:`TfidfEncoder`.
+        encoder: for 2-means; default :class:`PlaceNounEncoder`.
         clock: the time as text, injected in tests.
 
     Raises:
@@ -63,7 +63,7 @@ class Session:
         clock: Callable[[], str] = utc_now,
     ) -> None:
         self.proposal, self.annotator = proposal, annotator
-        self._encoder, self._clock = encoder or TfidfEncoder(), clock
+        self._encoder, self._clock = encoder or PlaceNounEncoder(), clock
         self._counts = {place.label: place.landmarks for cluster in proposal.clusters for place in cluster.labels}
         self._threads = threading.Lock()
         state = initial_state(proposal)

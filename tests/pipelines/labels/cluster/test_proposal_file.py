@@ -9,8 +9,8 @@ from hiertree.errors import TableError
 from hiertree.pipelines.labels import (
     Cluster,
     LabelPlace,
+    PlaceNounEncoder,
     Proposal,
-    TfidfEncoder,
     propose,
     read_proposal,
     write_proposal,
@@ -38,7 +38,7 @@ def test_a_proposal_is_read_back_exactly_from_the_same_bytes(path, tmp_path):
 
 def test_what_is_proposed_can_be_written(tmp_path):
     labels = {"lake": 9, "pond": 1, "road bridge": 4, "church building": 5, "mosque": 2, "café": 1}
-    proposal = propose(labels, TfidfEncoder())
+    proposal = propose(labels, PlaceNounEncoder())
     write_proposal(tmp_path / "proposal.json", proposal)
     assert read_proposal(tmp_path) == proposal
 

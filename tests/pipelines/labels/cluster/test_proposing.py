@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hiertree.errors import EmbeddingError, OptionError
-from hiertree.pipelines.labels import TfidfEncoder, choose_k, propose, spherical_kmeans
+from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, propose, spherical_kmeans
 from hiertree.pipelines.labels.cluster.kinds import kind_margins, settle_kinds
 from hiertree.pipelines.labels.cluster.naming import propose_names
 
@@ -34,7 +34,7 @@ def unit(seed, n, d):
 
 def test_tfidf_vectors_are_unit_and_see_sense_before_letters():
     texts = ["lodge", "hotel", "bridge", "viaduct"]
-    vectors = TfidfEncoder().encode(texts)
+    vectors = PlaceNounEncoder().encode(texts)
     lodge, hotel, bridge, viaduct = vectors
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     assert lodge @ hotel > lodge @ bridge < bridge @ viaduct
@@ -42,19 +42,19 @@ def test_tfidf_vectors_are_unit_and_see_sense_before_letters():
 
 def test_owners_and_proper_names_weigh_little():
     texts = ["Washington state park", "Oregon state park", "Washington lighthouse"]
-    here, there, other = TfidfEncoder().encode(texts)
+    here, there, other = PlaceNounEncoder().encode(texts)
     assert here @ there > 0.8 > here @ other + 0.5
 
 
 def test_without_senses_only_letters_speak():
-    lake, lakes, pond = TfidfEncoder(senses=False).encode(["lake", "lakes", "pond"])
+    lake, lakes, pond = PlaceNounEncoder(senses=False).encode(["lake", "lakes", "pond"])
     assert lake @ lakes > 0.9
     assert abs(lake @ pond) < 0.1
 
 
 def test_a_text_without_letters_is_named():
     with pytest.raises(EmbeddingError, match="'123'"):
-        TfidfEncoder(senses=False).encode(["lake", "pond", "123"])
+        PlaceNounEncoder(senses=False).encode(["lake", "pond", "123"])
 
 
 def test_kmeans_finds_planted_clusters():
@@ -126,7 +126,7 @@ def test_names_are_unique_and_not_empty(sizes, random):
 
 
 def test_a_proposal_is_a_tree_a_person_would_accept():
-    proposal = propose(COUNTS, TfidfEncoder(), clusters=5)
+    proposal = propose(COUNTS, PlaceNounEncoder(), clusters=5)
     found = {cluster.name: (cluster.kind, {place.label for place in cluster.labels}) for cluster in proposal.clusters}
     assert found == {
         "lake": ("natural", {"lake", "glacial lake", "pond"}),
@@ -139,11 +139,11 @@ def test_a_proposal_is_a_tree_a_person_would_accept():
 
 def test_the_order_of_labels_does_not_matter():
     backwards = dict(reversed(COUNTS.items()))
-    assert propose(COUNTS, TfidfEncoder()) == propose(backwards, TfidfEncoder())
+    assert propose(COUNTS, PlaceNounEncoder()) == propose(backwards, PlaceNounEncoder())
 
 
 def test_what_no_lexicon_knows_is_left_to_people():
-    proposal = propose({**COUNTS, "studio glass": 1}, TfidfEncoder(), clusters=6)
+    proposal = propose({**COUNTS, "studio glass": 1}, PlaceNounEncoder(), clusters=6)
     doubts = {place.label: place.doubt for cluster in proposal.clusters for place in cluster.labels}
     assert "kind" in doubts["studio glass"]
     assert doubts["lake"] == ""
@@ -152,9 +152,9 @@ def test_what_no_lexicon_knows_is_left_to_people():
 @pytest.mark.parametrize("clusters", [0, 14])
 def test_more_clusters_than_labels_are_refused(clusters):
     with pytest.raises(OptionError, match=f"k={clusters}"):
-        propose(COUNTS, TfidfEncoder(), clusters=clusters)
+        propose(COUNTS, PlaceNounEncoder(), clusters=clusters)
 
 
 def test_one_label_cannot_be_clustered():
     with pytest.raises(OptionError, match="1 distinct"):
-        propose({"lake": 3}, TfidfEncoder())
+        propose({"lake": 3}, PlaceNounEncoder())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hiertree.errors import MissingResourceError, OptionError
-from hiertree.pipelines.labels import EncoderSettings, TfidfEncoder
+from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder
 from hiertree.pipelines.labels.encode.cached_encoder import CachedEncoder
 from hiertree.pipelines.labels.encode.text_encoders import unit_rows
 
@@ -46,8 +46,8 @@ def test_other_settings_have_their_own_vectors(tmp_path):
 
 
 def test_an_encoder_that_learns_from_its_texts_is_asked_every_time(tmp_path):
-    cached = CachedEncoder(TfidfEncoder(), tmp_path / "cache")
-    assert np.array_equal(cached.encode(["lake", "pond"]), TfidfEncoder().encode(["lake", "pond"]))
+    cached = CachedEncoder(PlaceNounEncoder(), tmp_path / "cache")
+    assert np.array_equal(cached.encode(["lake", "pond"]), PlaceNounEncoder().encode(["lake", "pond"]))
     assert not (tmp_path / "cache").exists()
 
 
@@ -60,7 +60,7 @@ def test_a_damaged_file_is_named(tmp_path):
 
 
 def test_encoders_are_made_by_name(tmp_path):
-    assert EncoderSettings().build().settings() == TfidfEncoder().settings()
+    assert EncoderSettings().build().settings() == PlaceNounEncoder().settings()
     clip = EncoderSettings(encoder="clip", prompts=["a {label}"], batch_size=7, cache=tmp_path).build()
     assert clip.settings()["prompts"] == ["a {label}"]
     sentences = EncoderSettings(encoder="sentence-transformers", prompts=["a {label}"]).build()

@@ -1,12 +1,15 @@
-"""Label texts as vectors without any download: TF-IDF with a little grammar, then SVD.
+"""Label texts as vectors without any download: a list of place nouns, words and letters, then SVD.
 
-Five blocks of features, each of unit length and then weighted so that a label's square norm divides as in
-``_SHARES``: the sense of its head noun (:mod:`hiertree.pipelines.labels.encode.phrases`), the theme of that sense,
-the head
-noun itself, its words, and the character 3- to 5-grams of its words. So the cosine of two labels is a weighted mean of
-five agreements: "lake" and "pond" agree in sense and theme, "road bridge" and "railway bridge" in head and a word as
-well, "theatre" and "theater" in most characters. Words that say who owns, lists or locates a place ("national",
-"Washington") weigh little.
+Five kinds of features, each of unit length and then weighted so that a label's square norm divides as in ``_SHARES``:
+the sense of its head noun and the theme of that sense, both from the hand-made list ``place_nouns.yaml``
+(:mod:`hiertree.pipelines.labels.encode.phrases`), the head noun itself, its words, and the character 3- to 5-grams of
+its words. So the cosine of two labels is a weighted mean of five agreements: "lake" and "pond" agree in sense and
+theme, "road bridge" and "railway bridge" in head and a word as well, "theatre" and "theater" in most characters. Words
+that say who owns, lists or locates a place ("national", "Washington") have little weight.
+
+The list makes up 60 % of a label's square norm. It was written with the labels of Washington State in view and knows
+nearly all of them, but fewer of those of other regions; a label that it does not know is compared by its letters alone.
+docs/labels.md measures both.
 """
 
 from __future__ import annotations
@@ -31,14 +34,14 @@ _CAPITALIZED = re.compile(r"[^\W\d_a-z][^\W\d_]*")
 
 
 @dataclass(frozen=True)
-class TfidfEncoder:
-    """See the module; it learns from the texts it is given, so encode together what is compared.
+class PlaceNounEncoder:
+    """A list of place nouns, words and letters; it learns from the texts given, so encode together what is compared.
 
     Args:
         dimensions: how many dimensions the SVD keeps, at most.
         senses: whether head nouns are looked up in ``place_nouns.yaml``; without, only words and letters count.
 
-    >>> encoder = TfidfEncoder()
+    >>> encoder = PlaceNounEncoder()
     >>> road, railway, lake, pond = encoder.encode(["road bridge", "railway bridge", "lake", "pond"])
     >>> bool(road @ railway > lake @ pond > road @ lake)
     True
