@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError
 from hiertree.io import files
 from hiertree.io.progress import show_progress
 from hiertree.io.provenance import manifest
+from hiertree.tree import LabelTree
 
 from .evaluation.label_columns import IMAGE
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
     from numpy.typing import NDArray
-
-    from hiertree.datasets import ImageDataset
 
     from .training.network.embedder import Embedder
     from .training.recipe.schema import Recipe
@@ -55,6 +55,7 @@ def embed(
     split: str = "test",
     shard_size: int = 16_384,
     overrides: Sequence[str] = (),
+    labeled: bool = True,
 ) -> Embedded:
     """Embed one split, shard by shard; an interrupted call goes on after the last whole shard.
 
@@ -62,15 +63,18 @@ def embed(
     Images are embedded at the recipe's ``evaluation.scales``.
 
     ``out`` then holds ``embeddings.npy`` (n, d) float32 and ``labels.csv``, or ``queries.npy``, ``queries.csv``,
-    ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``.
+    ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``. A table holds each
+    image's name and the labels of its path, coarse → fine; of images without labels, ``images.csv`` holds the names.
 
     Args:
         model: the folder of a finished run, or a recipe with pretrained weights.
-        data: the root of the images, in the format of the recipe's ``data`` section.
+        data: the root of the images, in the format of the recipe's ``data`` section; if not ``labeled``, any folder of
+            images, or a table whose column ``image`` lists files.
         out: the folder; new, empty, or that of the same call interrupted.
         split: "test", "train" or another of the data set's splits.
         shard_size: images in a shard; an interrupted call goes on after the last whole one.
         overrides: ``"section.key=value"``, applied to the recipe.
+        labeled: False embeds images without labels, whatever data set the recipe names.
 
     Raises:
         OptionError: untrained weights, data that are drawn, or a folder with other files.
@@ -81,14 +85,15 @@ def embed(
 
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
-    recipe = _recipe(Path(model), data, overrides)
+    recipe = _recipe(Path(model), data if labeled else None, overrides)
     fabric = build_fabric(recipe.training)
     embedder = _network(Path(model), recipe, fabric)
-    dataset = load_split(recipe, split)
+    dataset = load_split(recipe, split) if labeled else _without_labels(Path(data))
     folder = Path(out)
     shards = _claimed(folder, _identity(embedder, recipe, dataset, shard_size))
     _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric)
-    arrays, tables = _write(dataset, folder, [shards / name for name in _names(len(dataset), shard_size)])
+    parts = [shards / name for name in _names(len(dataset), shard_size)]
+    arrays, tables = _write(dataset, folder, parts, labeled=labeled)
     made = manifest(
         command=f"hiertree embed {model}", parameters={"split": split, **recipe.as_dict()}, outputs=[*arrays, *tables]
     )
@@ -97,15 +102,31 @@ def embed(
     return Embedded(folder, len(dataset), arrays, tables)
 
 
-def _recipe(model: Path, data: str | os.PathLike[str], overrides: Sequence[str]) -> Recipe:
+def _without_labels(data: Path) -> ImageDataset:
+    """Images as one class, which no table mentions."""
+    from .inference.image_inputs import listed_images
+
+    images = listed_images(data)
+    tree = LabelTree.from_paths([("unlabeled",)])
+    paths = np.zeros((len(images), 1), dtype=np.int32)
+    return ImageDataset(name=data.stem, split="all", tree=tree, paths=paths, images=images)
+
+
+def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequence[str]) -> Recipe:
     """The recipe of the run or of that name, its data where they are now."""
     from .training.recipe.components import takes
     from .training.recipe.reading import load_recipe
 
     source = model / "recipe.yaml" if model.is_dir() else model
     recipe = load_recipe(source, overrides)
+    if data is None:
+        return recipe
     if not takes("data", recipe.data.name, "root"):
-        raise OptionError(f"{data} for data that are drawn ({recipe.data.name})", expected="a recipe that reads files")
+        raise OptionError(
+            f"{data} for data that are drawn ({recipe.data.name})",
+            expected="a recipe that reads files",
+            remedy="pass --no-labels to embed the images of any folder",
+        )
     return load_recipe(source, [*overrides, f"data.root={json.dumps(os.fspath(data))}"])
 
 
@@ -197,11 +218,13 @@ def _embed_shards(
             advance(len(rows), "")
 
 
-def _write(dataset: ImageDataset, folder: Path, shards: Sequence[Path]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def _write(
+    dataset: ImageDataset, folder: Path, shards: Sequence[Path], *, labeled: bool
+) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Join the shards, rows in the order of the tables; only one shard at a time is in memory."""
     everything = np.arange(len(dataset))
     if dataset.queries is None or dataset.gallery is None:
-        parts = {("embeddings", "labels"): everything}
+        parts = {("embeddings", "labels" if labeled else "images"): everything}
     else:
         parts = {("queries", "queries"): dataset.queries, ("gallery", "gallery"): dataset.gallery}
     arrays, tables = [], []
@@ -209,7 +232,7 @@ def _write(dataset: ImageDataset, folder: Path, shards: Sequence[Path]) -> tuple
         arrays.append(folder / f"{array}.npy")
         tables.append(folder / f"{table}.csv")
         _write_array(arrays[-1], rows, shards)
-        _write_table(tables[-1], rows, dataset)
+        _write_table(tables[-1], rows, dataset, labeled=labeled)
     return tuple(arrays), tuple(tables)
 
 
@@ -226,10 +249,12 @@ def _write_array(path: Path, rows: NDArray[np.int64], shards: Sequence[Path]) ->
         del joined
 
 
-def _write_table(path: Path, rows: NDArray[np.int64], dataset: ImageDataset) -> None:
+def _write_table(path: Path, rows: NDArray[np.int64], dataset: ImageDataset, *, labeled: bool) -> None:
     import pandas as pd
 
-    table = pd.DataFrame(dataset.paths[rows], columns=list(dataset.tree.level_names))
+    nodes, inverse = np.unique(dataset.paths[rows], axis=0, return_inverse=True)
+    labels = pd.DataFrame([dataset.tree.labels_of(node) for node in nodes.tolist()], columns=dataset.tree.level_names)
+    table = labels.iloc[inverse.reshape(-1)] if labeled else pd.DataFrame(index=range(len(rows)))
     ids = [dataset.images.name(int(row)) for row in rows] if dataset.ids is None else dataset.ids[rows].tolist()
     table.insert(0, IMAGE, ids)
     with files.open_replacing(path) as file:

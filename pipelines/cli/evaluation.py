@@ -37,14 +37,17 @@ protocol_option = click.option(
     "--shard-size", type=COUNT, default=16_384, show_default=True, help="Images between two points to go on from."
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
-def embed(model: str, data: Path, out: Path, split: str, shard_size: int, overrides: tuple[str, ...]) -> None:
+@click.option("--no-labels", is_flag=True, help="DATA is a folder of images, or a table with a column image of files.")
+def embed(
+    model: str, data: Path, out: Path, split: str, shard_size: int, overrides: tuple[str, ...], no_labels: bool
+) -> None:
     """Embed the images in DATA, a data set's root, for evaluate; an interrupted call goes on where it was.
 
     RUN_OR_RECIPE is the folder of a finished run, or a recipe with pretrained weights.
     """
     from ..embedding import embed as run
 
-    made = run(model, data, out, split=split, shard_size=shard_size, overrides=overrides)
+    made = run(model, data, out, split=split, shard_size=shard_size, overrides=overrides, labeled=not no_labels)
     for array, table in zip(made.embeddings, made.labels, strict=True):
         click.echo(f"{array} with {table.name}")
 

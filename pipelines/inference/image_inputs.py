@@ -9,8 +9,10 @@ from pathlib import Path
 from PIL import Image
 
 from hiertree.datasets import ImageSource
+from hiertree.datasets.readers.image_names import inside, missing_files
 from hiertree.datasets.readers.images import FileImages
-from hiertree.errors import ImageError, InputError
+from hiertree.errors import ImageError, InputError, TableError
+from hiertree.io.tables import read_table
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
@@ -46,6 +48,31 @@ def image_files(folder: str | os.PathLike[str]) -> list[str]:
     if not found:
         raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(SUFFIXES)}")
     return found
+
+
+def listed_images(path: str | os.PathLike[str]) -> FileImages:
+    """The image files below a folder, or those that a CSV or Parquet table lists.
+
+    Args:
+        path: the folder, or a table with a column ``image`` of files, relative to the table's folder.
+
+    Raises:
+        ImageError: no image.
+        TableError: a table that cannot be read, a file outside its folder, or one that is missing.
+    """
+    file = Path(path)
+    if not file.is_file():
+        return FileImages(file, image_files(file))
+    table = read_table(file, required=["image"])
+    lines, names = table.index, table["image"].tolist()
+    names = list(inside(names, lambda row: f"{file}, line {lines[row]}"))
+    missing = missing_files(file.parent, names)
+    if missing:
+        given = f"{file}: {len(missing)} of {len(names)} images are missing, {missing[0]} for instance"
+        raise TableError(given, expected=f"files below {file.parent}")
+    if not names:
+        raise ImageError(f"{file} without images", expected="a row for each image")
+    return FileImages(file.parent, names)
 
 
 def as_image_source(images: object) -> ImageSource:

@@ -6,16 +6,19 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from benchmark_files import write_benchmark
 from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.embedding import embed
 from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
+from hiertree.pipelines.inference import load_model
+from hiertree.pipelines.inference.image_inputs import image_files
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
@@ -131,3 +134,45 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
     run, _ = trained("sop", "sop-happier", tmp_path / "weights")
     with pytest.raises(OptionError, match="a new or empty folder"):
         embed(run, tmp_path / "data", tmp_path / "out")
+
+
+def test_tables_name_the_nodes(tmp_path: Path) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    made = embed(run, tmp_path / "elsewhere", tmp_path / "out")
+    dataset = load_split(load_recipe(run / "recipe.yaml", [f"data.root={tmp_path / 'elsewhere'}"]), "test")
+    table = pd.read_csv(made.labels[0], dtype=str)
+    assert table.columns.tolist() == ["image", *dataset.tree.level_names]
+    expected = [list(map(str, dataset.tree.labels_of(path))) for path in dataset.paths.tolist()]
+    assert table[list(dataset.tree.level_names)].to_numpy().tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["folder", "table"])
+def test_images_without_labels_are_embedded_as_the_trained_model_does(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    photos = tmp_path / "elsewhere"
+    files = image_files(photos)
+    source = photos
+    if kind == "table":
+        files, source = files[::-2], photos / "some.csv"
+        source.write_text("\n".join(["image", *files]))
+    with pytest.raises(SystemExit) as ended:
+        main(["embed", str(run), str(source), "--out", str(tmp_path / "out"), "--no-labels"])
+    assert ended.value.code == 0
+    assert "embeddings.npy with images.csv" in capsys.readouterr().out
+    assert pd.read_csv(tmp_path / "out" / "images.csv")["image"].tolist() == files
+    expected = load_model(run, device="cpu").embed([photos / file for file in files], progress=False)
+    np.testing.assert_allclose(np.load(tmp_path / "out" / "embeddings.npy"), expected, atol=1e-6)
+
+
+def test_tables_of_images_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    for content, problem in (
+        ("image\nnowhere.jpg", "missing"),
+        ("image\n../x.jpg", "below root"),
+        ("file\nx.jpg", "image"),
+    ):
+        (tmp_path / "some.csv").write_text(content)
+        with pytest.raises(TableError, match=problem):
+            embed(run, tmp_path / "some.csv", tmp_path / "out", labeled=False)

@@ -80,7 +80,10 @@ class RunFolder:
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
-        """Write the recipe and the label trees, unless the folder holds them."""
+        """Write the recipe and the label trees, unless the folder holds them; remove what a killed process left."""
+        for name in _RESULTS:
+            for path in self.path.glob(f".{Path(name).stem}-*{Path(name).suffix}"):
+                path.unlink()
         if not self.recipe.is_file():
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
         trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}

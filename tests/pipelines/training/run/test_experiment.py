@@ -246,7 +246,11 @@ def test_run_killed_before_its_results_were_written_writes_them(
     shutil.copytree(finished, out)
     for name in ("metrics.json", "manifest.json", "embeddings.npz"):
         (out / name).unlink()
+    for name in (".model-1a2b.json", ".per_query-3c4d.parquet", ".embeddings-middle-5e.npz", ".history-6f.jsonl"):
+        (out / name).write_text("half written")
+    (out / ".notes-of-mine.txt").touch()
     assert train(tiny_recipe(), out).metrics == json.loads((finished / "metrics.json").read_text())["metrics"]
+    assert [path.name for path in out.glob(".*")] == [".notes-of-mine.txt"]
 
 
 def damage(checkpoint: Path) -> None:
