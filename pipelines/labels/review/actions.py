@@ -17,16 +17,29 @@ from hiertree.errors import ReviewError
 
 from .state import Change, ReviewCluster, State
 
+LONGEST_NAME = 200  # characters
+JOINERS = "\u200c\u200d"  # which some scripts need within words
 
-def _printable(text: str) -> str:
-    if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in text):
-        raise ValueError("control characters and line breaks do not belong in a name")
+
+def visible(text: str) -> str:
+    r"""A text without line breaks and characters that cannot be seen, such as those that turn the writing direction.
+
+    >>> visible("la\u202eke")
+    'lake'
+    """
+    hidden = {character for character in text if unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")}
+    return "".join(character for character in text if character in JOINERS or character not in hidden)
+
+
+def _checked_name(text: str) -> str:
+    if visible(text) != text:
+        raise ValueError("line breaks and characters that cannot be seen do not belong in a name")
     return unicodedata.normalize("NFC", text)
 
 
 Kind: TypeAlias = Literal["natural", "human-made"]
 Name: TypeAlias = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), AfterValidator(_printable)
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_NAME), AfterValidator(_checked_name)
 ]
 Number: TypeAlias = Annotated[int, Field(ge=0)]
 Numbers: TypeAlias = Annotated[tuple[Number, ...], Field(min_length=1)]
@@ -102,7 +115,10 @@ class Merge(Action):
 
 
 class SetKind(Action):
-    """Say whether clusters are natural or human-made."""
+    """Say whether clusters are natural or human-made.
+
+    A cluster leaves the groups above it where they stay with others of the earlier kind.
+    """
 
     do: Literal["kind"] = "kind"
     clusters: Numbers
@@ -111,13 +127,17 @@ class SetKind(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         clusters = state.select(self.clusters)
-        after = tuple(replace(cluster, kind=self.kind) for cluster in clusters)
+        changed = [replace(cluster, kind=self.kind) for cluster in clusters]
+        leaving = state.misplaced(changed)
+        after = tuple(replace(cluster, above=()) if cluster in leaving else cluster for cluster in changed)
         state.check_above(after)
         return Change(clusters, after)
 
     def sentence(self, state: State) -> str:
         """See the base class."""
-        return f"Made {_named(state, self.clusters)} {self.kind}"
+        changed = [replace(cluster, kind=self.kind) for cluster in state.select(self.clusters)]
+        left = " and ".join(dict.fromkeys(" › ".join(cluster.above) for cluster in state.misplaced(changed)))
+        return f"Made {_named(state, self.clusters)} {self.kind}{f' and took it out of {left}' if left else ''}"
 
 
 class SetAbove(Action):

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from hiertree.errors import ReviewError
 
-from .actions import Action, Approve, Comment, Kind, Merge, Name, Number, Rename, SetAbove, SetKind, StrictModel
+from .actions import Action, Approve, Comment, Kind, Merge, Number, Rename, SetAbove, SetKind, StrictModel
 from .label_actions import MarkLabels, Move, Settle, Split
 from .state import Change, ReviewCluster, State
 
@@ -36,10 +36,10 @@ class AdoptedCluster(StrictModel):
     """A cluster as another log left it."""
 
     number: Number
-    name: Name
+    name: str
     kind: Kind
     labels: tuple[str, ...]
-    above: tuple[Name, ...]
+    above: tuple[str, ...]
     irrelevant: tuple[str, ...]
 
 

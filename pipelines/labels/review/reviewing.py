@@ -82,10 +82,7 @@ def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
     relevant = [cluster for cluster in state.clusters.values() if cluster.relevant]
     if not relevant:
         raise ReviewError("every label is marked irrelevant", expected="one that is left")
-    depth = max(len(cluster.above) for cluster in relevant)
-    level = [
-        replace(cluster, above=cluster.above + (cluster.name,) * (depth - len(cluster.above))) for cluster in relevant
-    ]
+    level = _leveled(relevant)
     State.of(level).check_above(())
     clusters = [_cluster(cluster, places, proposal) for cluster in level]
     left = Proposal(
@@ -93,6 +90,22 @@ def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
     )
     check_proposal(left, source="the reviewed proposal")
     return left
+
+
+def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
+    """Clusters with as many groups above each: missing ones bear the name of the cluster, and its kind if need be."""
+    depth = max(len(cluster.above) for cluster in clusters)
+
+    def filled(cluster: ReviewCluster, name: str) -> ReviewCluster:
+        return replace(cluster, above=cluster.above + (name,) * (depth - len(cluster.above)))
+
+    given = State.of(cluster for cluster in clusters if len(cluster.above) == depth)
+    level = [filled(cluster, cluster.name) for cluster in clusters]
+    elsewhere = {made.number for made in given.misplaced(one for one in level if one.number not in given.clusters)}
+    return [
+        filled(cluster, f"{cluster.name} ({cluster.kind})") if cluster.number in elsewhere else made
+        for cluster, made in zip(clusters, level, strict=True)
+    ]
 
 
 def _replayed(proposal: Proposal, log: Path) -> tuple[History, bytes]:

@@ -14,7 +14,20 @@ from hiertree.errors import OptionError, ReviewError
 from ..cluster.clustering import spherical_kmeans
 from ..cluster.naming import propose_names
 from ..encode.text_encoders import TextEncoder
-from .actions import Approve, Comment, Labels, Merge, Name, Number, Rename, SetAbove, SetKind, StrictModel
+from .actions import (
+    LONGEST_NAME,
+    Approve,
+    Comment,
+    Labels,
+    Merge,
+    Name,
+    Number,
+    Rename,
+    SetAbove,
+    SetKind,
+    StrictModel,
+    visible,
+)
 from .history import Adopt, Redo, Undo, UndoableAction
 from .label_actions import MarkLabels, Move, Settle, Split
 from .state import ReviewCluster, State
@@ -106,7 +119,10 @@ def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
     """
     state.homes(labels)
     taken = {cluster.name for cluster in state.clusters.values()}
-    proposed = propose_names([{label: counts[label] for label in labels}])[0]
-    commonest = max(sorted(labels), key=lambda label: counts[label])
+    names = (
+        propose_names([{label: counts[label] for label in labels}])[0],
+        max(sorted(labels), key=lambda label: counts[label]),
+    )
+    proposed, commonest = (visible(name)[:LONGEST_NAME].strip() or "cluster" for name in names)
     numbered = (f"{proposed} {number}" for number in count(2))
     return next(name for name in chain([proposed, commonest], numbered) if name not in taken)

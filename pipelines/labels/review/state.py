@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -172,6 +172,17 @@ class State:
                 f"another cluster is named {name!r}", expected="a name of its own", remedy="or merge them"
             )
 
+    def misplaced(self, changed: Iterable[ReviewCluster]) -> list[ReviewCluster]:
+        """Those of some changed clusters whose groups above have another place among the unchanged clusters."""
+        new = list(changed)
+        numbers = {cluster.number for cluster in new}
+        places = _places(cluster for number, cluster in self.clusters.items() if number not in numbers)
+        return [
+            cluster
+            for cluster in new
+            if any(len(places.get(key, {path}) | {path}) > 1 for key, path in _groups_above(cluster))
+        ]
+
     def check_above(self, changed: Iterable[ReviewCluster]) -> None:
         """Refuse clusters whose groups above would have two places in the tree.
 
@@ -179,18 +190,29 @@ class State:
             ReviewError: a group of that name, at that depth, lies elsewhere.
         """
         new = {cluster.number: cluster for cluster in changed}
-        unchanged = [cluster for number, cluster in self.clusters.items() if number not in new]
-        parents: dict[tuple[int, str], tuple[str, ...]] = {}
-        for cluster in [*unchanged, *new.values()]:
-            path = (cluster.kind, *cluster.above)
-            for depth in range(1, len(path)):
-                if parents.setdefault((depth, path[depth]), path[:depth]) != path[:depth]:
-                    raise ReviewError(
-                        f"{path[depth]!r} would lie in {' › '.join(parents[depth, path[depth]])}"
-                        f" and in {' › '.join(path[:depth])}",
-                        expected="one place in the tree for each group",
-                        remedy="change all clusters of the group together, or name another",
-                    )
+        for (_, name), paths in _places({**self.clusters, **new}.values()).items():
+            if len(paths) > 1:
+                raise ReviewError(
+                    f"{name!r} would lie in {' and in '.join(' › '.join(path) for path in sorted(paths))}",
+                    expected="one place in the tree for each group",
+                    remedy="change all clusters of the group together, or name another",
+                )
+
+
+def _groups_above(cluster: ReviewCluster) -> Iterator[tuple[tuple[int, str], tuple[str, ...]]]:
+    """Depth and name of each group above a cluster, and the path that leads to it."""
+    path = (cluster.kind, *cluster.above)
+    for depth in range(1, len(path)):
+        yield (depth, path[depth]), path[:depth]
+
+
+def _places(clusters: Iterable[ReviewCluster]) -> dict[tuple[int, str], set[tuple[str, ...]]]:
+    """The paths that lead to each group, by its depth and name; in a tree there is one."""
+    places: dict[tuple[int, str], set[tuple[str, ...]]] = {}
+    for cluster in clusters:
+        for group, path in _groups_above(cluster):
+            places.setdefault(group, set()).add(path)
+    return places
 
 
 def initial_state(proposal: Proposal) -> State:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from review_server import SMALL
 
 from hiertree.errors import OptionError, ReviewConflictError, ReviewError
@@ -247,7 +248,7 @@ def test_what_cannot_be_done_is_refused_with_the_reason(action, complaint):
 def test_a_group_above_has_one_place_in_the_tree():
     water = BEGINNING.after(SetAbove(clusters=(1, 3), above=("water",)))
     with pytest.raises(ReviewError, match="'water' would lie in"):
-        water.after(SetKind(clusters=(1,), kind="human-made"))
+        water.after(SetAbove(clusters=(0,), above=("water",)))
     together = water.after(SetKind(clusters=(1, 3), kind="human-made"))
     assert {cluster.above for cluster in reviewed_proposal(SMALL, together.state).clusters} == {
         ("water",),
@@ -255,6 +256,54 @@ def test_a_group_above_has_one_place_in_the_tree():
         ("museum",),
         ("church",),
     }
+
+
+def test_a_cluster_of_another_kind_leaves_a_group_that_stays_behind():
+    """As where ``labels cluster --levels 1`` puts every cluster into a group."""
+    state = BEGINNING.after(SetAbove(clusters=(1, 3), above=("landscape",)))
+    state = state.after(SetAbove(clusters=(0, 2, 4), above=("building", "public")))
+    changed = state.after(SetKind(clusters=(1,), kind="human-made"))
+    assert changed.message == "Made lake human-made and took it out of landscape"
+    lake = changed.state.clusters[1]
+    assert (lake.kind, lake.above) == ("human-made", ())
+    assert changed.state.clusters[3].above == ("landscape",)
+    assert {cluster.name: cluster.above for cluster in reviewed_proposal(SMALL, changed.state).clusters} == {
+        "lake": ("lake", "lake"),
+        "mountain": ("landscape", "mountain"),
+        "bridge": ("building", "public"),
+        "museum": ("building", "public"),
+        "church": ("building", "public"),
+    }
+    assert changed.after(Undo()).state == state.state
+    for number in range(5):  # whatever changes its kind, alone or together
+        for kind in ("natural", "human-made"):
+            if state.state.clusters[number].kind != kind:
+                reviewed_proposal(SMALL, state.after(SetKind(clusters=(number,), kind=kind)).state)
+    everything = state.after(SetKind(clusters=(0, 1, 2, 3, 4), kind="natural")).state
+    assert {cluster.above for cluster in everything.clusters.values()} == {("landscape",), ("building", "public")}
+
+
+def test_a_cluster_that_left_a_group_of_its_own_name_has_another_in_the_tree():
+    state = BEGINNING.after(SetAbove(clusters=(1, 3), above=("lake",)))
+    left = reviewed_proposal(SMALL, state.after(SetKind(clusters=(1,), kind="human-made")).state)
+    above = {cluster.name: cluster.above for cluster in left.clusters}
+    assert (above["lake"], above["mountain"]) == (("lake (human-made)",), ("lake",))
+
+
+@pytest.mark.parametrize("sign", "\u202e\u202a\u2066\u2069\u200e\u061c\u200b\ufeff\u00ad\u2028\x07")
+def test_names_hold_no_signs_that_are_not_seen(sign):
+    """Such as those that turn the direction of what follows: two names that look alike would differ."""
+    for values in ({"do": "rename", "cluster": 0}, {"do": "move", "labels": ("lake",), "kind": "natural"}):
+        model = Rename if values["do"] == "rename" else Move
+        with pytest.raises(ValidationError, match="cannot be seen"):
+            model.model_validate({**values, "name": f"la{sign}ke"})
+    with pytest.raises(ValidationError, match="cannot be seen"):
+        SetAbove(clusters=(0,), above=(f"wa{sign}ter",))
+
+
+@pytest.mark.parametrize("name", ["دریاچه\u200cها", "क्\u200dष", "אגם", "naïve ☃"])
+def test_names_of_any_script_are_taken(name):
+    assert BEGINNING.after(Rename(cluster=0, name=name)).state.clusters[0].name == name
 
 
 def test_numbers_of_clusters_are_never_given_twice():

@@ -133,6 +133,7 @@ def test_images_are_served_small(server):
         (b'{"seq": 0, "action": {"do": "adopt"}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "   "}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "a\\nb"}}', 400),
+        (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "a\\u202eb"}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "x", "also": 1}}', 400),
         (b'{"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "\\ud800"}}', 400),
         (b'{"seq": 0, "action": {"do": "split", "cluster": 0, "labels": ["castle"]}}', 422),
@@ -224,9 +225,10 @@ def test_a_taken_port_is_said():
 
 
 def test_the_command_prints_its_address_and_ends_cleanly_on_interrupt(tmp_path):
-    write_proposal(tmp_path / "proposal.json", SMALL)
-    log = tmp_path / "log.jsonl"
-    command = [sys.executable, "-m", "hiertree", "labels", "review", str(tmp_path), "--annotator", "anna"]
+    clustered, log = tmp_path / "clustered", tmp_path / "log.jsonl"
+    clustered.mkdir()
+    write_proposal(clustered / "proposal.json", SMALL)
+    command = [sys.executable, "-m", "hiertree", "labels", "review", str(clustered), "--annotator", "anna"]
     with subprocess.Popen(
         [*command, "--log", str(log), "--no-browser"],
         stdout=subprocess.PIPE,
