@@ -108,12 +108,24 @@ def splits() -> Splits:
     return of
 
 
+@pytest.fixture(scope="module")
+def learned() -> set[str]:
+    """Fingerprints of the small recipes that have learned their steps."""
+    return set()
+
+
 @pytest.mark.parametrize("name", built_in_recipes())
-def test_recipe_learns_two_steps(name: str, roots: Callable[[str], list[str]], splits: Splits) -> None:
+def test_recipe_learns_two_steps(
+    name: str, roots: Callable[[str], list[str]], splits: Splits, learned: set[str]
+) -> None:
     own_pooling = (
         ["model.pooling=average"] if load_recipe(name).model.pooling == "backbone" else []
     )  # which a small CNN does not have
     recipe = load_recipe(name, [*SMALL, *own_pooling, *roots(name)])
+    same = recipe.model_copy(update={"name": "same"}).fingerprint()
+    if same in learned:  # small, it is another recipe: those of a series differ in their batch size alone
+        return
+    learned.add(same)
     views, train, test = splits(recipe)
     keys = EpochKeys(build_sampler(recipe, train))
     paths = torch.from_numpy(train.paths).long()
