@@ -12,6 +12,7 @@ from hiertree.errors import OptionError
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
 from .options import require, require_number, split_options, with_options_of
+from .pairs.objectives import SplitBy
 from .pairs.steps import StepOptions, SupStep
 from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SupAP, SupHAP, SupNDCG
@@ -59,6 +60,7 @@ class HAPPIER(_Decomposable):
         embedding_size: d.
         alpha: relevance (l/L)^α / |Ω^(l)|.
         level_weights: instead of alpha, see :class:`SupHAP`.
+        split_by: "level" or "relevance", see :class:`SupHAP`.
         lambda_: λ, the weight of the proxies.
         include_self: a query is its own candidate, as in the authors' code.
         eta, centers, sampled_classes: the proxies, see :class:`hiertree.losses.ProxyOptions`.
@@ -79,12 +81,13 @@ class HAPPIER(_Decomposable):
         *,
         alpha: float = 1.0,
         level_weights: tuple[float, ...] | None = None,
+        split_by: SplitBy = "level",
         lambda_: float = 0.1,
         include_self: bool = False,
         **options: Unpack[StepAndProxyOptions],
     ) -> None:
         step, proxies = split_options(options, SupStep, ProxyDecomposability)
-        rank = SupHAP(alpha=alpha, level_weights=level_weights, include_self=include_self, **step)
+        rank = SupHAP(alpha=alpha, level_weights=level_weights, split_by=split_by, include_self=include_self, **step)
         super().__init__(rank, ProxyDecomposability(num_classes, embedding_size, **proxies), lambda_=lambda_)
 
 

@@ -8,7 +8,8 @@ positives are Ω⁺ (level ≥ 1), with H(t) = 1 for t ≥ 0 and else 0:
   offset = σ(δ/τ) + start. With start ≥ 0.5 and offset ≥ 1, H⁻ ≥ H: the Sup losses bound 1 − metric from above, ties
   counting as ahead (``ties="paper"``); NDCG under every policy for ties, AP and H-AP where no two positives tie;
 * rank⁺(k) = 1 + Σ_{j ≠ k, level_j ≥ level_k} H(s_j − s_k), without gradient;
-* rank⁻(k) = Σ_{level_j < level_k} H⁻(s_j − s_k), which carries the gradient.
+* rank⁻(k) = Σ_{level_j < level_k} H⁻(s_j − s_k), which carries the gradient. ``split_by="relevance"`` compares rel(j)
+  and rel(k) in both sums instead of levels.
 
 Half-precision scores are computed with in float32, float64 stays. Memory is O(B·M). The gradient cannot be
 differentiated again.
@@ -37,7 +38,7 @@ from .baselines.blackbox import blackbox_ap
 from .hashing.tie_aware import tie_aware_ap, tie_aware_ndcg
 from .options import require_number, split_options, with_options_of
 from .pairs.blocks import LossPerQuery
-from .pairs.objectives import ap_losses, h_ap_losses, ndcg_losses
+from .pairs.objectives import SplitBy, ap_losses, check_split, h_ap_losses, ndcg_losses
 from .pairs.of_scores import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
 from .pairs.steps import Sigmoid, SupStep
 from .recall import smooth_recall, sup_recall
@@ -68,6 +69,8 @@ def sup_hap(
     scores: Tensor,
     levels: Any,
     table: Any,
+    *,
+    split_by: SplitBy = "level",
     **options: Unpack[SupOptions],
 ) -> Tensor:
     r"""Sup-H-AP, an upper bound of 1 − H-AP (Ramzi et al., TPAMI 2025, Eq. 21).
@@ -75,10 +78,15 @@ def sup_hap(
     .. math:: 1 - \frac{1}{R} \sum_{k \in \Omega^+} \frac{rel(k) + \sum_{j \in \Omega^+, j \ne k}
               \min(rel(k), rel(j)) H(s_j - s_k)}{rank^+(k) + rank^-(k)}, \qquad R = \sum_{k \in \Omega^+} rel(k)
 
+    The paper splits the rank by relevance: rank⁻(k) sums over candidates with rel(j) < rel(k). Its public code, and the
+    default here, split by level. The two differ where relevance does not rise with the level, as (l/L)^α / |Ω^(l)| does
+    not where a middle level is crowded.
+
     Args:
         scores: (B, M) similarities.
         levels: (B, M) integers, 0 … L.
         table: (B, L+1) relevance ≥ 0 of each level; its scale does not matter.
+        split_by: "level": rank⁻ sums over candidates of lower levels; "relevance": over less relevant ones.
         **options: the step H⁻, see :class:`hiertree.losses.StepOptions`, and ``valid``, ``reduction``, ``backend``, see
             :class:`hiertree.losses.ScoreOptions`.
 
@@ -91,8 +99,9 @@ def sup_hap(
         PathError: levels outside 0 … L.
         OptionError: an option outside its range, or a relevance that is not.
     """
+    check_split(split_by)
     step, rest = _sup_step(options)
-    return loss_of_scores(lambda pairs, rows: h_ap_losses(pairs, rows, step), scores, levels, table, **rest)
+    return loss_of_scores(lambda pairs, rows: h_ap_losses(pairs, rows, step, split_by), scores, levels, table, **rest)
 
 
 @with_options_of(SupStep, loss_of_scores)
@@ -100,6 +109,8 @@ def sup_ndcg(
     scores: Tensor,
     levels: Any,
     table: Any,
+    *,
+    split_by: SplitBy = "level",
     **options: Unpack[SupOptions],
 ) -> Tensor:
     r"""Sup-NDCG, an upper bound of 1 − NDCG (Ramzi et al., TPAMI 2025, Eq. 24).
@@ -113,8 +124,9 @@ def sup_ndcg(
     >>> round(float(sup_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
+    check_split(split_by)
     step, rest = _sup_step(options)
-    return loss_of_scores(lambda pairs, rows: ndcg_losses(pairs, rows, step), scores, levels, table, **rest)
+    return loss_of_scores(lambda pairs, rows: ndcg_losses(pairs, rows, step, split_by), scores, levels, table, **rest)
 
 
 @with_options_of(SupStep, loss_of_scores)
@@ -191,7 +203,7 @@ def smooth_ap(
     tau: float = 0.01,
     **options: Unpack[ScoreOptions],
 ) -> Tensor:
-    """Smooth-AP (Brown et al., ECCV 2020, Eq. 8): :func:`sup_ap` with σ(t/τ) in every place of H and H⁻.
+    """Smooth-AP (Brown et al., ECCV 2020, Eq. 7): :func:`sup_ap` with σ(t/τ) in every place of H and H⁻.
 
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[1, 1, 0]])
     >>> round(float(smooth_ap(scores, levels, torch.ones(1, 2))), 3)

@@ -11,7 +11,7 @@ from hiertree.relevance import gain, hap, weighted_ap
 from .base import PairLoss
 from .options import require, require_each, require_integer, require_number, with_options_of
 from .pairs.blocks import LossPerQuery
-from .pairs.objectives import ap_losses, h_ap_losses, ndcg_losses
+from .pairs.objectives import SplitBy, ap_losses, check_split, h_ap_losses, ndcg_losses
 from .pairs.pairs import ScoredPairs
 from .pairs.steps import Sigmoid, StepOptions, SupStep
 
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 class _HAP(PairLoss):
     def __init__(
-        self, step: SupStep | Sigmoid, *, alpha: float, level_weights: tuple[float, ...] | None, include_self: bool
+        self,
+        step: SupStep | Sigmoid,
+        *,
+        alpha: float,
+        level_weights: tuple[float, ...] | None,
+        include_self: bool,
+        split_by: SplitBy = "level",
     ) -> None:
         super().__init__(include_self=include_self)
         require_number("alpha", alpha, least=0)
@@ -29,16 +35,17 @@ class _HAP(PairLoss):
             require(alpha == 1, "alpha", alpha, "its default together with level_weights")
             check = partial(require_number, least=0)
             level_weights = require_each("level_weights", level_weights, check, "one number ≥ 0 for each level")
-        self.step, self.alpha, self.level_weights = step, alpha, level_weights
+        check_split(split_by)
+        self.step, self.alpha, self.level_weights, self.split_by = step, alpha, level_weights, split_by
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         counts = pairs.counts()
         if self.level_weights is None:
-            return h_ap_losses(pairs, hap(counts, alpha=self.alpha), self.step)
+            return h_ap_losses(pairs, hap(counts, alpha=self.alpha), self.step, self.split_by)
         if len(self.level_weights) != pairs.num_levels:
             expected = f"{len(self.level_weights)}, as level_weights has"
             raise ShapeError(f"paths of {pairs.num_levels} levels", expected=expected)
-        return h_ap_losses(pairs, weighted_ap(counts, weights=self.level_weights), self.step)
+        return h_ap_losses(pairs, weighted_ap(counts, weights=self.level_weights), self.step, self.split_by)
 
     def extra_repr(self) -> str:
         relevance = f"alpha={self.alpha}" if self.level_weights is None else f"level_weights={self.level_weights}"
@@ -84,6 +91,8 @@ class SupHAP(_HAP):
         alpha: relevance (l/L)^α / |Ω^(l)|; > 1 stresses the finest level.
         level_weights: w_l of each level, coarse → fine, adding up to 1, instead of alpha: the relevance is
             Σ_{p ≤ l} w_p / |Ω^{+,p}|, which makes the loss a bound of Σ_l w_l·(1 − AP at level l) (Property 1).
+        split_by: "level", as the authors' code: rank⁻ sums over candidates of lower levels; "relevance", as the paper's
+            equations: over less relevant ones. They differ where a crowded level is less relevant than a coarser one.
         include_self: a query is its own candidate, as in the authors' code.
         tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
@@ -101,10 +110,13 @@ class SupHAP(_HAP):
         *,
         alpha: float = 1.0,
         level_weights: tuple[float, ...] | None = None,
+        split_by: SplitBy = "level",
         include_self: bool = False,
         **step: Unpack[StepOptions],
     ) -> None:
-        super().__init__(SupStep(**step), alpha=alpha, level_weights=level_weights, include_self=include_self)
+        super().__init__(
+            SupStep(**step), alpha=alpha, level_weights=level_weights, include_self=include_self, split_by=split_by
+        )
 
 
 class SupNDCG(_NDCG):
@@ -179,7 +191,7 @@ class SmoothNDCG(_NDCG):
 class SmoothAP(_AP):
     """Smooth-AP: the objective of :class:`SupAP` with σ(t/τ) for every step.
 
-    Source: Brown et al., *Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval* (ECCV 2020), Eq. 8.
+    Source: Brown et al., *Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval* (ECCV 2020), Eq. 7.
 
     Args:
         level: positives agree with the query down to this level; None: the finest.

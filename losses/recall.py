@@ -73,7 +73,8 @@ class SupRecall(_Recall):
               \sum_{j \in \Omega^+} \sigma\left(\frac{k - rank^+(j) - rank^-_s(j)}{\tau^*}\right)
 
     averaged over the queries that have a positive. The second sigmoid is no step: the loss is above 0 even for a
-    perfect ranking, and no bound of 1 − TR@k.
+    perfect ranking, and no bound of 1 − TR@k. A recall counts as 1 at most, which Eq. 16 does not say; this makes a
+    difference only where τ* > 1.05.
     Source: Ramzi et al., *Optimization of Rank Losses for Image Retrieval* (TPAMI 2025), Eq. 16.
 
     Args:

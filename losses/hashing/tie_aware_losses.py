@@ -94,7 +94,9 @@ class TieAwareAP(_TieAware):
     Source: He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018), Eq. 6, 11, 14, 15.
 
     Args:
-        alpha: α > 0 of the first epochs; about √b for embeddings of unit length, whose numbers are about 1/√b.
+        alpha: α > 0 of the first epochs. The paper has 40, for the raw outputs of its network, or an α that grows,
+            which it found better by 0.4 to 1.9 points (appendix D). For embeddings of unit length, whose numbers are
+            about 1/√b, use about √b.
         alpha_factor: what α is multiplied with after every ``alpha_every`` epochs, see :meth:`start_epoch` and
             :class:`hiertree.losses.GrowingAlpha`.
         alpha_every: epochs between two such growths.

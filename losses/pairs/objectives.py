@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 import torch
 from torch import Tensor
 
+from ..options import require
 from .blocks import LossPerQuery
 from .pairs import ScoredPairs
 from .ranks import soft_ranks
 from .steps import Sigmoid, SupStep
 
+SplitBy: TypeAlias = Literal["level", "relevance"]
+"""What decides which candidates count exactly in the rank of a positive (rank⁺), and which through H⁻ (rank⁻)."""
+SPLITS = ("level", "relevance")
 
-def h_ap_losses(pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid) -> LossPerQuery:
+
+def check_split(split_by: str) -> None:
+    """Refuse a split that does not exist."""
+    require(split_by in SPLITS, "split_by", split_by, f"one of {', '.join(map(repr, SPLITS))}")
+
+
+def h_ap_losses(
+    pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid, split_by: SplitBy = "level"
+) -> LossPerQuery:
     """1 − (1/R)·Σ_{k ∈ Ω⁺} H-rank⁺(k) / rank(k), with R = Σ_{k ∈ Ω⁺} rel(k)."""
+    if split_by == "relevance":
+        pairs, table = by_relevance(pairs, table)
     table, relevance = _item_relevance(pairs, table)
     ranks = soft_ranks(pairs, step)
     hierarchical_rank = ranks.hierarchical_rank(relevance, table) * (relevance > 0)
@@ -26,13 +42,29 @@ def ap_losses(pairs: ScoredPairs, level: int | None, step: SupStep | Sigmoid) ->
     return h_ap_losses(binary, table, step)
 
 
-def ndcg_losses(pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid) -> LossPerQuery:
+def ndcg_losses(
+    pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid, split_by: SplitBy = "level"
+) -> LossPerQuery:
     """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
+    if split_by == "relevance":
+        pairs, table = by_relevance(pairs, table)
     table, relevance = _item_relevance(pairs, table)
     reached = (relevance / torch.log2(1 + soft_ranks(pairs, step).rank())).sum(dim=1)
     places = torch.arange(1, relevance.shape[1] + 1, dtype=torch.float64, device=relevance.device)
     ideal = ideal_dcg(table[:, 1:].double(), pairs.counts()[:, 1:], 1 / torch.log2(1 + places))
     return one_minus(reached, ideal.to(reached.dtype))
+
+
+def by_relevance(pairs: ScoredPairs, table: Tensor) -> tuple[ScoredPairs, Tensor]:
+    """The same pairs with levels renumbered by relevance, query by query, and the table of the new levels.
+
+    Levels of one relevance become one level; those of relevance 0 become level 0, as level 0 is.
+    """
+    relevance = table.clone(memory_format=torch.contiguous_format)
+    relevance[:, 0] = 0
+    ascending = relevance.sort(dim=1).values
+    renumbered = torch.searchsorted(ascending, relevance).to(torch.uint8)
+    return pairs._replace(levels=renumbered.gather(1, pairs.levels.long())), ascending
 
 
 def ideal_dcg(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:

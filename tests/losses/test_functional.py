@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from hiertree import level_counts
+from hiertree import levels as levels_of
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.losses import functional
+from hiertree.losses import HAPPIER, SupHAP, functional
 from hiertree.losses.kernels import torch_kernel as _torch_kernel
 from hiertree.losses.kernels.base import Backend
 from hiertree.losses.kernels.numba import kernel as _numba_kernel
@@ -381,3 +382,81 @@ def test_bad_input_is_refused_by_name(case: str) -> None:
     arguments = {"scores": torch.rand(2, 3), "levels": torch.ones(2, 3, dtype=torch.int64), "table": torch.ones(2, 2)}
     with pytest.raises(error):
         functional.sup_hap(**{**arguments, **changed})
+
+
+def crowded_batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Tables whose relevance falls, rises, ties and is 0 at levels above 0: by levels and by relevance differ."""
+    scores, levels, valid = random_batch(11, 3, queries=6, candidates=16, ties=True)
+    table = torch.tensor(
+        [[0, 0.5, 0.1, 0.9], [0, 0.9, 0.5, 0.1], [0, 0.3, 0.3, 1], [0, 0, 0.4, 0.2], [0, 1, 2, 3], [0, 0, 0, 0]],
+        dtype=torch.float64,
+    )
+    return scores, levels, valid, table
+
+
+@pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg"])
+def test_split_by_relevance_equals_the_loops(name: str, backend: Backend) -> None:
+    scores, levels, valid, table = crowded_batch()
+    objective = reference.one_minus_h_ap if name == "sup_hap" else reference.one_minus_ndcg
+    rows = zip(scores, levels, valid, table, strict=True)
+    arguments = [(s[v].tolist(), lev[v].tolist(), rel.tolist()) for s, lev, v, rel in rows]
+    steps = {"equal": HEAVISIDE, "lower": H_MINUS}
+    expected = [objective(*each, **steps, by_relevance=True) or 0.0 for each in arguments]
+    loss = partial(getattr(functional, name), valid=valid, reduction="none", backend=backend)
+    values = loss(scores, levels, table, split_by="relevance")
+    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+    by_level = loss(scores, levels, table)
+    assert bool((values != by_level)[:4].any())
+    assert values[4] == by_level[4]  # relevance rises with the level
+    assert torch.equal(table[3], torch.tensor([0, 0, 0.4, 0.2], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg"])
+def test_gradient_of_the_split_by_relevance_equals_central_differences(name: str, backend: Backend) -> None:
+    scores, levels, valid, table = crowded_batch()
+    scores = scores.argsort(dim=1).argsort(dim=1) * 0.011 + torch.rand(6, 16, dtype=torch.float64) * 0.004
+    assert torch.autograd.gradcheck(
+        lambda s: getattr(functional, name)(
+            s, levels, table, valid=valid, tau=0.05, reduction="none", backend=backend, split_by="relevance"
+        ),
+        scores.requires_grad_(),
+        eps=1e-7,
+        atol=1e-6,
+        rtol=1e-5,
+    )
+
+
+def test_sup_hap_splits_by_the_relevance_of_its_own_table() -> None:
+    paths = torch.tensor([[0, 0], *[[0, 1]] * 9, *[[1, 2]] * 3])
+    embeddings = torch.randn(13, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    unit = torch.nn.functional.normalize(embeddings, dim=1)
+    levels, valid = levels_of(paths, paths), ~torch.eye(13, dtype=torch.bool)
+    table = hap(level_counts(levels, 2, valid=valid))
+    expected = functional.sup_hap(unit @ unit.T, levels, table, valid=valid, split_by="relevance")
+    loss = SupHAP(split_by="relevance")
+    torch.testing.assert_close(loss(embeddings, paths), expected)
+    assert float(loss(embeddings, paths)) != float(SupHAP()(embeddings, paths))
+    torch.testing.assert_close(
+        HAPPIER(3, 4, split_by="relevance").double().terms(embeddings, paths)["SupHAP"], expected
+    )
+    with pytest.raises(OptionError, match="split_by='rank'"):
+        SupHAP(split_by="rank")  # type: ignore[arg-type] # on purpose
+
+
+def test_a_recall_at_tau_star_1_is_that_of_the_equation_without_a_limit() -> None:
+    scores, levels, valid = random_batch(12, 1, queries=8, candidates=30, ties=True)
+    levels[0] = 1
+    ranks = [
+        [
+            reference.rank(k, s[v].tolist(), lev[v].tolist(), HEAVISIDE, H_MINUS)
+            for k in range(int(v.sum()))
+            if lev[v][k] == 1
+        ]
+        for s, lev, v in zip(scores, levels, valid, strict=True)
+    ]
+    expected = [
+        1 - sum(sum(reference.logistic(k - rank) for rank in own) / min(k, len(own)) for k in (1, 2, 4)) / 3
+        for own in ranks
+    ]
+    values = functional.sup_recall(scores, levels, torch.ones(8, 2), ks=(1, 2, 4), valid=valid, reduction="none")
+    torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)

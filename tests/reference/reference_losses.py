@@ -45,7 +45,7 @@ def h_minus(
     return step
 
 
-def rank(k: int, scores: Sequence[float], levels: Sequence[int], equal: StepFunction, lower: StepFunction) -> float:
+def rank(k: int, scores: Sequence[float], levels: Sequence[float], equal: StepFunction, lower: StepFunction) -> float:
     value = 1.0
     for j in range(len(scores)):
         if j != k:
@@ -70,12 +70,14 @@ def one_minus_h_ap(
     *,
     equal: StepFunction,
     lower: StepFunction,
+    by_relevance: bool = False,
 ) -> float | None:
+    grades = [table[level] for level in levels] if by_relevance else levels
     total, best = 0.0, 0.0
     for k in range(len(scores)):
         if levels[k] >= 1:
             best += table[levels[k]]
-            total += hierarchical_rank(k, scores, levels, table, equal) / rank(k, scores, levels, equal, lower)
+            total += hierarchical_rank(k, scores, levels, table, equal) / rank(k, scores, grades, equal, lower)
     return 1 - total / best if best > 0 else None
 
 
@@ -106,7 +108,9 @@ def one_minus_ndcg(
     *,
     equal: StepFunction,
     lower: StepFunction,
+    by_relevance: bool = False,
 ) -> float | None:
+    grades = [table[level] for level in levels] if by_relevance else levels
     gains = [table[level] if level >= 1 else 0.0 for level in levels]
     ideal = sum(gain / math.log2(1 + place) for place, gain in enumerate(sorted(gains, reverse=True), start=1))
     if ideal == 0:
@@ -114,7 +118,7 @@ def one_minus_ndcg(
     reached = 0.0
     for k in range(len(scores)):
         if levels[k] >= 1:
-            reached += gains[k] / math.log2(1 + rank(k, scores, levels, equal, lower))
+            reached += gains[k] / math.log2(1 + rank(k, scores, grades, equal, lower))
     return 1 - reached / ideal
 
 

@@ -76,6 +76,18 @@ def test_values_equal_the_loops(num_levels: int, ties: bool) -> None:
 
 
 @pytest.mark.usefixtures("_small_tiles")
+def test_a_split_by_relevance_equals_that_of_torch() -> None:
+    scores, levels, valid = batch(3, DOUBLE, items=40)
+    found = []
+    for backend in ("triton", "torch"):
+        leaf = scores.clone().requires_grad_()
+        table = torch.tensor([[0, 0.5, 0.1, 0.9]], dtype=DOUBLE, device=DEVICE)
+        value = functional.sup_hap(leaf, levels, table, valid=valid, split_by="relevance", backend=backend)
+        found.append((value.detach(), torch.autograd.grad(value, leaf)[0]))
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.usefixtures("_small_tiles")
 @pytest.mark.parametrize(("start", "offset"), [(0.5, 1.44), (0.0, 1.0)])
 @pytest.mark.parametrize(("tau", "delta"), [(0.002, 0.0), (0.02, 0.004), (0.5, 0.05)])
 def test_every_step_equals_torch(tau: float, delta: float, start: float, offset: float) -> None:
