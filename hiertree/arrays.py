@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import EmbeddingError, PathError, ShapeError
+from .errors import EmbeddingError, InputError, PathError, ShapeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +23,7 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
 
     Raises:
         ShapeError: a nested list with rows of different lengths, or a masked array with masked entries.
+        InputError: a sparse tensor, for instance.
 
     >>> to_numpy([1.0, 2.0])
     array([1., 2.])
@@ -31,7 +32,10 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
         values = values.detach().cpu()
         if str(values.dtype) == "torch.bfloat16":  # numpy has no such type; float32 holds every bfloat16
             values = values.float()
-        return np.asarray(values.numpy())
+        try:
+            return np.asarray(values.numpy())
+        except (TypeError, RuntimeError) as error:
+            raise InputError(f"{name}: a tensor that numpy cannot read ({error})", expected="a dense tensor") from None
     if np.ma.is_masked(values):
         raise ShapeError(f"{name} with masked entries", expected="every entry", remedy="fill or remove these entries")
     try:
@@ -96,6 +100,8 @@ def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) 
             remedy="turn labels into ids with LabelTree.paths",
         )
     _refuse((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0", kind=PathError)
+    if array.dtype == np.uint64:
+        _refuse((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids", kind=PathError)
     return np.ascontiguousarray(array, dtype=np.int64)
 
 

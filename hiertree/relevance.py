@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .errors import OptionError, ShapeError
+from .arrays import to_numpy
+from .errors import InputError, OptionError, ShapeError
 from .options import check_choice
 from .tree.label_tree import LabelTree
 
@@ -40,16 +41,17 @@ def hap(counts: Any, *, alpha: float = 1.0) -> Any:
         alpha: ≥ 0; 1 for the metric; larger values emphasize the finest level (HAPPIER_F).
 
     Raises:
-        OptionError: alpha is negative or not finite.
+        OptionError: alpha is negative, not finite, or not a number.
+        InputError: counts are not (Q, L+1) numbers ≥ 0.
 
     >>> hap(np.array([[5, 2, 1]]))
     array([[0.  , 0.25, 1.  ]])
     """
-    if not 0 <= alpha < float("inf"):
+    if not _is_number(alpha) or not 0 <= alpha < float("inf"):
         raise OptionError(f"alpha={alpha}", expected="a finite number ≥ 0")
     weights = _fraction_of_depth(counts) ** alpha
     weights[..., 0] = 0.0  # 0 ** 0 is 1
-    xp = array_namespace(counts)
+    xp, counts = _checked(counts)
     present = xp.astype(counts > 0, weights.dtype)
     return weights * present / (counts + (1.0 - present))
 
@@ -83,14 +85,15 @@ def weighted_ap(counts: Any, *, weights: Sequence[float]) -> Any:
 
     Raises:
         OptionError: not L weights, a negative one, or a sum other than 1.
+        InputError: counts are not (Q, L+1) numbers ≥ 0.
 
     >>> weighted_ap(np.array([[5, 2, 2]]), weights=[0.5, 0.5])
     array([[0.   , 0.125, 0.375]])
     """
-    xp = array_namespace(counts)
+    xp, counts = _checked(counts)
     num_levels = counts.shape[-1] - 1
-    if len(weights) != num_levels or not (min(weights) >= 0 and abs(sum(weights) - 1) <= 1e-9):  # NaN is neither
-        raise OptionError(f"weights={list(weights)}", expected=f"{num_levels} numbers ≥ 0 that add up to 1")
+    if not _are_shares(weights, num_levels):
+        raise OptionError(f"weights={weights!r}", expected=f"{num_levels} numbers ≥ 0 that add up to 1")
     table = _level_numbers(counts) * 0.0
     at_least = table[..., 0]
     shares = []
@@ -155,14 +158,37 @@ def _information_content(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[n
     return table
 
 
-def _level_numbers(counts: Any) -> Any:
-    """0 … L as float64, repeated for every query: the shape every table has."""
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
+def _are_shares(weights: Any, count: int) -> bool:
+    """Whether these are so many numbers ≥ 0 that add up to 1."""
+    try:
+        return len(weights) == count and min(weights) >= 0 and abs(sum(weights) - 1) <= 1e-9  # False for NaN
+    except (TypeError, ValueError):
+        return False
+
+
+def _checked(counts: Any) -> tuple[Any, Any]:
+    """The array library of the counts, and the counts as an array."""
+    counts = counts if hasattr(counts, "ndim") else to_numpy(counts, name="counts")
     if counts.ndim != 2 or counts.shape[-1] < 2:
-        raise ShapeError(f"counts of shape {tuple(counts.shape)}", expected="(Q, L+1) with L ≥ 1")
+        raise ShapeError(f"counts of shape {tuple(counts.shape)}", expected="counts (Q, L+1) with L ≥ 1")
     xp = array_namespace(counts)
+    on_host = getattr(counts, "device", "cpu") == "cpu" or str(counts.device) == "cpu"
+    if on_host and not (xp.isdtype(counts.dtype, ("integral", "real floating")) and bool(xp.all(counts >= 0))):
+        raise InputError("counts with negative values, NaN or no numbers", expected="numbers of items, ≥ 0")
+    return xp, counts
+
+
+def _level_numbers(counts: Any) -> Any:
+    """0 … L as float64, repeated for every query: the shape of every table."""
+    xp, counts = _checked(counts)
     numbers = xp.arange(counts.shape[-1], dtype=xp.float64, device=device(counts))
     return xp.zeros(counts.shape, dtype=xp.float64, device=device(counts)) + numbers
 
 
 def _fraction_of_depth(counts: Any) -> Any:
-    return _level_numbers(counts) / (counts.shape[-1] - 1)
+    numbers = _level_numbers(counts)
+    return numbers / (numbers.shape[-1] - 1)

@@ -15,6 +15,7 @@ from ..io.progress import track
 from ..io.tables import read_table
 from ..options import check_choice
 from ..tree.label_rows import LeafKey
+from ..tree.tables import check_level_columns
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
@@ -68,7 +69,7 @@ def load_table(
     _check(split, split_column, levels, on_bad_image)
     file, folder = Path(path), Path(root)
     columns = [image, *levels, *([] if split_column is None else [split_column])]
-    table = read_table(file, required=columns)[list(dict.fromkeys(columns))]
+    table = read_table(file, required=columns, needs_rows=True)[list(dict.fromkeys(columns))]
     if split is not None and split_column is not None:
         table = _rows_of(table, split, split_column, file)
     lines = table.index.to_numpy()
@@ -96,8 +97,7 @@ def load_table(
 
 def _check(split: str | None, split_column: str | None, levels: Sequence[str], on_bad_image: str) -> None:
     check_choice("on_bad_image", on_bad_image, OnBadImage)
-    if isinstance(levels, str) or not levels or len(set(levels)) != len(levels):
-        raise OptionError(f"levels={levels!r}", expected="a list of one or more different columns, coarse → fine")
+    check_level_columns(levels)
     if split is not None and split_column is None:
         raise OptionError(
             f"split={split!r} without split_column",

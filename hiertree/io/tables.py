@@ -30,7 +30,9 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _SURROGATE = re.compile("[\udc80-\udcff]")
 
 
-def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), delimiter: str = ",") -> pd.DataFrame:
+def read_table(
+    path: str | os.PathLike[str], *, required: Sequence[str] = (), delimiter: str = ",", needs_rows: bool = False
+) -> pd.DataFrame:
     r"""Read a CSV or Parquet file into a table of strings.
 
     CSV is UTF-8 with or without a byte-order mark, with lines that end in LF or CRLF. Quoted cells may contain
@@ -40,6 +42,7 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), de
         path: the file; a name that ends in ``.parquet`` is Parquet, any other is CSV.
         required: columns that must be present.
         delimiter: between the cells of a CSV file.
+        needs_rows: whether a table of a header alone is an error.
 
     Returns:
         A DataFrame of strings, its index the line (or Parquet row) where each row begins.
@@ -60,6 +63,8 @@ def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), de
         raise TableError(f"{file}", expected="an existing CSV or Parquet file")
     table = _read_parquet(file) if file.suffix == ".parquet" else _read_csv(file, delimiter)
     check_columns(file, list(table.columns), required)
+    if needs_rows and table.empty:
+        raise TableError(f"{file} has no rows", expected="rows below the header")
     return table
 
 

@@ -5,10 +5,10 @@ The edges of a graph run from parent to child. Its root, the one node without a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import HierarchyError, NotATreeError
+from ..errors import HierarchyError, InputError, NotATreeError
 from .label_rows import Row
 
 if TYPE_CHECKING:
@@ -21,10 +21,13 @@ def root_of(graph: nx.DiGraph[Any]) -> Hashable:
     """The root of a directed tree.
 
     Raises:
+        InputError: no graph of networkx.
         HierarchyError: the graph is no such tree; the message names the nodes that show it.
     """
     import networkx as nx
 
+    if not isinstance(graph, nx.Graph):
+        raise InputError(f"{type(graph).__name__} as a graph", expected="a networkx.DiGraph")
     if graph.number_of_edges() == 0:
         raise HierarchyError("the graph has no edge", expected="at least a root and a leaf")
     if not graph.is_directed():
@@ -49,6 +52,30 @@ def root_of(graph: nx.DiGraph[Any]) -> Hashable:
         )
     root: Hashable = roots[0]
     return root
+
+
+def graph_of_edges(edges: Iterable[tuple[Hashable, Hashable]]) -> nx.DiGraph[Any]:
+    """The directed graph of (parent, child) pairs.
+
+    Raises:
+        InputError: not pairs of hashable nodes.
+    """
+    import networkx as nx
+
+    if not isinstance(edges, Iterable):
+        raise InputError(f"edges={edges!r}", expected="(parent, child) pairs")
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    for edge in edges:
+        if not _is_pair(edge):
+            raise InputError(f"the edge {edge!r}", expected="a pair of nodes, parent and child")
+        graph.add_edge(*edge)
+    return graph
+
+
+def _is_pair(edge: Any) -> bool:
+    if not isinstance(edge, Sequence) or isinstance(edge, str) or len(edge) != 2:
+        return False
+    return all(isinstance(node, Hashable) and node is not None for node in edge)
 
 
 def rows_of_graph(

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from ..arrays import MAX_LEVELS
-from ..errors import DuplicateLeafError, EmptyLabelError, HierarchyError, NotATreeError, UnevenDepthError
+from ..errors import (
+    DuplicateLeafError,
+    EmptyLabelError,
+    HierarchyError,
+    InputError,
+    NotATreeError,
+    UnevenDepthError,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -53,8 +60,8 @@ def check_rows(
         HierarchyError: an empty label, a leaf with two paths, or a leaf that is listed twice.
     """
     first_seen: dict[Hashable, tuple[int, Row]] = {}
-    for number, given in enumerate(rows):
-        row = tuple(given)
+    for number, given in enumerate(_iterated(rows, "the rows")):
+        row = tuple(_iterated(given, where(number)))
         check_labels(row, where(number))
         key: Hashable = row if leaf == "path" else row[-1]
         number_before, row_before = first_seen.setdefault(key, (number, row))
@@ -76,7 +83,7 @@ def check_rows(
 
 
 def check_labels(row: Row, where: str) -> None:
-    """Refuse a row without labels, or with an empty one."""
+    """Refuse a row without labels, or with one that is empty, not hashable, or contains a NUL character."""
     if not row:
         raise EmptyLabelError(f"{where} has no label", expected="at least one level")
     for level, label in enumerate(row, start=1):
@@ -86,6 +93,21 @@ def check_labels(row: Row, where: str) -> None:
                 expected="a non-empty label",
                 remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early",
             )
+        if isinstance(label, str) and "\0" in label:
+            raise HierarchyError(
+                f"{where}: the label of level {level} is {label!r}", expected="text without NUL characters"
+            )
+        if not isinstance(label, Hashable):
+            raise InputError(
+                f"{where}: {label!r} at level {level}", expected="text, a number or another hashable label"
+            )
+
+
+def _iterated(values: Any, name: str) -> Iterable[Any]:
+    """The values as they are, if they are several; a text is one."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"{name}: {values!r}", expected="a row of labels for every leaf, coarse → fine")
+    return values
 
 
 def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import to_numpy
-from ..errors import DuplicateLeafError, HierarchyError, ShapeError, TableError, UnknownLeafError
+from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, TableError, UnknownLeafError
 from ..options import check_choice
-from .graphs import graph_of_rows, root_of, rows_of_graph
+from .graphs import graph_of_edges, graph_of_rows, root_of, rows_of_graph
 from .label_rows import (
     Homonyms,
     LeafKey,
@@ -157,15 +157,12 @@ class LabelTree:
 
         Raises:
             HierarchyError: a cycle, several roots, a node with two parents, leaves of several depths, no edge at all.
+            InputError: not pairs.
 
         >>> LabelTree.from_edges([("root", "a"), ("root", "b")]).leaves
         ('a', 'b')
         """
-        import networkx as nx
-
-        graph: nx.DiGraph[Any] = nx.DiGraph()
-        graph.add_edges_from(edges)
-        return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven)
+        return cls.from_networkx(graph_of_edges(edges), labels=labels, level_names=level_names, uneven=uneven)
 
     @classmethod
     def from_networkx(
@@ -247,10 +244,13 @@ class LabelTree:
 
         Raises:
             UnknownLeafError: an id that is not a leaf of the tree.
+            InputError: not a sequence of ids.
         """
-        listed = to_numpy(leaf_ids).tolist() if hasattr(leaf_ids, "dtype") else list(leaf_ids)
         try:
+            listed = to_numpy(leaf_ids).tolist() if hasattr(leaf_ids, "dtype") else list(leaf_ids)
             return self._paths[[self._row_of_leaf[leaf_id] for leaf_id in listed]]
+        except TypeError:
+            raise InputError(f"leaf ids {leaf_ids!r:.80}", expected="a sequence of leaf ids") from None
         except KeyError:
             unknown = [leaf_id for leaf_id in dict.fromkeys(listed) if leaf_id not in self._row_of_leaf]
         shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")

@@ -10,8 +10,8 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
-from ..arrays import MAX_LEVELS
-from ..errors import ShapeError
+from ..arrays import MAX_LEVELS, to_numpy
+from ..errors import InputError, PathError, ShapeError
 
 
 def levels(query_paths: Any, gallery_paths: Any) -> Any:
@@ -26,12 +26,20 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
 
     Raises:
         ShapeError: the two have different numbers of levels.
+        PathError: not integers.
+        InputError: arrays of two libraries or devices.
 
     >>> import numpy as np
     >>> levels(np.array([[0, 1, 2]]), np.array([[0, 1, 2], [0, 1, 3], [0, 5, 2], [4, 1, 2]]))
     array([[3, 2, 1, 0]], dtype=uint8)
     """
-    xp = array_namespace(query_paths, gallery_paths)
+    query_paths, gallery_paths = (
+        paths if hasattr(paths, "ndim") else to_numpy(paths, name="paths") for paths in (query_paths, gallery_paths)
+    )
+    try:
+        xp = array_namespace(query_paths, gallery_paths)
+    except TypeError as error:
+        raise InputError(f"paths of two kinds ({error})", expected="arrays of one library") from None
     query = query_paths[:, None] if query_paths.ndim == 1 else query_paths
     gallery = gallery_paths[:, None] if gallery_paths.ndim == 1 else gallery_paths
     if query.ndim != 2 or gallery.ndim != 2 or query.shape[1] != gallery.shape[1]:
@@ -41,6 +49,9 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
         )
     if not 1 <= query.shape[1] <= MAX_LEVELS:
         raise ShapeError(f"{query.shape[1]} levels", expected=f"1 to {MAX_LEVELS}")
+    for paths in (query, gallery):
+        if not xp.isdtype(paths.dtype, "integral"):
+            raise PathError(f"paths of type {paths.dtype}", expected="integer ids, coarse → fine")
     shape = (query.shape[0], gallery.shape[0])
     agree = xp.ones(shape, dtype=xp.bool, device=device(query))
     depth = xp.zeros(shape, dtype=xp.uint8, device=device(query))

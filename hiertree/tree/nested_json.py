@@ -50,7 +50,7 @@ def read_json_tree(path: str | os.PathLike[str]) -> StoredTree:
             raise ValueError(f"format {content['format']!r}")
         leaves = list(_leaves(content["children"], ()))
         return StoredTree([row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise TableError(f"{path}: {error}", expected=f"a tree written by LabelTree.to_json ({FORMAT})") from error
 
 

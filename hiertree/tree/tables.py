@@ -25,16 +25,25 @@ def read_label_table(
 
     Raises:
         OptionError: no levels, or one named twice.
-        TableError: the file cannot be read, or lacks a column.
+        TableError: the file cannot be read, lacks a column, or has no rows.
     """
-    if not levels or len(set(levels)) != len(levels):
-        raise OptionError(f"levels={list(levels)}", expected="one or more different column names, coarse → fine")
-    table = read_table(path, required=levels)
+    check_level_columns(levels)
+    table = read_table(path, required=levels, needs_rows=True)
     columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels]
     columns[-1] = _integers(columns[-1])
     rows = [_trimmed(row) if trim else row for row in zip(*columns, strict=True)]
     name, lines = Path(path).name, table.index.tolist()
     return rows, lambda row: f"{name}, line {lines[row]}"
+
+
+def check_level_columns(levels: Sequence[str]) -> None:
+    """Refuse what is not a list of one or more different column names.
+
+    Raises:
+        OptionError: one text instead of a list, no name, an empty one, or one twice.
+    """
+    if isinstance(levels, str) or not levels or not all(levels) or len(set(levels)) != len(levels):
+        raise OptionError(f"levels={levels!r}", expected="a list of one or more different columns, coarse → fine")
 
 
 def write_label_table(

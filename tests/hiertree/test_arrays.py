@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from hiertree.arrays import as_embeddings, as_paths, to_numpy
-from hiertree.errors import EmbeddingError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, InputError, PathError, ShapeError
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,35 @@ def test_paths_must_match_their_items():
 
 def test_bfloat16_scores_become_numpy():
     assert to_numpy(torch.ones(2, dtype=torch.bfloat16)).dtype == np.float32
+
+
+@pytest.mark.parametrize("values", [[[1, 2], [3]], [[1, [2]]], [[1.0], [[2.0]]]])
+def test_ragged_lists_are_refused(values):
+    for function in (as_embeddings, as_paths, to_numpy):
+        with pytest.raises(ShapeError, match="rows of different lengths"):
+            function(values)
+
+
+def test_masked_arrays_are_refused_since_their_mask_would_be_lost():
+    masked = np.ma.masked_array([[1, 2], [3, 4]], mask=[[False, True], [False, False]])
+    for function in (as_embeddings, as_paths):
+        with pytest.raises(InputError, match="masked"):
+            function(masked)
+    assert as_paths(np.ma.masked_array([[1, 2]])).tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("values", [None, {}, "paths", [[None]], [[1 + 2j]], object()])
+def test_what_is_no_array_of_numbers_is_refused(values):
+    for function in (as_embeddings, as_paths):
+        with pytest.raises(InputError):
+            function(values)
+
+
+def test_sparse_tensors_are_refused():
+    with pytest.raises(InputError, match="dense"):
+        as_embeddings(torch.eye(3).to_sparse())
+
+
+def test_ids_beyond_int64_are_refused():
+    with pytest.raises(PathError, match="2\\^63"):
+        as_paths(np.array([[2**63]], dtype=np.uint64))

@@ -1,0 +1,118 @@
+"""Input that makes no tree ends in an error of hiertree that names it, never in another library's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import hiertree as ht
+from hiertree.errors import HierarchyError, HiertreeError, InputError, ShapeError, TableError
+
+
+@pytest.mark.parametrize("edges", [None, 3, [("a", "b", "c")], [("a",)], ["ab"], [3], [(["a"], "b")], [(None, "b")]])
+def test_edges_are_pairs_of_nodes(edges: Any) -> None:
+    with pytest.raises(HiertreeError, match="pair"):
+        ht.LabelTree.from_edges(edges)
+
+
+@pytest.mark.parametrize("graph", [None, [("a", "b")], "tree.graphml"])
+def test_a_graph_is_one_of_networkx(graph: Any) -> None:
+    with pytest.raises(InputError, match=r"networkx\.DiGraph"):
+        ht.LabelTree.from_networkx(graph)
+    with pytest.raises(InputError, match=r"networkx\.DiGraph"):
+        ht.relevance.from_networkx(graph, ["b"])
+
+
+@pytest.mark.parametrize("rows", [None, 3, [3], [("a", ["b"])], [({"a": 1}, "b")], "ab"])
+def test_rows_are_sequences_of_hashable_labels(rows: Any) -> None:
+    with pytest.raises(HiertreeError, match="row"):
+        ht.LabelTree.from_paths(rows)
+
+
+def test_a_label_with_a_nul_character_is_refused_by_row(tmp_path: Path) -> None:
+    with pytest.raises(HierarchyError, match=r"row 1: the label of level 2 is 'b\\x00c'.*NUL"):
+        ht.LabelTree.from_paths([("a", "b"), ("a", "b\0c")])
+    with pytest.raises(HierarchyError, match="NUL"):
+        ht.LabelTree.from_edges([("r", "a\0")])
+    (tmp_path / "t.csv").write_bytes(b"a,b\nx,y\0z\n")
+    with pytest.raises(HiertreeError, match=r"t\.csv, line 2"):
+        ht.LabelTree.from_csv(tmp_path / "t.csv", levels=["a", "b"])
+
+
+def test_a_table_without_rows_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n")
+    with pytest.raises(TableError, match=r"t\.csv has no rows"):
+        ht.LabelTree.from_csv(tmp_path / "t.csv", levels=["a", "b"])
+
+
+def test_a_deeply_nested_file_is_no_tree(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text('{"format": "hiertree-label-tree-1", "children": ' + "[" * 100_000)
+    with pytest.raises(TableError, match=r"t\.json"):
+        ht.LabelTree.from_json(tmp_path / "t.json")
+
+
+@pytest.mark.parametrize("ids", [None, 3, [["a"]], [{}]])
+def test_leaf_ids_are_a_sequence_of_hashable_ids(ids: Any) -> None:
+    with pytest.raises(HiertreeError, match="leaf ids"):
+        ht.LabelTree.from_paths([("a", "b")]).paths(ids)
+
+
+@pytest.mark.parametrize("levels", ["kind", [""], ["a", ""], ["a", "a"], []])
+def test_levels_are_different_names_of_columns(tmp_path: Path, levels: Any) -> None:
+    (tmp_path / "t.csv").write_text("a,b\nx,y\n")
+    with pytest.raises(HiertreeError, match="levels"):
+        ht.LabelTree.from_csv(tmp_path / "t.csv", levels=levels)
+
+
+@pytest.mark.parametrize(
+    ("query", "gallery"),
+    [
+        ([[0, 1], [0]], [[0, 1]]),
+        (np.zeros((1, 2), int), torch.zeros((1, 2), dtype=torch.int64)),
+        (np.zeros((1, 2)), np.zeros((1, 2))),
+        (None, np.zeros((1, 2), int)),
+        (np.array([["a"]]), np.array([["a"]])),
+    ],
+)
+def test_levels_are_those_of_integer_paths_of_one_library(query: Any, gallery: Any) -> None:
+    with pytest.raises(InputError):
+        ht.levels(query, gallery)
+
+
+def test_levels_of_lists_are_those_of_arrays() -> None:
+    assert ht.levels([[0, 1], [0, 2]], [[0, 1]]).tolist() == [[2], [1]]
+
+
+@pytest.mark.parametrize("counts", [-np.ones((2, 3)), np.full((2, 3), np.nan), [[1, 2], [3]], None, "counts"])
+@pytest.mark.parametrize("function", [ht.relevance.hap, ht.relevance.linear, ht.relevance.gain])
+def test_counts_are_numbers_that_are_not_negative(function: Any, counts: Any) -> None:
+    with pytest.raises(InputError, match="counts"):
+        function(counts)
+    with pytest.raises(InputError, match="counts"):
+        ht.relevance.weighted_ap(counts, weights=[0.5, 0.5])
+
+
+def test_torch_counts_are_checked_too() -> None:
+    with pytest.raises(InputError, match="counts"):
+        ht.relevance.hap(-torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("alpha", [None, "1", np.array([1, 2]), 1j])
+def test_alpha_is_a_number(alpha: Any) -> None:
+    with pytest.raises(InputError, match="alpha"):
+        ht.relevance.hap(np.ones((1, 3)), alpha=alpha)
+
+
+@pytest.mark.parametrize("weights", [None, 1.0, ["a", "b"], [0.5, None]])
+def test_weights_are_numbers(weights: Any) -> None:
+    with pytest.raises(InputError, match="weights"):
+        ht.relevance.weighted_ap(np.ones((1, 3)), weights=weights)
+
+
+def test_a_tree_deeper_than_levels_can_be_is_refused() -> None:
+    with pytest.raises((HierarchyError, ShapeError), match="256 levels"):
+        ht.LabelTree.from_paths([tuple(range(256))])
