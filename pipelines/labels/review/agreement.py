@@ -102,7 +102,7 @@ def compare(first: State, second: State) -> Comparison:
     Raises:
         ReviewError: other labels on one side.
 
-    >>> lakes = Group(0, "lake", "natural", frozenset({"lake", "pond"}))
+    >>> lakes = ReviewCluster(0, "lake", "natural", frozenset({"lake", "pond"}))
     >>> compare(State.of([lakes]), State.of([lakes])).agreement.ari
     1.0
     """

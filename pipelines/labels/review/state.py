@@ -87,7 +87,7 @@ class Change:
 class State:
     """All clusters under review, by number; ``fresh`` is the number for the next new one, above any ever given.
 
-    >>> state = State.of([Group(0, "lake", "natural", frozenset({"pond"}))])
+    >>> state = State.of([ReviewCluster(0, "lake", "natural", frozenset({"pond"}))])
     >>> change = Change((state.cluster(0),), ())
     >>> state.changed(change).changed(change.backwards) == state
     True

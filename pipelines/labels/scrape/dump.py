@@ -1,4 +1,4 @@
-"""A Wikidata dump, ``latest-all.json.gz`` or ``.bz2``, read once from front to back: no request at all.
+"""A Wikidata dump, ``latest-all.json.gz`` or ``.bz2``, read once from front to back: without any request.
 
 An item is kept if its Commons category is wanted. Which classes and main topics will be needed is not known before
 the end, so that every item with a "topic's main category" (P910) and the label of every item with a "subclass of"

@@ -26,10 +26,10 @@ Tell = Callable[[], int]
 
 
 def dump_file(path: str | os.PathLike[str]) -> Path:
-    """The path of a dump that is there and begins as one: ``[`` on a line of its own, if at all, then an entity a line.
+    """The path of an existing file that begins like a dump: perhaps with a line ``[``, then with one entity per line.
 
     Raises:
-        ScrapeError: it is not, or does not.
+        ScrapeError: there is no such file, or it begins otherwise.
     """
     file = Path(path)
     if not file.is_file():

@@ -1,4 +1,4 @@
-"""What became of each landmark: its facts joined, with the reason where there is no label."""
+"""The outcome for each landmark: its facts joined, or the reason why it has no label."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _outcome(connection: sqlite3.Connection, landmark: LandmarkRow) -> ScrapeOut
 def _of_page(
     connection: sqlite3.Connection, known: ScrapeOutcome, title: str, status: str, read: str | None
 ) -> ScrapeOutcome:
-    """By what the page itself says, or else by its item; a move that was not read yet is still to be asked."""
+    """From the labels on the page itself, or else from its item; a move that was not read yet is still to be asked."""
     if read is not None:
         return _judged(known, tuple(Instance(text, "", "en") for text, _ in json.loads(read)), status)
     if status == MOVED:
@@ -157,7 +157,7 @@ def _of_page(
 
 
 def _of_item(connection: sqlite3.Connection, known: ScrapeOutcome, item: str) -> ScrapeOutcome:
-    """By the item's classes, or those of a category's main topic."""
+    """From the item's classes, or those of a category's main topic."""
     for hop in ("item", "main topic"):
         found = connection.execute(
             "SELECT status, category, topic, revision, modified, source, time FROM items WHERE item = ?", (item,)

@@ -1,4 +1,4 @@
-"""The store: one SQLite file that knows what was asked, what was answered, and what is still to be asked.
+"""The store: one SQLite file that holds what was asked, what was answered, and what is still to be asked.
 
 Every batch of answers is one transaction in a write-ahead log, so that a process killed at any moment loses the
 request in flight and nothing else. ``schema.sql`` describes the tables.
@@ -117,10 +117,10 @@ class Store:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep a second process from asking for the same at the same time; a killed one keeps nobody out.
+        """Keep a second process from asking for the same at the same time; the lock of a killed process is gone.
 
         Raises:
-            ScrapeError: another process is at work on this store.
+            ScrapeError: another process uses this store.
         """
         lock = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=0)
         try:

@@ -15,7 +15,7 @@ _ITEM = re.compile(r"Q[1-9][0-9]{0,11}")
 
 
 def item_fact(key: str, entity: Mapping[str, Any]) -> Item:
-    """What an entity says about itself.
+    """The classes, main topic and revision of an entity.
 
     Args:
         key: the id as asked.

@@ -1,1 +1,1 @@
-"""Wikimedia over HTTP: the action API and the category pages, asked as politely as Wikimedia wishes."""
+"""Wikimedia over HTTP: the action API and the category pages, asked by Wikimedia's rules."""

@@ -1,4 +1,4 @@
-"""The action API, 50 keys a question: category → item, soft redirects, item → classes, class → label.
+"""The action API, 50 keys per request: category → item, soft redirects, item → classes, class → label.
 
 Each request is answered for all of its keys or not at all: an answer that leaves one out is asked for again.
 """
@@ -75,7 +75,7 @@ def ask_items(client: Client, url: str, ids: Sequence[str]) -> list[Item]:
 
 
 def ask_labels(client: Client, url: str, ids: Sequence[str]) -> list[Label]:
-    """How each class is called."""
+    """What each class is called."""
     languages = "|".join(LANGUAGES)
     parameters = {"action": "wbgetentities", "props": "labels", "languages": languages, "ids": "|".join(ids)}
     return _ask(

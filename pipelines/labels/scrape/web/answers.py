@@ -13,7 +13,7 @@ from typing import Any
 
 from hiertree.errors import ScrapeError
 
-LONGEST_RETRY_AFTER = 3600.0  # a longer wait is better spent with the program ended
+LONGEST_RETRY_AFTER = 3600.0  # for a longer wait the program rather ends
 _WAIT_CODES = {"maxlag", "ratelimited", "readonly", "timeout", "actionthrottledtext"}
 
 
@@ -70,20 +70,18 @@ def retry_after(header: str | None, now: datetime) -> float | None:
 
 
 def check_status(answer: HttpAnswer, now: datetime) -> None:
-    """Pass a 200 or 404; say what any other status asks for.
+    """Return for a 200 or 404; raise what any other status asks for.
 
     Raises:
         TryAgain: 429, 408 and what is the server's fault.
         Refused: another 4xx, for this question only.
-        ScrapeError: the client is not welcome (401, 403), or is asked to stay away for more than an hour.
+        ScrapeError: the server refuses this client (401, 403), or asks it to wait for more than an hour.
     """
     if answer.status in (200, 404):
         return
     message = f"HTTP {answer.status}: {_beginning(answer.body)}"
     if answer.status in (401, 403):
-        raise ScrapeError(
-            message, expected="to be let in", remedy="give a real --contact; see Wikimedia's robot policy"
-        )
+        raise ScrapeError(message, expected="access", remedy="give a real --contact; see Wikimedia's robot policy")
     if answer.status in (408, 429) or answer.status >= 500:
         raise TryAgain(message, _bearable(retry_after(answer.headers.get("retry-after"), now)))
     raise Refused(message)
@@ -105,7 +103,7 @@ def check_parts(body: bytes, separators: bytes, most: int) -> None:
 
 
 def check_error(content: Mapping[str, Any], answer: HttpAnswer, now: datetime) -> None:
-    """Pass an action API's answer without an ``error``; maxlag and the like come inside a 200.
+    """Return if an action API's answer has no ``error``; maxlag and the like come inside a 200.
 
     Raises:
         TryAgain: lag, rate limits, read-only databases, internal errors.

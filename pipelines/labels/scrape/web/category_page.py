@@ -39,7 +39,7 @@ def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
 
 
 def read_page(title: str, text: str) -> Page:
-    """What a category page says: where it has moved to, or its labels.
+    """Read a category page: its labels, or where it has moved to.
 
     Raises:
         Incomplete: the text breaks off before its end, or is another page.
@@ -99,7 +99,7 @@ def _item(infobox: Tag) -> str | None:
 
 
 def _redirects(soup: BeautifulSoup, title: str) -> tuple[str, ...]:
-    """The page shown, if the one asked for is a hard redirect to it, which the page then says."""
+    """The page shown, if the one asked for is a hard redirect to it; the page names both."""
     shown = _shown(soup)
     if shown == title:
         return ()
