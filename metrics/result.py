@@ -12,6 +12,7 @@ import numpy as np
 import hiertree
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.options import check_integer, check_number
 
 from .conventions.card import Convention
 
@@ -105,10 +106,11 @@ class Evaluation:
         """
         import pandas as pd
 
-        if not 0 < confidence < 1 or resamples < 1:
-            raise OptionError(
-                f"confidence={confidence}, resamples={resamples}", expected="0 < confidence < 1, resamples ≥ 1"
-            )
+        check_number("confidence", confidence)
+        if not 0 < confidence < 1:
+            raise OptionError(f"confidence={confidence}", expected="a number between 0 and 1")
+        check_integer("resamples", resamples, least=1)
+        check_integer("seed", seed, least=0)
         numbers, tails = self._clusters(clusters), [(1 - confidence) / 2, (1 + confidence) / 2]
         known = ~np.isnan(self.values)
         rows: dict[str, tuple[float, float, int]] = {}

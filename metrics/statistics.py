@@ -21,6 +21,7 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.options import check_choice, check_integer
 
 from .result import Evaluation, cluster_numbers
 
@@ -69,11 +70,9 @@ def paired_randomization_test(
     >>> paired_randomization_test([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], alternative="greater")
     0.125
     """
-    if alternative not in ("two-sided", "greater", "less") or resamples < 1:
-        raise OptionError(
-            f"alternative={alternative!r}, resamples={resamples}",
-            expected="'two-sided', 'greater' or 'less', and resamples ≥ 1",
-        )
+    check_choice("alternative", alternative, Alternative)
+    check_integer("resamples", resamples, least=1)
+    check_integer("seed", seed, least=0)
     differences = _differences(first, second, clusters)
     observed = float(differences.sum())
     differences = differences[differences != 0]
@@ -103,7 +102,7 @@ def holm(p_values: Any) -> NDArray[np.float64]:
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
-    given = to_numpy(p_values).astype(np.float64)
+    given = _numbers(p_values, "p_values")
     if given.ndim != 1 or not ((given >= 0) & (given <= 1)).all():
         raise OptionError(f"p-values {given.tolist()}", expected="a list of numbers from 0 to 1")
     order = np.argsort(given, kind="stable")
@@ -169,7 +168,7 @@ def compare_systems(
 
 def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
     """What each coin decides: the differences of the queries, or their sums over clusters."""
-    values = [to_numpy(own).astype(np.float64) for own in (first, second)]
+    values = [_numbers(first, "first"), _numbers(second, "second")]
     if values[0].ndim != 1 or values[0].shape != values[1].shape:
         raise ShapeError(f"values of shapes {values[0].shape} and {values[1].shape}", expected="(Q,) both")
     differences = values[0] - values[1]
@@ -180,6 +179,13 @@ def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
         return differences[both]
     sums = np.bincount(cluster_numbers(clusters, len(values[0]))[both], weights=differences[both])
     return sums.astype(np.float64)
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    array = to_numpy(values, name=name)
+    if array.dtype.kind not in "fiub":
+        raise OptionError(f"{name} of type {array.dtype}", expected="real numbers")
+    return array.astype(np.float64)
 
 
 def _all_sums(differences: NDArray[np.float64]) -> NDArray[np.float64]:

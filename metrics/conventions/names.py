@@ -29,6 +29,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NamedTuple
 
+import numpy as np
+
 from hiertree.errors import OptionError
 
 MOST_RANKS = 2**31 - 1  # ranks are 32-bit integers
@@ -122,7 +124,7 @@ def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = Fal
     Raises:
         OptionError: a name that does not exist, a level or a cut-off outside its range, a name given twice, or none.
     """
-    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
+    listed = [names] if isinstance(names, str) or not np.iterable(names) else list(names)
     if not all(isinstance(name, str) for name in listed):
         raise OptionError(f"metrics={names!r}", expected=f"names such as {', '.join(_EXAMPLES)}")
     if not listed or len(set(listed)) < len(listed):

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from hiertree.errors import OptionError
+from hiertree.options import check_choice
 
 from .rules import COMPATIBLE, OURS, Compat, Rules, rules_of
 
@@ -110,6 +111,5 @@ def protocol_of(name: str) -> Protocol:
     Raises:
         OptionError: an unknown name.
     """
-    if name not in tuple(PROTOCOLS):
-        raise OptionError(f"protocol={name!r}", expected=f"one of {', '.join(map(repr, PROTOCOLS))}")
+    check_choice("protocol", name, ProtocolName)
     return PROTOCOLS[name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,12 +12,13 @@ import numpy as np
 from hiertree import relevance as relevances
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError
+from hiertree.options import check_choice, check_number
 
 from .card import Convention
 from .names import H_AP, Metric, default_names, parse_metrics
 from .protocols import Protocol
 from .rules import OURS, Rules
-from .ties import Ties, check_ties
+from .ties import Ties
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -111,8 +111,8 @@ def metric_request(
     Raises:
         OptionError: an unknown name or policy, an option outside its range, or options that exclude each other.
     """
-    check_ties(ties)
-    _check_number("alpha", alpha)
+    check_choice("ties", ties, Ties)
+    check_number("alpha", alpha)
     if relevance is not None and alpha != 1.0:
         raise OptionError(f"alpha={alpha} beside relevance=", expected="one of the two")
     if metrics is None:
@@ -133,11 +133,6 @@ def metric_request(
     request = MetricRequest(parsed, num_levels, chosen, _name(chosen), ties, rules, name)
     request.table(H_AP, np.ones((1, num_levels + 1), np.int64), slice(0, 1))  # a bad relevance or alpha fails here
     return request
-
-
-def _check_number(name: str, value: Any) -> None:
-    if not isinstance(value, Real):
-        raise OptionError(f"{name}={value!r}", expected="a number")
 
 
 def _as_numbers(table: Any) -> NDArray[np.float64]:

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Literal, TypeAlias, get_args, get_type_hints
+from typing import Literal, TypeAlias, get_type_hints
 
-from hiertree.errors import OptionError
+from hiertree.options import check_choice
 
 Compat: TypeAlias = Literal["official", "delf", "revisitop"]
 
@@ -63,9 +63,7 @@ class Rules:
     def __post_init__(self) -> None:
         choices = get_type_hints(type(self))
         for field in fields(self):
-            value, allowed = getattr(self, field.name), get_args(choices[field.name])
-            if value not in allowed:
-                raise OptionError(f"{field.name}={value!r}", expected=f"one of {', '.join(map(repr, allowed))}")
+            check_choice(field.name, getattr(self, field.name), choices[field.name])
 
     @property
     def counted(self) -> str:
@@ -126,6 +124,5 @@ def rules_of(compat: Compat | Rules | None, *, default: Rules = OURS) -> Rules:
     """
     if compat is None or isinstance(compat, Rules):
         return compat or default
-    if compat not in tuple(COMPATIBLE):
-        raise OptionError(f"compat={compat!r}", expected=f"one of {', '.join(map(repr, COMPATIBLE))}, or Rules")
+    check_choice("compat", compat, Compat)
     return COMPATIBLE[compat]

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from hiertree.errors import OptionError
-
 Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
 TIES: Mapping[Ties, str] = MappingProxyType(
     {
@@ -18,9 +16,3 @@ TIES: Mapping[Ties, str] = MappingProxyType(
         "index": "of equal scores the smaller index first",
     }
 )
-
-
-def check_ties(ties: str) -> None:
-    """Refuse a policy that does not exist."""
-    if ties not in tuple(TIES):
-        raise OptionError(f"ties={ties!r}", expected=f"one of {', '.join(map(repr, TIES))}")

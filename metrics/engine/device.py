@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from hiertree.errors import DeviceError, OptionError
+from hiertree.options import check_choice
 
 if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
-PRECISIONS: tuple[Precision, ...] = ("float32", "tf32", "bfloat16")
 _GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
 _BLOCK_BYTES_OF_A_GPU = 2**31
 
@@ -110,21 +110,20 @@ class Device:
         torch.from_numpy(scores).copy_(self.multiply(queries, items))
 
 
-def device_of(name: str | None, precision: str | None) -> Device | None:
+def device_of(name: str | None, precision: Precision | None) -> Device | None:
     """The device of that name, or None for numpy.
 
     Raises:
         OptionError: a precision that does not exist, or that numpy has not.
         DeviceError: as :class:`Device`.
     """
-    for known in PRECISIONS:
-        if precision == known and (name is not None or known == "float32"):
-            return None if name is None else Device(name, known)
     if precision is not None:
-        expected = "with a device one of" if precision in PRECISIONS else "one of"
-        names = ", ".join(map(repr, PRECISIONS))
-        raise OptionError(f"precision={precision!r}", expected=f"{expected} {names}", remedy="pass device='cuda'")
-    return None if name is None else Device(name)
+        check_choice("precision", precision, Precision)
+    if name is not None:
+        return Device(name, precision)
+    if precision not in (None, "float32"):
+        raise OptionError(f"precision={precision!r}", expected="a device", remedy="pass device='cuda'")
+    return None
 
 
 @contextmanager
@@ -151,6 +150,6 @@ def _available(device: str) -> torch.device:
         raise DeviceError(f"device={device!r}", expected="torch, which is not installed") from error
     try:
         return torch.zeros(1, device=device).device
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         remedy = "leave device out to use the processor"
         raise DeviceError(f"device={device!r}", expected="a device that torch finds here", remedy=remedy) from error

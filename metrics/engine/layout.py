@@ -47,7 +47,7 @@ def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, s
         height = min(height, BUDGET // (similarity.longest_part * similarity.dtype.itemsize))
     height = 1 << (max(height, _LEAST_PRODUCT_ROWS).bit_length() - 1)
     if block_size is not None:
-        return Layout(way, height, -(-block_size // height) * height)
+        return Layout(way, height, -(-min(block_size, max(num_queries, 1)) // height) * height)
     longest: dict[Way, int] = {
         "in memory": height if len(similarity.tiles) == 1 else _MOST_ROWS,
         "tiled": _MOST_ROWS_TILED,

@@ -14,11 +14,11 @@ import numpy as np
 
 from hiertree.errors import OptionError
 from hiertree.io.progress import show_progress
+from hiertree.options import check_choice, check_integer
 
 from ..conventions.request import MetricRequest
 from ..ranking.masks import Mask
 from ..result import Evaluation
-from .inputs import check_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,10 +61,12 @@ class Approximate:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.index not in ("hnsw", "ivf"):
-            raise OptionError(f"approximate index {self.index!r}", expected="'hnsw' or 'ivf'")
-        for name in ("links", "breadth", "lists", "probes", "sample"):
-            check_size(name, getattr(self, name))
+        check_choice("index", self.index, IndexName)
+        for name in ("links", "breadth", "probes", "sample"):
+            check_integer(name, getattr(self, name), least=1)
+        if self.lists is not None:
+            check_integer("lists", self.lists, least=1)
+        check_integer("seed", self.seed, least=0)
 
     def num_lists(self, num_items: int) -> int:
         """How many lists an inverted file of so many items has."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, PathError
+from hiertree.options import check_choice, check_integer
 
 from ..result import Evaluation
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-_POSITIVES = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
+Setup: TypeAlias = Literal["easy", "medium", "hard"]
+_POSITIVES: Mapping[Setup, tuple[str, ...]] = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
 _LISTS = ("easy", "hard", "junk")
 
 
@@ -28,7 +30,7 @@ class RevisitedLevels(NamedTuple):
 
 
 def revisitop_levels(
-    ground_truth: Sequence[Mapping[str, Any]], num_items: int, *, setup: Literal["easy", "medium", "hard"] = "medium"
+    ground_truth: Sequence[Mapping[str, Any]], num_items: int, *, setup: Setup = "medium"
 ) -> RevisitedLevels:
     """Positives and junk of a setup of the revisited Oxford and Paris benchmarks, as levels and a mask.
 
@@ -51,8 +53,11 @@ def revisitop_levels(
     >>> evaluate_scores([[0.9, 0.8, 0.7, 0.6]], levels, valid=valid, protocol="revisitop").summary().to_dict()
     {'AP': 0.25, 'P@1': 0.0, 'P@5': 0.5, 'P@10': 0.5}
     """
-    if setup not in _POSITIVES:
-        raise OptionError(f"setup={setup!r}", expected="'easy', 'medium' or 'hard'")
+    check_choice("setup", setup, Setup)
+    check_integer("num_items", num_items, least=0)
+    given: Any = ground_truth
+    if not (np.iterable(given) and all(isinstance(lists, Mapping) for lists in given)):
+        raise OptionError("a ground truth that is no list of mappings", expected="lists easy, hard and junk a query")
     levels = np.zeros((len(ground_truth), num_items), np.uint8)
     valid = np.ones(levels.shape, np.bool_)
     for query, lists in enumerate(ground_truth):
@@ -96,7 +101,9 @@ def overall(results: Evaluation | Mapping[str, Evaluation]) -> pd.Series[float]:
     """
     import pandas as pd
 
-    named = {"the result": results} if isinstance(results, Evaluation) else dict(results)
+    named: Any = {"the result": results} if isinstance(results, Evaluation) else results
+    if not isinstance(named, Mapping) or not all(isinstance(result, Evaluation) for result in named.values()):
+        raise OptionError(f"results of type {type(results).__name__}", expected="an evaluation, or several by name")
     if not named or len({result.names for result in named.values()}) > 1:
         raise OptionError(f"{len(named)} results", expected="at least one, and all of the same metrics")
     means: dict[str, list[float]] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from hiertree.errors import OptionError
+from hiertree.options import check_choice, check_integer
 
 from ..conventions.protocols import ProtocolName, resolve_rules
 from ..conventions.request import MetricRequest, Relevance, metric_request
@@ -18,7 +19,7 @@ from ..conventions.ties import Ties
 from ..engine.device import Precision, describe_scores, device_of
 from ..result import Evaluation
 from .approximate import Approximate, IndexName, evaluate_approximately
-from .inputs import Labels, MaskOptions, check_pair, check_same_width, check_size, checked_labels
+from .inputs import Labels, MaskOptions, check_pair, check_same_width, checked_labels
 
 if TYPE_CHECKING:
     from ..engine.retrieval import Retrieval
@@ -128,8 +129,11 @@ def evaluate(
     protocol_asked, rules = resolve_rules(protocol, compat)
     if counts is not None:
         rules = replace(rules, counts=counts)
-    check_size("block_size", block_size)
-    check_size("tile_size", tile_size)
+    check_choice("distributed", distributed, Literal[True, False])
+    check_choice("progress", progress, Literal[True, False])
+    for name, size in (("block_size", block_size), ("tile_size", tile_size)):
+        if size is not None:
+            check_integer(name, size, least=1)
     if protocol_asked is not None:
         protocol_asked.check(self_retrieval=gallery is None, with_ids=query_ids is not None)
     check_pair(gallery, gallery_paths)

@@ -101,16 +101,6 @@ def checked_labels(
     return Labels(queries, items, mask._replace(rule=mask.rule + describe_distractors(items)))
 
 
-def check_size(name: str, size: Any) -> None:
-    """Refuse a number of items that is no integer from 1; None is fine.
-
-    Raises:
-        OptionError: it is none.
-    """
-    if size is not None and (not isinstance(size, Integral) or size < 1):
-        raise OptionError(f"{name}={size!r}", expected="an integer from 1")
-
-
 def check_same_width(queries: int, items: int, what: str) -> None:
     """Refuse vectors or codes of two lengths."""
     if queries != items:

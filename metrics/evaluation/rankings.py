@@ -7,8 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError
+from hiertree.options import check_choice
 
 from ..conventions.protocols import ProtocolName, resolve_rules
 from ..conventions.request import Relevance, metric_request
@@ -94,8 +97,7 @@ def evaluate_ranking(
     """
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
         raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
-    if unjudged not in ("irrelevant", "error"):
-        raise OptionError(f"unjudged={unjudged!r}", expected="'irrelevant' or 'error'")
+    check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
     from ..engine.scored_lists import values_of_lists  # takes numba with it
     from .lists import as_indices, check_indices, named_lists, retrieval_of_indices
 
@@ -115,11 +117,12 @@ def evaluate_ranking(
     if protocol_asked is not None:
         protocol_asked.check(self_retrieval=gallery_paths is None, with_ids=query_ids is not None)
     indices = as_indices(run)
+    items = None if gallery_paths is None else np.atleast_1d(to_numpy(gallery_paths, name="gallery_paths"))
     labels = checked_labels(
         query_paths,
         gallery_paths,
         num_queries=len(indices),
-        num_items=None if gallery_paths is None else len(to_numpy(gallery_paths)),
+        num_items=None if items is None else len(items),
         options=masks,
         rules=rules,
     )

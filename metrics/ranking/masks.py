@@ -152,7 +152,7 @@ def _as_ids(values: Any, name: str, num_items: int) -> NDArray[Any]:
 
 
 def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    lists = list(junk) if isinstance(junk, Iterable) else []
+    lists = list(junk) if np.iterable(junk) else []
     if len(lists) != num_queries:
         raise ShapeError(f"junk of {len(lists)} lists", expected=f"{num_queries}, one a query")
     arrays = [to_numpy([*listed] if isinstance(listed, Iterator) else listed) for listed in lists]

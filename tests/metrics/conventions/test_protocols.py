@@ -263,7 +263,7 @@ def test_bad_protocols_masks_and_distractors_are_refused(error, changed):
 
 
 def test_bad_rules_and_ground_truths_are_refused():
-    with pytest.raises(OptionError, match="'hit', 'share'"):
+    with pytest.raises(OptionError, match="'hit' or 'share'"):
         Rules(recall="fraction")
     with pytest.raises(OptionError, match="medium"):
         revisitop_levels([], 3, setup="middle")
