@@ -10,9 +10,24 @@ import yaml
 
 from hiertree.errors import RecipeError
 
+_MOST_ALIASES = 20  # each may double what a file holds
+
 
 class StrictLoader(yaml.SafeLoader):
-    """The safe loader with YAML 1.2's numbers and unique keys."""
+    """The safe loader with YAML 1.2's numbers, unique keys and few aliases."""
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream)
+        self._aliases = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose the next node, counting aliases."""
+        if self.check_event(yaml.AliasEvent):
+            self._aliases += 1
+            if self._aliases > _MOST_ALIASES:
+                raise yaml.composer.ComposerError(problem=f"more than {_MOST_ALIASES} aliases")
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Construct a mapping whose keys are all different."""

@@ -224,6 +224,9 @@ def test_impossible_extends_is_refused_with_its_file(tmp_path: Path, extends: st
         load_recipe(write(tmp_path, f"extends: {extends}"))
 
 
+DOUBLING = "a0: &a0 {x: 1}\n" + "".join(f"a{n}: &a{n} {{x: *a{n - 1}, y: *a{n - 1}}}\n" for n in range(1, 40))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -232,6 +235,7 @@ def test_impossible_extends_is_refused_with_its_file(tmp_path: Path, extends: st
         (b"a: {" * 3000, "mine.yaml: nested too deeply"),
         (b"seed: 2001-99-99", "mine.yaml: month must be in 1..12"),
         (b"seed: !!int much", "mine.yaml: invalid literal"),
+        (DOUBLING.encode(), "mine.yaml: more than 20 aliases: expected valid YAML"),
     ],
 )
 def test_unreadable_file_is_one_line_of_complaint(tmp_path: Path, content: bytes, message: str) -> None:
