@@ -21,6 +21,7 @@ from hiertree.io.provenance import manifest
 from hiertree.tree import LabelTree
 
 from .evaluation.label_columns import IMAGE
+from .inference.image_inputs import listed_images
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -104,8 +105,6 @@ def embed(
 
 def _without_labels(data: Path) -> ImageDataset:
     """Images as one class, which no table mentions."""
-    from .inference.image_inputs import listed_images
-
     images = listed_images(data)
     tree = LabelTree.from_paths([("unlabeled",)])
     paths = np.zeros((len(images), 1), dtype=np.int32)

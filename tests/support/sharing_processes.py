@@ -51,7 +51,7 @@ def _end(recipe: object, out: Path) -> str:
         return f"{type(error).__name__}: {error}"
     except SystemExit as end:
         return f"status {end.code}"
-    except Exception:  # noqa: BLE001  (told to the test, while the other process would wait for this one)
+    except Exception:  # noqa: BLE001  (reported to the test, while the other process would wait for this one)
         return traceback.format_exc()
 
 

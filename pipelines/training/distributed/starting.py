@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -41,10 +42,8 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
         TrainingError: one was killed.
         SystemExit: they obeyed SIGTERM; status 0.
     """
-    from lightning.fabric.plugins.environments.lightning import find_free_network_port
-
     context = multiprocessing.get_context("spawn")
-    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port()), "NODE_RANK": "0"}
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "NODE_RANK": "0"}
     variables |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     processes, reports = [], []
     try:
@@ -61,6 +60,12 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
     finally:
         killed = _end(processes)
     _raise_failure([0 if p in killed else p.exitcode or 0 for p in processes], [_received(r) for r in reports])
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def _call(place: dict[str, str], report: Connection, function: Callable[..., object], arguments: Sequence[Any]) -> None:

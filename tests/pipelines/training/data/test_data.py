@@ -110,13 +110,13 @@ def test_evaluation_sees_images_unchanged(dataset: ImageDataset) -> None:
     assert torch.equal(views[BatchKey(9, 9, [2])].images[0], plain)
 
 
-def test_evaluation_can_crop_the_centre_of_a_larger_image(dataset: ImageDataset) -> None:
+def test_evaluation_can_crop_the_center_of_a_larger_image(dataset: ImageDataset) -> None:
     view = ImageViews(dataset, ImageSettings(size=12, resize=16))[BatchKey(0, 0, [2])].images[0]
     plain = torch.from_numpy(np.array(dataset.images[2])).permute(2, 0, 1)
     assert torch.equal(view, plain[:, 2:14, 2:14])
 
 
-def test_grey_images_have_one_channel(dataset: ImageDataset) -> None:
+def test_gray_images_have_one_channel(dataset: ImageDataset) -> None:
     assert ImageViews(dataset, ImageSettings(size=16, channels=1))[BatchKey(0, 0, [0])].images.shape == (1, 1, 16, 16)
 
 

@@ -125,7 +125,7 @@ def test_other_images_of_the_same_names_are_refused(photos: ImageDataset, tmp_pa
         ImageViews(photos, kept)
 
 
-def test_a_disk_without_room_is_told_before_anything_is_decoded(
+def test_a_disk_without_room_is_reported_before_anything_is_decoded(
     photos: ImageDataset, tmp_path: Path, counted: Callable[[], int]
 ) -> None:
     square = torch.zeros(3, 1 << 20, 1 << 20, dtype=torch.uint8, device="meta")

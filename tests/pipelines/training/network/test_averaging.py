@@ -70,7 +70,7 @@ def test_resumed_run_has_the_same_average_to_the_bit(tiny_recipe: Tiny, tmp_path
     assert all(torch.equal(tensor, broken[name]) for name, tensor in whole.items())
 
 
-def test_averaging_changes_nothing_of_what_is_learnt(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_averaging_changes_nothing_of_what_is_learned(tiny_recipe: Tiny, tmp_path: Path) -> None:
     averaged = train_noting_weights(tiny_recipe(*AVERAGED), tmp_path / "averaged")
     plain = train_noting_weights(tiny_recipe(*AVERAGED, "training.ema_decay=null"), tmp_path / "plain")
     assert all(torch.equal(tensor, plain[-1][name]) for name, tensor in averaged[-1].items())

@@ -332,7 +332,7 @@ def test_diverging_run_stops_and_keeps_batch_and_checkpoint(tiny_recipe: Tiny, t
     assert_stopped_whole(tmp_path, 1)
 
 
-def test_infinite_gradient_stops_the_run_before_it_is_learnt_from(
+def test_infinite_gradient_stops_the_run_before_it_is_learned_from(
     tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     take_step = Learner.step
@@ -366,7 +366,7 @@ def test_bfloat16_clipping_and_sgd_run(tiny_recipe: Tiny, tmp_path: Path) -> Non
     assert all(0 <= value <= 1 for value in metrics.values())
 
 
-def test_best_epoch_is_told_and_its_checkpoint_kept(tiny_recipe: Tiny, tmp_path: Path) -> None:
+def test_best_epoch_is_reported_and_its_checkpoint_kept(tiny_recipe: Tiny, tmp_path: Path) -> None:
     train(tiny_recipe("evaluation.every=1", "training.epochs=4"), tmp_path)
     rows = read_history(tmp_path / "history.jsonl")
     best = max(rows, key=lambda row: row["metrics"]["H-AP"])

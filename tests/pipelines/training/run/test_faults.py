@@ -87,7 +87,7 @@ def test_run_stopped_in_the_middle_of_an_epoch_ends_with_the_same_weights(
     assert_same_weights(tmp_path / "whole", tmp_path / "stopped")
 
 
-def test_full_disk_is_told_and_the_checkpoint_before_is_whole(
+def test_full_disk_is_reported_and_the_checkpoint_before_is_whole(
     tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = tiny_recipe("training.checkpoint_every_steps=1")

@@ -18,7 +18,7 @@ from hiertree.pipelines.training.run.learner import Learner
 CODES = ("model.embedding_size=12", "loss={name: TieAwareAP, alpha: 3.0, alpha_factor: 2.0, alpha_every: 2}")
 
 
-def test_codes_are_learnt_and_measured_by_hamming_distance(
+def test_codes_are_learned_and_measured_by_hamming_distance(
     tmp_path: Path, tiny_recipe: Callable[..., Recipe], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alphas, step = [], Learner.step
