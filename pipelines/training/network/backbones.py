@@ -187,10 +187,10 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
             return load_file(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise RecipeError(
-            f"model.pretrained={path} ({error})".splitlines()[0],
-            expected=f"a {_FORMATS} file that holds tensors only",
-            remedy="convert it first",
+        raise RecipeError(  # without torch's message, which proposes to load the file unsafely
+            f"model.pretrained={path}",
+            expected=f"a whole {_FORMATS} file that holds tensors only",
+            remedy="convert it first: save the network's state_dict() alone",
         ) from error
     if isinstance(content, dict):
         content = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), dict)), content)
