@@ -93,7 +93,7 @@ def review(clustered, log):
     session = Session(read_proposal(clustered), log, "anna", clock=lambda: "2025-01-31T09:00:00+00:00")
 
     def number(label):
-        groups = session.news(0).history.state.groups.values()
+        groups = session.news(0).history.state.clusters.values()
         return next(group.number for group in groups if label in group.labels)
 
     def act(action):

@@ -172,7 +172,7 @@ class _QueryAnswer:
         normalized, redirects = (
             {change["from"]: change["to"] for change in query.get(name, ())} for name in ("normalized", "redirects")
         )
-        answer = cls(normalized, redirects, {page["title"]: page for page in query["pages"]})
+        answer = cls(normalized, redirects, {page["title"]: page for page in query.get("pages", ())})
         for title in titles:
             page, _ = answer.follow(title)
             if page is not None and not page.keys() & {"pageid", "missing", "invalid"}:

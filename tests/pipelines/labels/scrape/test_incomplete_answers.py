@@ -110,6 +110,11 @@ def test_a_page_of_another_shape_is_not_one_without_an_item(broken):
     assert items(in_turn(whole(broken), whole(page(A, "Q1"))), A) == {A: "Q1"}
 
 
+def test_titles_that_redirect_in_a_circle_have_no_page():
+    circle = [{"from": A, "to": B}, {"from": B, "to": A}]
+    assert items(in_turn({"batchcomplete": True, "query": {"redirects": circle}}), A) == {A: "redirect loop"}
+
+
 WHOLE_ITEM = {"id": "Q1", "claims": {"P31": [{"rank": "normal", "mainsnak": {"snaktype": "somevalue"}}]}}
 
 

@@ -166,6 +166,16 @@ def test_a_store_of_another_table_is_refused_untouched(store):
     assert store.counts()["landmarks"] == 3
 
 
+def test_a_store_of_an_earlier_hiertree_goes_on(store):
+    store.connection.execute("DROP TABLE next_request")
+    store.close()
+    with Store(store.path, create=False) as opened, Wikimedia(World.numbered(3)) as wikimedia:
+        opened.add_landmarks(places(3))
+        scrape(opened, wikimedia, FakeTime())
+        assert opened.next_request() == 0.0
+        assert tally(opened)["labeled", ""] == 3
+
+
 def test_the_log_tells_of_every_batch(store):
     store.add_landmarks(places(20))
     log = io.StringIO()
