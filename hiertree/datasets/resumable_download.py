@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import MissingResourceError, OptionError
+from ..io.abandoned import locked_folder, prefix_of, remove_abandoned
 from ..io.files import write_text
 from ..io.progress import show_progress
 from .description import Benchmark, Download
@@ -101,20 +102,26 @@ def unpack(archive: Path, root: Path) -> None:
         MissingResourceError: the archive cannot be read, a member leads out of the folder, or the disk is full.
     """
     _require_room(archive, archive.stat().st_size)
-    aside = Path(tempfile.mkdtemp(dir=root, prefix=f".{archive.name}-"))
+    remove_abandoned(root / archive.name, stem=archive.name)
+    aside = Path(tempfile.mkdtemp(dir=root, prefix=prefix_of(archive.name)))
     try:
-        if zipfile.is_zipfile(archive):
-            with zipfile.ZipFile(archive) as opened:
-                opened.extractall(aside)  # noqa: S202 - zipfile keeps members inside
-        else:
-            with tarfile.open(archive) as opened_tar:
-                opened_tar.extractall(aside, filter="data")
-        for entry in sorted(aside.iterdir()):
-            _merge(entry, root / entry.name)
+        with locked_folder(aside):
+            _extract(archive, aside)
+            for entry in sorted(aside.iterdir()):
+                _merge(entry, root / entry.name)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise MissingResourceError(f"{archive} does not unpack ({error})", expected="a complete archive") from error
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as opened:
+            opened.extractall(folder)  # noqa: S202 - zipfile keeps members inside
+    else:
+        with tarfile.open(archive) as opened_tar:
+            opened_tar.extractall(folder, filter="data")
 
 
 def _merge(source: Path, target: Path) -> None:

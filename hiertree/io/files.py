@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from .abandoned import MARK, SET_ASIDE, lock, locked_folder, prefix_of, remove_abandoned
+
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -20,7 +22,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path in the folder of ``path``; what is written there replaces ``path`` on success.
 
     On an exception the temporary file is removed and an existing file stays as it was. Missing parent folders are
-    created.
+    created. Temporary files of killed processes are removed by the next writer of the same file.
+
+    Raises:
+        OSError: it cannot be written, for instance as the disk is full; the message names ``path``.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "a.txt") as temporary:
@@ -29,37 +34,56 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     'whole'
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.stem}-", suffix=target.suffix)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        with _naming(target, temporary):
+    with _naming(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(target, stem=target.stem, suffix=target.suffix)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix_of(target.stem), suffix=target.suffix)
+        temporary = Path(name)
+        try:
+            lock(handle)
             yield temporary
             temporary.chmod(0o666 & ~_umask())
             _flush(temporary)
             temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+        finally:
+            temporary.unlink(missing_ok=True)
+            os.close(handle)
 
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """As :func:`replacing`, for a folder of files that belong together; an existing folder is replaced as a whole."""
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
-    try:
-        with _naming(target, temporary):
-            yield temporary
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    _flush(file)
-            temporary.chmod(0o777 & ~_umask())
-            shutil.rmtree(target, ignore_errors=True)
+    with _naming(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        remove_abandoned(target, stem=target.name)
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix_of(target.name)))
+        try:
+            with locked_folder(temporary):
+                yield temporary
+                for file in temporary.rglob("*"):
+                    if file.is_file():
+                        _flush(file)
+                temporary.chmod(0o777 & ~_umask())
+                _swap(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap(temporary: Path, target: Path) -> None:
+    """Rename a folder to ``target``. An existing folder is set aside until then, under a name that marks it."""
+    if not target.is_dir() or target.is_symlink():
+        temporary.rename(target)
+        return
+    aside = temporary.with_name(temporary.name + SET_ASIDE)
+    with locked_folder(target):
+        target.rename(aside)
+        try:
             temporary.rename(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        except OSError:
+            aside.rename(target)
+            raise
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextmanager
@@ -81,13 +105,13 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 @contextmanager
-def _naming(target: Path, temporary: Path) -> Iterator[None]:
-    """Make an error of the disk, such as no space left, name the target: it names the temporary path, or nothing."""
+def _naming(target: Path) -> Iterator[None]:
+    """Make errors that name the temporary file, or no file as when the disk is full, name the target."""
     try:
         yield
     except OSError as error:
         unnamed = error.filename is None and error.errno in _OF_THE_DISK
-        if not unnamed and not str(error.filename).startswith(str(temporary)):
+        if not unnamed and MARK not in str(error.filename):
             raise
         raise OSError(error.errno, error.strerror, str(target)) from error
 

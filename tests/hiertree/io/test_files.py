@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
+from hiertree.io import files
 from hiertree.io.files import replacing, replacing_folder, write_json, write_text
 
 
@@ -51,3 +54,52 @@ def test_an_error_of_the_disk_names_the_file_that_was_to_be_written(tmp_path, na
     with pytest.raises(OSError, match="other"), replacing_folder(tmp_path / "folder"):
         raise OSError(2, "No such file", "other")
     assert list(tmp_path.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+from hiertree.io import files
+with files.{function}(sys.argv[1]) as temporary:
+    (temporary / "part" if temporary.is_dir() else temporary).write_text("half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize("function", ["replacing", "replacing_folder"])
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, function):
+    target = tmp_path / "model.json"
+    subprocess.run([sys.executable, "-c", KILLED.format(function=function), target], check=False)
+    assert [entry.name.startswith(".model") for entry in tmp_path.iterdir()] == [True]
+    with getattr(files, function)(target) as temporary:
+        (temporary / "whole" if temporary.is_dir() else temporary).write_text("whole")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.json"]
+
+
+@pytest.mark.parametrize("function", [files.replacing, files.replacing_folder])
+def test_what_a_living_writer_or_somebody_else_writes_stays(tmp_path, function):
+    target, foreign = tmp_path / "model.json", tmp_path / ".model-20240101.json"
+    foreign.write_text("mine")
+    with function(target) as first:
+        with function(target) as second:
+            assert first.exists()
+            (second / "a" if second.is_dir() else second).write_text("second")
+        (first / "a" if first.is_dir() else first).write_text("first")
+    assert foreign.read_text() == "mine"
+    assert (target / "a" if target.is_dir() else target).read_text() == "first"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_folder_set_aside_by_a_killed_writer_comes_back(tmp_path):
+    target = tmp_path / "out"
+    write_text(tmp_path / ".out.hiertree-abcdefgh.old" / "a", "earlier")
+    write_text(tmp_path / ".out.hiertree-abcdefgh" / "b", "never renamed")
+    with pytest.raises(ZeroDivisionError), replacing_folder(target) as temporary:
+        (temporary / "c").write_text(str(1 / 0))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+    assert [entry.name for entry in target.iterdir()] == ["a"]
+
+
+def test_a_file_in_the_way_of_a_folder_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="file"):
+        write_text(tmp_path / "file" / "a.txt", "")
