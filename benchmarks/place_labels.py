@@ -103,8 +103,11 @@ def kinds(data: Path, part: str) -> None:
     table = read_reference(f"{data}/{REFERENCES['GeoNames: feature class']}")[1]
     truth = {label: KIND_OF_CLASS[own] for label, own in table.items() if own in KIND_OF_CLASS and in_part(label, part)}
     proposal = propose(dict.fromkeys(truth, 1), PlaceNounEncoder(), clusters=40)
-    margins = {place.label: place.margin for cluster in proposal.clusters for place in cluster.labels}
-    rows = [(abs(m), (m > 0) == (truth[label] == "natural"), truth[label]) for label, m in margins.items()]
+    rows = [
+        (abs(place.margin), cluster.kind == truth[place.label], truth[place.label])
+        for cluster in proposal.clusters
+        for place in cluster.labels
+    ]
     shares = [np.mean([right for _, right, kind in rows if kind == own]) for own in ("natural", "human-made")]
     always = np.mean([kind == "human-made" for *_, kind in rows])
     print(f"{len(rows)} labels: {np.mean([r for _, r, _ in rows]):.3f} right, balanced {np.mean(shares):.3f}")

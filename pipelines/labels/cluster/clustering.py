@@ -6,8 +6,9 @@ that a common one ("waterfall") can have a cluster to itself and yet does not dr
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 ITERATIONS, RESTARTS = 50, 20
 SILHOUETTE_TOLERANCE = 0.01  # differences below are chance
+_REMEMBERED = 2500  # rows whose cosines with each other are kept
+Similarities: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 
 
 @dataclass(frozen=True)
@@ -28,12 +31,10 @@ class Clustering:
     Attributes:
         assignment: (n,) int64, the cluster of each row.
         centers: (k, d) float32, of unit norm.
-        objective: sum over rows of weight times cosine to their center.
     """
 
     assignment: NDArray[np.int64]
     centers: NDArray[np.float32]
-    objective: float
 
 
 def spherical_kmeans(
@@ -60,8 +61,6 @@ def spherical_kmeans(
     >>> spherical_kmeans(vectors, 2).assignment
     array([1, 1, 0, 0, 0])
     """
-    from threadpoolctl import threadpool_limits
-
     different = len(np.unique(vectors, axis=0))
     if not 1 <= k <= different:
         raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that differ")
@@ -70,9 +69,7 @@ def spherical_kmeans(
     weight = np.ones(len(vectors)) if weights is None else weights
     if weight.shape != (len(vectors),) or not (np.isfinite(weight) & (weight > 0)).all():
         raise OptionError(f"weights of shape {weight.shape}", expected=f"{len(vectors)} positive numbers")
-    with threadpool_limits(1):  # many small products: threads would only wait for each other
-        runs = [_run(vectors, k, weight, start) for start in np.random.SeedSequence(seed).generate_state(restarts)]
-    return max(runs, key=lambda run: run.objective)
+    return _best_run(vectors, k, weight, seed, restarts, _similarities(vectors))
 
 
 def choose_k(
@@ -87,14 +84,18 @@ def choose_k(
     >>> choose_k(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))[0]
     3
     """
-    coarse = coarse_grid(vectors)
+    weight, rows = np.ones(len(vectors)) if weights is None else weights, _similarities(vectors)
     scores: dict[int, float] = {}
-    for k in track(coarse, description="number of clusters, coarsely"):
-        scores[k] = _score(vectors, k, weights, seed, restarts)
+
+    def score(ks: list[int], description: str) -> None:
+        for k in track(ks, description=description):
+            scores[k] = silhouette(vectors, _best_run(vectors, k, weight, seed, restarts, rows).assignment)
+
+    coarse = coarse_grid(vectors)
+    score(coarse, "number of clusters, coarsely")
     place = coarse.index(_best(scores))
     fine = _grid(coarse[max(place - 1, 0)], coarse[min(place + 1, len(coarse) - 1)])
-    for k in track([k for k in fine if k not in scores], description="number of clusters, finely"):
-        scores[k] = _score(vectors, k, weights, seed, restarts)
+    score([k for k in fine if k not in scores], "number of clusters, finely")
     return _best(scores), dict(sorted(scores.items()))
 
 
@@ -122,35 +123,76 @@ def silhouette(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> f
     return float(silhouette_score(vectors, assignment, metric="cosine"))
 
 
-def _score(
-    vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64] | None, seed: int, restarts: int
-) -> float:
-    return silhouette(vectors, spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=restarts).assignment)
+def _best_run(
+    vectors: NDArray[np.float32],
+    k: int,
+    weights: NDArray[np.float64],
+    seed: int,
+    restarts: int,
+    similarities: Similarities,
+) -> Clustering:
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):  # many small products: threads would only wait for each other
+        starts = np.random.SeedSequence(seed).generate_state(restarts)
+        runs = [_run(vectors, k, weights, int(start), similarities) for start in starts]
+        best = max(runs, key=lambda assignment: _objective(vectors, assignment, weights))
+    return _ordered(vectors, best, weights)
 
 
-def _run(vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64], seed: int) -> Clustering:
+def _similarities(vectors: NDArray[np.float32]) -> Similarities:
+    """A function from rows to their cosines with all rows, which remembers them where they take up to 50 MB."""
+    exact = vectors.astype(np.float64)
+    if len(exact) > _REMEMBERED:
+        return lambda rows: exact[rows] @ exact.T
+    table = exact @ exact.T
+    return lambda rows: table[rows]
+
+
+def _run(
+    vectors: NDArray[np.float32], k: int, weights: NDArray[np.float64], seed: int, similarities: Similarities
+) -> NDArray[np.int64]:
     import faiss
-    from sklearn.cluster import kmeans_plusplus
 
-    start = kmeans_plusplus(vectors, k, sample_weight=weights, random_state=int(seed))[0]
     kmeans = faiss.Kmeans(
-        vectors.shape[1], k, niter=ITERATIONS, spherical=True, seed=int(seed % 2**31), min_points_per_centroid=1
+        vectors.shape[1], k, niter=ITERATIONS, spherical=True, seed=seed % 2**31, min_points_per_centroid=1
     )
-    start = np.ascontiguousarray(start, dtype=np.float32)
+    start = np.ascontiguousarray(vectors[_starts(similarities, k, weights, seed)])
     kmeans.train(vectors, weights=weights.astype(np.float32), init_centroids=start)
-    nearest = kmeans.index.search(vectors, 1)[1][:, 0]
-    return _ordered(vectors, nearest, weights)
+    return np.asarray(kmeans.index.search(vectors, 1)[1][:, 0], dtype=np.int64)
 
 
-def _ordered(vectors: NDArray[np.float32], assignment: NDArray[Any], weights: NDArray[np.float64]) -> Clustering:
+def _starts(similarities: Similarities, k: int, weights: NDArray[np.float64], seed: int) -> list[int]:
+    """K rows by greedy k-means++ (Arthur & Vassilvitskii 2007), as scikit-learn draws them, but from known cosines."""
+    generator, trials = np.random.RandomState(seed), 2 + int(np.log(k))
+    chosen = [int(generator.choice(len(weights), p=weights / weights.sum()))]
+    nearest = np.maximum(2 - 2 * similarities(np.array(chosen))[0], 0)  # squared distance to the nearest chosen row
+    while len(chosen) < k:
+        draws = generator.uniform(size=trials) * (nearest @ weights)
+        candidates = np.searchsorted(np.cumsum(weights * nearest), draws).clip(max=len(weights) - 1)
+        distances = np.minimum(nearest, np.maximum(2 - 2 * similarities(candidates), 0))
+        best = int(np.argmin(distances @ weights))
+        chosen.append(int(candidates[best]))
+        nearest = distances[best]
+    return chosen
+
+
+def _objective(vectors: NDArray[np.float32], assignment: NDArray[np.int64], weights: NDArray[np.float64]) -> float:
+    """The sum over rows of weight times cosine to their center."""
+    from scipy.sparse import csr_matrix
+
+    members = csr_matrix((weights, (assignment, np.arange(len(weights)))))
+    return float(np.linalg.norm(members @ vectors, axis=1).sum())
+
+
+def _ordered(vectors: NDArray[np.float32], assignment: NDArray[np.int64], weights: NDArray[np.float64]) -> Clustering:
     """Clusters renumbered by size, then by their first row; empty ones vanish."""
     used, first, sizes = np.unique(assignment, return_index=True, return_counts=True)
     order = np.lexsort((first, -sizes))
     renumbered = np.empty(used.max() + 1, dtype=np.int64)
     renumbered[used[order]] = np.arange(len(used))
     numbers = renumbered[assignment]
-    centers = unit_centers(vectors, numbers, weights)
-    return Clustering(numbers, centers, float(weights @ (vectors * centers[numbers]).sum(axis=1)))
+    return Clustering(numbers, unit_centers(vectors, numbers, weights))
 
 
 def unit_centers(

@@ -1,9 +1,10 @@
-"""Natural or human-made: which of two sets of place nouns a label lies nearer to, then a vote in each cluster.
+"""Natural or human-made: which of two sets of place nouns a label lies nearer to, then one kind for each cluster.
 
 A label's *margin* is its cosine to the nearest natural noun less that to the nearest human-made one. It is *certain*
-when its size reaches the encoder's ``kind_margin``; the others are left to people. A cluster takes the sign of the sum
-of its margins, and labels that are certain of the other kind move to the nearest cluster of their own, so that every
-supercategory has exactly one kind and the result is a tree.
+when its size reaches the encoder's ``kind_margin``. A label is natural if it certainly is, and human-made otherwise:
+most landmarks are, so that is the better guess where nothing is known; people are asked to look at uncertain ones. A
+cluster takes the sign of the sum of its certain margins, and labels of the other kind move to the nearest cluster of
+their own, so that every supercategory has exactly one kind and the result is a tree.
 """
 
 from __future__ import annotations
@@ -54,32 +55,33 @@ def settle_kinds(
     margins: NDArray[np.float64],
     certain: float,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Give every cluster one kind, and move the labels that are certain of the other.
+    """Give every cluster one kind, and move the labels of the other.
 
     Args:
         vectors: (n, d) unit rows.
         assignment: (n,) clusters from 0, none empty.
         centers: (k, d) unit rows, the clusters' centers.
         margins: (n,) as from :func:`kind_margins`.
-        certain: the size from which a label's margin decides.
+        certain: the size from which a margin is certain.
 
     Returns:
-        The new assignment (clusters from 0 in the same order, none empty), and the (k,) mean margin of each cluster;
-        every certain label agrees in sign with its cluster's.
+        The new assignment (clusters from 0 in the same order, none empty), and the (k,) mean margin of each cluster,
+        where uncertain labels count as 0; it is positive for the clusters of natural labels alone.
 
     >>> axes = np.eye(2, dtype=np.float32)
     >>> settle_kinds(axes[[0, 0, 0, 1, 1]], np.array([0, 0, 0, 1, 1]), axes, np.array([1, 1, -1, -1, -1.0]), 0.5)
     (array([0, 0, 1, 1, 1]), array([ 1., -1.]))
     """
     settled = assignment.copy()
-    is_natural = np.bincount(assignment, weights=margins) > 0
+    label_is_natural = margins >= certain
+    votes = np.where(np.abs(margins) >= certain, margins, 0.0)
+    is_natural = np.bincount(assignment, weights=votes) > 0
     for natural in (True, False):
         homes = np.flatnonzero(is_natural == natural)
-        movers = np.flatnonzero((np.abs(margins) >= certain) & ((margins > 0) == natural))
-        movers = movers[is_natural[assignment[movers]] != natural]
+        movers = np.flatnonzero((label_is_natural == natural) & (is_natural[assignment] != natural))
         if len(movers) and len(homes):
             settled[movers] = homes[np.argmax(vectors[movers] @ centers[homes].T, axis=1)]
         elif len(movers):
             settled[movers] = len(centers)  # no cluster of that kind: these labels make one
     settled = np.unique(settled, return_inverse=True)[1].astype(np.int64)
-    return settled, np.bincount(settled, weights=margins) / np.bincount(settled)
+    return settled, np.bincount(settled, weights=votes) / np.bincount(settled)
