@@ -94,7 +94,7 @@ class HAPPIER(_Decomposable):
 class RODNDCG(_Decomposable):
     r"""(1 − λ)·Sup-NDCG + λ·L*_DG.
 
-    Source: Ramzi et al. (TPAMI 2025), Eq. 25. Arguments as in :class:`HAPPIER`, without ``alpha``.
+    Source: Ramzi et al. (TPAMI 2025), Eq. 25. Arguments as in :class:`HAPPIER`, without those of its relevance.
 
     >>> import torch
     >>> loss = RODNDCG(num_classes=3, embedding_size=4)

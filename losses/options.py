@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from numbers import Integral, Real
 from typing import Any, TypeVar, cast
 
@@ -36,11 +37,11 @@ def require_number(
     name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf
 ) -> None:
     """Refuse an option that is no finite number, or one outside a range."""
-    number = float(value) if _is_number(value, Real) else math.nan
     bounds = [f"≥ {least:g}"] * (least > -math.inf) + [f"> {above:g}"] * (above > -math.inf)
     bounds += [f"≤ {most:g}"] * (most < math.inf)
     expected = " ".join(["a finite number", " and ".join(bounds)]).strip()
-    require(math.isfinite(number) and least <= number <= most and number > above, name, value, expected)
+    finite = _is_number(value, Real) and abs(value) <= sys.float_info.max
+    require(finite and least <= value <= most and value > above, name, value, expected)
 
 
 def require_each(name: str, values: Any, check: Callable[[str, Any], None], expected: str) -> tuple[Any, ...]:
@@ -69,7 +70,7 @@ def with_options_of(*sources: Callable[..., Any]) -> Callable[[Function], Functi
     >>> draw(3, slop=2.0)
     Traceback (most recent call last):
     ...
-    hiertree.errors.OptionError: unknown option slop=2.0 of draw: expected size, slope or start; did you mean 'slope'?
+    hiertree.errors.OptionError: unknown option 'slop' of draw: expected size, slope or start; did you mean 'slope'?
     """
 
     def decorate(function: Function) -> Function:
@@ -81,7 +82,7 @@ def with_options_of(*sources: Callable[..., Any]) -> Callable[[Function], Functi
         @wraps(function)
         def checked(*arguments: Any, **options: Any) -> Any:
             for name in options.keys() - signature.parameters.keys():
-                _refuse(name, options[name], function.__qualname__, list(signature.parameters))
+                _refuse(name, function.__qualname__, list(signature.parameters))
             return function(*arguments, **options)
 
         checked.__signature__ = signature  # type: ignore[attr-defined] # read by inspect.signature
@@ -101,16 +102,17 @@ def _is_number(value: object, kind: type[Any]) -> bool:
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
-def _keyword_only(source: Callable[..., Any]) -> list[inspect.Parameter]:
+@cache
+def _keyword_only(source: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     parameters = inspect.signature(source).parameters.values()
-    return [parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    return tuple(parameter for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY)
 
 
-def _refuse(name: str, value: object, function: str, known: list[str]) -> None:
+def _refuse(name: str, function: str, known: list[str]) -> None:
     known = [each for each in known if each != "self"]
     close = get_close_matches(name, known, n=1, cutoff=0.5)
     raise OptionError(
-        f"unknown option {name}={value!r} of {function.removesuffix('.__init__')}",
+        f"unknown option {name!r} of {function.removesuffix('.__init__')}",
         expected=f"{', '.join(known[:-1])} or {known[-1]}",
         remedy=f"did you mean {close[0]!r}?" if close else None,
     )

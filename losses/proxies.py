@@ -88,7 +88,7 @@ class ProxyDecomposability(Loss):
         smallest, largest = torch.aminmax(self.proxies.detach(), dim=1)
         extent = largest - smallest.clamp(max=0)  # 0 for a proxy of zeros; not a number where one component is none
         refuse_rows(
-            ~((extent > 0) | (smallest < 0)) | ~extent.isfinite(), "proxies holds NaN, infinite or zero-norm vectors"
+            ~((extent > 0) | (smallest < 0)) | ~extent.isfinite(), "proxies hold NaN, infinite or zero-norm vectors"
         )
         counted = has_candidate(valid, vectors, ref_embeddings)
         values = self._values(vectors, classes)

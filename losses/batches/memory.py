@@ -22,8 +22,8 @@ class CrossBatchMemory(Loss):
     While training, each batch enters the memory without its graph. ``enqueue="after"``: the candidates are the batch
     itself, whose gradient flows, and the memory of the batches before; then the batch enters. ``enqueue="before"``: the
     batch enters first and the memory alone is ranked, so that gradients flow to queries only. A query's own copy is
-    never its candidate. The memory is in ``state_dict()``: a resumed run continues
-    with it. In evaluation mode nothing enters.
+    never its candidate. The memory is in ``state_dict()``: a resumed run continues with it. In evaluation mode nothing
+    enters.
 
     Source: Wang et al., *Cross-Batch Memory for Embedding Learning* (CVPR 2020).
 

@@ -15,7 +15,7 @@ def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     """Embeddings on the unit sphere, in float32 (float64 stays), or an EmbeddingError that names the bad rows."""
     vectors = float_vectors(embeddings, name=name)
     largest = vectors.detach().abs().amax(dim=1, keepdim=True)
-    refuse_rows(~((largest > 0) & largest.isfinite())[:, 0], f"{name} holds NaN, infinite or zero-norm vectors")
+    refuse_rows(~((largest > 0) & largest.isfinite())[:, 0], f"{name} hold NaN, infinite or zero-norm vectors")
     scaled = vectors / largest  # so that the norm of tiny or huge vectors neither vanishes nor overflows
     unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
     return unit
@@ -24,7 +24,7 @@ def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
 def finite_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     """(n, d) floats in float32 or better, or an EmbeddingError that names the rows that hold NaN or infinite values."""
     vectors = float_vectors(embeddings, name=name)
-    refuse_rows(~vectors.isfinite().all(dim=1), f"{name} holds NaN or infinite values")
+    refuse_rows(~vectors.isfinite().all(dim=1), f"{name} hold NaN or infinite values")
     return vectors
 
 
@@ -106,7 +106,9 @@ def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Te
         or any(a not in (1, b) for a, b in zip(mask.shape, shape, strict=True))
     ):
         raise ShapeError(
-            f"valid of shape {tuple(mask.shape)} and type {mask.dtype}", expected=f"booleans that broadcast to {shape}"
+            f"valid of shape {tuple(mask.shape)} and type {mask.dtype}",
+            expected=f"booleans that broadcast to {shape}",
+            remedy="pass (B, M) of them, or (B, 1) to say which items are queries",
         )
     return mask
 

@@ -172,8 +172,8 @@ def level_sum(**changed: Any) -> losses.Loss:
     return losses.LevelSum(**{"loss": lambda _: losses.SupAP(), "level_sizes": (2, 3), **changed})
 
 
-NUMBERS = ["a", None, [1], {}, math.nan, True]
-INTEGERS = [*NUMBERS, 1.5, -1]
+NUMBERS = ["a", None, [1], {}, math.nan, 10**400, True]
+INTEGERS = [*NUMBERS[:5], True, 1.5, -1]
 OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
     *[(losses.SupHAP, name, NUMBERS) for name in ("alpha", "tau", "rho", "start")],
     *[(losses.SupHAP, name, ["a", [1], {}, math.nan]) for name in ("delta", "offset")],
@@ -188,7 +188,8 @@ OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
     (happier, "lambda_", [*NUMBERS, 1.5]),
     (happier, "eta", NUMBERS),
     (happier, "sampled_classes", ["a", [1], {}, 1.5, 0]),
-    *[(losses.TieAwareAP, name, NUMBERS) for name in ("alpha", "alpha_factor", "alpha_every")],
+    *[(losses.TieAwareAP, name, NUMBERS) for name in ("alpha", "alpha_factor")],
+    (losses.TieAwareAP, "alpha_every", INTEGERS),
     (losses.TieAwareAP, "num_bins", ["a", [1], {}, 1.5, 0]),
     (losses.FastAP, "num_bins", INTEGERS),
     (losses.BlackboxAP, "blackbox_lambda", NUMBERS),
@@ -201,7 +202,8 @@ OPTIONS: list[tuple[Callable[..., object], str, list[Any]]] = [
     (losses.DistributedLoss, "loss", ["a", None, torch.nn.Identity()]),
     (level_sum, "loss", ["a", None, 3]),
     (level_sum, "level_sizes", ["a", None, 3, (), (0,), (1.5,)]),
-    *[(losses.GrowingAlpha, name, NUMBERS) for name in ("initial", "factor", "every")],
+    *[(losses.GrowingAlpha, name, NUMBERS) for name in ("initial", "factor")],
+    (losses.GrowingAlpha, "every", INTEGERS),
 ]
 
 

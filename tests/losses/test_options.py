@@ -59,7 +59,7 @@ def test_what_a_type_checker_reads_is_what_takes_the_options(options: type, sour
 
 
 def test_a_misspelt_option_is_refused_and_the_nearest_one_named() -> None:
-    with pytest.raises(OptionError, match=r"unknown option rhoo=3 of HAPPIER.*did you mean 'rho'\?"):
+    with pytest.raises(OptionError, match=r"unknown option 'rhoo' of HAPPIER.*did you mean 'rho'\?"):
         HAPPIER(3, 4, rhoo=3)  # type: ignore[call-arg]
     with pytest.raises(OptionError, match=r"of sup_hap.*did you mean 'reduction'\?"):
         functional.sup_hap(torch.ones(1, 1), torch.ones(1, 1), torch.ones(1, 2), reducton="none")  # type: ignore[call-arg]
