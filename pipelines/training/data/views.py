@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 from torchvision.transforms.v2 import functional
+
+from hiertree.errors import MissingResourceError
 
 from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation
 from .augmentation import batch_numbers, crop_photo, move_glyphs
@@ -42,6 +45,7 @@ class ImageViews(Dataset[ImageBatch]):
 
     Raises:
         ImageError: an image does not decode (raised here if images are cached, else when it is first read).
+        MissingResourceError: the images are to be kept in memory, and this machine has too little.
     """
 
     def __init__(self, dataset: HasImages, settings: ImageSettings, *, augment: int | None = None) -> None:
@@ -60,6 +64,7 @@ class ImageViews(Dataset[ImageBatch]):
         """The evaluation view of every image, in memory or in a file."""
         settings, size = self.settings, self.settings.cache_size or self.settings.size
         if settings.cache_folder is None:
+            _require_memory(len(self.images), settings.channels * size * size)
             return torch.stack([self._square(row, size) for row in range(len(self.images))])
         view = [size, settings.channels, settings.size, settings.resize]
         decode = partial(self._square, size=size)
@@ -95,6 +100,17 @@ class ImageViews(Dataset[ImageBatch]):
         if self._cache is not None:
             return self._cache[[index]][0]
         return pixels(self.images[index], channels=self.settings.channels)
+
+
+def _require_memory(count: int, bytes_each: int) -> None:
+    """Refuse to keep images in memory that this machine does not have, before the system kills the process."""
+    needed, present = count * bytes_each, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed > present:
+        raise MissingResourceError(
+            f"{needed / 2**30:.1f} GiB for the pixels of {count} images",
+            expected=f"less than this machine's memory, {present / 2**30:.1f} GiB",
+            remedy="set images.cache=false, keep them on a disk by images.cache_folder, or lower images.size",
+        )
 
 
 def plain_view(image: Tensor, *, size: int, resize: int | None) -> Tensor:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from hiertree.datasets import ImageDataset, load_synthetic
+from hiertree.errors import MissingResourceError
 from hiertree.pipelines.training.data.augmentation import NUMBERS, batch_numbers, crop_photo, move_glyphs
 from hiertree.pipelines.training.data.batches import BatchKey, EpochKeys, batch_loader, keys_in_order
 from hiertree.pipelines.training.data.views import ImageViews
@@ -144,6 +145,15 @@ def test_epoch_begun_late_is_the_rest_of_the_whole_one(dataset: ImageDataset) ->
     keys.start(2, first=3)
     assert list(keys) == whole[3:]
     assert len(keys) == len(whole) - 3
+
+
+def test_more_pixels_than_memory_are_refused_before_any_image_is_decoded(
+    dataset: ImageDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sysconf", lambda _: 2**10)  # one MiB
+    assert len(ImageViews(dataset, ImageSettings(size=16))) == len(dataset)
+    with pytest.raises(MissingResourceError, match=r"memory, 0\.0 GiB; set images\.cache=false"):
+        ImageViews(dataset, ImageSettings(size=4096))
 
 
 def test_loader_leaves_torchs_own_generator_alone(dataset: ImageDataset) -> None:
