@@ -183,7 +183,7 @@ function setTabStops(card, reached) {
 }
 
 /** The number of the next card in a direction; up and down go by where cards lie. */
-export function neighbour(number, direction) {
+export function neighbor(number, direction) {
   const shown = shownNumbers();
   const at = shown.indexOf(number);
   if (direction === "first") return shown[0];

@@ -1,7 +1,7 @@
 // The keyboard. Letters are commands only while a card or a label is in focus, never while one types.
 
 import * as selection from "./selection.js";
-import { closest, focusCard, neighbour } from "./board.js";
+import { closest, focusCard, neighbor } from "./board.js";
 import { commands } from "./commands.js";
 
 const LETTERS = { r: "rename", m: "mergeOrMove", s: "split", i: "irrelevant", a: "approve", t: "kind", g: "above", c: "comment", n: "next" };
@@ -54,7 +54,7 @@ function onCardKey(event, card) {
   const number = Number(card.dataset.number);
   if (ARROWS[event.key]) {
     event.preventDefault();
-    const next = neighbour(number, ARROWS[event.key]);
+    const next = neighbor(number, ARROWS[event.key]);
     if (next !== undefined) focusCard(Number(next));
   } else if (event.key === "Enter") {
     event.preventDefault();
