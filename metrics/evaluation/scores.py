@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, to_numpy
-from hiertree.errors import EmbeddingError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 
 from ..conventions.protocols import ProtocolName, resolve_rules
 from ..conventions.request import Relevance, metric_request
@@ -132,4 +132,6 @@ def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     mask = to_numpy(valid)
     if mask.shape != shape or mask.dtype != np.bool_:
         raise ShapeError(f"valid of shape {mask.shape} and type {mask.dtype}", expected=f"booleans of shape {shape}")
+    if mask.size and not mask.any():
+        raise OptionError("valid without a True", expected="True for the items that count, at least one")
     return np.ascontiguousarray(mask)

@@ -115,7 +115,7 @@ def _lines(path: Path, form: _Format) -> Iterator[tuple[int, str]]:
                 yield number, (line.removeprefix(BOM_UTF8) if number == 1 else line).decode()
     except UnicodeDecodeError:
         raise TableError(f"{path}, line {number}: bytes that are not UTF-8", remedy="save the file as UTF-8") from None
-    except (OSError, EOFError, zlib.error) as error:
+    except (OSError, ValueError, EOFError, zlib.error) as error:  # a ValueError where the name holds NUL
         reason = getattr(error, "strerror", None) or error
         raise TableError(f"{path}: {reason}", expected=f"a readable {form.name}") from None
 

@@ -110,6 +110,7 @@ def test_bad_embeddings_and_options_are_refused(error, changed):
         (PathError, {"levels": [[0.5, 0]]}),
         (PathError, {"levels": [[256, 0]]}),
         (ShapeError, {"valid": [[True]]}),
+        (OptionError, {"valid": [[False, False]]}),
         (ShapeError, {"valid": [[1, 0]]}),
         (OptionError, {"num_levels": 0}),
         (OptionError, {"num_levels": 1.5}),
