@@ -19,7 +19,7 @@ from array_api_compat import array_namespace, device
 
 from .arrays import to_numpy
 from .errors import InputError, OptionError, ShapeError
-from .options import check_choice
+from .options import check_choice, check_number
 from .tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def hap(counts: Any, *, alpha: float = 1.0) -> Any:
     >>> hap(np.array([[5, 2, 1]]))
     array([[0.  , 0.25, 1.  ]])
     """
-    if not _is_number(alpha) or not 0 <= alpha < float("inf"):
+    check_number("alpha", alpha)
+    if not 0 <= alpha < float("inf"):
         raise OptionError(f"alpha={alpha}", expected="a finite number ≥ 0")
     weights = _fraction_of_depth(counts) ** alpha
     weights[..., 0] = 0.0  # 0 ** 0 is 1
@@ -156,10 +157,6 @@ def _information_content(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[n
         leaves_below = np.bincount(all_paths[:, level - 1])
         table[:, level] = -np.log(leaves_below[paths[:, level - 1]] / len(all_paths)) / np.log(len(all_paths))
     return table
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating)
 
 
 def _are_shares(weights: Any, count: int) -> bool:

@@ -98,6 +98,8 @@ def load_table(
 def _check(split: str | None, split_column: str | None, levels: Sequence[str], on_bad_image: str) -> None:
     check_choice("on_bad_image", on_bad_image, OnBadImage)
     check_level_columns(levels)
+    if split == "":
+        raise OptionError("split=''", expected="the name of a split, or None for all rows")
     if split is not None and split_column is None:
         raise OptionError(
             f"split={split!r} without split_column",

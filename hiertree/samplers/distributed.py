@@ -7,7 +7,7 @@ from typing import Literal
 
 from ..errors import OptionError
 from ..options import check_choice
-from .epochs import EpochFollower, PlannedBatches
+from .epochs import EpochFollower, PlannedBatches, check_state
 
 Share = Literal["split", "deal", "replicate"]
 
@@ -103,6 +103,7 @@ class DistributedBatches:
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
+        check_state(state)
         if not 0 <= state["batch"] <= len(self):
             raise OptionError(f"state {dict(state)}", expected=f"a batch from 0 to {len(self)}")
         is_whole = state["batch"] == len(self)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..errors import OptionError
-from ..options import check_choice
+from ..options import check_choice, check_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,15 +40,18 @@ class PlannedBatches(ABC):
         small_classes: SmallClasses,
         reduce_per_class: int | None = None,
     ) -> None:
-        if batch_size < 1 or images_per_class < 1 or batch_size % images_per_class:
+        check_integer("batch_size", batch_size, least=1)
+        check_integer("images_per_class", images_per_class, least=1)
+        check_integer("seed", seed, least=0)
+        if reduce_per_class is not None:
+            check_integer("reduce_per_class", reduce_per_class, least=1)
+        if batch_size % images_per_class:
             raise OptionError(
                 f"batch_size={batch_size} with images_per_class={images_per_class}",
                 expected="a batch size that is a multiple of images_per_class",
-                remedy=f"pass batch_size={max(1, batch_size // max(1, images_per_class)) * max(1, images_per_class)}",
+                remedy=f"pass batch_size={max(1, batch_size // images_per_class) * images_per_class}",
             )
         check_choice("small_classes", small_classes, SmallClasses)
-        if seed < 0:
-            raise OptionError(f"seed={seed}", expected="an integer ≥ 0")
         if reduce_per_class is not None and reduce_per_class < images_per_class:
             raise OptionError(
                 f"reduce_per_class={reduce_per_class}",
@@ -128,6 +131,7 @@ class PlannedBatches(ABC):
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
+        check_state(state)
         if state["epoch"] < 0 or not 0 <= state["batch"] <= len(self):
             raise OptionError(f"state {dict(state)}", expected=f"an epoch ≥ 0 and a batch from 0 to {len(self)}")
         is_whole = state["batch"] == len(self)
@@ -156,6 +160,16 @@ class PlannedBatches(ABC):
         places = self._first_of_class[classes, None] + along % self._shown_of_class[classes, None]
         planned: NDArray[np.int64] = self._items[shuffled[places]].reshape(-1, self.batch_size)
         return planned
+
+
+def check_state(state: object) -> None:
+    """Refuse what is not a mapping with an integer epoch and an integer batch.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if not isinstance(state, Mapping) or not all(isinstance(state.get(name), int) for name in ("epoch", "batch")):
+        raise OptionError(f"state {state!r}", expected="an epoch and a batch, as state_dict returns them")
 
 
 class EpochFollower:

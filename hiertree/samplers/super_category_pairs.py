@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError, PathError
+from ..options import check_integer
 from .epochs import PlannedBatches, SmallClasses, in_turn, remedy_for_few_classes
 
 if TYPE_CHECKING:
@@ -74,9 +75,9 @@ class SuperCategoryPairSampler(PlannedBatches):
                 expected="an even number, half from each super-category",
                 remedy=f"pass batch_size={batch_size + images_per_class}",
             )
-        if batches_per_pair < 1:
-            raise OptionError(f"batches_per_pair={batches_per_pair}", expected="an integer ≥ 1")
-        if not 1 <= super_level < checked.shape[1]:
+        check_integer("batches_per_pair", batches_per_pair, least=1)
+        check_integer("super_level", super_level, least=1)
+        if super_level >= checked.shape[1]:
             raise OptionError(
                 f"super_level={super_level} with paths of {checked.shape[1]} levels",
                 expected="a level from 1 that is coarser than the finest",

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError
+from ..options import check_integer
 from .closed_choices import ClassTree, closed_batches
 from .epochs import PlannedBatches, SmallClasses
 
@@ -65,6 +66,7 @@ class TreeSampler(PlannedBatches):
         small_classes: SmallClasses = "replace",
         reduce_per_class: int | None = None,
     ) -> None:
+        check_integer("images_per_class", images_per_class, least=1)
         if images_per_class < 2:
             raise OptionError(f"images_per_class={images_per_class}", expected="at least 2, for positives of a class")
         checked = as_paths(paths)

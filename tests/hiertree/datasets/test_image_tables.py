@@ -172,3 +172,11 @@ def test_the_washington_photographs_load_with_their_landmarks(shared_data: Path,
     assert dataset.images[0].size == (112, 112)
     leaf = dataset.tree.labels_of(dataset.paths[0].tolist())
     assert leaf == tuple(table.loc[table["file"] == dataset.images.name(0), levels].iloc[0])
+
+
+def test_an_empty_split_and_a_table_without_rows_are_refused(tmp_path: Path, photos: Path) -> None:
+    table = write(tmp_path / "images.csv", [("a.png", "lake", "Blue", "")])
+    with pytest.raises(OptionError, match="split=''"):
+        load(table, "", photos)
+    with pytest.raises(TableError, match=r"none\.csv has no rows"):
+        load(write(tmp_path / "none.csv", []), None, photos)

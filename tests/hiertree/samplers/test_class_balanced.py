@@ -84,7 +84,7 @@ def test_small_classes_are_filled_up_or_left_out() -> None:
     ("options", "message"),
     [
         ({"batch_size": 10, "images_per_class": 4}, "pass batch_size=8"),
-        ({"batch_size": 4, "images_per_class": 0}, "multiple of images_per_class"),
+        ({"batch_size": 4, "images_per_class": 0}, "images_per_class=0"),
         ({"batch_size": 62, "images_per_class": 2}, "batches of 31 classes from 30.*batch_size ≤ 60"),
         ({"batch_size": 8, "images_per_class": 4, "small_classes": "keep"}, "'replace' or 'drop'"),
         ({"batch_size": 8, "images_per_class": 8, "small_classes": "drop"}, "no class of 8 items"),

@@ -195,3 +195,18 @@ def test_the_state_after_a_whole_epoch_leads_to_the_next_one() -> None:
     resumed = samplers()[1]
     resumed.load_state_dict(sampler.state_dict())
     assert list(resumed) == expected[1]
+
+
+@pytest.mark.parametrize("option", ["batch_size", "images_per_class", "seed", "reduce_per_class"])
+@pytest.mark.parametrize("value", ["4", 4.5, [4], True])
+def test_sizes_and_seeds_are_integers(option: str, value: Any) -> None:
+    options = {"batch_size": 8, "images_per_class": 2, option: value}
+    with pytest.raises(OptionError, match=option):
+        ClassBalancedSampler(LABELS, **options)
+
+
+@pytest.mark.parametrize("state", [None, {}, {"epoch": 1}, {"epoch": "1", "batch": 0}, {"epoch": 1, "batch": None}])
+def test_a_state_has_an_epoch_and_a_batch(state: Any) -> None:
+    for sampler in (samplers()[0], shared(0)):
+        with pytest.raises(OptionError, match="state"):
+            sampler.load_state_dict(state)
