@@ -36,6 +36,8 @@ def main(arguments: list[str] | None = None) -> None:
         _refuse(error.format_message() + where)
     except (HiertreeError, OSError) as error:
         _refuse(str(error))
+    except RecursionError:
+        _refuse("a file is nested too deeply to be read")
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)

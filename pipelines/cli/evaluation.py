@@ -201,10 +201,10 @@ def audit(
     evaluate.
     """
     from ..evaluation.library_audit import audit as run
-    from ..evaluation.library_audit import print_audit
+    from ..evaluation.library_audit import audit_rows, print_audit
 
     table = run(embeddings, labels=labels, levels=levels or (), queries=queries, seed=seed, out=out)
     if as_json:
-        print_json(table.to_dict(orient="records"))
+        print_json(audit_rows(table))
     else:
         print_audit(table)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import click
 
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME_OR_INPUT, TABLE_COLUMN
+from .option_values import NAME
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -44,7 +45,8 @@ def settings_options(
         @wraps(command)
         def collected(**given: Any) -> Any:
             values = {name: given.pop(name) for name in taken}
-            return command(**{parameter: model(**values)}, **given)
+            asked = {name: value for name, value in values.items() if value is not None}
+            return command(**{parameter: model(**asked)}, **given)
 
         for name, info in reversed(taken.items()):
             collected = _option(name, info)(collected)
@@ -58,7 +60,7 @@ def _option(name: str, info: FieldInfo) -> Option:
     if info.is_required():
         extra |= {"required": True, "default": None}
     elif extra["default"] in (None, "", ()):
-        extra["show_default"] = False
+        extra |= {"show_default": False, "default": extra["default"] or None}
     if info.annotation is bool:
         extra = {"is_flag": True, "default": info.default}
     elif get_origin(info.annotation) is tuple:
@@ -79,7 +81,7 @@ def _type_of(info: FieldInfo) -> Any:
         return GROWING_FOLDER if GROWS in info.metadata else INPUT_PATH
     if FILE_OR_NAME in info.metadata:
         return NAME_OR_INPUT
-    return kinds[0] if len(kinds) == 1 else str
+    return NAME if kinds == [str] else kinds[0] if len(kinds) == 1 else str
 
 
 def _option_name(name: str, info: FieldInfo) -> str:

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from .label_columns import (
     LabelColumns,
     LabeledRows,
     PathLike,
+    check_images,
     junk_in_table,
     junk_lists,
     rows_in_parquet,
@@ -87,6 +87,7 @@ def read_embeddings(
         raise OptionError(
             "label ids in one file and columns of labels for the other", expected="the same kind for both"
         )
+    _require_sizes(found, Path(source), None if gallery is None else Path(gallery))
     if junk is None:
         return found
     if found.junk is not None:
@@ -107,6 +108,7 @@ def naming_files(source: PathLike, gallery: PathLike | None) -> Iterator[None]:
 
 
 def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
+    check_images(*filter(None, (queries, gallery)))
     paths = shared_paths(queries, gallery, distractors=distractors)
     if gallery is None:
         return LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
@@ -138,6 +140,12 @@ def _read(file: Path, labels: PathLike | None, columns: LabelColumns) -> Labeled
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(_SUFFIXES)}")
     if not file.is_file():
         raise InputError(f"{file}", expected=f"an existing {file.suffix} file")
+    found = _read_file(file, labels, columns)
+    _require_matrix(found.embeddings, file)
+    return found
+
+
+def _read_file(file: Path, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
     if file.suffix == ".parquet":
         items = rows_in_parquet(file, columns, with_labels=labels is None)
         return items if labels is None else rows_with_table(items.embeddings, Path(labels), columns)
@@ -153,17 +161,52 @@ def _read(file: Path, labels: PathLike | None, columns: LabelColumns) -> Labeled
     return _named(file, content)
 
 
+def _require_sizes(found: LabeledEmbeddings, source: Path, gallery: Path | None) -> None:
+    """Refuse arrays whose sizes do not fit together.
+
+    Raises:
+        ShapeError: the message names the file.
+    """
+    if (found.gallery_embeddings is None) != (found.gallery_paths is None):
+        raise ShapeError(f"{source} with half a gallery", expected="gallery_embeddings and gallery_paths")
+    _require_rows(source, "", found.embeddings, paths=found.paths, ids=found.ids)
+    if found.gallery_embeddings is None:
+        return
+    file, name, width = gallery or source, "gallery_", np.shape(found.embeddings)[1]
+    marks = {"paths": found.gallery_paths, "ids": found.gallery_ids, "distractors": found.distractors}
+    _require_matrix(found.gallery_embeddings, file)
+    _require_rows(file, name, found.gallery_embeddings, **marks)
+    if np.shape(found.gallery_embeddings)[1] != width:
+        given = f"{file}: {name}embeddings of shape {np.shape(found.gallery_embeddings)}"
+        raise ShapeError(given, expected=f"(N, {width}), as long as those of the queries")
+
+
+def _require_rows(file: Path, name: str, embeddings: Any, **arrays: Any) -> None:
+    for what, values in arrays.items():
+        if values is not None and (np.ndim(values) == 0 or len(values) != len(embeddings)):
+            given = f"{file}: {name}{what} of shape {np.shape(values)}"
+            raise ShapeError(given, expected=f"{len(embeddings)}, one for each embedding")
+    if np.ndim(arrays["paths"]) > 2 or 0 in np.shape(arrays["paths"]):
+        given = f"{file}: {name}paths of shape {np.shape(arrays['paths'])}"
+        raise ShapeError(given, expected="(n, L), with a level or more")
+
+
+def _require_matrix(embeddings: Any, file: Path) -> None:
+    shape = np.shape(embeddings)
+    if len(shape) != 2 or 0 in shape:
+        raise ShapeError(f"{file}: embeddings of shape {shape}", expected="(n, d), not empty")
+
+
 def _load_numpy(file: Path) -> Any:
     """The array of an ``.npy``, the arrays of an ``.npz``."""
-    large = file.suffix == ".npy" and file.stat().st_size > MAPPED_BYTES
     try:
-        content = np.load(file, allow_pickle=False, mmap_mode="r" if large else None)
-        if file.suffix == ".npy":
-            return content
-        with content:
-            return {name: content[name] for name in content.files}
-    except (ValueError, EOFError, BadZipFile) as error:
-        raise InputError(f"{file.name}: {error}", expected="plain numbers saved by numpy") from error
+        if file.suffix == ".npy" and file.stat().st_size > MAPPED_BYTES:
+            return np.load(file, allow_pickle=False, mmap_mode="r")
+        with file.open("rb") as opened:
+            content = np.load(opened, allow_pickle=False)
+            return content if file.suffix == ".npy" else {name: content[name] for name in content.files}
+    except Exception as error:
+        raise InputError(f"{file} cannot be read", expected="plain numbers saved by numpy, nothing else") from error
 
 
 def _load_torch(file: Path) -> Any:
@@ -188,6 +231,7 @@ def _named(file: Path, content: Mapping[str, Any]) -> LabeledEmbeddings:
             expected=f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_ARRAYS[2:])}",
         )
     found = LabeledEmbeddings(**content)
+    _require_matrix(found.embeddings, file)
     if found.junk is None:
         return found
     pairs, number = np.asarray(found.junk), len(found.embeddings)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from hiertree.tree.label_rows import Where
 
 PathLike = str | os.PathLike[str]
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+_log = logging.getLogger(__name__)
 IMAGE = "image"  # the column of ids in the tables of ``hiertree embed``
 
 
@@ -133,7 +137,7 @@ def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns)
         TableError: a table that cannot be read, a column that is not there, or a row without id.
     """
     table = read_table(file, required=[*columns.levels, *filter(None, [columns.ids])])
-    if len(table) != len(embeddings):
+    if np.ndim(embeddings) and len(table) != len(embeddings):
         raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one an embedding")
     lines = table.index.tolist()
 
@@ -175,6 +179,28 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
     whole[kept] = paths
     unlabeled = ~np.array(labeled[split:], np.bool_) if distractors else None
     return SharedPaths(tree, whole[:split], whole[split:], unlabeled)
+
+
+def check_images(*parts: LabeledRows) -> None:
+    """Look for images that several rows list, where ids are names of image files.
+
+    Rows of one id do not retrieve each other, but each counts as a query: a warning says how many there are. Two
+    spellings of one path are two ids, so that an image would retrieve itself: they are refused.
+
+    Raises:
+        TableError: a path in two spellings; the message names the rows.
+    """
+    spelled: dict[str, tuple[str, str]] = {}
+    for part in parts:
+        names = [name for name in part.ids or () if Path(name).suffix.lower() in IMAGE_SUFFIXES]
+        extra = len(names) - len(set(names))
+        if extra:
+            _log.warning("%s: %d rows repeat an image; each counts as a query", part.where(0).partition(",")[0], extra)
+        for row, name in enumerate(part.ids or ()) if names else ():
+            first, place = spelled.setdefault(posixpath.normpath(name), (name, part.where(row)))
+            if first != name:
+                given = f"{place} and {part.where(row)}: {first!r} and {name!r} are one file"
+                raise TableError(given, expected="one spelling of each path")
 
 
 def junk_in_table(file: PathLike, num_queries: int) -> list[NDArray[np.int64]]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from hiertree import levels
 from hiertree.arrays import as_embeddings, as_paths
-from hiertree.errors import OptionError
+from hiertree.errors import InputError, OptionError
 from hiertree.io import files
 from hiertree.io.provenance import manifest
 
@@ -67,15 +67,27 @@ def audit(
         raise OptionError(
             f"{Path(embeddings).name} with ids, junk or distractors", expected="embeddings and paths alone"
         )
+    if len(labeled.embeddings) < 2 and labeled.gallery_embeddings is None:
+        raise InputError(f"{embeddings} with one embedding", expected="others to retrieve")
     with naming_files(embeddings, None):
         drawn = draw_queries(labeled, queries=queries, seed=seed)
     table = compare_libraries(drawn)
+    if table["ours"].isna().all():
+        raise InputError(f"{embeddings} gives no metric a value", expected="items that share labels")
     if out is not None:
         inputs = [Path(file) for file in (embeddings, labels) if file is not None]
         parameters = {"levels": list(levels), "queries": len(drawn.scores)}
         made = manifest(command="hiertree audit", parameters=parameters, inputs=inputs, seed=seed)
-        files.write_json(out, {"table": table.to_dict(orient="records"), "manifest": made})
+        files.write_json(out, {"table": audit_rows(table), "manifest": made})
     return table
+
+
+def audit_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of an audit for JSON, which has no NaN: None where no query has a value."""
+    return [
+        {str(name): None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
+        for row in table.to_dict(orient="records")
+    ]
 
 
 def draw_queries(labeled: LabeledEmbeddings, *, queries: int, seed: int) -> ScoredQueries:

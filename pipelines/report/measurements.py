@@ -17,7 +17,7 @@ import numpy as np
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, OptionError
 
-from ..evaluation.labeled_embeddings import LabeledEmbeddings
+from ..evaluation.embeddings_files import read_embeddings
 from ..training.recipe.published import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
@@ -27,6 +27,8 @@ from ..training.run.run_folder import RunFolder
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
+    from ..evaluation.labeled_embeddings import LabeledEmbeddings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +123,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             remedy="hiertree train finishes it",
         )
     try:
-        with (folder.path / "embeddings.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            labeled = LabeledEmbeddings(**{name: arrays[name] for name in arrays.files})
+        labeled = read_embeddings(folder.path / "embeddings.npz")
         as_embeddings(labeled.embeddings)
         as_paths(labeled.paths)
         return FinishedRun(
@@ -136,7 +137,7 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
             command=shlex.join(["hiertree", "train", str(folder.recipe), "--out", f"{folder.path}-again"]),
             per_query=pd.read_parquet(folder.path / "per_query.parquet"),
         )
-    except (OSError, KeyError, TypeError, ValueError, BadZipFile) as error:
+    except (OSError, KeyError, TypeError, ValueError, BadZipFile, RecursionError) as error:
         raise CheckpointError(f"{path} ({error})", expected="the whole folder of a finished run") from error
 
 

@@ -114,13 +114,21 @@ def nearest_images(
     """
     items = embeddings if gallery is None else gallery
     hidden = [np.array([query]) for query in queries] if left_out is None else left_out
-    own = embeddings[list(queries)]
+    own, items = _of_plain_size(embeddings[list(queries)]), _of_plain_size(items)
     lengths = np.sqrt(np.einsum("nd,nd->n", items, items))  # the gallery may be large: no second copy of it
     scores = (own / np.linalg.norm(own, axis=1, keepdims=True)) @ items.T / lengths
     for row, rows in zip(scores, hidden, strict=True):
         row[rows] = -np.inf
     most = len(items) - min(map(len, hidden), default=0)
     return np.argsort(-scores, axis=1, kind="stable")[:, : min(count, most)]
+
+
+def _of_plain_size(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The vectors, or multiples of them whose squares neither overflow nor vanish."""
+    size = np.abs(vectors).max(axis=1, keepdims=True)
+    if vectors.dtype != np.float16 and size.max(initial=1.0) < 1e15 and size.min(initial=1.0) > 1e-15:
+        return vectors
+    return np.asarray(vectors / size, np.promote_types(vectors.dtype, np.float32))
 
 
 def ranked_images(

@@ -65,7 +65,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
         self.path = Path(path)
-        if not (create or self.path.is_file()):
+        if not create and (not self.path.is_file() or not self.path.stat().st_size):
             raise ScrapeError(f"{self.path}", expected="an existing store", remedy="make one with 'labels scrape'")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:

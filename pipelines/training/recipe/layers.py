@@ -51,18 +51,19 @@ def parse_layer(text: str, *, source: str) -> Layer:
     Raises:
         RecipeError: the text is not valid YAML or not a mapping, or a key is given twice.
     """
-    loader = StrictLoader(text)
     try:
-        root = loader.get_single_node()
-        if not isinstance(root, yaml.MappingNode):
-            raise RecipeError(source, expected="a mapping of sections")
-        return _layer(root, loader, _comments(text, root))
+        loader = StrictLoader(text)  # refuses characters that YAML does not allow
+        try:
+            root = loader.get_single_node()
+            if not isinstance(root, yaml.MappingNode):
+                raise RecipeError(source, expected="a mapping of sections")
+            return _layer(root, loader, _comments(text, root))
+        finally:
+            loader.dispose()
     except RecipeError:
         raise
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise yaml_error(error, source) from error
-    finally:
-        loader.dispose()
 
 
 def merge(inherited: Mapping[str, Any], changes: Mapping[str, Any]) -> Layer:

@@ -115,7 +115,7 @@ class RunFolder:
         try:
             content = json.loads(self.metrics.read_text(encoding="utf-8"))
             return {**content, "metrics": dict(content["metrics"])}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{self.metrics} ({error!r})", expected="the metrics of a finished run") from error
 
     def finish(

@@ -250,6 +250,24 @@ def test_a_column_of_images_is_their_ids_unless_it_is_named_as_a_level(retrieval
     assert "—" not in capsys.readouterr().out
 
 
+def test_images_that_are_listed_twice_are_counted_and_two_spellings_of_a_path_refused(retrieval, tmp_path, caplog):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    images = ["a.jpg", "a.jpg", *(f"{row}.jpg" for row in range(28))]
+    table = pd.DataFrame(paths, columns=LABELS).assign(file=images)
+    table.to_csv(tmp_path / "l.csv", index=False)
+    evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", ids="file")
+    assert "l.csv: 1 rows repeat an image" in caplog.text
+    table.loc[1, "file"] = "./a.jpg"
+    table.to_csv(tmp_path / "l.csv", index=False)
+    with pytest.raises(TableError, match=r"line 2 and l\.csv, line 3: 'a\.jpg' and '\./a\.jpg' are one file"):
+        evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", ids="file")
+    caplog.clear()
+    table.assign(file=[str(row // 3) for row in range(30)]).to_csv(tmp_path / "l.csv", index=False)
+    evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", ids="file")
+    assert caplog.text == ""
+
+
 def test_a_gallery_has_the_levels_of_the_queries(retrieval, tmp_path):
     embeddings, paths = retrieval
     np.save(tmp_path / "e.npy", embeddings)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hiertree.errors import CategoryError
+from hiertree.errors import CategoryError, TableError
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 
@@ -70,6 +70,8 @@ def tree_of(export: AnyPath) -> TreeNode:
     file = hierarchical_table(export)
     table = read_table(file, required=HierarchicalRow._fields)
     ids = unique_ids(table, "landmark_id", file)
+    if not len(ids):
+        raise TableError(f"{file} without a landmark", expected="a table with rows")
     levels = [*(_LEVELS.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]), "label"]
     root = TreeNode("all landmarks", "root")
     paths = tree.paths(ids).tolist()
