@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hiertree.io.outputs import check_outputs
 from hiertree.io.tables import read_table
 
 from .labels import build
@@ -90,6 +91,7 @@ def run_demo(
     from rich.console import Console
 
     console, folder, started = Console(), Path(out), time.monotonic()
+    check_outputs([], folders=[folder], marks=("labels/manifest.json",))
     recipes = _recipes(data, seed=seed, quick=quick)
     images = load_split(recipes[0], "test")  # first, so that a wrong path fails at once
     console.rule("[bold]1  Landmark ids become a tree of labels", align="left")

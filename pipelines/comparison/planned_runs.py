@@ -72,6 +72,7 @@ def plan_runs(
         loaded = load_recipe(recipe, [*overrides, *overrides_of(settings), f"seed={seed}"])
         planned.append(PlannedRun(loaded, settings, out / _subfolder(loaded, settings)))
     _require_distinct("recipes", [run.recipe.name for run in planned[:: len(each)]])
+    _require_own(out)
     for run in planned:
         RunFolder(run.folder).require_usable(run.recipe, fresh=False)
     return planned
@@ -81,6 +82,20 @@ def _subfolder(recipe: Recipe, settings: Settings) -> Path:
     if recipe.name == ".." or Path(recipe.name).name != recipe.name:
         raise OptionError(f"recipe name {recipe.name!r}", expected="a name that can be a folder's")
     return Path(recipe.name, settings_folder(settings), f"seed-{recipe.seed}")
+
+
+def _require_own(out: Path) -> None:
+    """Refuse a folder with other files than those of a comparison."""
+    if not out.is_dir() or (out / "comparison.csv").is_file():
+        return
+    foreign = [
+        path.name
+        for path in sorted(out.iterdir())
+        if path.name != "jobs" and not path.name.startswith(".") and next(path.glob("**/seed-*"), None) is None
+    ]
+    if foreign:
+        expected = "a new or empty folder, or that of an earlier comparison"
+        raise OptionError(f"out={out} with {', '.join(foreign[:3])}", expected=expected)
 
 
 def _require_distinct(what: str, given: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from click.testing import CliRunner, Result
 
 from hiertree import LabelTree
-from hiertree.errors import MissingResourceError
+from hiertree.errors import MissingResourceError, OutputError
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.demo import landmark_names, run_demo
 from hiertree.tree import H_GLDV2_LEVELS
@@ -70,6 +70,13 @@ def test_another_seed_trains_other_models_beside_them(made: tuple[Path, Result])
 def test_it_runs_on_omniglot(shared_data: Path, tmp_path: Path):
     demo = run_demo(tmp_path / "out", data=shared_data / "omniglot" / "images_background_small1.zip", quick=True)
     assert "alphabet" in demo.page.read_text(encoding="utf-8")
+
+
+def test_a_folder_of_other_files_is_left_alone(tmp_path: Path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(OutputError, match="a folder of other files"):
+        run_demo(tmp_path, quick=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
 
 def test_data_that_is_not_there_is_refused(tmp_path: Path):

@@ -175,6 +175,13 @@ def test_nothing_to_compare_is_refused(tmp_path: Path, recipes: list[str], seeds
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(OptionError, match=r"with mine\.txt: expected a new or empty folder"):
+        compare(TWO[:1], seeds=[0], out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
 def test_misspelt_recipe_is_refused_before_the_first_is_run(tmp_path: Path, overrides: list[str]) -> None:
     with pytest.raises(RecipeError, match="did you mean 'synthetic-happier'"):
         compare([TWO[1], "synthetic-hapier"], seeds=[0], out=tmp_path / "out", overrides=overrides)
