@@ -81,7 +81,7 @@ def test_interrupted_job_ends_as_a_run_that_was_not_and_one_that_fails_is_named(
         ClusterJobs(executor, seconds=0.2).finish([whole, failing])
     interruption.join()
     logs = [path.read_text() for path in (tmp_path / "out" / "jobs").glob("*_log.err")]
-    assert sum("stopped after step" in text for text in logs) == 1
+    assert sum("stopped by SIGTERM after step" in text for text in logs) == 1
     assert failing.metrics() is None
     assert train(whole.recipe, tmp_path / "alone").metrics == whole.metrics()
 
