@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, get_args
 
 from .errors import OptionError
+
+
+def require(holds: bool, name: str, value: object, expected: str) -> None:
+    """Refuse an option, by name, unless a condition holds.
+
+    Raises:
+        OptionError: it does not hold.
+    """
+    if not holds:
+        raise OptionError(f"{name}={value!r}", expected=expected)
 
 
 def check_choice(name: str, value: object, choices: Any) -> None:
@@ -31,36 +43,63 @@ def check_choice(name: str, value: object, choices: Any) -> None:
         raise OptionError(f"{name}={value!r}", expected=f"{', '.join(others)} or {last}")
 
 
-def check_integer(name: str, value: object, *, least: int) -> None:
-    """Refuse what is no integer, or is too small.
-
-    Args:
-        name: of the option, as the caller typed it.
-        value: given.
-        least: the smallest allowed.
+def check_integer(name: str, value: Any, *, least: int = 1, or_none: bool = False) -> None:
+    """Refuse what is no integer from ``least`` on (nor None, where that is allowed).
 
     Raises:
-        OptionError: the value is not such an integer.
+        OptionError: the value is none.
 
     >>> check_integer("seed", -1, least=0)
     Traceback (most recent call last):
     ...
     hiertree.errors.OptionError: seed=-1: expected an integer ≥ 0
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise OptionError(f"{name}={value!r}", expected=f"an integer ≥ {least}")
+    holds = _is_number(value, Integral) and int(value) >= least
+    expected = f"an integer ≥ {least}"
+    require(holds or (or_none and value is None), name, value, f"None or {expected}" if or_none else expected)
 
 
-def check_number(name: str, value: object) -> None:
-    """Refuse what is no real number.
+def check_number(
+    name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf
+) -> None:
+    """Refuse what is no finite number, or lies outside a range.
 
     Raises:
         OptionError: the value is none.
 
-    >>> check_number("alpha", "3")
+    >>> check_number("tau", "3", above=0)
     Traceback (most recent call last):
     ...
-    hiertree.errors.OptionError: alpha='3': expected a number
+    hiertree.errors.OptionError: tau='3': expected a finite number > 0
     """
-    if not isinstance(value, Real):
-        raise OptionError(f"{name}={value!r}", expected="a number")
+    number = float(value) if _is_number(value, Real) else math.nan
+    bounds = [f"≥ {least:g}"] * (least > -math.inf) + [f"> {above:g}"] * (above > -math.inf)
+    bounds += [f"≤ {most:g}"] * (most < math.inf)
+    expected = " ".join(["a finite number", " and ".join(bounds)]).strip()
+    require(math.isfinite(number) and least <= number <= most and number > above, name, value, expected)
+
+
+def check_each(name: str, values: Any, check: Callable[[str, Any], None], expected: str) -> tuple[Any, ...]:
+    """The values as a tuple; refuse what is no sequence of at least one, or holds one that ``check`` refuses.
+
+    Raises:
+        OptionError: the values are none, or too few, or one of them is refused.
+
+    >>> check_each("ks", (1, 0), check_integer, "integers ≥ 1")
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.OptionError: ks=0: expected an integer ≥ 1
+    """
+    try:
+        items = tuple(values)
+    except TypeError:
+        items = ()
+    require(len(items) >= 1, name, values, expected)
+    for item in items:
+        check(name, item)
+    return items
+
+
+def _is_number(value: object, kind: type[Any]) -> bool:
+    """Whether it is a number of this kind, from Python or numpy; a boolean is none."""
+    return isinstance(value, kind) and not isinstance(value, bool)

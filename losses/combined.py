@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from hiertree.errors import OptionError
+from hiertree.options import check_number, require
 
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
-from .options import require, require_number, split_options, with_options_of
+from .options import split_options, with_options_of
 from .pairs.objectives import SplitBy
 from .pairs.steps import StepOptions, SupStep
 from .proxies import ProxyDecomposability, ProxyOptions
@@ -31,7 +32,7 @@ class StepAndProxyOptions(StepOptions, ProxyOptions, total=False):
 class _Decomposable(Loss):
     def __init__(self, rank: PairLoss, decomposability: Loss, *, lambda_: float) -> None:
         super().__init__()
-        require_number("lambda_", lambda_, least=0, most=1)
+        check_number("lambda_", lambda_, least=0, most=1)
         self.rank, self.decomposability, self.lambda_ = rank, decomposability, lambda_
         self.weights = {type(rank).__name__: 1 - lambda_, type(decomposability).__name__: lambda_}
 

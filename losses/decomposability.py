@@ -7,9 +7,9 @@ from torch import Tensor
 from torch.nn import functional as nn_functional
 
 from hiertree.errors import PathError, ShapeError
+from hiertree.options import check_integer, check_number, require
 
 from .base import PairLoss
-from .options import require, require_integer, require_number
 from .pairs.blocks import LossPerQuery
 from .pairs.pairs import ScoredPairs, VectorPairs
 
@@ -89,9 +89,9 @@ class PairDecomposability(PairLoss):
     ) -> None:
         super().__init__(include_self=include_self)
         require(reduction in PAIR_REDUCTIONS, "reduction", reduction, f"one of {', '.join(PAIR_REDUCTIONS)}")
-        require_integer("level", level, or_none=True)
-        require_number("alpha", alpha)
-        require_number("beta", beta)
+        check_integer("level", level, or_none=True)
+        check_number("alpha", alpha)
+        check_number("beta", beta)
         self.alpha, self.beta, self.level, self.reduction = alpha, beta, level, reduction
 
     @property

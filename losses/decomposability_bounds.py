@@ -26,8 +26,7 @@ import numpy as np
 from hiertree.arrays import to_numpy
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.metrics import average_precision
-
-from .options import require_integer, require_number
+from hiertree.options import check_integer, check_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -129,8 +128,8 @@ def decomposability_bound_with_margins(
     >>> decomposability_bound_with_margins(scores, levels, batches)
     array([0.])
     """
-    require_number("alpha", alpha)
-    require_number("beta", beta)
+    check_number("alpha", alpha)
+    check_number("beta", beta)
     if beta >= alpha:
         raise OptionError(f"alpha={alpha!r}, beta={beta!r}", expected="alpha above beta")
     given = _checked(scores, levels, batches, level, valid)
@@ -179,7 +178,7 @@ def _per_batch(given: _Batched, chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _checked(scores: Any, levels: Any, batches: Any, level: int, valid: Any) -> _Batched:
-    require_integer("level", level)
+    check_integer("level", level)
     scores, levels, batches = _numbers(scores, "scores"), _numbers(levels, "levels"), to_numpy(batches, name="batches")
     valid = np.ones(scores.shape, np.bool_) if valid is None else to_numpy(valid, name="valid")
     if valid.dtype != np.bool_:

@@ -32,11 +32,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from hiertree.options import check_number
+
 from . import decomposability as _decomposability
 from .baselines.binned_ap import fast_ap
 from .baselines.blackbox import blackbox_ap
 from .hashing.tie_aware import tie_aware_ap, tie_aware_ndcg
-from .options import require_number, split_options, with_options_of
+from .options import split_options, with_options_of
 from .pairs.blocks import LossPerQuery
 from .pairs.objectives import SplitBy, ap_losses, check_split, h_ap_losses, ndcg_losses
 from .pairs.of_scores import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
@@ -244,8 +246,8 @@ def pair_decomposability(
     >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
     0.4
     """
-    require_number("alpha", alpha)
-    require_number("beta", beta)
+    check_number("alpha", alpha)
+    check_number("beta", beta)
     pairs = binary_pairs(scores, levels, level, valid)
     if reduction == "avg_nonzero":
         return _decomposability.pair_loss_avg_nonzero(pairs, alpha=alpha, beta=beta)
@@ -272,7 +274,7 @@ def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, re
     >>> float(proxy_decomposability(torch.tensor([[1.0, -1.0]]), torch.tensor([0]))) < 1e-6
     True
     """
-    require_number("eta", eta, above=0)
+    check_number("eta", eta, above=0)
     losses = _decomposability.proxy_losses(scores, torch.as_tensor(classes), eta=eta)
     check_scores(scores)
     return reduced(LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)

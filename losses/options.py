@@ -3,57 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import math
-import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cache, wraps
-from numbers import Integral, Real
 from typing import Any, TypeVar, cast
 
 from hiertree.errors import OptionError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def require(holds: bool, name: str, value: object, expected: str) -> None:
-    """Refuse an option, by name, unless a condition holds.
-
-    Raises:
-        OptionError: it does not hold.
-    """
-    if not holds:
-        raise OptionError(f"{name}={value!r}", expected=expected)
-
-
-def require_integer(name: str, value: Any, *, least: int = 1, or_none: bool = False) -> None:
-    """Refuse an option that is no integer from ``least`` on (nor None, where that is allowed)."""
-    holds = _is_number(value, Integral) and int(value) >= least
-    expected = f"an integer ≥ {least}"
-    require(holds or (or_none and value is None), name, value, f"None or {expected}" if or_none else expected)
-
-
-def require_number(
-    name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf, most: float = math.inf
-) -> None:
-    """Refuse an option that is no finite number, or one outside a range."""
-    bounds = [f"≥ {least:g}"] * (least > -math.inf) + [f"> {above:g}"] * (above > -math.inf)
-    bounds += [f"≤ {most:g}"] * (most < math.inf)
-    expected = " ".join(["a finite number", " and ".join(bounds)]).strip()
-    finite = _is_number(value, Real) and abs(value) <= sys.float_info.max
-    require(finite and least <= value <= most and value > above, name, value, expected)
-
-
-def require_each(name: str, values: Any, check: Callable[[str, Any], None], expected: str) -> tuple[Any, ...]:
-    """Refuse an option that is no sequence of at least one value, or one with a value that the check refuses."""
-    try:
-        items = tuple(values)
-    except TypeError:
-        items = ()
-    require(len(items) >= 1, name, values, expected)
-    for item in items:
-        check(name, item)
-    return items
 
 
 def with_options_of(*sources: Callable[..., Any]) -> Callable[[Function], Function]:
@@ -95,11 +52,6 @@ def split_options(options: Mapping[str, object], *sources: Callable[..., Any]) -
     """Which options go to which of the callables that declare them."""
     known = [{parameter.name for parameter in _keyword_only(source)} for source in sources]
     return [{name: value for name, value in options.items() if name in names} for names in known]
-
-
-def _is_number(value: object, kind: type[Any]) -> bool:
-    """Whether it is a number of this kind, from Python or numpy; a boolean is none."""
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 @cache

@@ -7,10 +7,11 @@ from typing import Any, TypedDict
 import torch
 from torch import Tensor, nn
 
+from hiertree.options import check_integer, check_number
+
 from .base import Loss
 from .decomposability import check_classes
 from .kernels.proxy_softmax import proxy_cross_entropy
-from .options import require_integer, require_number
 from .pairs.blocks import LossPerQuery
 from .pairs.inputs import check_size, has_candidate, path_tensor, refuse_rows, unit_vectors
 
@@ -62,11 +63,11 @@ class ProxyDecomposability(Loss):
         sampled_classes: int | None = None,
     ) -> None:
         super().__init__()
-        require_integer("num_classes", num_classes)
-        require_integer("embedding_size", embedding_size)
-        require_integer("centers", centers)
-        require_integer("sampled_classes", sampled_classes, or_none=True)
-        require_number("eta", eta, above=0)
+        check_integer("num_classes", num_classes)
+        check_integer("embedding_size", embedding_size)
+        check_integer("centers", centers)
+        check_integer("sampled_classes", sampled_classes, or_none=True)
+        check_number("eta", eta, above=0)
         self.num_classes, self.eta, self.centers, self.sampled_classes = num_classes, eta, centers, sampled_classes
         self.proxies = nn.Parameter(torch.randn(num_classes * centers, embedding_size))
         self.weights = {type(self).__name__: 1.0}

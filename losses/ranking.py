@@ -6,10 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hiertree.errors import ShapeError
+from hiertree.options import check_each, check_integer, check_number, require
 from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
-from .options import require, require_each, require_integer, require_number, with_options_of
+from .options import with_options_of
 from .pairs.blocks import LossPerQuery
 from .pairs.objectives import SplitBy, ap_losses, check_split, h_ap_losses, ndcg_losses
 from .pairs.pairs import ScoredPairs
@@ -30,11 +31,11 @@ class _HAP(PairLoss):
         split_by: SplitBy = "level",
     ) -> None:
         super().__init__(include_self=include_self)
-        require_number("alpha", alpha, least=0)
+        check_number("alpha", alpha, least=0)
         if level_weights is not None:
             require(alpha == 1, "alpha", alpha, "its default together with level_weights")
-            check = partial(require_number, least=0)
-            level_weights = require_each("level_weights", level_weights, check, "one number ≥ 0 for each level")
+            check = partial(check_number, least=0)
+            level_weights = check_each("level_weights", level_weights, check, "one number ≥ 0 for each level")
         check_split(split_by)
         self.step, self.alpha, self.level_weights, self.split_by = step, alpha, level_weights, split_by
 
@@ -68,7 +69,7 @@ class _NDCG(PairLoss):
 class _AP(PairLoss):
     def __init__(self, step: SupStep | Sigmoid, *, level: int | None, include_self: bool) -> None:
         super().__init__(include_self=include_self)
-        require_integer("level", level, or_none=True)
+        check_integer("level", level, or_none=True)
         self.step, self.level = step, level
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from hiertree.options import check_each, check_integer, check_number
+
 from .base import PairLoss
-from .options import require_each, require_integer, require_number, split_options, with_options_of
+from .options import split_options, with_options_of
 from .pairs.blocks import LossPerQuery
 from .pairs.mixup import mixed_pairs_of
 from .pairs.of_scores import ScoreOptions, SupOptions, loss_of_scores
@@ -40,8 +42,8 @@ def recall_losses(
 
 def check_recall(ks: Sequence[int], tau_star: float) -> None:
     """Refuse lists that cannot be cut, and a temperature that cannot divide."""
-    require_each("ks", ks, require_integer, "one integer ≥ 1 or more")
-    require_number("tau_star", tau_star, above=0)
+    check_each("ks", ks, check_integer, "one integer ≥ 1 or more")
+    check_number("tau_star", tau_star, above=0)
 
 
 class _Recall(PairLoss):
@@ -56,7 +58,7 @@ class _Recall(PairLoss):
     ) -> None:
         super().__init__(include_self=include_self)
         check_recall(ks, tau_star)
-        require_integer("level", level, or_none=True)
+        check_integer("level", level, or_none=True)
         self.step, self.ks, self.tau_star, self.level = step, tuple(ks), tau_star, level
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:

@@ -66,8 +66,8 @@ def entry_of(name: str) -> Entry:
     Raises:
         OptionError: an unknown name.
     """
-    if name not in ENTRIES:
-        close = get_close_matches(name, ENTRIES, n=1)
+    if not isinstance(name, str) or name not in ENTRIES:
+        close = get_close_matches(str(name), ENTRIES, n=1)
         raise OptionError(
             f"name={name!r}",
             expected=f"one of {', '.join(map(repr, ENTRIES))}, 'synthetic', or load_table for your own table",

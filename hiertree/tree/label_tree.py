@@ -68,7 +68,9 @@ class LabelTree:
         self._leaf_ids, self._paths, self._labels = numbered
         self._paths.setflags(write=False)
         self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
-        names = level_names or [f"level_{level}" for level in range(1, self.num_levels + 1)]
+        names = level_names if level_names is not None else [f"level_{i + 1}" for i in range(self.num_levels)]
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise ShapeError(f"level_names={names!r}", expected=f"{self.num_levels} different names, coarse → fine")
         if len(names) != self.num_levels or len(set(names)) != len(names):
             raise ShapeError(f"level_names={list(names)}", expected=f"{self.num_levels} different names, coarse → fine")
         self.level_names = tuple(names)

@@ -6,9 +6,10 @@ from typing import Any
 
 from torch import Tensor
 
+from hiertree.options import check_integer
+
 from ..base import PairLoss
 from ..hashing.histogram import Bins, soft_histogram
-from ..options import require_integer
 from ..pairs.blocks import LossPerQuery
 from ..pairs.objectives import one_minus
 from ..pairs.of_scores import Reduction, binary_pairs, reduced
@@ -32,7 +33,7 @@ def binned_ap_losses(pairs: ScoredPairs, level: int | None, *, num_intervals: in
 class _BinnedAP(PairLoss):
     def __init__(self, *, num_intervals: int, level: int | None, include_self: bool) -> None:
         super().__init__(include_self=include_self)
-        require_integer("level", level, or_none=True)
+        check_integer("level", level, or_none=True)
         self.num_intervals, self.level = num_intervals, level
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
@@ -64,7 +65,7 @@ class FastAP(_BinnedAP):
     """
 
     def __init__(self, *, num_bins: int = 10, level: int | None = None, include_self: bool = False) -> None:
-        require_integer("num_bins", num_bins)
+        check_integer("num_bins", num_bins)
         super().__init__(num_intervals=num_bins, level=level, include_self=include_self)
 
 
@@ -85,7 +86,7 @@ class SoftBinAP(_BinnedAP):
     """
 
     def __init__(self, *, num_bins: int = 20, level: int | None = None, include_self: bool = False) -> None:
-        require_integer("num_bins", num_bins, least=2)
+        check_integer("num_bins", num_bins, least=2)
         super().__init__(num_intervals=num_bins - 1, level=level, include_self=include_self)
 
 
@@ -116,6 +117,6 @@ def fast_ap(
     >>> round(float(fast_ap(torch.tensor([[0.9, 0.2, -0.8]]), torch.tensor([[0, 1, 0]]), level=1)), 3)
     0.5
     """
-    require_integer("num_bins", num_bins)
+    check_integer("num_bins", num_bins)
     pairs = binary_pairs(scores, levels, level, valid)
     return reduced(binned_ap_losses(pairs, 1, num_intervals=num_bins), reduction)

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from hiertree.options import check_integer, check_number
+
 from ..base import PairLoss
-from ..options import require_integer, require_number
 from ..pairs.blocks import LossPerQuery, Objective, in_blocks
 from ..pairs.objectives import one_minus
 from ..pairs.of_scores import Reduction, binary_pairs, reduced
@@ -42,8 +43,8 @@ def blackbox_objective(pairs: ScoredPairs, level: int | None, blackbox_lambda: f
 
 def check_blackbox(blackbox_lambda: float, margin: float) -> None:
     """Refuse a λ that moves nothing, and a margin below 0."""
-    require_number("blackbox_lambda", blackbox_lambda, above=0)
-    require_number("margin", margin, least=0)
+    check_number("blackbox_lambda", blackbox_lambda, above=0)
+    check_number("margin", margin, least=0)
 
 
 def _ranks(scores: Tensor) -> Tensor:
@@ -100,7 +101,7 @@ class BlackboxAP(PairLoss):
     ) -> None:
         super().__init__(include_self=include_self)
         check_blackbox(blackbox_lambda, margin)
-        require_integer("level", level, or_none=True)
+        check_integer("level", level, or_none=True)
         self.blackbox_lambda, self.margin, self.level = blackbox_lambda, margin, level
 
     @property

@@ -11,9 +11,9 @@ from torch.nn import functional as nn_functional
 
 from hiertree.arrays import as_paths
 from hiertree.errors import PathError, ShapeError
+from hiertree.options import check_each, check_integer, check_number, require
 
 from ..base import Loss
-from ..options import require, require_each, require_integer, require_number
 from ..pairs.blocks import LossPerQuery
 from ..pairs.inputs import check_size, has_candidate, path_tensor, unit_vectors
 from ..pairs.pairs import cosine
@@ -59,8 +59,8 @@ class CSL(Loss):
         scale: float = 32.0,
     ) -> None:
         super().__init__()
-        require_integer("embedding_size", embedding_size)
-        require_number("scale", scale, above=0)
+        check_integer("embedding_size", embedding_size)
+        check_number("scale", scale, above=0)
         paths = _by_finest_id(torch.from_numpy(as_paths(class_paths, name="class_paths")))
         self.margins, self.scale = _margins(margins, paths.shape[1]), scale
         self.register_buffer("class_paths", paths, persistent=False)
@@ -127,6 +127,6 @@ def _margins(margins: Sequence[float] | None, num_levels: int) -> tuple[float, .
     if margins is None:
         return tuple(round(FINEST_MARGIN + MARGIN_PER_LEVEL * above, 10) for above in reversed(range(num_levels)))
     expected = f"{num_levels} finite numbers, coarse → fine"
-    margins = require_each("margins", margins, require_number, expected)
+    margins = check_each("margins", margins, check_number, expected)
     require(len(margins) == num_levels, "margins", margins, expected)
     return margins

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from torch import Tensor, nn
 
 from hiertree.errors import ShapeError
+from hiertree.options import require
 
 from ..base import Loss
-from ..options import require
 from ..pairs.inputs import float_vectors, path_tensor
 from .metric_learning import PytorchMetricLearning, check_level_sizes
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from hiertree.errors import MissingResourceError, OptionError, ShapeError
+from hiertree.options import check_each, check_integer, require
 
 from ..base import Loss, check_loss
 from ..decomposability import check_classes
-from ..options import require, require_each, require_integer
 from ..pairs.inputs import finite_vectors, full_mask, has_candidate, path_tensor
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class PytorchMetricLearning(Loss):
         miner_options: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        require_integer("level", level, or_none=True)
+        check_integer("level", level, or_none=True)
         self.level, self.num_classes = level, _num_classes(level_sizes, level)
         loss_options, miner_options = loss_options or {}, miner_options or {}
         require(isinstance(loss_options, Mapping), "loss_options", loss_options, "a mapping of names to values")
@@ -203,7 +203,7 @@ def _learns_proxies(library_class: type) -> bool:
 
 def check_level_sizes(level_sizes: Sequence[int]) -> None:
     """Refuse what are not the numbers of classes at each level."""
-    require_each("level_sizes", level_sizes, require_integer, "the number of classes at each level")
+    check_each("level_sizes", level_sizes, check_integer, "the number of classes at each level")
 
 
 def _num_classes(level_sizes: Sequence[int] | None, level: int | None) -> int | None:

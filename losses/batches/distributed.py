@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, distributed
 
 from hiertree.errors import OptionError, ShapeError
+from hiertree.options import require
 
 from ..base import Loss, check_loss
-from ..options import require
 from ..pairs.blocks import LossPerQuery
 from ..pairs.inputs import finite_vectors, full_mask
 from .gathering import all_gather, first_row, num_processes

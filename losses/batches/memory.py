@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from hiertree.errors import ShapeError
+from hiertree.options import check_integer, require
 
 from ..base import Loss, check_loss
-from ..options import require, require_integer
 from ..pairs.inputs import finite_vectors, full_mask, path_tensor
 
 ENQUEUE = ("before", "after")
@@ -67,11 +67,11 @@ class CrossBatchMemory(Loss):
     ) -> None:
         super().__init__()
         check_loss(loss)
-        require_integer("embedding_size", embedding_size)
-        require_integer("num_levels", num_levels)
-        require_integer("size", size)
+        check_integer("embedding_size", embedding_size)
+        check_integer("num_levels", num_levels)
+        check_integer("size", size)
         require(enqueue in ENQUEUE, "enqueue", enqueue, f"one of {', '.join(map(repr, ENQUEUE))}")
-        require_integer("warm_up", warm_up, least=0)
+        check_integer("warm_up", warm_up, least=0)
         with_self = any(part.include_self for part in loss.with_parts())
         require(not with_self, "include_self", True, "False inside a memory, where no query is its own candidate")
         self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..options import require_integer, require_number
+from hiertree.options import check_integer, check_number
+
 from ..pairs.inputs import finite_vectors
 
 if TYPE_CHECKING:
@@ -68,9 +69,9 @@ class GrowingAlpha:
     every: int = 10
 
     def __post_init__(self) -> None:
-        require_number("initial", self.initial, above=0)
-        require_number("factor", self.factor, least=1)
-        require_integer("every", self.every)
+        check_number("initial", self.initial, above=0)
+        check_number("factor", self.factor, least=1)
+        check_integer("every", self.every)
 
     def __call__(self, epoch: int) -> float:
         """α of an epoch, counted from 0."""

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from hiertree.errors import EmbeddingError
+from hiertree.options import check_integer, require
 
-from ..options import require, require_integer
 from ..pairs.pairs import ScoredPairs
 
 
@@ -27,8 +27,8 @@ class Bins(NamedTuple):
 
 def bins_over(num_bits: int, num_bins: int | None) -> Bins:
     """The bins asked for: None is a bin at every integer distance."""
-    require_integer("num_bits", num_bits)
-    require_integer("num_bins", num_bins, or_none=True)
+    check_integer("num_bits", num_bits)
+    check_integer("num_bins", num_bins, or_none=True)
     num = num_bits if num_bins is None else num_bins
     require(1 <= num <= num_bits, "num_bins", num_bins, f"None, or an integer from 1 to the number of bits, {num_bits}")
     return Bins(num_bits, num)

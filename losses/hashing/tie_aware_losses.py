@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
+from hiertree.options import check_integer, check_number
 from hiertree.relevance import gain
 
 from ..base import Loss
-from ..options import require_integer, require_number
 from ..pairs.blocks import LossPerQuery, in_blocks
 from ..pairs.pairs import ScoredPairs, pairs_of
 from .codes import GrowingAlpha, relaxed_codes
@@ -35,10 +35,10 @@ class _TieAware(Loss):
         include_self: bool,
     ) -> None:
         super().__init__()
-        require_number("alpha", alpha, above=0)
-        require_number("alpha_factor", alpha_factor, least=1)
-        require_integer("alpha_every", alpha_every)
-        require_integer("num_bins", num_bins, or_none=True)
+        check_number("alpha", alpha, above=0)
+        check_number("alpha_factor", alpha_factor, least=1)
+        check_integer("alpha_every", alpha_every)
+        check_integer("num_bins", num_bins, or_none=True)
         self._growth = GrowingAlpha(alpha, alpha_factor, alpha_every)
         self.num_bins, self.simplified, self.include_self = num_bins, simplified, include_self
         self.weights = {type(self).__name__: 1.0}
@@ -50,7 +50,7 @@ class _TieAware(Loss):
 
     @alpha.setter
     def alpha(self, alpha: float) -> None:
-        require_number("alpha", alpha, above=0)
+        check_number("alpha", alpha, above=0)
         self._growth, self._epoch = replace(self._growth, initial=alpha), 0
 
     def terms(
@@ -135,7 +135,7 @@ class TieAwareAP(_TieAware):
             simplified=simplified,
             include_self=include_self,
         )
-        require_integer("level", level, or_none=True)
+        check_integer("level", level, or_none=True)
         self.level = level
 
     def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:

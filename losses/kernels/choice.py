@@ -13,8 +13,8 @@ from importlib.util import find_spec
 import torch
 
 from hiertree.errors import OptionError
+from hiertree.options import require
 
-from ..options import require
 from .base import BACKENDS, Backend, PairKernel
 from .torch_kernel import TorchKernel
 

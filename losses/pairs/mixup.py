@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..options import require
+from hiertree.options import require
+
 from .inputs import check_same_paths, float_vectors, full_mask, path_tensor, unit_vectors
 from .pairs import VectorPairs, pairs_of
 

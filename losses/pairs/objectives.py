@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from ..options import require
+from hiertree.options import require
+
 from .blocks import LossPerQuery
 from .pairs import ScoredPairs
 from .ranks import soft_ranks

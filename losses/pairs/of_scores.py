@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.options import check_integer, require
 
 from ..kernels.base import Backend
 from ..kernels.choice import check_backend
-from ..options import require, require_integer
 from .blocks import LossPerQuery, in_blocks
 from .inputs import full_mask, real_tensor
 from .pairs import ScoredPairs
@@ -101,7 +101,7 @@ def check_scores(scores: Tensor) -> None:
 
 def binary_pairs(scores: Any, levels: Any, level: int, valid: Any) -> ScoredPairs:
     """Pairs of one level: positives are at ``level`` and finer."""
-    require_integer("level", level)
+    check_integer("level", level)
     scores, positive = real_tensor(scores, "scores"), (real_tensor(levels, "levels") >= level).to(torch.uint8)
     return checked_pairs(scores, positive, torch.ones(*scores.shape[:1], 2), valid)[0]
 

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from hiertree import level_counts, levels
 from hiertree.errors import ShapeError
+from hiertree.options import check_integer, require
 
 from ..kernels.base import Backend, PairKernel
 from ..kernels.choice import kernel_for
-from ..options import require, require_integer
 from .inputs import check_references, check_same_paths, checked_mask, full_mask, path_tensor, unit_vectors
 
 
@@ -55,7 +55,7 @@ class ScoredPairs(NamedTuple):
         """The same pairs with two levels: positives agree down to ``level`` (None: the finest), the others do not."""
         level = self.num_levels if level is None else level
         expected = f"a level of these labels, 1 (coarsest) to {self.num_levels}"
-        require_integer("level", level)
+        check_integer("level", level)
         require(level <= self.num_levels, "level", level, expected)
         return self._replace(levels=(self.levels >= level).to(torch.uint8), num_levels=1)
 

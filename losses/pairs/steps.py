@@ -16,8 +16,9 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
+from hiertree.options import check_number
+
 from ..kernels.base import StepParameters
-from ..options import require_number
 
 EPSILON = 0.01  # where the default δ stops the sigmoid: σ(δ/τ) = 1 − ε
 
@@ -29,7 +30,7 @@ class Sigmoid:
     tau: float = 0.01
 
     def __post_init__(self) -> None:
-        require_number("tau", self.tau, above=0)
+        check_number("tau", self.tau, above=0)
 
     @property
     def parameters(self) -> StepParameters:
@@ -79,12 +80,12 @@ class SupStep:
     offset: float | None = None
 
     def __post_init__(self) -> None:
-        require_number("tau", self.tau, above=0)
-        require_number("rho", self.rho, least=0)
-        require_number("start", self.start, least=0)
+        check_number("tau", self.tau, above=0)
+        check_number("rho", self.rho, least=0)
+        check_number("start", self.start, least=0)
         for name, value in (("delta", self.delta), ("offset", self.offset)):
             if value is not None:
-                require_number(name, value, least=0)
+                check_number(name, value, least=0)
 
     @property
     def margin(self) -> float:
