@@ -44,6 +44,16 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
         raise ShapeError(f"{name} with rows of different lengths", expected="rows of one length") from error
 
 
+def as_array(values: Any, *, name: str = "values") -> Any:
+    """An array of numpy or torch as it is; lists, frames and the like as one of numpy.
+
+    Raises:
+        ShapeError: rows of different lengths, or masked values.
+    """
+    is_array = type(values) is np.ndarray or hasattr(values, "detach")
+    return values if is_array else to_numpy(values, name=name)
+
+
 def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
     """Check embeddings and return them as a C-contiguous float32 or float64 array of shape (n, d).
 

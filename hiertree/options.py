@@ -54,7 +54,7 @@ def check_integer(name: str, value: Any, *, least: int = 1, or_none: bool = Fals
     ...
     hiertree.errors.OptionError: seed=-1: expected an integer ≥ 0
     """
-    holds = _is_number(value, Integral) and int(value) >= least
+    holds = _is_number(value, Integral) and least <= int(value) < 2**63
     expected = f"an integer ≥ {least}"
     require(holds or (or_none and value is None), name, value, f"None or {expected}" if or_none else expected)
 
@@ -72,7 +72,8 @@ def check_number(
     ...
     hiertree.errors.OptionError: tau='3': expected a finite number > 0
     """
-    number = float(value) if _is_number(value, Real) else math.nan
+    fits = _is_number(value, Real) and not (isinstance(value, Integral) and abs(int(value)) >= 2**63)
+    number = float(value) if fits else math.nan
     bounds = [f"≥ {least:g}"] * (least > -math.inf) + [f"> {above:g}"] * (above > -math.inf)
     bounds += [f"≤ {most:g}"] * (most < math.inf)
     expected = " ".join(["a finite number", " and ".join(bounds)]).strip()

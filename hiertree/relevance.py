@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .arrays import to_numpy
+from .arrays import as_array
 from .errors import InputError, OptionError, ShapeError
 from .options import check_choice, check_number
 from .tree.label_tree import LabelTree
@@ -169,7 +169,7 @@ def _are_shares(weights: Any, count: int) -> bool:
 
 def _checked(counts: Any) -> tuple[Any, Any]:
     """The array library of the counts, and the counts as an array."""
-    counts = counts if hasattr(counts, "ndim") else to_numpy(counts, name="counts")
+    counts = as_array(counts, name="counts")
     if counts.ndim != 2 or counts.shape[-1] < 2:
         raise ShapeError(f"counts of shape {tuple(counts.shape)}", expected="counts (Q, L+1) with L ≥ 1")
     xp = array_namespace(counts)

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from array_api_compat import array_namespace, device
 
-from ..arrays import MAX_LEVELS, to_numpy
+from ..arrays import MAX_LEVELS, as_array
 from ..errors import InputError, PathError, ShapeError
 from ..options import check_integer, require
 
@@ -35,7 +34,7 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     >>> levels(np.array([[0, 1, 2]]), np.array([[0, 1, 2], [0, 1, 3], [0, 5, 2], [4, 1, 2]]))
     array([[3, 2, 1, 0]], dtype=uint8)
     """
-    query_paths, gallery_paths = _as_array(query_paths, "paths"), _as_array(gallery_paths, "paths")
+    query_paths, gallery_paths = as_array(query_paths, name="paths"), as_array(gallery_paths, name="paths")
     try:
         xp = array_namespace(query_paths, gallery_paths)
     except TypeError as error:
@@ -83,7 +82,7 @@ def level_counts(levels: Any, num_levels: int, *, valid: Any = None) -> Any:
     """
     check_integer("num_levels", num_levels)
     require(num_levels <= MAX_LEVELS, "num_levels", num_levels, f"at most {MAX_LEVELS}")
-    levels = _as_array(levels, "levels")
+    levels = as_array(levels, name="levels")
     xp = array_namespace(levels)
     if levels.ndim != 2 or (valid is not None and tuple(valid.shape) != tuple(levels.shape)):
         raise ShapeError(f"levels of shape {tuple(levels.shape)}", expected="(Q, N), and a mask of the same shape")
@@ -94,8 +93,3 @@ def level_counts(levels: Any, num_levels: int, *, valid: Any = None) -> Any:
         here = levels == level
         columns.append(xp.sum(xp.astype(here if valid is None else here & valid, xp.int64), axis=1))
     return xp.stack(columns, axis=1)
-
-
-def _as_array(values: Any, name: str) -> Any:
-    """An array of numpy or torch as it is; lists, frames and the like as one of numpy."""
-    return values if isinstance(values, np.ndarray) or hasattr(values, "detach") else to_numpy(values, name=name)

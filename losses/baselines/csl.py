@@ -116,6 +116,8 @@ class CSL(Loss):
 
 def _by_finest_id(paths: Tensor) -> Tensor:
     """The paths in order of their finest ids, of which no two are the same."""
+    if not len(paths):
+        raise PathError("class_paths without a row", expected="a path for each class")
     ordered = paths[paths[:, -1].argsort()]
     twice = (ordered[1:, -1] == ordered[:-1, -1]).nonzero()
     if len(twice):

@@ -43,6 +43,7 @@ def float_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
 def real_tensor(values: Any, name: str, device: torch.device | None = None) -> Tensor:
     """A tensor of real numbers or booleans, from a tensor, an array or nested lists."""
     try:
+        values = values.to_numpy() if hasattr(values, "to_numpy") else values  # of pandas and polars
         tensor = values.to(device) if isinstance(values, Tensor) else torch.as_tensor(values, device=device)
     except (TypeError, ValueError) as error:
         raise _unreadable(name, values) from error

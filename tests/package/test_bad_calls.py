@@ -138,7 +138,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "ROADMAP": loss_call("ROADMAP"),
     "PairDecomposability": loss_call("PairDecomposability", alpha=0.9, beta=0.6),
     "ProxyDecomposability": loss_call("ProxyDecomposability", **_PROXIES),
-    "CSL": loss_call("CSL", class_paths=PATHS, embedding_size=4),
+    "CSL": loss_call("CSL", class_paths=np.unique(PATHS, axis=0), embedding_size=4),
     "FastAP": loss_call("FastAP"),
     "BlackboxAP": loss_call("BlackboxAP"),
     "TieAwareAP": loss_call("TieAwareAP"),
