@@ -66,7 +66,7 @@ def entry_of(name: str) -> Entry:
     Raises:
         OptionError: an unknown name.
     """
-    if not isinstance(name, str) or name not in ENTRIES:
+    if not any(name == known for known in ENTRIES):
         close = get_close_matches(str(name), ENTRIES, n=1)
         raise OptionError(
             f"name={name!r}",
