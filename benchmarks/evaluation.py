@@ -5,12 +5,12 @@ all default metrics, ties averaged. The product is that of all query blocks with
 with the evaluation in one process. Times are medians, in milliseconds a query and for evaluation also in nanoseconds
 for each of its scores, which stays the same where cost is linear; the ratios are evaluation / product, of the clock and
 of the processor's time, which says more where other work shares the machine. Memory is the peak beyond the embeddings,
-the normalised copy of the gallery included, pages of a memory map not. L = 1 has classes of five, L = 2 also 12
+the normalized copy of the gallery included, pages of a memory map not. L = 1 has classes of five, L = 2 also 12
 super-categories of them; L = 7 is a skewed tree like iNaturalist's, where about half the gallery is relevant to a
 query.
 
 ``--queries`` takes the first so many queries of the gallery instead of all, for large galleries in short time; the
-gallery is still normalised once. ``--product-queries`` takes fewer for the product alone. ``--mapped`` puts the gallery
+gallery is still normalized once. ``--product-queries`` takes fewer for the product alone. ``--mapped`` puts the gallery
 into a memory map, for the product too.
 
     python benchmarks/evaluation.py --items 8000 32000 128000 512000 --queries 1024 --block-sizes 0 --repeats 1
@@ -190,17 +190,17 @@ def inaturalist_like(num_items: int, random: np.random.Generator) -> NDArray[np.
 def clustered(
     paths: NDArray[np.int64], dimensions: int, random: np.random.Generator, file: Path | None
 ) -> NDArray[np.float32]:
-    """Noise around one random centre a node, so that rankings are good but not perfect; in a file if one is named."""
+    """Noise around one random center a node, so that rankings are good but not perfect; in a file if one is named."""
     shape = len(paths), dimensions
     if file is None:
         embeddings = np.empty(shape, np.float32)
     else:
         embeddings = np.lib.format.open_memmap(file, mode="w+", dtype=np.float32, shape=shape)
-    centres = [random.standard_normal((int(column.max()) + 1, dimensions), dtype=np.float32) for column in paths.T]
+    centers = [random.standard_normal((int(column.max()) + 1, dimensions), dtype=np.float32) for column in paths.T]
     for start in range(0, len(paths), ROWS_AT_ONCE):
         rows = slice(start, min(start + ROWS_AT_ONCE, len(paths)))
         noise = 2.0 * random.standard_normal((rows.stop - start, dimensions), dtype=np.float32)
-        embeddings[rows] = noise + sum(own[column[rows]] for own, column in zip(centres, paths.T, strict=True))
+        embeddings[rows] = noise + sum(own[column[rows]] for own, column in zip(centers, paths.T, strict=True))
     if file is None:
         return embeddings
     embeddings.flush()

@@ -2,8 +2,8 @@
 
 Run ``python benchmarks/peers.py`` after ``pip install -e ".[interop]"``; some minutes. A gallery retrieves itself
 (512-d float32). Ours gives all default metrics at all levels, ties averaged; pytorch-metric-learning P@1 and mAP@R
-of the finest level, as many neighbours found by faiss as the largest class has, which is the least that mAP@R takes
-(left to itself it holds every neighbour of every query, which 24 GB do not hold for 20,000 items). Both begin with
+of the finest level, as many neighbors found by faiss as the largest class has, which is the least that mAP@R takes
+(left to itself it holds every neighbor of every query, which 24 GB do not hold for 20,000 items). Both begin with
 embeddings and take all queries. The other libraries rank scores that are given to them, whose product is not counted,
 so a few queries tell what one costs: average precision by level, NDCG and a few numbers at 10. ``sort`` is torch's full
 sort, the least that ranking everything takes. Processor time, medians, in turn in one process.

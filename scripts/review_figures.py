@@ -1,7 +1,7 @@
 """Photograph the review page for docs/review.md: python scripts/review_figures.py [FOLDER OF GLDV2_WASHINGTON].
 
 Cleans and clusters Washington's landmarks, lets two annotators make a few changes, and opens their pages in a headless
-Chromium (needs selenium, chromium and chromedriver). No photographs are shown: their licences ask for more than a page
+Chromium (needs selenium, chromium and chromedriver). No photographs are shown: their licenses ask for more than a page
 of documentation gives.
 """
 

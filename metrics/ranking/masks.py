@@ -165,11 +165,11 @@ def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[NDArray[np
 
 
 def with_distractors(paths: Any, distractors: Any, num_items: int) -> NDArray[np.int64]:
-    """Check the paths of a gallery's labelled items; (N,) booleans mark the others, whose paths become −1.
+    """Check the paths of a gallery's labeled items; (N,) booleans mark the others, whose paths become −1.
 
     Raises:
         ShapeError: not one path or not one boolean an item.
-        PathError: a path of a labelled item that is no ids ≥ 0.
+        PathError: a path of a labeled item that is no ids ≥ 0.
     """
     if distractors is None:
         return as_paths(paths, name="gallery_paths", num_items=num_items)

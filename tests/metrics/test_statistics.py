@@ -78,9 +78,9 @@ def test_holm_by_hand():
 def systems():
     random = np.random.default_rng(3)
     paths = np.stack([np.arange(60) // 20, np.arange(60) // 5], axis=1)
-    centres = random.standard_normal((12, 6))[paths[:, 1]]
+    centers = random.standard_normal((12, 6))[paths[:, 1]]
     noise = random.standard_normal((60, 6))
-    return {name: evaluate(centres + scale * noise, paths) for name, scale in (("a", 0.2), ("b", 0.2), ("c", 2.0))}
+    return {name: evaluate(centers + scale * noise, paths) for name, scale in (("a", 0.2), ("b", 0.2), ("c", 2.0))}
 
 
 def test_a_worse_system_is_told_from_two_equal_ones(systems):

@@ -47,12 +47,12 @@ def hierarchical_rank(scores: Scores, levels: Levels, relevance: Sequence[float]
 
 def h_ap(scores: Scores, levels: Levels, relevance: Sequence[float], paper: bool = False) -> float | None:
     """[S] Eq. 19."""
-    total, normaliser = 0.0, 0.0
+    total, normalizer = 0.0, 0.0
     for k in range(len(scores)):
         if levels[k] >= 1:
-            normaliser += relevance[levels[k]]
+            normalizer += relevance[levels[k]]
             total += hierarchical_rank(scores, levels, relevance, k, paper) / rank(scores, k, paper)
-    return total / normaliser if normaliser > 0 else None
+    return total / normalizer if normalizer > 0 else None
 
 
 def h_ap_part(scores: Scores, levels: Levels, relevance: Sequence[float], level: int, paper: bool) -> float | None:
@@ -61,8 +61,8 @@ def h_ap_part(scores: Scores, levels: Levels, relevance: Sequence[float], level:
     for k in range(len(scores)):
         if levels[k] == level:
             total += hierarchical_rank(scores, levels, relevance, k, paper) / rank(scores, k, paper)
-    normaliser = sum(relevance[own] for own in levels)
-    return total / normaliser if normaliser > 0 else None
+    normalizer = sum(relevance[own] for own in levels)
+    return total / normalizer if normalizer > 0 else None
 
 
 def first_error(scores: Scores, levels: Levels, level: int, num_levels: int) -> float | None:
@@ -250,7 +250,7 @@ def delf_mean_average_precision(rankings: Sequence[Sequence[int]], solutions: Se
 
 
 def official_list(scores: Scores, self_retrieval: bool) -> list[int]:
-    """The neighbours HAPPIER's and SupRank's code keeps: N of N less the first hit, or the best N − 1 of a gallery."""
+    """The neighbors HAPPIER's and SupRank's code keeps: N of N less the first hit, or the best N − 1 of a gallery."""
     order = sorted(range(len(scores)), key=lambda j: -scores[j])
     return order[1:] if self_retrieval else order[:-1]
 

@@ -33,7 +33,7 @@ def write_image(path: Path, number: int = 0) -> None:
 
 
 def jpeg(number: int) -> bytes:
-    """A plain image whose colour tells its number."""
+    """A plain image whose color tells its number."""
     content = io.BytesIO()
     Image.new("RGB", (8, 6), (number * 37 % 256, number * 91 % 256, 128)).save(content, "JPEG")
     return content.getvalue()

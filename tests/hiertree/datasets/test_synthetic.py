@@ -69,10 +69,10 @@ def test_test_instances_are_new_and_each_family_shows_one_kind_never_trained_on(
 def test_images_of_one_family_share_their_outline_and_families_do_not() -> None:
     dataset = load_synthetic("test", instances=4)
     shown = pixels(dataset).astype(float)
-    colourful = shown.max(axis=3) - shown.min(axis=3) > 60  # more than any backdrop
+    colorful = shown.max(axis=3) - shown.min(axis=3) > 60  # more than any backdrop
     means = {}
     for family in range(8):
-        masks = colourful[dataset.paths[:, 0] == family]
+        masks = colorful[dataset.paths[:, 0] == family]
         means[family] = (masks[::2].mean(axis=0), masks[1::2].mean(axis=0))
     for family, (first, _) in means.items():
         nearest = min(means, key=lambda other: float(np.abs(first - means[other][1]).sum()))
@@ -120,7 +120,7 @@ def test_coverage_is_a_half_on_the_edge_and_whole_a_pixel_inside() -> None:
     assert np.allclose(edge, [1, 1, 0.5, 0, 0])
 
 
-def test_oklch_gives_published_colours() -> None:
+def test_oklch_gives_published_colors() -> None:
     red = oklch(np.float32(0.62796), np.float32(0.25768), np.float32(29.2339 / 360))
     assert np.allclose(red, [1, 0, 0], atol=0.01)
     assert np.allclose(oklch(np.float32(1), np.float32(0), np.float32(0)), 1, atol=1e-3)

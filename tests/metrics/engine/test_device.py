@@ -79,8 +79,8 @@ def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tm
 def retrieval():
     random = np.random.default_rng(5)
     paths = tree(random, 700, 3)
-    centres = random.standard_normal((27, 32))
-    return (centres[paths[:, 2]] + 2 * random.standard_normal((700, 32))).astype(np.float32), paths
+    centers = random.standard_normal((27, 32))
+    return (centers[paths[:, 2]] + 2 * random.standard_normal((700, 32))).astype(np.float32), paths
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -18,8 +18,8 @@ EXHAUSTIVE = Approximate("ivf", lists=7, probes=7)
 def retrieval():
     random = np.random.default_rng(0)
     paths = np.stack([np.arange(400) // 100, np.arange(400) // 10], axis=1)
-    centres = random.standard_normal((40, 8))[paths[:, 1]]
-    return (centres + random.standard_normal((400, 8))).astype(np.float32), paths
+    centers = random.standard_normal((40, 8))[paths[:, 1]]
+    return (centers + random.standard_normal((400, 8))).astype(np.float32), paths
 
 
 def share_found(result):
@@ -64,7 +64,7 @@ def test_others_rules_and_lists_as_long_as_the_gallery_keep_their_meaning(retrie
 
 @pytest.mark.parametrize("how", ["hnsw", "ivf", Approximate("hnsw", links=2, breadth=1), Approximate("ivf", probes=1)])
 def test_the_card_says_how_much_of_real_data_was_found(shared_data, how):
-    """Pixels of handwritten characters, 784 dimensions, whose neighbourhoods no one designed."""
+    """Pixels of handwritten characters, 784 dimensions, whose neighborhoods no one designed."""
     with np.load(shared_data / "omniglot" / "omniglot_28x28.npz") as file:
         images = file["images"].reshape(len(file["images"]), -1)[::10].astype(np.float32)
     labels = np.arange(len(images)) // 2  # two of the twenty drawings of each character
@@ -79,7 +79,7 @@ def test_the_card_says_how_much_of_real_data_was_found(shared_data, how):
         assert found < 0.999
 
 
-def test_the_recall_on_the_card_is_the_share_of_neighbours_found_the_query_itself_aside(retrieval):
+def test_the_recall_on_the_card_is_the_share_of_neighbors_found_the_query_itself_aside(retrieval):
     embeddings, names = retrieval[0], np.arange(400)
     how = Approximate("ivf", lists=20, probes=1, sample=400)
     unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)

@@ -304,7 +304,7 @@ def test_hap_with_the_relevance_of_property_1_is_the_weighted_mean_of_aps(retrie
     np.testing.assert_allclose(values[:, 0], values[:, 1:] @ weights, atol=1e-12)
 
 
-def test_tiny_and_huge_embeddings_are_normalised():
+def test_tiny_and_huge_embeddings_are_normalized():
     random = np.random.default_rng(8)
     embeddings = random.standard_normal((20, 5)).astype(np.float32)
     paths = np.arange(20) // 4

@@ -108,7 +108,7 @@ def test_ids_are_unique_and_links_arrive(page: BeautifulSoup):
     assert {*links, *used, *re.findall(r"url\(#([^)]+)\)", str(page.main))} <= set(ids)
 
 
-def test_colours_are_not_the_only_difference_between_hits(page: BeautifulSoup):
+def test_colors_are_not_the_only_difference_between_hits(page: BeautifulSoup):
     finds = page.select(".hits li")
     assert len(finds) == 3 * 2 * 5
     for find in finds:
