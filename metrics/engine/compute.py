@@ -48,7 +48,7 @@ def values_of_embeddings(
     share = share_of_group() if distributed else ALONE
     if share.number > 1:
         check_alike(retrieval)
-    layout = choose_layout(retrieval, block_size, sharers=share.number)
+    layout = share.agreed(choose_layout(retrieval, block_size, sharers=share.number))
     finished = None if resume is None else FinishedBlocks(resume, fingerprint(retrieval, layout))
     queries = retrieval.source.gallery.tree.queries
     values = np.zeros((len(queries), len(retrieval.request.metrics)))

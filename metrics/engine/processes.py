@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
+    from .layout import Layout
     from .retrieval import Retrieval
     from .similarity import Similarity
 
@@ -32,6 +33,18 @@ class Share(NamedTuple):
     def blocks(self) -> slice:
         """Which blocks it computes."""
         return slice(self.rank, None, self.number)
+
+    def agreed(self, layout: Layout) -> Layout:
+        """The smallest layout of all processes: what each one chooses may depend on the free memory of its device."""
+        if self.number == 1:
+            return layout
+        import torch
+        from torch import distributed
+
+        sizes = torch.tensor([layout.height, layout.rows], device=_device_of_group())
+        distributed.all_reduce(sizes, op=distributed.ReduceOp.MIN)
+        height, rows = sizes.tolist()
+        return layout._replace(height=height, rows=rows)
 
     def gathered(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The values of all processes."""
@@ -67,7 +80,7 @@ def share_of_group() -> Share:
 
 
 def check_alike(retrieval: Retrieval[Similarity]) -> None:
-    """Refuse processes that do not all evaluate the same: labels, names and some of the embeddings are compared.
+    """Refuse processes that do not all evaluate the same: labels, options and some of the embeddings are compared.
 
     Raises:
         ShapeError: they differ.
@@ -75,9 +88,10 @@ def check_alike(retrieval: Retrieval[Similarity]) -> None:
     import torch
     from torch import distributed
 
-    tree = retrieval.source.gallery.tree
-    digest = zlib.crc32(f"{retrieval.request.names} {retrieval.request.ties}".encode())
-    for values in (tree.order, tree.low, tree.high, *retrieval.relevances(), *retrieval.source.embeddings):
+    request, tree, mask = retrieval.request, retrieval.source.gallery.tree, retrieval.source.gallery.mask
+    digest = zlib.crc32(f"{request.names} {request.ties} {request.rules} {mask.place}".encode())
+    labels = tree.order, tree.low, tree.high, mask.start, mask.item
+    for values in (*labels, *retrieval.relevances(), *retrieval.source.embeddings):
         rows = values if values.dtype == np.int64 else values[:: max(len(values) // _ROWS_COMPARED, 1)]
         digest = zlib.crc32(np.ascontiguousarray(rows).data, zlib.crc32(str(values.shape).encode(), digest))
     bounds = torch.tensor([digest, -digest], device=_device_of_group())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from torch import distributed
 
 from hiertree.errors import ShapeError
-from hiertree.metrics import evaluate
+from hiertree.metrics import Rules, evaluate
 
 PROCESSES = 2
 
@@ -22,18 +24,20 @@ def retrieval() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def share_of_an_evaluation(rank: int, folder: str, backend: str, device: str) -> None:
-    """Save the values found by numpy, on a device, with a folder of blocks and from it, and what was refused."""
+    """Save the values found by numpy, on a device, in other blocks, with a folder and from it, and what was refused."""
     torch.set_num_threads(1)
     if device == "cuda":
         torch.cuda.set_device(rank)
     distributed.init_process_group(backend, init_method=f"file://{folder}/meeting", rank=rank, world_size=PROCESSES)
     embeddings, paths = retrieval()
     resumed = {"resume": Path(folder, "run"), "block_size": 256}
-    options = ({}, {"device": device}, resumed, resumed)
+    options: tuple[dict[str, Any], ...]
+    options = ({}, {"device": device}, {"block_size": 256 * (rank + 1)}, resumed, resumed)
     values = [evaluate(embeddings, paths, distributed=True, **chosen).values for chosen in options]
     np.save(Path(folder, f"{rank}.npy"), values)
-    try:
-        evaluate(embeddings + np.float32(rank), paths, distributed=True)
-    except ShapeError as error:
-        Path(folder, f"{rank}.txt").write_text(str(error))
+    other_embeddings, other_rules = embeddings + np.float32(rank), Rules(empty_queries=("skip", "zero")[rank])
+    for name, query, rules in (("embeddings", other_embeddings, None), ("rules", embeddings, other_rules)):
+        with suppress(ShapeError):
+            evaluate(query, paths, distributed=True, compat=rules)
+            Path(folder, f"{rank} shares with other {name}").touch()
     distributed.destroy_process_group()
