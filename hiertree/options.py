@@ -54,7 +54,7 @@ def check_integer(name: str, value: Any, *, least: int = 1, or_none: bool = Fals
     ...
     hiertree.errors.OptionError: seed=-1: expected an integer ≥ 0
     """
-    holds = _is_number(value, Integral) and least <= int(value) < 2**63
+    holds = is_integer(value) and least <= int(value) < 2**63
     expected = f"an integer ≥ {least}"
     require(holds or (or_none and value is None), name, value, f"None or {expected}" if or_none else expected)
 
@@ -99,6 +99,11 @@ def check_each(name: str, values: Any, check: Callable[[str, Any], None], expect
     for item in items:
         check(name, item)
     return items
+
+
+def is_integer(value: object) -> bool:
+    """Whether it is an integer, from Python or numpy; a boolean is none."""
+    return _is_number(value, Integral)
 
 
 def _is_number(value: object, kind: type[Any]) -> bool:

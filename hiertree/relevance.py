@@ -47,10 +47,8 @@ def hap(counts: Any, *, alpha: float = 1.0) -> Any:
     >>> hap(np.array([[5, 2, 1]]))
     array([[0.  , 0.25, 1.  ]])
     """
-    check_number("alpha", alpha)
-    if not 0 <= alpha < float("inf"):
-        raise OptionError(f"alpha={alpha}", expected="a finite number ≥ 0")
-    weights = _fraction_of_depth(counts) ** alpha
+    check_number("alpha", alpha, least=0)
+    weights = _fraction_of_depth(counts) ** float(alpha)
     weights[..., 0] = 0.0  # 0 ** 0 is 1
     xp, counts = _checked(counts)
     present = xp.astype(counts > 0, weights.dtype)
@@ -101,7 +99,7 @@ def weighted_ap(counts: Any, *, weights: Sequence[float]) -> Any:
     for level in range(num_levels, 0, -1):
         at_least = at_least + counts[..., level]
         present = xp.astype(at_least > 0, table.dtype)
-        shares.append(weights[level - 1] * present / (at_least + (1.0 - present)))
+        shares.append(float(weights[level - 1]) * present / (at_least + (1.0 - present)))
     for level, share in enumerate(reversed(shares), start=1):
         table[..., level] = table[..., level - 1] + share
     return table

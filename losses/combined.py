@@ -33,8 +33,8 @@ class _Decomposable(Loss):
     def __init__(self, rank: PairLoss, decomposability: Loss, *, lambda_: float) -> None:
         super().__init__()
         check_number("lambda_", lambda_, least=0, most=1)
-        self.rank, self.decomposability, self.lambda_ = rank, decomposability, lambda_
-        self.weights = {type(rank).__name__: 1 - lambda_, type(decomposability).__name__: lambda_}
+        self.rank, self.decomposability, self.lambda_ = rank, decomposability, float(lambda_)
+        self.weights = {type(rank).__name__: 1 - self.lambda_, type(decomposability).__name__: self.lambda_}
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None

@@ -107,6 +107,7 @@ class Evaluation:
         import pandas as pd
 
         check_number("confidence", confidence)
+        confidence = float(confidence)
         if not 0 < confidence < 1:
             raise OptionError(f"confidence={confidence}", expected="a number between 0 and 1")
         check_integer("resamples", resamples, least=1)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from ..errors import OptionError
-from ..options import check_choice
-from .epochs import EpochFollower, PlannedBatches, check_state
+from ..options import check_choice, check_integer
+from .epochs import EpochFollower, PlannedBatches, epoch_and_batch
 
 Share = Literal["split", "deal", "replicate"]
 
@@ -55,7 +55,9 @@ class DistributedBatches:
         self.world_size = own_size if world_size is None else world_size
         self.planned, self.share = sampler, share
         check_choice("share", share, Share)
-        if not 0 <= self.rank < self.world_size:
+        check_integer("rank", self.rank, least=0)
+        check_integer("world_size", self.world_size)
+        if self.rank >= self.world_size:
             raise OptionError(f"rank={self.rank} of {self.world_size}", expected="a rank from 0 below world_size")
         if share == "split" and sampler.classes_per_batch % self.world_size:
             pieces = self.world_size * sampler.images_per_class
@@ -103,12 +105,9 @@ class DistributedBatches:
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
-        check_state(state)
-        if not 0 <= state["batch"] <= len(self):
-            raise OptionError(f"state {dict(state)}", expected=f"a batch from 0 to {len(self)}")
-        is_whole = state["batch"] == len(self)
-        batch = len(self.planned) if is_whole else state["batch"] * self._stride
-        self.planned.load_state_dict({**state, "batch": batch})
+        epoch, taken = epoch_and_batch(state, most=len(self))
+        batch = len(self.planned) if taken == len(self) else taken * self._stride
+        self.planned.load_state_dict({"epoch": epoch, "batch": batch})
 
     @property
     def _stride(self) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..errors import OptionError
-from ..options import check_choice, check_integer
+from ..options import check_choice, check_integer, is_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -103,6 +103,7 @@ class PlannedBatches(ABC):
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of this epoch (from 0), from its first batch; without it, epochs count up."""
+        check_integer("epoch", epoch, least=0)
         self.load_state_dict({"epoch": epoch, "batch": 0})
 
     def follow_epoch(self, epoch: int) -> None:
@@ -131,11 +132,9 @@ class PlannedBatches(ABC):
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
-        check_state(state)
-        if state["epoch"] < 0 or not 0 <= state["batch"] <= len(self):
-            raise OptionError(f"state {dict(state)}", expected=f"an epoch ≥ 0 and a batch from 0 to {len(self)}")
-        is_whole = state["batch"] == len(self)
-        self._go_to(state["epoch"] + is_whole, 0 if is_whole else state["batch"])
+        epoch, batch = epoch_and_batch(state, most=len(self))
+        is_whole = batch == len(self)
+        self._go_to(epoch + is_whole, 0 if is_whole else batch)
         self._is_chosen = True
 
     def _go_to(self, epoch: int, batch: int) -> None:
@@ -162,14 +161,18 @@ class PlannedBatches(ABC):
         return planned
 
 
-def check_state(state: object) -> None:
-    """Refuse what is not a mapping with an integer epoch and an integer batch.
+def epoch_and_batch(state: object, *, most: int) -> tuple[int, int]:
+    """The epoch of a state and the number of batches to skip, which is at most ``most``.
 
     Raises:
-        OptionError: it is not.
+        OptionError: they are not integers ≥ 0, or there are more batches than an epoch has.
     """
-    if not isinstance(state, Mapping) or not all(isinstance(state.get(name), int) for name in ("epoch", "batch")):
+    if not isinstance(state, Mapping) or not all(is_integer(state.get(name)) for name in ("epoch", "batch")):
         raise OptionError(f"state {state!r}", expected="an epoch and a batch, as state_dict returns them")
+    epoch, batch = int(state["epoch"]), int(state["batch"])
+    if epoch < 0 or not 0 <= batch <= most:
+        raise OptionError(f"state {dict(state)}", expected=f"an epoch ≥ 0 and a batch from 0 to {most}")
+    return epoch, batch
 
 
 class EpochFollower:

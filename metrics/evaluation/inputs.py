@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hiertree.arrays import MAX_LEVELS, as_paths
 from hiertree.errors import OptionError, ShapeError
+from hiertree.options import is_integer
 
 from ..conventions.rules import Rules
 from ..ranking.masks import Mask, describe_distractors, mask_of, with_distractors
@@ -110,7 +110,8 @@ def check_same_width(queries: int, items: int, what: str) -> None:
 def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:
     """L as given, or else the deepest level found, which L cannot be below."""
     deepest = max(deepest, 1)
-    integer = isinstance(num_levels, Integral)
-    if num_levels is not None and not (integer and deepest <= num_levels <= MAX_LEVELS):
+    if num_levels is None:
+        return deepest
+    if not (is_integer(num_levels) and deepest <= num_levels <= MAX_LEVELS):
         raise OptionError(f"num_levels={num_levels}", expected=f"from the deepest level, {deepest}, to {MAX_LEVELS}")
-    return deepest if num_levels is None else num_levels
+    return int(num_levels)

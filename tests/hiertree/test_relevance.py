@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import networkx as nx
 import numpy as np
@@ -64,6 +65,13 @@ def test_hap_refuses_impossible_alpha(alpha):
 def test_weighted_ap_refuses_impossible_weights(weights):
     with pytest.raises(OptionError, match="weights"):
         ht.relevance.weighted_ap(COUNTS, weights=weights)
+
+
+def test_alpha_and_weights_may_be_any_real_numbers():
+    table, weighted = ht.relevance.hap(COUNTS, alpha=0.5), ht.relevance.weighted_ap(COUNTS, weights=[0.25, 0.25, 0.5])
+    np.testing.assert_array_equal(ht.relevance.hap(COUNTS, alpha=Fraction(1, 2)), table, strict=True)
+    for weights in (torch.tensor([0.25, 0.25, 0.5]), [Fraction(1, 4), Fraction(1, 4), Fraction(1, 2)]):
+        np.testing.assert_array_equal(ht.relevance.weighted_ap(COUNTS, weights=weights), weighted, strict=True)
 
 
 def test_counts_need_a_row_per_query():

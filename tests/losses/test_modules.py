@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import pytest
 import reference_losses as reference
@@ -190,6 +191,7 @@ def test_lambda_weighs_the_two_terms() -> None:
     assert ROADMAP().weights == {"SupAP": 0.5, "PairDecomposability": 0.5}
     assert ROADMAP(3, 2, decomposability="proxy").weights == {"SupAP": 0.9, "ProxyDecomposability": 0.1}
     assert RODNDCG(3, 2, lambda_=0.25).weights == {"SupNDCG": 0.75, "ProxyDecomposability": 0.25}
+    assert all(type(weight) is float for weight in RODNDCG(3, 2, lambda_=Fraction(1, 4)).weights.values())
 
 
 STEP = {"tau": 0.02, "rho": 30.0, "delta": 0.03, "start": 0.25, "offset": 0.9, "include_self": True}

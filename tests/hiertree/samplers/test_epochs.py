@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -210,3 +211,16 @@ def test_a_state_has_an_epoch_and_a_batch(state: Any) -> None:
     for sampler in (samplers()[0], shared(0)):
         with pytest.raises(OptionError, match="state"):
             sampler.load_state_dict(state)
+
+
+def test_epochs_and_batches_may_be_numbers_of_numpy() -> None:
+    for make in (lambda: samplers()[0], lambda: shared(0)):
+        ours, theirs = make(), make()
+        ours.set_epoch(3)
+        theirs.set_epoch(np.int64(3))
+        assert list(ours) == list(theirs)
+        ours.load_state_dict({"epoch": 1, "batch": 2})
+        theirs.load_state_dict({"epoch": np.int64(1), "batch": np.uint8(2)})
+        assert json.dumps(ours.state_dict()) == json.dumps(theirs.state_dict())
+        with pytest.raises(OptionError, match="epoch='3'"):
+            ours.set_epoch("3")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import reference_metrics as reference
@@ -95,3 +98,13 @@ def test_the_layout_and_the_type_of_scores_and_levels_change_no_number():
     ):
         found = evaluate_scores(own_scores, own_levels, valid=own_valid, num_levels=3).values
         np.testing.assert_array_equal(found, expected)
+
+
+def test_options_may_be_numbers_of_numpy_or_fractions():
+    scores, levels = [[3.0, 2.0, 1.0], [1.0, 2.0, 3.0]], [[0, 1, 2], [0, 1, 2]]
+    result = evaluate_scores(scores, levels, num_levels=np.int64(2), alpha=Fraction(1, 2))
+    expected = evaluate_scores(scores, levels, num_levels=2, alpha=0.5)
+    np.testing.assert_array_equal(result.values, expected.values)
+    assert json.loads(result.to_json())["summary"] == json.loads(expected.to_json())["summary"]
+    bounds = result.confidence_interval(confidence=Fraction(1, 2))
+    assert bounds.equals(expected.confidence_interval(confidence=0.5))
