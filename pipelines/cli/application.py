@@ -10,6 +10,7 @@ from io import TextIOWrapper
 from typing import NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 import hiertree
 from hiertree.errors import HiertreeError
@@ -31,6 +32,9 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal of another encoding is no error
     try:
         sys.exit(commands.main(arguments, prog_name="hiertree", standalone_mode=False) or 0)
+    except NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(error.exit_code)
     except click.ClickException as error:
         where = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
         _refuse(error.format_message() + where)

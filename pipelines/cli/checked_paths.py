@@ -104,6 +104,7 @@ NAME_OR_INPUT = NameOrInput()
 TABLE_COLUMN = TableColumn()
 LOG_FILE = LogPath()
 DECLARED = (DeclaredPath, NameOrInput, LogPath)
+LONGEST = 200  # letters of the sentence that a list of commands shows of each
 
 
 class CheckedCommand(click.Command):
@@ -149,9 +150,15 @@ class CheckedCommand(click.Command):
 
 
 class CheckedGroup(click.Group):
-    """A group of such commands."""
+    """A group of such commands, whose help shows the first sentence of each command whole."""
 
     command_class = CheckedCommand
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the names of the commands, each with what it does, over several lines where one is too short."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in found if command])
 
 
 def command() -> Callable[[Callable[..., Any]], CheckedCommand]:

@@ -44,6 +44,20 @@ def test_the_page_of_commands_says_what_their_help_says():
     assert (ROOT / "docs" / "commands.md").read_text() == answer.stdout
 
 
+@pytest.mark.parametrize("arguments", [(), ("labels",), ("datasets",)])
+def test_a_group_alone_prints_its_help_line_by_line(arguments, capsys):
+    assert run(*arguments) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith("Usage: hiertree")
+    assert "\nCommands:\n" in printed
+
+
+@pytest.mark.parametrize("arguments", [(), ("labels",), ("datasets",), ("recipes",)])
+def test_lists_of_commands_are_not_cut(arguments, capsys):
+    assert run(*arguments, "--help") == 0
+    assert "..." not in capsys.readouterr().out.partition("Commands:")[2]
+
+
 def test_help_loads_no_heavy_library():
     heavy = "('torch', 'pandas', 'numpy', 'networkx', 'rich')"
     code = f"import sys, hiertree.pipelines.cli.application; print([name for name in {heavy} if name in sys.modules])"
