@@ -181,7 +181,12 @@ def _claimed(folder: Path, identity: str) -> Path:
         if json.loads(noted.read_text(encoding="utf-8")) != identity:
             raise OptionError(f"out={folder} with shards of other weights or images", expected="a new or empty folder")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OptionError(f"out={folder}", expected="a new or empty folder")
+        held = "finished embeddings" if (folder / "manifest.json").is_file() else "other files"
+        raise OptionError(
+            f"out={folder} holds {held}" if folder.is_dir() else f"out={folder} is a file",
+            expected="a new or empty folder, or that of the same call interrupted",
+            remedy="name another folder, or remove this one",
+        )
     else:
         files.write_json(noted, identity)
     return shards

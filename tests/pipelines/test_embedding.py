@@ -132,8 +132,11 @@ def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
     write_benchmark("sop", tmp_path / "data")
     (tmp_path / "weights").mkdir()
     run, _ = trained("sop", "sop-happier", tmp_path / "weights")
-    with pytest.raises(OptionError, match="a new or empty folder"):
+    with pytest.raises(OptionError, match="holds other files: expected a new or empty folder"):
         embed(run, tmp_path / "data", tmp_path / "out")
+    embed(run, tmp_path / "data", tmp_path / "embedded")
+    with pytest.raises(OptionError, match="holds finished embeddings: "):
+        embed(run, tmp_path / "data", tmp_path / "embedded")
 
 
 def test_tables_name_the_nodes(tmp_path: Path) -> None:
