@@ -52,8 +52,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As :func:`replacing`, for a folder of files that belong together; an existing folder is replaced as a whole."""
+    """As :func:`replacing`, for a folder of files that belong together; an existing folder is replaced as a whole.
+
+    Where ``path`` is a link, the folder that it leads to is replaced, for a folder cannot be renamed to a link.
+    """
     target = Path(path)
+    if target.is_symlink():
+        target = target.resolve()
     with _naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_abandoned(target, stem=target.name)
@@ -72,7 +77,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def _swap(temporary: Path, target: Path) -> None:
     """Rename a folder to ``target``. An existing folder is set aside until then, under a name that marks it."""
-    if not target.is_dir() or target.is_symlink():
+    if not target.is_dir():
         temporary.rename(target)
         return
     aside = temporary.with_name(temporary.name + SET_ASIDE)

@@ -63,8 +63,9 @@ def evaluate_ranking(
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
         metrics: names; the default ones unless given.
         alpha: of the relevance of ``H-AP``.
-        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it. Level 0 counts only
-            what is judged.
+        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it. For named lists the
+            rows of a table are in the order of ``qrels``, then of the queries that only the run has (``query_ids`` of
+            the result), and level 0 counts only what is judged.
         ties: the policy for equal scores, or ranks; lists have no ties. ``"index"`` keeps the order of the run.
         protocol: a benchmark that names the metrics and sets its rules; of indices also what retrieval it asks for. See
             :func:`hiertree.metrics.evaluate`, as for the rest:

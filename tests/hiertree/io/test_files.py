@@ -32,6 +32,19 @@ def test_folder_appears_whole_or_not_at_all(tmp_path):
     assert [entry.name for entry in target.iterdir()] == ["a"]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need rights on Windows")
+def test_a_folder_behind_a_link_is_replaced_where_it_lies(tmp_path):
+    disk, link = tmp_path / "disk" / "run", tmp_path / "link"
+    disk.parent.mkdir()
+    link.symlink_to(disk)
+    for name in ("first", "second"):  # the link leads nowhere, then to the first folder
+        with replacing_folder(link) as temporary:
+            (temporary / name).touch()
+        assert link.is_symlink()
+        assert [entry.name for entry in disk.iterdir()] == [name]
+    assert [entry.name for entry in disk.parent.iterdir()] == ["run"]
+
+
 def test_json_with_nan_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "a.json", {"x": float("nan")})
