@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -34,12 +36,12 @@ class Settings(BaseModel):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise _option_error(error) from None
+                raise _option_error(error, type(self).model_fields) from None
 
 
-def _option_error(error: ValidationError) -> OptionError:
-    """The first complaint; for a value that fits none of several types, a complaint of each type."""
-    errors = error.errors(include_url=False)
+def _option_error(error: ValidationError, known: Iterable[str]) -> OptionError:
+    """The first complaint, unknown keys before others; for a value that fits none of several types, one of each type."""
+    errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
     first = errors[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     cause = first.get("ctx", {}).get("error")
@@ -47,6 +49,10 @@ def _option_error(error: ValidationError) -> OptionError:
         is_of_section = name and not cause.given.startswith(f"{name}=")
         given = f"{name}: {cause.given}" if is_of_section else cause.given
         return OptionError(given, expected=cause.expected, remedy=cause.remedy)
+    if first["type"] == "extra_forbidden":
+        close = get_close_matches(name, known, n=1)
+        remedy = f"did you mean {close[0]!r}?" if close else None
+        return OptionError(f"unknown key {name!r}", expected=f"one of {', '.join(known)}", remedy=remedy)
     complaints = " or ".join(dict.fromkeys(one["msg"] for one in errors if one["loc"][:1] == first["loc"][:1]))
     value = "" if first["type"] == "missing" else f"={first['input']!r}"
     return OptionError(f"{name}{value}: {complaints}")
