@@ -69,7 +69,10 @@ def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
 
 def _settings(folder: Path) -> dict[str, Any]:
     path = folder / SETTINGS
-    if not path.is_file() and (folder / "recipe.yaml").is_file():
+    if not path.is_file() and not (folder / "recipe.yaml").is_file():
+        problem = f"{folder} holds no {SETTINGS}" if folder.is_dir() else f"no folder {folder}"
+        raise CheckpointError(problem, expected="the folder of a finished run of `hiertree train`")
+    if not path.is_file():
         raise CheckpointError(
             f"{folder} holds a run that is not finished",
             expected=f"the folder of a finished run, with {SETTINGS}",

@@ -153,3 +153,9 @@ def test_unfinished_run_and_absent_device_are_refused(run: Path, tmp_path: Path)
             ht.load_model(run, device="cuda")
     with pytest.raises(DeviceError):
         ht.load_model(run, device="gpu")
+
+
+def test_a_folder_without_a_run_is_refused_in_words(tmp_path: Path) -> None:
+    for folder, problem in ((tmp_path, "holds no model.json"), (tmp_path / "absent", "no folder .*absent")):
+        with pytest.raises(CheckpointError, match=f"{problem}: expected the folder of a finished run"):
+            ht.load_model(folder)
