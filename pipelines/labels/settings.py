@@ -40,7 +40,7 @@ class Settings(BaseModel):
 
 
 def _option_error(error: ValidationError, known: Iterable[str]) -> OptionError:
-    """The first complaint, unknown keys before others; for a value that fits none of several types, one of each type."""
+    """The first complaint, unknown keys first; for a value that fits none of several types, one of each type."""
     errors = sorted(error.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
     first = errors[0]
     name = str(first["loc"][0]) if first["loc"] else ""
