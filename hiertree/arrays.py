@@ -54,6 +54,11 @@ def as_array(values: Any, *, name: str = "values") -> Any:
     return values if is_array else to_numpy(values, name=name)
 
 
+def is_on_host(array: Any) -> bool:
+    """Whether the values of an array of numpy or torch can be looked at without waiting for a device."""
+    return str(getattr(array, "device", "cpu")) == "cpu"
+
+
 def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
     """Check embeddings and return them as a C-contiguous float32 or float64 array of shape (n, d).
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from .arrays import as_array
+from .arrays import as_array, is_on_host
 from .errors import InputError, OptionError, ShapeError
 from .options import check_choice, check_number
 from .tree.label_tree import LabelTree
@@ -171,8 +171,7 @@ def _checked(counts: Any) -> tuple[Any, Any]:
     if counts.ndim != 2 or counts.shape[-1] < 2:
         raise ShapeError(f"counts of shape {tuple(counts.shape)}", expected="counts (Q, L+1) with L ≥ 1")
     xp = array_namespace(counts)
-    on_host = getattr(counts, "device", "cpu") == "cpu" or str(counts.device) == "cpu"
-    if on_host and not (xp.isdtype(counts.dtype, ("integral", "real floating")) and bool(xp.all(counts >= 0))):
+    if is_on_host(counts) and not (xp.isdtype(counts.dtype, ("integral", "real floating")) and bool(xp.all(counts >= 0))):
         raise InputError("counts with negative values, NaN or no numbers", expected="numbers of items, ≥ 0")
     return xp, counts
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from array_api_compat import array_namespace, device
 
-from ..arrays import MAX_LEVELS, as_array
+from ..arrays import MAX_LEVELS, as_array, is_on_host
 from ..errors import InputError, PathError, ShapeError
 from ..options import check_integer, require
 
@@ -72,8 +72,9 @@ def level_counts(levels: Any, num_levels: int, *, valid: Any = None) -> Any:
         (Q, L+1) int64 array; column 0 counts the irrelevant ones.
 
     Raises:
-        ShapeError: levels that are not two-dimensional, or a mask of another shape.
-        PathError: levels that are not integers.
+        ShapeError: levels that are not two-dimensional, or a mask that is not booleans of the same shape.
+        PathError: levels that are not integers, or lie outside 0 … L (which only arrays on the processor are checked
+            for).
         OptionError: ``num_levels`` is not in 1 … 255.
 
     >>> import numpy as np
@@ -84,10 +85,16 @@ def level_counts(levels: Any, num_levels: int, *, valid: Any = None) -> Any:
     require(num_levels <= MAX_LEVELS, "num_levels", num_levels, f"at most {MAX_LEVELS}")
     levels = as_array(levels, name="levels")
     xp = array_namespace(levels)
+    valid = None if valid is None else as_array(valid, name="valid")
     if levels.ndim != 2 or (valid is not None and tuple(valid.shape) != tuple(levels.shape)):
         raise ShapeError(f"levels of shape {tuple(levels.shape)}", expected="(Q, N), and a mask of the same shape")
+    if valid is not None and not array_namespace(valid).isdtype(valid.dtype, "bool"):
+        raise ShapeError(f"valid of type {valid.dtype}", expected="booleans")
     if not xp.isdtype(levels.dtype, "integral"):
         raise PathError(f"levels of type {levels.dtype}", expected="integers in 0 … L")
+    most = min(num_levels, xp.iinfo(levels.dtype).max)
+    if is_on_host(levels) and bool(xp.any(levels < 0) | xp.any(levels > most)):
+        raise PathError("levels outside 0 … L", expected=f"integers from 0 to num_levels={num_levels}")
     columns = []
     for level in range(num_levels + 1):
         here = levels == level

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hiertree as ht
-from hiertree.errors import ShapeError
+from hiertree.errors import PathError, ShapeError
 
 
 def test_a_column_that_agrees_below_one_that_does_not_counts_for_nothing():
@@ -38,3 +38,18 @@ def test_level_counts_add_up_to_the_gallery(seed, num_levels):
     counts = ht.level_counts(ht.levels(paths, paths), num_levels, valid=~np.eye(6, dtype=bool))
     assert counts.shape == (6, num_levels + 1)
     assert (counts.sum(axis=1) == 5).all()
+
+
+@pytest.mark.parametrize("array", [np.array, torch.tensor])
+@pytest.mark.parametrize("levels", [[[0, 3, 1]], [[0, -1, 1]]])
+def test_levels_outside_the_tree_are_refused_rather_than_left_out_of_the_counts(array, levels):
+    with pytest.raises(PathError, match="num_levels=2"):
+        ht.level_counts(array(levels), 2)
+    assert ht.level_counts(torch.tensor([[0, 3, 1]], dtype=torch.int8), 200).sum() == 3
+
+
+def test_a_mask_is_booleans_in_an_array_or_a_list():
+    levels = np.array([[2, 0, 1, 0]])
+    assert ht.level_counts(levels, 2, valid=[[True, True, False, True]]).tolist() == [[2, 0, 1]]
+    with pytest.raises(ShapeError, match="booleans"):
+        ht.level_counts(levels, 2, valid=np.array([[2, 1, 1, 1]]))
