@@ -61,7 +61,7 @@ class CSL(Loss):
         super().__init__()
         check_integer("embedding_size", embedding_size)
         check_number("scale", scale, above=0)
-        paths = _by_finest_id(torch.from_numpy(as_paths(class_paths, name="class_paths")))
+        paths = _by_finest_id(torch.tensor(as_paths(class_paths, name="class_paths")))
         self.margins, self.scale = _margins(margins, paths.shape[1]), scale
         self.register_buffer("class_paths", paths, persistent=False)
         self.proxies = nn.Parameter(torch.randn(len(paths), embedding_size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,6 +45,8 @@ def real_tensor(values: Any, name: str, device: torch.device | None = None) -> T
     """A tensor of real numbers or booleans, from a tensor, an array or nested lists."""
     try:
         values = values.to_numpy() if hasattr(values, "to_numpy") else values  # of pandas and polars
+        if isinstance(values, np.ndarray) and not values.flags.writeable:
+            values = values.copy()  # torch warns of sharing the memory of frames and of files
         tensor = values.to(device) if isinstance(values, Tensor) else torch.as_tensor(values, device=device)
     except (TypeError, ValueError) as error:
         raise _unreadable(name, values) from error
@@ -95,7 +98,7 @@ def check_same_paths(paths: Tensor, ref_paths: Tensor) -> None:
 
 def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
     """Checked (n, L) int64 paths of these vectors, on their device."""
-    return torch.from_numpy(as_paths(paths, name=name, num_items=len(vectors))).to(vectors.device)
+    return torch.tensor(as_paths(paths, name=name, num_items=len(vectors)), device=vectors.device)
 
 
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:

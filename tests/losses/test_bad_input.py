@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,16 @@ def test_a_batch_that_cannot_be_used_is_refused(name: str, case: str) -> None:
 def test_references_that_cannot_be_used_are_refused(name: str, case: str) -> None:
     with pytest.raises(InputError):
         LOSSES[name]()(EMBEDDINGS, PATHS, *BATCHES[case])
+
+
+def test_arrays_that_cannot_be_written_are_read_without_a_warning() -> None:
+    embeddings, paths = EMBEDDINGS.numpy().copy(), PATHS.numpy().copy()
+    for array in (embeddings, paths):
+        array.flags.writeable = False  # as those of frames and memory maps are
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.testing.assert_close(losses.SupHAP()(embeddings, paths), losses.SupHAP()(EMBEDDINGS, PATHS))
+        losses.CSL(paths[[0, 2, 4]], SIZE)
 
 
 @pytest.mark.parametrize("name", KNOW_SIZE)
