@@ -171,7 +171,8 @@ def _checked(counts: Any) -> tuple[Any, Any]:
     if counts.ndim != 2 or counts.shape[-1] < 2:
         raise ShapeError(f"counts of shape {tuple(counts.shape)}", expected="counts (Q, L+1) with L ≥ 1")
     xp = array_namespace(counts)
-    if is_on_host(counts) and not (xp.isdtype(counts.dtype, ("integral", "real floating")) and bool(xp.all(counts >= 0))):
+    is_numeric = xp.isdtype(counts.dtype, ("integral", "real floating"))
+    if is_on_host(counts) and not (is_numeric and bool(xp.all(counts >= 0))):
         raise InputError("counts with negative values, NaN or no numbers", expected="numbers of items, ≥ 0")
     return xp, counts
 
