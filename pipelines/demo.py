@@ -91,7 +91,7 @@ def run_demo(
     from rich.console import Console
 
     console, folder, started = Console(), Path(out), time.monotonic()
-    check_outputs([], folders=[folder], marks=("labels/manifest.json",))
+    check_outputs([], folders=[folder], marks=("labels/cleaned/manifest.json",))
     recipes = _recipes(data, seed=seed, quick=quick)
     images = load_split(recipes[0], "test")  # first, so that a wrong path fails at once
     console.rule("[bold]1  Landmark ids become a tree of labels", align="left")
