@@ -225,7 +225,8 @@ def test_sources_that_make_no_page_are_refused(
         with pytest.raises(OptionError, match=message):
             make_report(sources, out, **options)
     assert not out.exists()
-    main_exits(["report", str(tmp_path), "--out", str(out)], 2)
+    (tmp_path / "empty").mkdir()
+    main_exits(["report", str(tmp_path / "empty"), "--out", str(out)], 2)
     assert "expected the folder of a finished run" in capsys.readouterr().err
     main_exits(["report", str(file), "--out", str(out)], 0)
     assert "level 3 (18)" in parsed(out).select_one(".facts").text
