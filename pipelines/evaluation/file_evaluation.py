@@ -102,7 +102,7 @@ def evaluate_file(
             options={"metrics": metrics, "relevance": _relevance(relevance), **options},
             search={"block_size": block_size, "resume": resume, **search},
         )
-    if not len(result.summary()):
+    if not result.has_values:
         names = () if labeled.tree is None else labeled.tree.level_names
         remedy = f"the columns read as levels are {', '.join(names)}" if names else None
         raise InputError(f"{source} gives no metric a value", expected="items that share labels", remedy=remedy)
