@@ -19,7 +19,8 @@
     ├── TableError (also a ValueError)      a CSV, Parquet or JSON file that cannot be read as requested
     ├── RecipeError (also a ValueError)     a recipe or a plan in YAML with a misspelt or impossible setting
     ├── ImageError                          images that do not decode
-    ├── MissingResourceError                a data set, model or optional package that is missing
+    ├── MissingResourceError                a data set or model that is missing
+    │   └── MissingPackageError (also a ModuleNotFoundError)  an optional package that is not installed
     ├── DeviceError                         a requested device that is missing
     ├── CheckpointError                     a checkpoint that cannot be resumed
     ├── ScrapeError                         a scrape that cannot go on, or a store that cannot be used
@@ -38,6 +39,8 @@ hiertree.errors.OptionError: ties='random': expected one of 'average', 'index'; 
 """
 
 from __future__ import annotations
+
+from importlib.util import find_spec
 
 
 class HiertreeError(Exception):
@@ -131,7 +134,11 @@ class ImageError(HiertreeError):
 
 
 class MissingResourceError(HiertreeError):
-    """A data set, model or optional package that is missing."""
+    """A data set or model that is missing."""
+
+
+class MissingPackageError(MissingResourceError, ModuleNotFoundError):
+    """A package of one of hiertree's extras that is not installed; the message says how to install it."""
 
 
 class DeviceError(HiertreeError):
@@ -160,3 +167,25 @@ class ReviewConflictError(ReviewError):
 
 class TrainingError(HiertreeError):
     """A training run that cannot go on."""
+
+
+def require_package(*names: str, extra: str) -> None:
+    """Check that packages are installed before they are imported, or name the extra that installs them.
+
+    Args:
+        names: as they are imported.
+        extra: of hiertree, that declares them.
+
+    Raises:
+        MissingPackageError: some are not installed.
+
+    >>> require_package("faiss", extra="search")
+    >>> require_package("no_such_package", extra="search")
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.MissingPackageError: no_such_package is not installed; pip install "hiertree[search]"
+    """
+    missing = [name for name in names if find_spec(name) is None]
+    if missing:
+        given = f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
+        raise MissingPackageError(given, remedy=f'pip install "hiertree[{extra}]"')

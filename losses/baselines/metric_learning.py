@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from hiertree.errors import MissingResourceError, OptionError, ShapeError
+from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_each, check_integer, require
 
 from ..base import Loss, check_loss
@@ -42,7 +42,7 @@ class PytorchMetricLearning(Loss):
         miner_options: of the named miner.
 
     Raises:
-        MissingResourceError: the library is not installed.
+        MissingPackageError: the library is not installed.
         OptionError: a name or an option that it does not have.
         PathError: a label without a proxy; the message names the row.
 
@@ -147,7 +147,7 @@ def as_pytorch_metric_learning(loss: Loss) -> MetricLearningLoss:
         loss: any loss of :mod:`hiertree.losses`.
 
     Raises:
-        MissingResourceError: the library is not installed.
+        MissingPackageError: the library is not installed.
 
     >>> from hiertree.losses import SupAP
     >>> loss = as_pytorch_metric_learning(SupAP())
@@ -162,14 +162,8 @@ def as_pytorch_metric_learning(loss: Loss) -> MetricLearningLoss:
 
 
 def _library(part: str) -> ModuleType:
-    try:
-        return import_module(f"{LIBRARY}.{part}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] != LIBRARY:
-            raise
-        raise MissingResourceError(
-            "pytorch-metric-learning is not installed", remedy="pip install 'hiertree[interop]'"
-        ) from error
+    require_package(LIBRARY, extra="interop")
+    return import_module(f"{LIBRARY}.{part}")
 
 
 def _library_class(part: str, name: str) -> type:

@@ -12,7 +12,7 @@ from pathlib import Path
 from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
-from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TrainingError
+from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TrainingError, require_package
 from hiertree.io import files
 from hiertree.io.progress import show_progress
 
@@ -55,13 +55,13 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
         parameters: as submitit's ``SlurmExecutor.update_parameters`` takes them.
 
     Raises:
-        MissingResourceError: submitit is not installed, or this machine knows no SLURM.
+        MissingPackageError: submitit is not installed.
+        MissingResourceError: this machine knows no SLURM.
         OptionError: a parameter that does not exist, or a value that it cannot have.
     """
-    try:
-        from submitit import SlurmExecutor
-    except ImportError as error:
-        raise MissingResourceError("submitit is not installed", remedy="pip install 'hiertree[slurm]'") from error
+    require_package("submitit", extra="slurm")
+    from submitit import SlurmExecutor
+
     try:
         executor = SlurmExecutor(folder, max_num_timeout=_MOST_REQUEUES)
     except RuntimeError as error:

@@ -152,7 +152,7 @@ def print_audit(table: pd.DataFrame) -> None:
     console = Console()
     console.print(shown)
     if missing := not_installed():
-        console.print(Text(f"not installed: {', '.join(missing)} (pip install 'hiertree[interop]')"))
+        console.print(Text(f'not installed: {", ".join(missing)} (pip install "hiertree[interop]")'))
 
 
 def not_installed() -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.errors import DeviceError, MissingResourceError
+from hiertree.errors import DeviceError, MissingResourceError, require_package
 from hiertree.io.provenance import sha256
 
 from .text_encoders import check_prompts, mean_direction
@@ -80,12 +80,9 @@ class SentenceEncoder:
         return mean_direction(texts, self.prompts, encoded)
 
     def _load(self) -> Any:
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError:
-            raise MissingResourceError(
-                "the package sentence-transformers is not installed", remedy="pip install sentence-transformers"
-            ) from None
+        require_package("sentence_transformers", extra="sentences")
+        from sentence_transformers import SentenceTransformer
+
         try:
             return SentenceTransformer(self.model, device=self.device)
         except (OSError, ValueError) as error:

@@ -138,5 +138,5 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(MissingResourceError, match="no srun"):
         slurm_executor(tmp_path, {})
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(MissingResourceError, match=r"pip install 'hiertree\[slurm\]'"):
+    with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[slurm\]"'):
         slurm_executor(tmp_path, {})

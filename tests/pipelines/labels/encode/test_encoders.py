@@ -1,6 +1,6 @@
 """Encoders by name, and vectors that are kept."""
 
-from importlib.util import find_spec
+import sys
 
 import numpy as np
 import pytest
@@ -75,7 +75,7 @@ def test_encoders_are_made_by_name(tmp_path):
         EncoderSettings(prompts=["a {label}"])
 
 
-@pytest.mark.skipif(find_spec("sentence_transformers") is not None, reason="sentence-transformers is installed")
-def test_a_missing_package_says_how_to_get_it():
-    with pytest.raises(MissingResourceError, match="pip install sentence-transformers"):
+def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingResourceError, match=r'pip install "hiertree\[sentences\]"'):
         EncoderSettings(encoder="sentence-transformers").build().encode(["lake"])
