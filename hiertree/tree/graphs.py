@@ -5,11 +5,13 @@ The edges of a graph run from parent to child. Its root, the one node without a 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HierarchyError, InputError, NotATreeError
-from .label_rows import Row
+from ..io.frames import frame_columns, is_frame
+from .graph_policies import Direction
+from .label_rows import Row, is_empty
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -17,12 +19,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def root_of(graph: nx.DiGraph[Any]) -> Hashable:
-    """The root of a directed tree.
+def check_graph(graph: Any) -> None:
+    """Refuse what is no directed graph with an edge, and one in which a node is above itself.
 
     Raises:
         InputError: no graph of networkx.
-        HierarchyError: the graph is no such tree; the message names the nodes that show it.
+        HierarchyError: undirected, without edges, or with a cycle; the message names its nodes.
     """
     import networkx as nx
 
@@ -32,44 +34,55 @@ def root_of(graph: nx.DiGraph[Any]) -> Hashable:
         raise HierarchyError("the graph has no edge", expected="at least a root and a leaf")
     if not graph.is_directed():
         raise HierarchyError("the graph is undirected", expected="a networkx.DiGraph with edges from parent to child")
-    roots = [node for node, degree in graph.in_degree() if degree == 0]
     try:
         cycle = [edge[0] for edge in nx.find_cycle(graph)]
     except nx.NetworkXNoCycle:
-        cycle = []
-    if cycle:
-        raise NotATreeError(f"the graph: {' → '.join(map(repr, [*cycle, cycle[0]]))}", expected="no label above itself")
-    for node, degree in graph.in_degree():
-        if degree > 1:
-            parents = ", ".join(map(repr, sorted(graph.predecessors(node), key=str)))
-            raise NotATreeError(f"the graph: {node!r} has the parents {parents}", expected="one parent per node")
-    if len(roots) > 1:
-        shown = ", ".join(map(repr, roots[:5])) + (", …" if len(roots) > 5 else "")
-        raise NotATreeError(
-            f"the graph has {len(roots)} roots: {shown}",
-            expected="one node without a parent",
-            remedy="add an edge from one common root to each of them",
-        )
-    root: Hashable = roots[0]
-    return root
+        return
+    raise NotATreeError(f"the graph: {' → '.join(map(repr, [*cycle, cycle[0]]))}", expected="no label above itself")
 
 
-def graph_of_edges(edges: Iterable[tuple[Hashable, Hashable]]) -> nx.DiGraph[Any]:
-    """The directed graph of (parent, child) pairs.
+def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:
+    """The directed graph, parent → child, of pairs or of a frame of two columns.
+
+    In a frame, a row without a parent names a root.
 
     Raises:
-        InputError: not pairs of hashable nodes.
+        InputError: not pairs of hashable nodes, or a frame of other than two columns.
     """
     import networkx as nx
 
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    child_first = direction == "child-parent"
+    if is_frame(edges):
+        pairs = _pairs_of_frame(edges)
+        roots = [pair for pair in pairs if is_empty(pair[child_first]) and not is_empty(pair[not child_first])]
+        graph.add_nodes_from(pair[not child_first] for pair in roots)
+        edges = [pair for pair in pairs if pair not in roots]
     if not isinstance(edges, Iterable):
         raise InputError(f"edges={edges!r}", expected="(parent, child) pairs")
-    graph: nx.DiGraph[Any] = nx.DiGraph()
     for edge in edges:
         if not _is_pair(edge):
             raise InputError(f"the edge {edge!r}", expected="a pair of nodes, parent and child")
-        graph.add_edge(*edge)
+        graph.add_edge(*(reversed(edge) if child_first else edge))
     return graph
+
+
+def _pairs_of_frame(frame: Any) -> list[tuple[Hashable, Hashable]]:
+    columns = frame_columns(frame, what="the frame of edges")
+    if len(columns) == 2:
+        first, second = columns.values()
+        return list(zip(first, second, strict=True))
+    given = f"a frame of edges with the columns {', '.join(columns)}"
+    remedy = 'select them, as in frame[["parent", "child"]]'
+    raise InputError(given, expected="two columns, parent and child", remedy=remedy)
+
+
+def turned(graph: nx.DiGraph[Any], direction: Direction) -> nx.DiGraph[Any]:
+    """The graph with its edges from parent to child, and without parallel ones."""
+    import networkx as nx
+
+    single = nx.DiGraph(graph) if graph.is_multigraph() else graph
+    return single if direction == "parent-child" else single.reverse(copy=True)
 
 
 def _is_pair(edge: Any) -> bool:
@@ -79,16 +92,23 @@ def _is_pair(edge: Any) -> bool:
 
 
 def rows_of_graph(
-    graph: nx.DiGraph[Any], root: Hashable, labels: Mapping[Hashable, Hashable]
+    graph: nx.DiGraph[Any],
+    root: Hashable,
+    labels: Mapping[Hashable, Hashable],
+    *,
+    inner_leaves: Collection[Hashable],
 ) -> tuple[list[Row], list[Hashable]]:
-    """For every leaf below the root, its labels coarse → fine, and its id; in the order of the graph's edges."""
+    """For every leaf below the root, its labels coarse → fine, and its id; in the order of the graph's edges.
+
+    The nodes in ``inner_leaves`` are leaves too, each before those below it.
+    """
     rows: list[Row] = []
     leaf_ids: list[Hashable] = []
     stack: list[tuple[Hashable, Row]] = [(root, ())]
     while stack:
         node, row = stack.pop()
         children = list(graph.successors(node))
-        if not children:
+        if not children or node in inner_leaves:
             for leaf_id in graph.nodes[node].get("leaf_ids", (node,)):
                 rows.append(row)
                 leaf_ids.append(leaf_id)

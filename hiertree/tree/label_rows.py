@@ -6,7 +6,8 @@ parents makes two nodes. The nodes of a level are numbered from 0 in order of fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,6 +32,7 @@ Uneven = Literal["error", "pad", "truncate"]
 Repeats = Literal["error", "merge"]
 Homonyms = Literal["separate", "error"]
 LeafKey = Literal["label", "path"]
+Gaps = Literal["error", "above", "below"]
 
 
 class Numbered(NamedTuple):
@@ -91,7 +93,8 @@ def check_labels(row: Row, where: str) -> None:
             raise EmptyLabelError(
                 f"{where}: the label of level {level} is {label!r} in {row!r}",
                 expected="a non-empty label",
-                remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early",
+                remedy="fill it in, or pass uneven='pad' or 'truncate' if the path ends early, gaps='above' or 'below' "
+                "if it goes on",
             )
         if isinstance(label, str) and "\0" in label:
             raise HierarchyError(
@@ -101,6 +104,24 @@ def check_labels(row: Row, where: str) -> None:
             raise InputError(
                 f"{where}: {label!r} at level {level}", expected="text, a number or another hashable label"
             )
+
+
+def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
+    """The rows with their empty labels filled: by the nearest label above, or by the nearest below.
+
+    Empty labels that have none on that side stay.
+
+    >>> list(filled_gaps([("a", None, "x"), (None, None, "y")], "below"))
+    [('a', 'x', 'x'), ('y', 'y', 'y')]
+    """
+    for number, given in enumerate(_iterated(rows, "the rows")):
+        row = list(_iterated(given, f"row {number}"))
+        ends = [place for place, label in enumerate(row) if not is_empty(label)]
+        places = range(1, ends[-1] if ends else 0) if gaps == "above" else range(len(row) - 2, -1, -1)
+        for place in places:
+            if is_empty(row[place]):
+                row[place] = row[place - 1 if gaps == "above" else place + 1]
+        yield tuple(row)
 
 
 def _iterated(values: Any, name: str) -> Iterable[Any]:
@@ -121,7 +142,15 @@ def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:
     if uneven == "truncate":
         return [row[:shallow] for row in rows]
     if uneven == "pad":
-        return [row + row[-1:] * (deep - len(row)) for row in rows]
+        padded = [row + row[-1:] * (deep - len(row)) for row in rows]
+        if len(set(padded)) < len(set(rows)):
+            twice = next(row for row, count in Counter(padded).items() if count > 1)
+            raise DuplicateLeafError(
+                f"two leaves have the path {twice!r} once their last labels are repeated",
+                expected="no label under itself",
+                remedy="rename one of the two",
+            )
+        return padded
     raise UnevenDepthError(
         f"{rows[depths.index(shallow)]!r} has {shallow} levels, {rows[depths.index(deep)]!r} has {deep}",
         expected="leaves of one depth",

@@ -25,36 +25,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import to_numpy
-from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, TableError, UnknownLeafError
+from ..errors import TableError
 from ..options import check_choice
-from .graphs import graph_of_edges, graph_of_rows, root_of, rows_of_graph
-from .label_rows import (
-    Homonyms,
-    LeafKey,
-    Numbered,
-    Repeats,
-    Row,
-    Uneven,
-    Where,
-    check_labels,
-    check_rows,
-    even_depths,
-    nest,
-    number_nodes,
-    refuse_homonyms,
-)
+from .graph_policies import Forest, check_policies, chosen_inner_leaves, with_one_parent, with_one_root
+from .graphml import read_graphml, write_graphml
+from .graphs import check_graph, graph_of_edges, graph_of_rows, rows_of_graph, turned
+from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_labels, check_rows, filled_gaps
 from .nested_json import read_json_tree, write_json_tree
-from .summaries import draw_lines, summarize_levels
-from .tables import read_label_table, write_label_table
+from .newick_text import read_newick, write_newick
+from .numbered_tree import NumberedTree
+from .tables import read_label_frame, read_label_table, write_label_table
 
 if TYPE_CHECKING:
     import networkx as nx
-    import pandas as pd
-    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from .graph_policies import GraphPolicies
 
 
-class LabelTree:
+class LabelTree(NumberedTree):
     """An immutable label hierarchy of uniform depth L, built by one of the ``from_…`` methods.
 
     Attributes:
@@ -63,17 +52,6 @@ class LabelTree:
         num_levels: L.
         level_sizes: number of nodes at each level, coarse → fine.
     """
-
-    def __init__(self, numbered: Numbered, level_names: Sequence[str] | None) -> None:
-        self._leaf_ids, self._paths, self._labels = numbered
-        self._paths.setflags(write=False)
-        self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
-        names = level_names if level_names is not None else [f"level_{i + 1}" for i in range(self.num_levels)]
-        if isinstance(names, str) or not isinstance(names, Sequence):
-            raise ShapeError(f"level_names={names!r}", expected=f"{self.num_levels} different names, coarse → fine")
-        if len(names) != self.num_levels or len(set(names)) != len(names):
-            raise ShapeError(f"level_names={list(names)}", expected=f"{self.num_levels} different names, coarse → fine")
-        self.level_names = tuple(names)
 
     @classmethod
     def from_paths(
@@ -85,6 +63,7 @@ class LabelTree:
         uneven: Uneven = "error",
         repeats: Repeats = "error",
         homonyms: Homonyms = "separate",
+        gaps: Gaps = "error",
         where: Where | None = None,
     ) -> LabelTree:
         """Build a tree from one row of labels per leaf, coarse → fine.
@@ -98,6 +77,8 @@ class LabelTree:
                 ``"truncate"`` cuts all rows to the shortest, so that several leaves may share their finest node.
             repeats: what to do with a row given twice: ``"error"``, or ``"merge"`` (for tables with one row per image).
             homonyms: what the same text under two parents means: two ``"separate"`` nodes, or an ``"error"``.
+            gaps: what to do with an empty label above another: ``"error"``; ``"above"`` repeats the label above it, so
+                that all rows with this gap share a node there; ``"below"`` repeats the label below it.
             where: names row i in error messages, for instance by file and line.
 
         Raises:
@@ -109,9 +90,11 @@ class LabelTree:
                [0, 1, 1]], dtype=int32)
         """
         choices = {"leaf": (leaf, LeafKey), "uneven": (uneven, Uneven), "repeats": (repeats, Repeats)}
-        for name, (value, literal) in {**choices, "homonyms": (homonyms, Homonyms)}.items():
+        for name, (value, literal) in {**choices, "homonyms": (homonyms, Homonyms), "gaps": (gaps, Gaps)}.items():
             check_choice(name, value, literal)
         listed = rows.tolist() if isinstance(rows, np.ndarray) else rows
+        if gaps != "error":
+            listed = filled_gaps(listed, gaps)
         checked, leaf_ids = check_rows(listed, repeats=repeats, leaf=leaf, where=where or (lambda i: f"row {i}"))
         return cls._from_rows(checked, leaf_ids, level_names, uneven, homonyms)
 
@@ -125,6 +108,7 @@ class LabelTree:
         uneven: Uneven = "error",
         repeats: Repeats = "error",
         homonyms: Homonyms = "separate",
+        gaps: Gaps = "error",
     ) -> LabelTree:
         """Build a tree from the named columns of a CSV or Parquet file, coarse → fine; see :meth:`from_paths`.
 
@@ -136,35 +120,84 @@ class LabelTree:
             HierarchyError: as :meth:`from_paths`; the message names file and row.
         """
         rows, where = read_label_table(path, levels, trim=uneven != "error")
-        return cls.from_paths(
-            rows, level_names=levels, leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, where=where
-        )
+        options = {"leaf": leaf, "uneven": uneven, "repeats": repeats, "homonyms": homonyms, "gaps": gaps}
+        return cls.from_paths(rows, level_names=levels, where=where, **options)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        levels: Sequence[str] | None = None,
+        leaf: LeafKey = "label",
+        uneven: Uneven = "error",
+        repeats: Repeats = "error",
+        homonyms: Homonyms = "separate",
+        gaps: Gaps = "error",
+    ) -> LabelTree:
+        """Build a tree from columns of a frame of pandas, polars, pyarrow or another library that narwhals reads.
+
+        With an ``uneven`` policy, missing cells at the end of a row mean that its path ends there.
+
+        Args:
+            frame: one row per leaf, or per image with ``repeats="merge"``.
+            levels: columns, coarse → fine; all of them unless given.
+            leaf: this and the rest as for :meth:`from_paths`.
+            uneven: see there.
+            repeats: see there.
+            homonyms: see there.
+            gaps: see there.
+
+        Raises:
+            InputError: no frame.
+            TableError: it lacks a column.
+            HierarchyError: as :meth:`from_paths`; the message names the row, from 0.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"kind": ["natural", "natural"], "type": ["lake", "peak"], "id": [17, 5]})
+        >>> LabelTree.from_frame(frame, levels=["kind", "id"]).paths([5, 17])
+        array([[0, 1],
+               [0, 0]], dtype=int32)
+        """
+        names, rows, where = read_label_frame(frame, levels, trim=uneven != "error")
+        options = {"leaf": leaf, "uneven": uneven, "repeats": repeats, "homonyms": homonyms, "gaps": gaps}
+        return cls.from_paths(rows, level_names=names, where=where, **options)
 
     @classmethod
     def from_edges(
         cls,
-        edges: Iterable[tuple[Hashable, Hashable]],
+        edges: Any,
         *,
         labels: Mapping[Hashable, Hashable] | None = None,
         level_names: Sequence[str] | None = None,
         uneven: Uneven = "error",
+        **policies: Unpack[GraphPolicies],
     ) -> LabelTree:
         """Build a tree from (parent, child) pairs with a single root; the root belongs to no level.
 
         Args:
-            edges: pairs of node names.
+            edges: pairs of node names, or a frame of two columns in which a row without a parent names a root.
             labels: a text for some or all nodes; the other nodes are labeled by their names.
             level_names: as for :meth:`from_paths`.
             uneven: as for :meth:`from_paths`.
+            **policies: ``direction``, ``multiple_parents``, ``forest`` and ``inner_leaves``, as
+                :class:`hiertree.tree.GraphPolicies` describes them.
 
         Raises:
-            HierarchyError: a cycle, several roots, a node with two parents, leaves of several depths, no edge at all.
+            HierarchyError: a cycle, several roots, a node with two parents, leaves of several depths, no edge at all;
+                the message says which policy would accept it, or that the pairs seem to be reversed.
             InputError: not pairs.
 
         >>> LabelTree.from_edges([("root", "a"), ("root", "b")]).leaves
         ('a', 'b')
+        >>> is_a = [("cat", "pet"), ("cat", "feline"), ("pet", "animal"), ("feline", "mammal"), ("mammal", "animal")]
+        >>> tree = LabelTree.from_edges(is_a, direction="child-parent", multiple_parents="shortest")
+        >>> tree.labels_of(tree.paths(["cat"])[0])
+        ('pet', 'cat')
         """
-        return cls.from_networkx(graph_of_edges(edges), labels=labels, level_names=level_names, uneven=uneven)
+        graph = graph_of_edges(edges, check_policies(**policies)["direction"])
+        undirected: GraphPolicies = {**policies, "direction": "parent-child"}
+        return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **undirected)
 
     @classmethod
     def from_networkx(
@@ -174,20 +207,81 @@ class LabelTree:
         labels: Mapping[Hashable, Hashable] | None = None,
         level_names: Sequence[str] | None = None,
         uneven: Uneven = "error",
+        **policies: Unpack[GraphPolicies],
     ) -> LabelTree:
-        """Build a tree from a networkx arborescence with edges from parent to child.
+        """Build a tree from a directed networkx graph, with edges from parent to child unless ``direction`` is given.
 
         A leaf's id is its node; a node's label is ``labels[node]``, its attribute ``label``, or the node itself. Level
-        names are taken from ``graph.graph["level_names"]`` when not given.
+        names are taken from ``graph.graph["level_names"]`` when not given. ``policies`` are as for :meth:`from_edges`.
 
         Raises:
             HierarchyError: as :meth:`from_edges`.
         """
         check_choice("uneven", uneven, Uneven)
-        rows, leaf_ids = rows_of_graph(graph, root_of(graph), labels or {})
+        checked = check_policies(**policies)
+        check_graph(graph)
+        asked = checked["inner_leaves"]
+        named = () if asked == "all" else frozenset(asked)
+        single = with_one_parent(turned(graph, checked["direction"]), checked["multiple_parents"], named)
+        rooted, root = with_one_root(single, checked["forest"])
+        inner_leaves = chosen_inner_leaves(rooted, root, "all" if asked == "all" else named)
+        rows, leaf_ids = rows_of_graph(rooted, root, labels or {}, inner_leaves=inner_leaves)
         for row in rows:
             check_labels(row, f"the path {row!r}")
         return cls._from_rows(rows, leaf_ids, level_names or graph.graph.get("level_names"), uneven, "separate")
+
+    @classmethod
+    def from_graphml(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        labels: Mapping[Hashable, Hashable] | None = None,
+        level_names: Sequence[str] | None = None,
+        uneven: Uneven = "error",
+        **policies: Unpack[GraphPolicies],
+    ) -> LabelTree:
+        """Read a tree from a directed graph in GraphML, as :meth:`to_graphml`, Gephi, yEd or networkx write it.
+
+        Options are those of :meth:`from_networkx`; nodes are known by the texts of their ids.
+
+        Raises:
+            TableError: the file is no GraphML.
+            HierarchyError: as :meth:`from_networkx`.
+        """
+        graph = read_graphml(path)
+        return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
+
+    @classmethod
+    def from_newick(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        level_names: Sequence[str] | None = None,
+        leaf: LeafKey = "label",
+        uneven: Uneven = "error",
+        forest: Forest = "error",
+        inner_names: bool = True,
+    ) -> LabelTree:
+        """Read a tree in the Newick format of phylogenetics; lengths of branches and comments are left out.
+
+        An inner node without a name is called ``node 1``, ``node 2`` … in the order of the file. Leaf ids become
+        integers when every one of them is written as one. The outermost node is the root, which belongs to no level.
+
+        Args:
+            path: a UTF-8 text file.
+            level_names: as for :meth:`from_paths`.
+            leaf: as for :meth:`from_paths`.
+            uneven: as for :meth:`from_paths`.
+            forest: what several trees in the file are: an ``"error"``, or with ``"join"`` the nodes of level 1.
+            inner_names: False leaves the names of inner nodes out, where programs write the support of a branch there.
+
+        Raises:
+            TableError: the file is not Newick, or two children of a node share a name.
+            HierarchyError: as :meth:`from_paths`.
+        """
+        check_choice("forest", forest, Forest)
+        rows = read_newick(path, join=forest == "join", inner_names=inner_names)
+        return cls.from_paths(rows, level_names=level_names, leaf=leaf, uneven=uneven)
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> LabelTree:
@@ -201,114 +295,6 @@ class LabelTree:
             return cls._from_rows(stored.rows, stored.leaf_ids, stored.level_names, "error", "separate")
         except (ValueError, TypeError) as error:
             raise TableError(f"{path}: {error}", expected="a tree written by LabelTree.to_json") from error
-
-    @classmethod
-    def _from_rows(
-        cls,
-        rows: list[Row],
-        leaf_ids: list[Hashable],
-        level_names: Sequence[str] | None,
-        uneven: Uneven,
-        homonyms: Homonyms,
-    ) -> LabelTree:
-        if not rows:
-            raise HierarchyError("no labels at all", expected="at least one leaf")
-        if len(set(leaf_ids)) != len(leaf_ids):
-            raise DuplicateLeafError("two leaves share an id", expected="one id per leaf")
-        tree = cls(number_nodes(even_depths(rows, uneven), leaf_ids), level_names)
-        if homonyms == "error":
-            refuse_homonyms(tree._labels, tree._node_labels)
-        return tree
-
-    @property
-    def num_levels(self) -> int:
-        """L, the depth of every leaf."""
-        return int(self._paths.shape[1])
-
-    @property
-    def leaves(self) -> tuple[Hashable, ...]:
-        """Leaf ids, in order of first appearance."""
-        return tuple(self._leaf_ids)
-
-    @property
-    def level_sizes(self) -> tuple[int, ...]:
-        """Number of nodes at each level, coarse → fine."""
-        return tuple(len(labels) for labels in self._labels)
-
-    def paths(self, leaf_ids: Any) -> NDArray[np.int32]:
-        """The integer paths of the given leaves.
-
-        Args:
-            leaf_ids: n leaf ids as a sequence, numpy array or tensor; ids may repeat.
-
-        Returns:
-            (n, L) int32, coarse → fine; column l−1 numbers the nodes of level l from 0.
-
-        Raises:
-            UnknownLeafError: an id that is not a leaf of the tree.
-            InputError: not a sequence of ids.
-        """
-        try:
-            listed = to_numpy(leaf_ids).tolist() if hasattr(leaf_ids, "dtype") else list(leaf_ids)
-            return self._paths[[self._row_of_leaf[leaf_id] for leaf_id in listed]]
-        except TypeError:
-            raise InputError(f"leaf ids {leaf_ids!r:.80}", expected="a sequence of leaf ids") from None
-        except KeyError:
-            unknown = [leaf_id for leaf_id in dict.fromkeys(listed) if leaf_id not in self._row_of_leaf]
-        shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
-        raise UnknownLeafError(
-            f"{len(unknown)} unknown leaf ids: {shown}", expected=f"ids such as {self._leaf_ids[0]!r}"
-        ) from None
-
-    def labels_of(self, path: Sequence[int]) -> Row:
-        """The labels of an integer path, coarse → fine; a shorter path names an inner node.
-
-        Raises:
-            UnknownLeafError: an id that no node of its level has.
-
-        >>> LabelTree.from_paths([("a", "x"), ("b", "y")]).labels_of([1, 1])
-        ('b', 'y')
-        """
-        if not all(0 <= node < size for node, size in zip(path, self.level_sizes, strict=False)):
-            raise UnknownLeafError(f"path {tuple(path)}", expected=f"ids below {self.level_sizes}, level by level")
-        return tuple(self._labels[level][node] for level, node in enumerate(path))
-
-    def lca_level(self, a: Hashable, b: Hashable) -> int:
-        """Depth of the lowest common ancestor of two leaves: 0 (only the root) … L (the same finest node).
-
-        Raises:
-            UnknownLeafError: a or b is not a leaf.
-        """
-        first, second = self.paths([a, b])
-        return int(np.cumprod(first == second).sum())
-
-    def subtree(self, *labels: Hashable) -> LabelTree:
-        """The tree below a node, which becomes the root: its levels are those finer than the node's.
-
-        Args:
-            labels: the node's labels, coarse → fine.
-
-        Raises:
-            UnknownLeafError: there is no such node above the finest level.
-
-        >>> tree = LabelTree.from_paths([("natural", "lake", 17), ("human-made", "church", 4)])
-        >>> tree.subtree("natural").level_sizes
-        (1, 1)
-        """
-        depth = len(labels)
-        kept = [row for row, path in enumerate(self._paths) if self.labels_of(path[:depth]) == labels]
-        if not kept or depth >= self.num_levels:
-            raise UnknownLeafError(f"node {labels!r}", expected="the labels of a node above the finest level")
-        rows = [self.labels_of(self._paths[row])[depth:] for row in kept]
-        leaf_ids = [self._leaf_ids[row] for row in kept]
-        return self._from_rows(rows, leaf_ids, self.level_names[depth:], "error", "separate")
-
-    def summary(self) -> pd.DataFrame:
-        """One row per level: its name, number of nodes, children per parent (least, median, most) and homonyms.
-
-        ``homonyms`` counts the texts that name more than one node of the level.
-        """
-        return summarize_levels(self._paths, self._rows(), self.level_names)
 
     def to_networkx(self) -> nx.DiGraph[Any]:
         """The tree as a networkx arborescence, parent → child.
@@ -329,38 +315,20 @@ class LabelTree:
         """Write the tree as nested JSON, readable by :meth:`from_json` and by drawing libraries (``children``)."""
         write_json_tree(path, self._rows(), self._leaf_ids, self.level_names)
 
-    def to_text(self, *, most_children: int = 6) -> str:
-        """A drawing of the tree in text, with at most ``most_children`` lines below each node.
+    def to_graphml(self, path: str | os.PathLike[str]) -> None:
+        """Write the tree as GraphML, for :meth:`from_graphml` and for programs that draw graphs.
 
-        >>> print(LabelTree.from_paths([("natural", "lake"), ("natural", "peak"), ("human-made", "dam")]).to_text())
-        ├── natural
-        │   ├── lake
-        │   └── peak
-        └── human-made
-            └── dam
+        Nodes have the attributes ``label``, ``level`` and ``id``; the finest ones ``leaf_ids``, a JSON list.
+
+        Raises:
+            OptionError: labels that are neither text, numbers nor booleans.
         """
-        return "\n".join(draw_lines(nest(self._rows(), self._leaf_ids), most_children=most_children))
+        write_graphml(path, self.to_networkx())
 
-    def __len__(self) -> int:
-        return len(self._leaf_ids)
+    def to_newick(self, path: str | os.PathLike[str]) -> None:
+        """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, LabelTree) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash((self.level_names, self.level_sizes, len(self)))
-
-    def __repr__(self) -> str:
-        sizes = " → ".join(f"{size} {name}" for size, name in zip(self.level_sizes, self.level_names, strict=True))
-        return f"LabelTree({sizes}; {len(self)} leaves)"
-
-    def _identity(self) -> tuple[object, ...]:
-        return self.level_names, self._leaf_ids, self._labels, self._paths.tolist()
-
-    def _rows(self) -> list[Row]:
-        """The labels of every leaf's path, in the order of the leaves."""
-        return [self.labels_of(path) for path in self._paths.tolist()]
-
-    def _node_labels(self, level: int, node: int) -> Row:
-        position = int(np.argmax(self._paths[:, level] == node))
-        return self.labels_of(self._paths[position, : level + 1].tolist())
+        Raises:
+            OptionError: ids of leaves that are neither their finest labels nor their whole paths.
+        """
+        write_newick(path, self._rows(), self._leaf_ids)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..errors import OptionError
+from ..io.frames import frame_columns
 from ..io.tables import read_table, write_table
-from .label_rows import Row, Where
+from .label_rows import Row, Where, is_empty
 
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 
@@ -30,10 +32,27 @@ def read_label_table(
     check_level_columns(levels)
     table = read_table(path, required=levels, needs_rows=True)
     columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels]
-    columns[-1] = _integers(columns[-1])
+    columns[-1] = as_integers(columns[-1])
     rows = [_trimmed(row) if trim else row for row in zip(*columns, strict=True)]
     name, lines = Path(path).name, table.index.tolist()
     return rows, lambda row: f"{name}, line {lines[row]}"
+
+
+def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) -> tuple[Sequence[str], list[Row], Where]:
+    """As :func:`read_label_table`, for a frame in memory, whose labels stay as they are; and the names of the levels.
+
+    Raises:
+        OptionError: no levels, or one named twice.
+        InputError: no frame.
+        TableError: the frame lacks a column.
+    """
+    if levels is not None:
+        check_level_columns(levels)
+    columns = frame_columns(frame, levels)
+    names = list(columns)
+    check_level_columns(names)
+    rows = zip(*columns.values(), strict=True)
+    return names, [_trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
 
 
 def check_level_columns(levels: Sequence[str]) -> None:
@@ -42,7 +61,8 @@ def check_level_columns(levels: Sequence[str]) -> None:
     Raises:
         OptionError: one text instead of a list, no name, an empty one, or one twice.
     """
-    if isinstance(levels, str) or not levels or not all(levels) or len(set(levels)) != len(levels):
+    named = isinstance(levels, Sequence) and bool(levels) and all(isinstance(name, str) and name for name in levels)
+    if isinstance(levels, str) or not named or len(set(levels)) != len(levels):
         raise OptionError(f"levels={levels!r}", expected="a list of one or more different columns, coarse → fine")
 
 
@@ -59,12 +79,12 @@ def write_label_table(
 
 def _trimmed(row: Row) -> Row:
     end = len(row)
-    while end and row[end - 1] == "":
+    while end and is_empty(row[end - 1]):
         end -= 1
     return row[:end]
 
 
-def _integers(column: Sequence[Hashable]) -> Sequence[Hashable]:
+def as_integers(column: Sequence[Hashable]) -> Sequence[Hashable]:
     """The column as integers if every cell is one in its shortest form ("17", not "017")."""
     return [int(str(cell)) for cell in column] if all(map(_is_canonical_integer, column)) else column
 

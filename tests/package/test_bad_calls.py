@@ -67,6 +67,11 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     ),
     "LabelTree.from_edges": (ht.LabelTree.from_edges, {"edges": [("all", "natural"), ("all", "human-made")]}),
     "LabelTree.from_networkx": (ht.LabelTree.from_networkx, {"graph": GRAPH}),
+    "LabelTree.from_frame": (
+        ht.LabelTree.from_frame,
+        {"frame": pd.DataFrame({"kind": ["natural", "human-made"], "id": [1, 2]}), "levels": ["kind", "id"]},
+    ),
+    "LabelTree.restrict": (TREE.restrict, {"leaves": [1, 3]}),
     "LabelTree.paths": (TREE.paths, {"leaf_ids": [1, 2, 3]}),
     "LabelTree.lca_level": (TREE.lca_level, {"a": 1, "b": 3}),
     "levels": (ht.levels, {"query_paths": PATHS, "gallery_paths": PATHS}),

@@ -15,7 +15,12 @@ from project import ROOT
 from hiertree.pipelines.cli.application import main
 
 _BLOCK = re.compile(r"^```(pycon|console)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-PAGES = {"metrics.md": (), "statistics.md": (), "peers.md": ("ir_measures", "ranx", "pytorch_metric_learning")}
+PAGES = {
+    "hierarchy.md": (),
+    "metrics.md": (),
+    "statistics.md": (),
+    "peers.md": ("ir_measures", "ranx", "pytorch_metric_learning"),
+}
 
 
 def printed_by(command: str) -> str:

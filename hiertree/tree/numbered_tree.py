@@ -1,0 +1,219 @@
+"""What a label tree knows: the labels and integer paths of its leaves, parts of it, and how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..arrays import to_numpy
+from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, UnknownLeafError
+from .label_rows import Homonyms, Numbered, Row, Uneven, even_depths, nest, number_nodes, refuse_homonyms
+from .summaries import draw_lines, summarize_levels
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+Tree = TypeVar("Tree", bound="NumberedTree")
+
+
+class NumberedTree:
+    """An immutable label hierarchy of uniform depth L; :class:`hiertree.LabelTree` makes it of what people have.
+
+    Attributes:
+        level_names: L names, coarse → fine.
+        leaves: leaf ids, in order of first appearance.
+        num_levels: L.
+        level_sizes: number of nodes at each level, coarse → fine.
+    """
+
+    def __init__(self, numbered: Numbered, level_names: Sequence[str] | None) -> None:
+        self._leaf_ids, self._paths, self._labels = numbered
+        self._paths.setflags(write=False)
+        self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
+        names = level_names if level_names is not None else [f"level_{i + 1}" for i in range(self.num_levels)]
+        if isinstance(names, str) or not isinstance(names, Sequence):
+            raise ShapeError(f"level_names={names!r}", expected=f"{self.num_levels} different names, coarse → fine")
+        if len(names) != self.num_levels or len(set(names)) != len(names):
+            raise ShapeError(f"level_names={list(names)}", expected=f"{self.num_levels} different names, coarse → fine")
+        self.level_names = tuple(names)
+
+    @classmethod
+    def _from_rows(
+        cls: type[Tree],
+        rows: list[Row],
+        leaf_ids: list[Hashable],
+        level_names: Sequence[str] | None,
+        uneven: Uneven,
+        homonyms: Homonyms,
+    ) -> Tree:
+        if not rows:
+            raise HierarchyError("no labels at all", expected="at least one leaf")
+        if len(set(leaf_ids)) != len(leaf_ids):
+            raise DuplicateLeafError("two leaves share an id", expected="one id per leaf")
+        tree = cls(number_nodes(even_depths(rows, uneven), leaf_ids), level_names)
+        if homonyms == "error":
+            refuse_homonyms(tree._labels, tree._node_labels)
+        return tree
+
+    @property
+    def num_levels(self) -> int:
+        """L, the depth of every leaf."""
+        return int(self._paths.shape[1])
+
+    @property
+    def leaves(self) -> tuple[Hashable, ...]:
+        """Leaf ids, in order of first appearance."""
+        return tuple(self._leaf_ids)
+
+    @property
+    def level_sizes(self) -> tuple[int, ...]:
+        """Number of nodes at each level, coarse → fine."""
+        return tuple(len(labels) for labels in self._labels)
+
+    def paths(self, leaf_ids: Any) -> NDArray[np.int32]:
+        """The integer paths of the given leaves.
+
+        Args:
+            leaf_ids: n leaf ids as a sequence, numpy array or tensor; ids may repeat.
+
+        Returns:
+            (n, L) int32, coarse → fine; column l−1 numbers the nodes of level l from 0.
+
+        Raises:
+            UnknownLeafError: an id that is not a leaf of the tree.
+            InputError: not a sequence of ids.
+        """
+        try:
+            listed = to_numpy(leaf_ids).tolist() if hasattr(leaf_ids, "dtype") else list(leaf_ids)
+            return self._paths[[self._row_of_leaf[leaf_id] for leaf_id in listed]]
+        except TypeError:
+            raise InputError(f"leaf ids {leaf_ids!r:.80}", expected="a sequence of leaf ids") from None
+        except KeyError:
+            unknown = [leaf_id for leaf_id in dict.fromkeys(listed) if leaf_id not in self._row_of_leaf]
+        shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+        inner = next((label for label in unknown if any(label in labels for labels in self._labels[:-1])), None)
+        remedy = None if inner is None else f"{inner!r} is an inner node; docs/hierarchy.md says how items carry one"
+        raise UnknownLeafError(
+            f"{len(unknown)} unknown leaf ids: {shown}", expected=f"ids such as {self._leaf_ids[0]!r}", remedy=remedy
+        ) from None
+
+    def labels_of(self, path: Sequence[int]) -> Row:
+        """The labels of an integer path, coarse → fine; a shorter path names an inner node.
+
+        Raises:
+            UnknownLeafError: an id that no node of its level has.
+
+        >>> from hiertree import LabelTree
+        >>> LabelTree.from_paths([("a", "x"), ("b", "y")]).labels_of([1, 1])
+        ('b', 'y')
+        """
+        if not all(0 <= node < size for node, size in zip(path, self.level_sizes, strict=False)):
+            raise UnknownLeafError(f"path {tuple(path)}", expected=f"ids below {self.level_sizes}, level by level")
+        return tuple(self._labels[level][node] for level, node in enumerate(path))
+
+    def lca_level(self, a: Hashable, b: Hashable) -> int:
+        """Depth of the lowest common ancestor of two leaves: 0 (only the root) … L (the same finest node).
+
+        Raises:
+            UnknownLeafError: a or b is not a leaf.
+        """
+        first, second = self.paths([a, b])
+        return int(np.cumprod(first == second).sum())
+
+    def subtree(self: Tree, *labels: Hashable) -> Tree:
+        """The tree below a node, which becomes the root: its levels are those finer than the node's.
+
+        Args:
+            labels: the node's labels, coarse → fine.
+
+        Raises:
+            UnknownLeafError: there is no such node above the finest level.
+
+        >>> from hiertree import LabelTree
+        >>> tree = LabelTree.from_paths([("natural", "lake", 17), ("human-made", "church", 4)])
+        >>> tree.subtree("natural").level_sizes
+        (1, 1)
+        """
+        depth = len(labels)
+        kept = [row for row, path in enumerate(self._paths) if self.labels_of(path[:depth]) == labels]
+        if not kept or depth >= self.num_levels:
+            raise UnknownLeafError(f"node {labels!r}", expected="the labels of a node above the finest level")
+        return self._part(kept, depth)
+
+    def restrict(self: Tree, leaves: Iterable[Hashable]) -> Tree:
+        """The tree of some leaves and what is above them, for instance the classes that a data set holds.
+
+        Leaves keep the order of this tree, whatever the order of ``leaves``; the nodes are numbered anew.
+
+        Args:
+            leaves: ids of leaves, which may repeat, as those of a data set's images do.
+
+        Raises:
+            UnknownLeafError: an id that is not a leaf of the tree.
+            HierarchyError: none at all.
+            InputError: not several ids.
+
+        >>> from hiertree import LabelTree
+        >>> tree = LabelTree.from_paths([("natural", "lake", 17), ("human-made", "church", 4), ("natural", "peak", 5)])
+        >>> tree.restrict([5, 17, 5]).leaves
+        (17, 5)
+        """
+        if isinstance(leaves, str):
+            raise InputError(f"leaf ids {leaves!r:.80}", expected="a sequence of leaf ids")
+        wanted = to_numpy(leaves).tolist() if hasattr(leaves, "dtype") else leaves
+        wanted = list(wanted) if isinstance(wanted, Iterable) else wanted
+        self.paths(wanted)
+        return self._part(sorted({self._row_of_leaf[leaf] for leaf in wanted}), 0)
+
+    def _part(self: Tree, kept: Sequence[int], depth: int) -> Tree:
+        """The tree of some leaves, without the levels down to ``depth``."""
+        rows = [self.labels_of(self._paths[row].tolist())[depth:] for row in kept]
+        leaf_ids = [self._leaf_ids[row] for row in kept]
+        return self._from_rows(rows, leaf_ids, self.level_names[depth:], "error", "separate")
+
+    def summary(self) -> pd.DataFrame:
+        """One row per level: its name, number of nodes, children per parent (least, median, most) and homonyms.
+
+        ``homonyms`` counts the texts that name more than one node of the level.
+        """
+        return summarize_levels(self._paths, self._rows(), self.level_names)
+
+    def to_text(self, *, most_children: int = 6) -> str:
+        """A drawing of the tree in text, with at most ``most_children`` lines below each node.
+
+        >>> from hiertree import LabelTree
+        >>> print(LabelTree.from_paths([("natural", "lake"), ("natural", "peak"), ("human-made", "dam")]).to_text())
+        ├── natural
+        │   ├── lake
+        │   └── peak
+        └── human-made
+            └── dam
+        """
+        return "\n".join(draw_lines(nest(self._rows(), self._leaf_ids), most_children=most_children))
+
+    def __len__(self) -> int:
+        return len(self._leaf_ids)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NumberedTree) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash((self.level_names, self.level_sizes, len(self)))
+
+    def __repr__(self) -> str:
+        sizes = " → ".join(f"{size} {name}" for size, name in zip(self.level_sizes, self.level_names, strict=True))
+        return f"{type(self).__name__}({sizes}; {len(self)} leaves)"
+
+    def _identity(self) -> tuple[object, ...]:
+        return self.level_names, self._leaf_ids, self._labels, self._paths.tolist()
+
+    def _rows(self) -> list[Row]:
+        """The labels of every leaf's path, in the order of the leaves."""
+        return [self.labels_of(path) for path in self._paths.tolist()]
+
+    def _node_labels(self, level: int, node: int) -> Row:
+        position = int(np.argmax(self._paths[:, level] == node))
+        return self.labels_of(self._paths[position, : level + 1].tolist())

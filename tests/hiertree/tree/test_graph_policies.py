@@ -1,0 +1,159 @@
+"""Graphs that are no plain tree: each defect names the policy that accepts it, and each policy does what it says."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+
+import hiertree as ht
+from hiertree.errors import (
+    DuplicateLeafError,
+    HierarchyError,
+    InputError,
+    NotATreeError,
+    OptionError,
+    UnevenDepthError,
+    UnknownLeafError,
+)
+
+# "carnivore" is the first parent of "dog", "pet" the one nearest to the root
+IS_A = [
+    ("animal", "mammal"),
+    ("mammal", "carnivore"),
+    ("carnivore", "dog"),
+    ("animal", "pet"),
+    ("pet", "dog"),
+    ("pet", "goldfish"),
+    ("carnivore", "wolf"),
+]
+REVERSED = [(child, parent) for parent, child in IS_A]
+
+
+def labels(tree, leaf):
+    return tree.labels_of(tree.paths([leaf])[0])
+
+
+def test_reversed_edges_are_recognized_and_read_when_the_direction_is_said():
+    pairs = [("lake", "natural"), ("peak", "natural"), ("natural", "all")]
+    with pytest.raises(NotATreeError, match="from child to parent; pass the other direction=, 'child-parent'"):
+        ht.LabelTree.from_edges(pairs)
+    tree = ht.LabelTree.from_edges(pairs, direction="child-parent")
+    assert [labels(tree, leaf) for leaf in tree.leaves] == [("natural", "lake"), ("natural", "peak")]
+    assert tree == ht.LabelTree.from_networkx(nx.DiGraph(pairs), direction="child-parent")
+    with pytest.raises(NotATreeError, match="the other direction"):  # no policy makes a tree of one leaf of it
+        ht.LabelTree.from_edges(pairs, multiple_parents="first", forest="join")
+
+
+def test_of_several_parents_the_first_or_the_nearest_to_the_root_is_kept():
+    with pytest.raises(NotATreeError, match=r"'dog' has the parents 'carnivore', 'pet'.*multiple_parents="):
+        ht.LabelTree.from_edges(IS_A, uneven="pad")
+    first = ht.LabelTree.from_edges(IS_A, uneven="pad", multiple_parents="first")
+    nearest = ht.LabelTree.from_edges(REVERSED, uneven="pad", multiple_parents="shortest", direction="child-parent")
+    assert labels(first, "dog") == ("mammal", "carnivore", "dog")
+    assert labels(nearest, "dog") == ("pet", "dog", "dog")
+    assert set(first.leaves) == set(nearest.leaves) == {"dog", "goldfish", "wolf"}
+
+
+def test_an_inner_node_that_loses_its_children_becomes_no_leaf():
+    edges = [("all", "a"), ("a", "b"), ("b", "x"), ("all", "x"), ("all", "y")]
+    assert ht.LabelTree.from_edges(edges, multiple_parents="shortest").leaves == ("x", "y")
+
+
+def test_wikidata_types_have_the_length_of_the_shortest_path(shared_data):
+    with (shared_data / "wikidata_p279" / "edges.csv").open(encoding="utf-8") as opened:
+        graph = nx.DiGraph((row["parent_qid"], row["child_qid"]) for row in csv.DictReader(opened))
+    circles = {node: number for number, group in enumerate(nx.strongly_connected_components(graph)) for node in group}
+    graph.remove_edges_from([edge for edge in graph.edges if circles[edge[0]] == circles[edge[1]]])  # Wikidata has some
+    tree = ht.LabelTree.from_networkx(graph, uneven="pad", multiple_parents="shortest", forest="join")
+    roots = [node for node, degree in graph.in_degree() if degree == 0]
+    nearest = nx.multi_source_dijkstra_path_length(graph, roots)
+    for leaf in np.random.default_rng(0).choice(np.array(tree.leaves), 200, replace=False):
+        path = labels(tree, leaf)
+        assert path.index(leaf) == nearest[leaf]
+
+
+def test_several_roots_are_refused_or_become_the_labels_of_level_1():
+    edges = [("natural", "lake"), ("human-made", "church"), ("natural", "peak")]
+    with pytest.raises(NotATreeError, match=r"2 roots: 'natural', 'human-made'.*forest='join'"):
+        ht.LabelTree.from_edges(edges)
+    tree = ht.LabelTree.from_edges(edges, forest="join")
+    assert tree.level_sizes == (2, 3)
+    assert labels(tree, "peak") == ("natural", "peak")
+
+
+def test_a_circle_is_an_error_under_every_policy():
+    with pytest.raises(NotATreeError, match="above itself"):
+        ht.LabelTree.from_edges(
+            [("r", "a"), ("a", "b"), ("b", "a")], multiple_parents="first", forest="join", uneven="pad"
+        )
+
+
+def test_inner_nodes_that_items_carry_become_leaves_of_their_own():
+    edges = [("all", "dog"), ("dog", "poodle"), ("dog", "beagle"), ("all", "cat"), ("cat", "manx")]
+    with pytest.raises(UnknownLeafError, match="'dog' is an inner node"):
+        ht.LabelTree.from_edges(edges).paths(["poodle", "dog"])
+    with pytest.raises(UnevenDepthError):
+        ht.LabelTree.from_edges(edges, inner_leaves=["dog"])
+    tree = ht.LabelTree.from_edges(edges, inner_leaves=["dog"], uneven="pad")
+    assert tree.leaves == ("dog", "poodle", "beagle", "manx")
+    assert [tree.lca_level("dog", other) for other in tree.leaves] == [2, 1, 1, 0]
+    assert set(ht.LabelTree.from_edges(edges, inner_leaves="all", uneven="pad").leaves) > {"dog", "cat"}
+    for unknown in ("bird", "all"):
+        with pytest.raises(UnknownLeafError, match=unknown):
+            ht.LabelTree.from_edges(edges, inner_leaves=[unknown], uneven="pad")
+
+
+def test_rows_that_end_at_an_inner_node_are_leaves_of_their_own():
+    tree = ht.LabelTree.from_paths([("animal", "dog"), ("animal", "dog", "poodle")], uneven="pad")
+    assert tree.lca_level("dog", "poodle") == 2
+    with pytest.raises(DuplicateLeafError, match="last labels are repeated"):
+        ht.LabelTree.from_edges([("r", "a"), ("a", ("a",))], labels={("a",): "a"}, inner_leaves=["a"], uneven="pad")
+
+
+def test_edges_come_from_frames_whose_rows_without_a_parent_are_roots():
+    columns = {"child": ["natural", "lake", "peak"], "parent": [None, "natural", "natural"]}
+    for frame in (pd.DataFrame(columns), pytest.importorskip("polars").DataFrame(columns)):
+        assert ht.LabelTree.from_edges(frame, direction="child-parent").leaves == ("lake", "peak")
+        assert ht.LabelTree.from_edges(frame[["parent", "child"]]).leaves == ("lake", "peak")
+    with pytest.raises(InputError, match="two columns"):
+        ht.LabelTree.from_edges(pd.DataFrame({**columns, "note": ["", "", ""]}))
+    with pytest.raises(InputError, match="the edge"):
+        ht.LabelTree.from_edges(pd.DataFrame({"parent": ["a", "a"], "child": ["b", None]}))
+
+
+@pytest.mark.parametrize(
+    "policy", [{"direction": "up"}, {"multiple_parents": "last"}, {"forest": True}, {"inner_leaves": "some"}]
+)
+def test_unknown_policies_are_refused(policy):
+    with pytest.raises(OptionError, match=next(iter(policy))):
+        ht.LabelTree.from_edges(IS_A, **policy)
+
+
+def test_misspelt_policies_are_refused():
+    with pytest.raises(TypeError, match="multiple_parent"):
+        ht.LabelTree.from_edges(IS_A, multiple_parent="first")
+
+
+def test_wordnet_graphs_of_tiny_imagenet_become_trees(shared_data):
+    name = "nbdt__hierarchies__TinyImagenet200__graph-wordnet.json"
+    content = json.loads((shared_data / "taxonomies" / "nbdt" / name).read_text())
+    graph = nx.node_link_graph(content, edges="links")
+    tree = ht.LabelTree.from_networkx(graph, uneven="pad", multiple_parents="shortest", forest="join")
+    assert len(tree) == 200
+
+
+def test_a_tree_of_some_leaves_keeps_its_levels_and_order():
+    tree = ht.LabelTree.from_paths(
+        [("natural", "lake", 17), ("human-made", "church", 4), ("natural", "peak", 5)], level_names=["k", "s", "id"]
+    )
+    part = tree.restrict(np.array([5, 17, 5]))
+    assert (part.leaves, part.level_sizes, part.level_names) == ((17, 5), (1, 2, 2), ("k", "s", "id"))
+    assert part.paths([5]).tolist() == [[0, 1, 1]]
+    for bad, error in [([3], UnknownLeafError), ([], HierarchyError), (5, InputError), ("17", InputError)]:
+        with pytest.raises(error):
+            tree.restrict(bad)
