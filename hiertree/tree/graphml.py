@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
 
 
-def read_graphml(path: str | os.PathLike[str]) -> nx.DiGraph[Any]:
+def read_graphml(path: str | os.PathLike[str]) -> Any:
     """A graph whose nodes are known by the texts of their ids.
 
     Raises:
@@ -27,7 +27,7 @@ def read_graphml(path: str | os.PathLike[str]) -> nx.DiGraph[Any]:
     import networkx as nx
 
     try:
-        graph = nx.read_graphml(Path(path))
+        graph: Any = nx.read_graphml(Path(path))
         for attributes in (graph.graph, *(attributes for _, attributes in graph.nodes(data=True))):
             for name in set(_LISTS) & set(attributes):
                 attributes[name] = tuple(

@@ -55,7 +55,7 @@ def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) ->
     return names, [_trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
 
 
-def check_level_columns(levels: Sequence[str]) -> None:
+def check_level_columns(levels: Any) -> None:
     """Refuse what is not a list of one or more different column names.
 
     Raises:
