@@ -158,7 +158,7 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        return Embedder(recipe.model, channels=recipe.images.channels)
+        return Embedder(recipe.model, channels=recipe.images.channels, size=recipe.images.size)
 
 
 def _identity(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hiertree.datasets import ImageSource
 from hiertree.errors import DeviceError, InputError, ShapeError
@@ -124,12 +124,19 @@ class TrainedModel:
         return torch.autocast(self.device.type, dtype=dtype)
 
 
-def load_model(run: str | os.PathLike[str], *, device: str | torch.device = "auto") -> TrainedModel:
+def load_model(
+    run: str | os.PathLike[str],
+    *,
+    device: str | torch.device = "auto",
+    backbone: Callable[..., nn.Module] | None = None,
+) -> TrainedModel:
     """Load what a run has learned, with its preprocessing and its tree.
 
     Args:
         run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it.
         device: ``"auto"`` takes a GPU if there is one.
+        backbone: builds a backbone of your own, in place of importing what the model names by ``module:attribute``.
+            Only modules on your own Python path are imported for it, none from the folder.
 
     Raises:
         CheckpointError: the run is not finished, or its files are damaged.
@@ -138,7 +145,9 @@ def load_model(run: str | os.PathLike[str], *, device: str | torch.device = "aut
     folder = Path(run)
     tree = folder / "tree-train.json"
     classes = LabelTree.from_json(tree) if tree.is_file() else None  # earlier versions kept none
-    return TrainedModel(load_embedder(folder), load_preprocessing(folder), tree=classes, device=device)
+    return TrainedModel(
+        load_embedder(folder, backbone=backbone), load_preprocessing(folder), tree=classes, device=device
+    )
 
 
 def _device(device: str | torch.device) -> torch.device:

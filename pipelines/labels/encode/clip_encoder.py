@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hiertree.errors import OptionError
 from hiertree.io.progress import track
 
-from .clip_model import clip_identity, load_clip
+from ...clip_model import clip_identity, load_clip
 from .text_encoders import check_prompts, mean_direction
 
 if TYPE_CHECKING:

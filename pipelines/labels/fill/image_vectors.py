@@ -15,8 +15,8 @@ import numpy as np
 from hiertree.errors import EmbeddingError, ImageError, ShapeError, TableError
 from hiertree.io.progress import track
 
+from ...clip_model import load_clip
 from ..encode.clip_encoder import ClipEncoder
-from ..encode.clip_model import load_clip
 from ..encode.text_encoders import unit_rows
 from .image_folder import ImageFolder
 

@@ -1,23 +1,25 @@
-"""Networks that turn a batch of images into feature maps: a small CNN, and those of timm."""
+"""Networks that turn a batch of images into features: a small CNN, those of timm and open_clip, and one's own."""
 
 from __future__ import annotations
 
-import pickle
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from hiertree.errors import MissingResourceError, RecipeError
+from hiertree.errors import RecipeError
+
+from .clip_backbone import PREFIX as CLIP
+from .clip_backbone import build_clip_tower, clip_statistics
+from .feature_backbone import FeatureBackbone, count_features
+from .imported_backbone import call_backbone, import_backbone
+from .pretrained_files import load_local_weights
+from .timm_backbone import HUB, build_timm_network, find_timm_model
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
-
-_FORMATS = ".safetensors, .pth or .pt"
-_WRAPPERS = ("state_dict", "model", "net_state")  # keys under which training scripts store weights
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 class SmallCNN(nn.Sequential):
@@ -40,99 +42,119 @@ class SmallCNN(nn.Sequential):
         self.num_features = widths[-1]
 
 
-class TimmBackbone(nn.Module):
-    """A timm model without its classifier.
-
-    Args:
-        network: from ``timm.create_model(…, num_classes=0)``.
-        own_pooling: return the network's own pooled vectors instead of maps.
-    """
-
-    def __init__(self, network: nn.Module, *, own_pooling: bool) -> None:
-        super().__init__()
-        self.network = network
-        self.own_pooling = own_pooling
-        self.num_features = int(network.num_features)  # type: ignore[arg-type]  # timm types no attributes
-
-    def forward(self, images: Tensor) -> Tensor:
-        """(B, C, H, W) images → (B, F) vectors or (B, F, h, w) maps."""
-        if self.own_pooling:
-            features: Tensor = self.network(images)
-            return features
-        maps: Tensor = self.network.forward_features(images)  # type: ignore[operator]
-        if maps.ndim != 4 or maps.shape[1] != self.num_features:
-            raise RecipeError(
-                f"model.pooling: this backbone returns features of shape {tuple(maps.shape)}",
-                expected=f"maps (B, {self.num_features}, h, w)",
-                remedy="set model.pooling=backbone",
-            )
-        return maps
-
-
-def build_backbone(model: ModelSettings, *, channels: int, load_weights: bool = True) -> nn.Module:
+def build_backbone(
+    model: ModelSettings,
+    *,
+    channels: int,
+    size: int | None = None,
+    load_weights: bool = True,
+    factory: Callable[..., nn.Module] | None = None,
+) -> nn.Module:
     """Build the backbone that a recipe asks for.
 
     Args:
         model: the recipe's section.
         channels: of the images.
+        size: their height and width; None for those that the backbone is made for.
         load_weights: False skips loading pretrained weights, when others will replace them.
+        factory: builds the network in place of what the recipe names.
 
     Raises:
-        RecipeError: no such model, or an option that this backbone does not have.
-        MissingResourceError: the pretrained weights are absent.
+        RecipeError: no such model, an option that this backbone does not have, or a size that it does not take.
+        MissingResourceError: the pretrained weights or one's own module are absent.
     """
-    if model.backbone != "small_cnn":
-        backbone = _timm_backbone(model, channels=channels, load_weights=load_weights)
-        if model.gradient_checkpointing:
-            _recompute_activations(backbone.network, model)
-        return backbone
+    if model.backbone == "small_cnn" and factory is None:
+        return _small_cnn(model, channels)
+    if factory is not None or is_imported(model.backbone):
+        network = _own_network(model, factory, load_weights=load_weights)
+    elif model.backbone.startswith(CLIP):
+        network = build_clip_tower(model, channels=channels, size=size, load_weights=load_weights)
+    else:
+        network = build_timm_network(model, channels=channels, size=size, load_weights=load_weights)
+    if model.gradient_checkpointing:
+        _recompute_activations(network, model)
+    features = getattr(network, "num_features", None) or getattr(network, "output_dim", None)
+    if not isinstance(features, int):
+        features = count_features(network, channels=channels, size=size or 224)
+    return FeatureBackbone(network, own_pooling=model.pooling == "backbone", features=features)
+
+
+def is_imported(backbone: str) -> bool:
+    """Whether a name is ``module:attribute``."""
+    return ":" in backbone and not backbone.startswith((CLIP, HUB))
+
+
+def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation by which a backbone normalizes pixels in [0, 1].
+
+    Raises:
+        RecipeError: none are declared for a backbone of one's own, or not one a channel.
+    """
+    mean, std = _declared_statistics(model)
+    if channels == 1 and len(mean) == 3:
+        return (sum(mean) / 3,), (sum(std) / 3,)
+    if model.backbone == "small_cnn" and len(mean) == 1:
+        return mean * channels, std * channels
+    if len(mean) != channels:
+        raise RecipeError(f"model.mean of {len(mean)} values", expected=f"{channels}, one a channel")
+    return mean, std
+
+
+def portable(model: ModelSettings) -> ModelSettings:
+    """The same network by settings that need no hub to build it."""
+    if not model.backbone.startswith(HUB):
+        return model
+    found = find_timm_model(model.backbone)
+    update = {
+        "backbone": found.architecture,
+        "backbone_options": {**found.options, **model.backbone_options},
+        "mean": model.mean or found.mean,
+        "std": model.std or found.std,
+    }
+    return model.model_copy(update=update)
+
+
+def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Those of the recipe, or else of the pretrained weights."""
+    if model.mean is not None and model.std is not None:
+        return model.mean, model.std
+    if model.backbone == "small_cnn":
+        return (0.5,), (0.5,)
+    if model.backbone.startswith(CLIP):
+        return clip_statistics(model)
+    if is_imported(model.backbone):
+        raise RecipeError(
+            f"model.backbone={model.backbone} without model.mean and model.std",
+            expected="those of the pixels in [0, 1] that it was trained with",
+            remedy="set both; [0.485, 0.456, 0.406] and [0.229, 0.224, 0.225] are ImageNet's",
+        )
+    found = find_timm_model(model.backbone)
+    return found.mean, found.std
+
+
+def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:
     if model.gradient_checkpointing:
         raise _no_checkpointing(model)
-    if model.pretrained or model.pooling == "backbone":
+    if model.pretrained or model.pooling == "backbone" or model.backbone_options:
         raise RecipeError(
-            f"model: small_cnn with pretrained={model.pretrained}, pooling={model.pooling}",
-            expected="no pretrained weights and pooling gem, average or max",
+            f"model: small_cnn with pretrained={model.pretrained}, pooling={model.pooling}, "
+            f"backbone_options={model.backbone_options}",
+            expected="no pretrained weights, no options, and pooling gem, average or max",
         )
     return SmallCNN(channels, model.width)
 
 
-def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation by which a backbone normalizes pixels in [0, 1]."""
-    if model.backbone == "small_cnn":
-        return (0.5,) * channels, (0.5,) * channels
-    import timm
-
-    settings = timm.get_pretrained_cfg(model.backbone)
-    mean, std = (settings.mean, settings.std) if settings is not None else (IMAGENET_MEAN, IMAGENET_STD)
-    if channels == 1:
-        return (sum(mean) / 3,), (sum(std) / 3,)
-    return tuple(mean), tuple(std)
-
-
-def _timm_backbone(model: ModelSettings, *, channels: int, load_weights: bool) -> TimmBackbone:
-    import timm
-
-    if not timm.is_model(model.backbone):
-        close = timm.list_models(f"*{model.backbone[:6]}*")[:5]
+def _own_network(model: ModelSettings, factory: Callable[..., nn.Module] | None, *, load_weights: bool) -> nn.Module:
+    """A network of one's own, with the weights of a local file if the recipe names one."""
+    if model.pretrained is True:
         raise RecipeError(
-            f"model.backbone={model.backbone!r}",
-            expected="small_cnn or the name of a timm model" + (f", {', '.join(close)} for instance" if close else ""),
+            f"model.pretrained=true with {model.backbone}",
+            expected="a local file, or false: your own callable loads what it wants",
         )
-    pretrained = model.pretrained is True and load_weights
-    try:
-        network = timm.create_model(model.backbone, pretrained=pretrained, num_classes=0, in_chans=channels)
-    except (OSError, RuntimeError) as error:
-        if not pretrained:
-            raise
-        raise MissingResourceError(
-            f"weights of {model.backbone} ({error})".splitlines()[0],
-            expected="a connection to the Hugging Face hub, or its cache",
-            remedy=f"on a connected machine run `python -c \"import timm; timm.create_model('{model.backbone}', "
-            'pretrained=True)"` and copy the cache, or set model.pretrained to a local file',
-        ) from error
-    if isinstance(model.pretrained, str) and load_weights:
-        _load_local(network, Path(model.pretrained))
-    return TimmBackbone(network, own_pooling=model.pooling == "backbone")
+    network = call_backbone(factory or import_backbone(model.backbone), model.backbone_options, name=model.backbone)
+    if model.pretrained and load_weights:
+        load_local_weights(network, Path(model.pretrained))
+    return network
 
 
 def _recompute_activations(network: nn.Module, model: ModelSettings) -> None:
@@ -160,41 +182,3 @@ def _no_checkpointing(model: ModelSettings) -> RecipeError:
 def is_batch_norm(module: nn.Module) -> bool:
     """Whether a module normalizes by batch statistics and keeps running ones."""
     return isinstance(module, nn.modules.batchnorm._BatchNorm)
-
-
-def _load_local(network: nn.Module, path: Path) -> None:
-    """Load weights from a file, ignoring tensors that the network does not have, such as a classifier's."""
-    if not path.is_file():
-        raise MissingResourceError(f"model.pretrained={path}", expected=f"a {_FORMATS} file that exists")
-    weights, wanted = _read_weights(path), network.state_dict()
-    fitting = {key: value for key, value in weights.items() if key in wanted and value.shape == wanted[key].shape}
-    missing = sorted(wanted.keys() - fitting.keys())
-    if missing:
-        raise RecipeError(
-            f"model.pretrained={path} lacks {len(missing)} of {len(wanted)} tensors ({', '.join(missing[:3])}, …)",
-            expected="the weights of the backbone named, of the same shapes",
-        )
-    network.load_state_dict(fitting)
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a file by name; from a pickle, only tensors are ever loaded."""
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
-        raise RecipeError(  # without torch's message, which proposes to load the file unsafely
-            f"model.pretrained={path}",
-            expected=f"a whole {_FORMATS} file that holds tensors only",
-            remedy="convert it first: save the network's state_dict() alone",
-        ) from error
-    if isinstance(content, dict):
-        content = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), dict)), content)
-    named = isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())
-    if not named:
-        raise RecipeError(f"model.pretrained={path}", expected="tensors by name, as state_dict() gives them")
-    return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}

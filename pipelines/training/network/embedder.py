@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import torch
@@ -11,7 +12,7 @@ from torch.nn.functional import adaptive_avg_pool2d, adaptive_max_pool2d, normal
 from hiertree.errors import InputError
 
 from ..recipe.settings import ModelSettings
-from .backbones import build_backbone, input_statistics, is_batch_norm
+from .backbones import build_backbone, input_statistics, is_batch_norm, portable
 
 
 class GeM(nn.Module):
@@ -49,10 +50,12 @@ class Embedder(nn.Module):
     Args:
         model: the recipe's section.
         channels: of the images, 1 or 3.
+        size: their height and width; None for those that the backbone is made for.
         load_weights: False skips loading pretrained weights, when others will replace them.
+        factory: builds the backbone in place of what the settings name.
 
     Raises:
-        RecipeError: no such backbone, or an option it does not have.
+        RecipeError: no such backbone, an option it does not have, or a size that it does not take.
         MissingResourceError: the pretrained weights are absent.
 
     >>> embedder = Embedder(ModelSettings(width=4, embedding_size=8), channels=1)
@@ -63,13 +66,21 @@ class Embedder(nn.Module):
     mean: Tensor
     std: Tensor
 
-    def __init__(self, model: ModelSettings, *, channels: int, load_weights: bool = True) -> None:
+    def __init__(
+        self,
+        model: ModelSettings,
+        *,
+        channels: int,
+        size: int | None = None,
+        load_weights: bool = True,
+        factory: Callable[..., nn.Module] | None = None,
+    ) -> None:
         super().__init__()
-        self.settings, self.channels = model, channels
+        self.settings, self.channels = portable(model), channels
         mean, std = input_statistics(model, channels=channels)
         self.register_buffer("mean", 255 * torch.tensor(mean).view(1, -1, 1, 1))
         self.register_buffer("std", 255 * torch.tensor(std).view(1, -1, 1, 1))
-        backbone = build_backbone(model, channels=channels, load_weights=load_weights)
+        backbone = build_backbone(model, channels=channels, size=size, load_weights=load_weights, factory=factory)
         self.backbone = backbone.to(memory_format=torch.channels_last)
         features = int(backbone.num_features)  # type: ignore[arg-type]  # both our backbones have it
         self.pooling = GeM() if model.pooling == "gem" else None

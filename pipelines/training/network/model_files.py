@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from torch import nn
 
 from hiertree.errors import CheckpointError
 from hiertree.io import files
 
 from ..recipe.reading import load_recipe
 from ..recipe.settings import ModelSettings
+from .backbones import is_imported
 from .embedder import Embedder
+from .imported_backbone import import_backbone
 from .preprocessing import Preprocessing
 
 WEIGHTS, SETTINGS = "model.safetensors", "model.json"
@@ -32,22 +36,34 @@ def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocess
     return [weights, settings]
 
 
-def load_embedder(folder: str | os.PathLike[str]) -> Embedder:
+def load_embedder(folder: str | os.PathLike[str], *, backbone: Callable[..., nn.Module] | None = None) -> Embedder:
     """Load the trained network of a run folder, in evaluation mode on the CPU.
+
+    Args:
+        folder: of the run or the model.
+        backbone: builds a backbone of one's own; by default what the model names by ``module:attribute`` is imported,
+            from the Python path and never from the folder.
 
     Raises:
         CheckpointError: the run is not finished, the folder holds no model, or the two files do not fit together.
+        MissingResourceError, RecipeError: a backbone of one's own cannot be imported or built.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     settings = _settings(Path(folder))
     try:
-        model = ModelSettings.model_validate(settings["model"])
-        embedder = Embedder(model, channels=settings["channels"], load_weights=False)
+        model, channels = ModelSettings.model_validate(settings["model"]), settings["channels"]
+        size = settings["preprocessing"]["size"] if "preprocessing" in settings else None
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(folder, error) from error
+    if backbone is None and is_imported(model.backbone):
+        backbone = import_backbone(model.backbone, outside=Path(folder))
+    try:
+        embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=backbone)
         embedder.load_state_dict(load_file(Path(folder) / WEIGHTS))
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(f"{folder} ({error})", expected=f"{SETTINGS} and {WEIGHTS} of one model") from error
+    except (OSError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        raise _damaged(folder, error) from error
     return embedder.eval()
 
 
@@ -81,7 +97,11 @@ def _settings(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder} ({error})", expected=f"{SETTINGS} and {WEIGHTS} of one model") from error
+        raise _damaged(folder, error) from error
     if not isinstance(content, dict):
         raise CheckpointError(f"{path}", expected="the settings of a model")
     return content
+
+
+def _damaged(folder: str | os.PathLike[str], error: BaseException) -> CheckpointError:
+    return CheckpointError(f"{folder} ({error})", expected=f"{SETTINGS} and {WEIGHTS} of one model")

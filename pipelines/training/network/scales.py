@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -41,26 +40,39 @@ def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales:
 
 
 def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> None:
-    """Check that the backbone takes images of a size, and at each scale of it.
+    """Check that the backbone takes images of a size, and at each scale of it, by embedding one of each.
+
+    Convolutional networks of timm, whose maps are pooled here, take any size.
 
     Raises:
-        RecipeError: it takes another size only, as most transformers do.
+        RecipeError: it does not, as transformers that take one size only.
     """
-    settings = embedder.settings
-    for module in embedder.backbone.modules():
-        if getattr(module, "strict_img_size", False):
-            expected = tuple(cast("tuple[int, int]", module.img_size))
-            if expected != (size, size):
-                raise RecipeError(
-                    f"images.size={size} with {settings.backbone}",
-                    expected=f"its own size, {expected[0]}",
-                    remedy=f"set images.size={expected[0]}, or choose a convolutional backbone",
-                )
-            if any(scale != 1 for scale in scales):
-                raise RecipeError(
-                    f"evaluation.scales={list(scales)} with {settings.backbone}, which takes images of one size",
-                    expected="evaluation.scales=[1.0], or a convolutional backbone",
-                )
+    settings, was_training = embedder.settings, embedder.training
+    known = getattr(getattr(embedder.backbone, "network", None), "pretrained_cfg", None)
+    if settings.backbone == "small_cnn" or (settings.pooling != "backbone" and known and not known["fixed_input_size"]):
+        return
+    image = torch.zeros(1, embedder.channels, size, size, dtype=torch.uint8)
+    embedder.eval()
+    try:
+        for scale in sorted({1.0, *scales}, key=lambda scale: scale != 1):
+            with torch.inference_mode():
+                embedder(_resized(image, scale))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        if isinstance(error, RecipeError):
+            raise
+        problem = (str(error).splitlines() or [type(error).__name__])[0]
+        if scale != 1:
+            given = f"evaluation.scales={list(scales)} with {settings.backbone}, which takes images of one size"
+            raise RecipeError(
+                f"{given} ({problem})", expected="evaluation.scales=[1.0], or another backbone"
+            ) from error
+        raise RecipeError(
+            f"images.size={size} with {settings.backbone} ({problem})",
+            expected="a size that the backbone takes",
+            remedy="change images.size, or choose another backbone",
+        ) from error
+    finally:
+        embedder.train(was_training)
 
 
 def _resized(images: Tensor, scale: float) -> Tensor:

@@ -16,6 +16,7 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+Statistics = tuple[Annotated[float, Field(allow_inf_nan=False)], ...]
 LARGEST_SIDE = 8192  # pixels; an RGB image of this side takes 200 MB
 
 
@@ -80,13 +81,23 @@ class ImageSettings(RecipeSection):
 class ModelSettings(RecipeSection):
     """Backbone → pooling → LayerNorm → linear projection → unit length."""
 
-    backbone: str = _key("small_cnn", "`small_cnn` (built in, for tiny images) or the name of a timm model")
+    backbone: str = _key(
+        "small_cnn",
+        "`small_cnn` (built in, for tiny images), the name of a timm model, `hf-hub:OWNER/NAME` of one on the hub, "
+        "`open_clip:NAME` of an image tower, or `module:attribute` of your own",
+    )
+    backbone_options: dict[str, Any] = _key({}, "keyword options of the timm model or of your own callable")
     width: Count = _key(32, "channels of the first stage of `small_cnn`")
     pretrained: bool | str = _key(
-        False, "timm's weights (true), a local `.safetensors`, `.pth` or `.pt` file, or none (false)"
+        False,
+        "timm's weights (true), open_clip's by name, a local `.safetensors`, `.pth` or `.pt` file, or none (false)",
     )
+    mean: Statistics | None = _key(
+        None, "of pixels in [0, 1], by channel, subtracted from them; null: as the weights were trained"
+    )
+    std: tuple[Positive, ...] | None = _key(None, "by which they are then divided")
     pooling: Literal["gem", "average", "max", "backbone"] = _key(
-        "gem", "`gem`, `average` or `max` over the feature map, or `backbone`: what the timm model does itself"
+        "gem", "`gem`, `average` or `max` over the feature map, or `backbone`: what the network does itself"
     )
     layer_norm: bool = _key(True, "normalize the pooled features, without affine parameters")
     l2_norm: bool = _key(False, "instead scale the pooled features to unit length, as networks for landmarks do")
@@ -117,6 +128,12 @@ class ModelSettings(RecipeSection):
     def _require_one_norm(self) -> ModelSettings:
         if self.layer_norm and self.l2_norm:
             raise PydanticCustomError("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
+        return self
+
+    @model_validator(mode="after")
+    def _require_mean_and_std(self) -> ModelSettings:
+        if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
+            raise PydanticCustomError("statistics", "mean and std go together, with one value a channel each")
         return self
 
 

@@ -79,7 +79,8 @@ class Learner:
         model = self.recipe.model
         with self._forked_rng():
             torch.manual_seed(self.recipe.seed)
-            self.embedder = Embedder(model, channels=self.recipe.images.channels)
+            images = self.recipe.images
+            self.embedder = Embedder(model, channels=images.channels, size=images.size)
             self.loss = build_loss(self.recipe, class_paths=class_paths)
         if model.sync_batch_norm:
             backbone = self.embedder.backbone

@@ -13,8 +13,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from hiertree.errors import CheckpointError, InputError, MissingResourceError, RecipeError
-from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
+from hiertree.pipelines.training.network.backbones import build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder, GeM
+from hiertree.pipelines.training.network.feature_backbone import FeatureBackbone
 from hiertree.pipelines.training.network.model_files import load_embedder, load_preprocessing, save_embedder
 from hiertree.pipelines.training.network.preprocessing import Preprocessing
 from hiertree.pipelines.training.recipe.settings import ModelSettings
@@ -123,7 +124,7 @@ def test_impossible_backbone_is_refused(model: ModelSettings) -> None:
 
 def test_local_weights_are_used(tmp_path: Path) -> None:
     source = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
-    assert isinstance(source, TimmBackbone)
+    assert isinstance(source, FeatureBackbone)
     save_file(source.network.state_dict(), tmp_path / "weights.safetensors")
     loaded = build_backbone(
         ModelSettings(backbone="resnet18", pretrained=str(tmp_path / "weights.safetensors")), channels=3
@@ -147,7 +148,7 @@ def test_local_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_local_pth_file_is_used_whatever_a_training_script_wrapped_it_in(tmp_path: Path, wrapped: bool) -> None:
     source = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
-    assert isinstance(source, TimmBackbone)
+    assert isinstance(source, FeatureBackbone)
     weights = {f"module.{name}": tensor for name, tensor in source.network.state_dict().items()}
     weights["module.fc.weight"] = torch.zeros(10, 512)
     torch.save({"state_dict": weights, "epoch": 3} if wrapped else weights, tmp_path / "weights.pth")

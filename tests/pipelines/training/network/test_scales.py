@@ -50,11 +50,11 @@ def test_backbone_of_one_image_size_refuses_scales() -> None:
         require_sizes(embedder, 224, (1.0, 1.4142))
 
 
-def test_transformer_at_another_size_is_refused_before_the_run_writes(
+def test_size_that_a_backbone_cannot_have_is_refused_before_the_run_writes(
     tmp_path: Path, tiny_recipe: Callable[..., Recipe]
 ) -> None:
-    recipe = tiny_recipe("model.backbone=vit_tiny_patch16_224", "model.pooling=backbone", "images.size=64")
-    with pytest.raises(RecipeError, match=r"images\.size=64 with vit_tiny_patch16_224: .*set images\.size=224"):
+    recipe = tiny_recipe("model.backbone=vit_tiny_patch16_224", "model.pooling=backbone", "images.size=8")
+    with pytest.raises(RecipeError, match=r"images\.size=8 with vit_tiny_patch16_224 .*change images\.size"):
         train(recipe, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -27,13 +30,14 @@ def clip_identity(model: str, weights: str) -> dict[str, Any]:
     return {"model": model, "weights": {file.name: sha256(file)} if file.is_file() else weights}
 
 
-def load_clip(model: str, weights: str, device: str) -> Any:
+def load_clip(model: str, weights: str | None, device: str, *, image_size: int | None = None) -> Any:
     """The model with its weights, on a device, for inference.
 
     Args:
         model: an open_clip name, or ``local-dir:FOLDER`` with ``open_clip_config.json`` and weights in it.
-        weights: one of open_clip's names for pretrained weights, or a file; ignored with ``local-dir:``.
+        weights: one of open_clip's names for pretrained weights, a file, or None; ignored with ``local-dir:``.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
+        image_size: height and width of the images; None for those of the model. Position embeddings are interpolated.
 
     Raises:
         OptionError: an unknown model or weights, or weights of another model.
@@ -50,10 +54,17 @@ def load_clip(model: str, weights: str, device: str) -> Any:
     named = not model.startswith(LOCAL)
     damaged = (*_DAMAGED, SafetensorError)
     try:
-        loaded = open_clip.create_model(
-            model, pretrained=weights if named else None, require_pretrained=True, device=device
-        )
+        with _without_log():
+            loaded = open_clip.create_model(
+                model,
+                pretrained=weights if named else None,
+                require_pretrained=not named or weights is not None,
+                force_image_size=image_size,
+                device=device,
+            )
     except damaged as error:
+        if weights is None:
+            raise OptionError(f"model={model!r} ({_reason(error)})", expected="a model and size that build") from error
         if named and not Path(weights).is_file():
             raise _unreachable(open_clip, model, weights) from error
         raise OptionError(
@@ -63,7 +74,18 @@ def load_clip(model: str, weights: str, device: str) -> Any:
     return loaded.eval()
 
 
-def _check_known(open_clip: Any, model: str, weights: str) -> None:
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Without open_clip's log, whose warnings are errors here, or no news."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+
+
+def _check_known(open_clip: Any, model: str, weights: str | None) -> None:
     """The model is known, and the weights are a file or known for it."""
     if model.startswith(LOCAL):
         return
@@ -71,7 +93,7 @@ def _check_known(open_clip: Any, model: str, weights: str) -> None:
         close = get_close_matches(model, open_clip.list_models(), n=3)
         raise OptionError(f"model={model!r}", expected=f"an open_clip model, perhaps {close}")
     tags = open_clip.list_pretrained_tags_by_model(model)
-    if weights not in tags and not Path(weights).is_file():
+    if weights is not None and weights not in tags and not Path(weights).is_file():
         raise OptionError(f"weights={weights!r}", expected=f"an existing file or one of {tags}")
 
 

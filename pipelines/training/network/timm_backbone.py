@@ -1,0 +1,141 @@
+"""Backbones of timm: by name, or from the Hugging Face hub."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from torch import nn
+
+from hiertree.errors import MissingResourceError, RecipeError
+
+from .pretrained_files import load_local_weights, read_weights
+
+if TYPE_CHECKING:
+    from ..recipe.settings import ModelSettings
+
+HUB = "hf-hub:"  # prefix of names for which timm reads the config.json of a repository
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+class TimmModel(NamedTuple):
+    """What a name stands for.
+
+    Attributes:
+        architecture: its name in timm, perhaps with a tag of weights.
+        options: keyword options of that architecture.
+        mean: by which its weights normalize pixels in [0, 1].
+        std: likewise.
+        size: height and width that it is made for.
+        fixed: whether it takes images of that size only, unless built for another.
+    """
+
+    architecture: str
+    options: dict[str, Any]
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+    size: int = 224
+    fixed: bool = False
+
+
+def find_timm_model(name: str) -> TimmModel:
+    """What timm knows of a model; of one on the hub, its ``config.json``.
+
+    Raises:
+        RecipeError: no such model.
+        MissingResourceError: the configuration is neither here nor within reach.
+    """
+    import timm
+
+    if name.startswith(HUB):
+        architecture, options, config = _on_the_hub(name)
+    elif timm.is_model(name):
+        known = timm.get_pretrained_cfg(name)
+        architecture, options, config = name, {}, {} if known is None else vars(known)
+    else:
+        close = timm.list_models(f"*{name[:6]}*")[:5]
+        raise RecipeError(
+            f"model.backbone={name!r}",
+            expected="small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
+            + (f"; {', '.join(close)} for instance" if close else ""),
+        )
+    size = config.get("input_size") or (3, 224, 224)
+    return TimmModel(
+        architecture,
+        options,
+        tuple(config.get("mean") or IMAGENET_MEAN),
+        tuple(config.get("std") or IMAGENET_STD),
+        size=int(size[-1]),
+        fixed=bool(config.get("fixed_input_size")),
+    )
+
+
+def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
+    """Build a network of timm without its classifier, for images of a size.
+
+    Transformers that take one size only are built for it, and pretrained position embeddings are interpolated.
+
+    Raises:
+        RecipeError: no such model, an option it does not have, or a size that it cannot have.
+        MissingResourceError: the pretrained weights are neither here nor within reach.
+    """
+    found = find_timm_model(model.backbone)
+    options = {**found.options, **model.backbone_options}
+    resized = found.fixed and size is not None and size != found.size and "img_size" not in options
+    if resized:
+        options["img_size"] = size
+    pretrained, file = model.pretrained is True and load_weights, None
+    if isinstance(model.pretrained, str) and load_weights:
+        file = Path(model.pretrained)
+    try:
+        if file is not None and resized:  # timm itself interpolates what depends on the size
+            weights = {"state_dict": read_weights(file), "source": ""}
+            return _create(found.architecture, channels, options, pretrained=True, pretrained_cfg_overlay=weights)
+        name = model.backbone if pretrained else found.architecture
+        network = _create(name, channels, options, pretrained=pretrained)
+    except (TypeError, ValueError, AssertionError, KeyError) as error:
+        asked = f"images.size={size} with {model.backbone}" if resized else f"model.backbone={model.backbone}"
+        raise RecipeError(
+            f"{asked} ({_reason(error)})",
+            expected=f"its own size, {found.size}" if resized else "options that the model has",
+            remedy=f"set images.size={found.size}, or choose another backbone" if resized else None,
+        ) from error
+    except (OSError, RuntimeError) as error:
+        if not pretrained or "state_dict" in str(error):
+            given = f"model.backbone={model.backbone} ({_reason(error)})"
+            raise RecipeError(given, expected="a model that builds, and weights of it") from error
+        raise _unreachable(f"weights of {model.backbone} ({_reason(error)})", model.backbone) from error
+    if file is not None:
+        load_local_weights(network, file)
+    return network
+
+
+def _create(name: str, channels: int, options: dict[str, Any], **weights: Any) -> nn.Module:
+    import timm
+
+    network: nn.Module = timm.create_model(name, num_classes=0, in_chans=channels, **weights, **options)
+    return network
+
+
+def _on_the_hub(name: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Architecture, options and further settings by the ``config.json`` of a repository."""
+    from timm.models import load_model_config_from_hf
+
+    try:
+        config, architecture, options = load_model_config_from_hf(name.removeprefix(HUB))
+    except (OSError, RuntimeError, ValueError, KeyError) as error:
+        raise _unreachable(f"model.backbone={name} ({_reason(error)})", name) from error
+    return architecture, dict(options or {}), dict(config)
+
+
+def _unreachable(given: str, name: str) -> MissingResourceError:
+    return MissingResourceError(
+        given,
+        expected="a connection to the Hugging Face hub, or its cache",
+        remedy=f"on a connected machine run `python -c \"import timm; timm.create_model('{name}', "
+        'pretrained=True)"` and copy the cache, or set model.pretrained to a local file',
+    )
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
