@@ -1,19 +1,30 @@
-"""Rows of a ranking shared out over threads, and what comes next loaded meanwhile.
+"""Blocks of queries shared out over threads, and what comes next loaded meanwhile.
 
-Every row is computed alone, so no result depends on the sharing.
+As many threads as memory allows take a block each through product, ranking and formulas. None waits for another, and
+BLAS starts no threads of its own, which would go on spinning after each product. Where memory holds the scores of fewer
+blocks, several threads share one: first the columns of its product, then its rows. Every score and every row is
+computed alone, so no result depends on the sharing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BUDGET = 2**28  # bytes of scores, and again of what is made of them, that are held at once
-_ROWS_AT_ONCE = 16
+_ROWS_AT_ONCE = 64
 Key = TypeVar("Key")
-Loaded = TypeVar("Loaded")
+Value = TypeVar("Value")
 
 
 def num_threads() -> int:
@@ -21,33 +32,133 @@ def num_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def for_row_ranges(work: Callable[[slice], None], num_rows: int, *, row_bytes: int) -> None:
+def for_each(work: Callable[[Key], object], keys: Iterable[Key], *, threads: int) -> None:
+    """Call ``work`` on every key, from several threads; one is the caller's own."""
+    if threads <= 1:
+        for key in keys:
+            work(key)
+        return
+    with ThreadPoolExecutor(threads, initializer=limit_blas) as pool:
+        for _ in pool.map(work, keys):
+            pass
+
+
+def for_row_ranges(work: Callable[[slice], None], num_rows: int, *, row_bytes: int, threads: int | None = None) -> None:
     """Call ``work`` on consecutive ranges of rows from several threads.
 
     Args:
         work: writes the results of its rows.
         num_rows: how many rows there are.
         row_bytes: memory that ``work`` needs for one row.
+        threads: all that there are unless given.
     """
-    threads = min(num_threads(), max(BUDGET // row_bytes, 1), num_rows)
+    everyone = num_threads()
+    threads = min(threads or everyone, max(BUDGET // row_bytes, 1), num_rows)
     if threads < 1:
         return
-    rows = max(min(_ROWS_AT_ONCE, BUDGET // (row_bytes * threads), -(-num_rows // threads)), 1)
-    ranges = [slice(start, min(start + rows, num_rows)) for start in range(0, num_rows, rows)]
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(work, ranges):
-            pass
+    rows = max(min(_ROWS_AT_ONCE, BUDGET // (row_bytes * everyone), -(-num_rows // threads)), 1)
+    for_each(work, ranges(num_rows, rows), threads=threads)
 
 
-def products_of(num_rows: int, height: int) -> list[slice]:
-    """The rows of a block that each product has."""
-    return [slice(start, min(start + height, num_rows)) for start in range(0, num_rows, height)]
+def for_blocks(work: Callable[[Key, int], Value], keys: Sequence[Key], *, block_bytes: int) -> Iterator[Value]:
+    """Yield ``work(key, threads)`` for each block, several at once; each has so many threads to itself.
+
+    Args:
+        work: computes a block.
+        keys: the blocks.
+        block_bytes: memory of the scores of one.
+    """
+    everyone = num_threads()
+    blocks = max(min(everyone, BUDGET // max(block_bytes, 1), len(keys)), 1)
+    pool = ThreadPoolExecutor(blocks, initializer=limit_blas)
+    try:
+        yield from pool.map(lambda key: work(key, -(-everyone // blocks)), keys)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def loaded(load: Callable[[Key], Loaded], keys: Iterable[Key]) -> Iterator[tuple[Key, Loaded]]:
+def ranges(number: int, size: int) -> list[slice]:
+    """0 … number in parts of one size, the last one smaller."""
+    return [slice(start, min(start + size, number)) for start in range(0, number, size)]
+
+
+class Memory:
+    """Arrays of one size for the scores of blocks, kept for the next block, as new pages cost time.
+
+    Args:
+        size: of each array.
+        dtype: of each array.
+    """
+
+    def __init__(self, size: int, dtype: np.dtype[Any]) -> None:
+        self._size, self._dtype = size, dtype
+        self._free: list[NDArray[Any]] = []
+
+    @contextmanager
+    def lent(self, num_rows: int, num_columns: int) -> Iterator[NDArray[Any]]:
+        """A matrix in one of them."""
+        try:
+            array = self._free.pop()
+        except IndexError:
+            array = np.empty(self._size, self._dtype)
+        try:
+            yield array[: num_rows * num_columns].reshape(num_rows, num_columns)
+        finally:
+            self._free.append(array)
+
+
+class _SingleThreadedBlas:
+    """Products by one thread as long as any evaluation needs it; then the user's own settings again."""
+
+    def __init__(self) -> None:
+        self._lock, self._users = threading.Lock(), 0
+        self._limit: Any = None
+        self._owner: threading.Thread | None = None
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        with self._lock:
+            if self._users == 0:
+                self._limit, self._owner = limit_blas(), threading.current_thread()
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    _release_blas(force=threading.current_thread() is not self._owner)
+                    self._limit.restore_original_limits()
+                    _release_blas(force=False)
+
+
+single_threaded_blas = _SingleThreadedBlas()
+
+
+def limit_blas() -> Any:
+    """Have one thread for each product: of the process, or of this thread where each has a number of its own."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+def _release_blas(*, force: bool) -> None:
+    """Let any thread set the number of threads, where threadpoolctl (from 3.7) leaves it to the one that began."""
+    for library in _blas().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=force)
+
+
+@lru_cache(maxsize=1)
+def _blas() -> Any:
+    """The BLAS libraries of the process; looked for once."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+def loaded(load: Callable[[Key], Value], keys: Iterable[Key]) -> Iterator[tuple[Key, Value]]:
     """What is loaded for each key, the next one meanwhile."""
     with ThreadPoolExecutor(1) as pool:
-        ahead: list[tuple[Key, Future[Loaded]]] = []
+        ahead: list[tuple[Key, Future[Value]]] = []
         for key in keys:
             ready = [(known, future.result()) for known, future in ahead]
             ahead = [(key, pool.submit(load, key))]

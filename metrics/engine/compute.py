@@ -12,6 +12,7 @@ import numpy as np
 
 from hiertree.io.progress import show_progress
 
+from .blocks import single_threaded_blas
 from .in_memory import values_in_memory
 from .layout import choose_layout
 from .processes import ALONE, check_alike, share_of_group
@@ -61,7 +62,8 @@ def values_of_embeddings(
         else:
             values[queries[block]] = stored
     total = sum(block.stop - block.start for block in missing)
-    with show_progress(description="queries", total=total, enabled=progress and share.rank == 0) as advance:
+    enabled = progress and share.rank == 0
+    with single_threaded_blas(), show_progress(description="queries", total=total, enabled=enabled) as advance:
         computed = _compute(layout.way)(retrieval, layout, [queries[block] for block in missing], advance)
         for block, found in zip(missing, computed, strict=True):
             values[queries[block]] = found

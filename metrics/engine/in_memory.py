@@ -14,7 +14,7 @@ from ..ranking.masks import drop_ranked
 from ..ranking.ranked import sort_matrix
 from ..ranking.sorted_positives import row_bytes, sort
 from ..ranking.tree_order import fill_levels
-from .blocks import for_row_ranges, loaded
+from .blocks import Memory, for_blocks, for_row_ranges, loaded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,28 +30,34 @@ def values_in_memory(
     """Yield the values of each block."""
     similarity = retrieval.source
     num_items = len(similarity.gallery)
-    memory = np.empty(layout.rows * num_items, similarity.dtype)  # of the scores, taken once
-    for rows in blocks:
+    memory = Memory(layout.rows * num_items, similarity.dtype)
+
+    def compute(rows: NDArray[np.int64], threads: int) -> NDArray[np.float64]:
         queries = similarity.queries(rows, layout.height)
-        scores = memory[: len(queries) * num_items].reshape(len(queries), -1)
-        _fill(similarity, queries, scores, layout.height)
-        values = _values(retrieval, scores, rows)
+        with memory.lent(len(queries), num_items) as scores:
+            _fill(similarity, queries, scores, layout.height, threads)
+            return _values(retrieval, scores, rows, threads)
+
+    values = for_blocks(compute, blocks, block_bytes=layout.rows * num_items * similarity.dtype.itemsize)
+    for rows, found in zip(blocks, values, strict=True):
         advance(len(rows))
-        yield values
+        yield found
 
 
-def _fill(similarity: Similarity, queries: NDArray[Any], scores: NDArray[Any], height: int) -> None:
+def _fill(similarity: Similarity, queries: NDArray[Any], scores: NDArray[Any], height: int, threads: int) -> None:
     """Write the scores of padded queries with the whole gallery in tree order, however it is read."""
     for places, items in loaded(similarity.items, similarity.parts):
         if places[-1] - places[0] < len(places):
-            similarity.fill(queries, items, places, scores[:, places[0] : places[-1] + 1], height)
+            similarity.fill(queries, items, places, scores[:, places[0] : places[-1] + 1], height, threads=threads)
         else:
             part = np.empty((len(queries), len(places)), scores.dtype)
-            similarity.fill(queries, items, places, part, height)
+            similarity.fill(queries, items, places, part, height, threads=threads)
             scores[:, places] = part
 
 
-def _values(retrieval: Retrieval[Similarity], scores: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def _values(
+    retrieval: Retrieval[Similarity], scores: NDArray[Any], rows: NDArray[np.int64], threads: int
+) -> NDArray[np.float64]:
     gallery = retrieval.source.gallery
     values = np.empty((len(rows), len(retrieval.request.metrics)))
     places = np.arange(len(gallery))
@@ -63,7 +69,8 @@ def _values(retrieval: Retrieval[Similarity], scores: NDArray[Any], rows: NDArra
         else:
             values[part] = _values_without_ranked(retrieval, gallery.mask.place, scores[part], rows[part])
 
-    for_row_ranges(work, len(rows), row_bytes=4 * row_bytes(max(gallery.most_positives(rows), 1)))
+    row = 4 * row_bytes(max(gallery.most_positives(rows), 1))
+    for_row_ranges(work, len(rows), row_bytes=row, threads=threads)
     return values
 
 

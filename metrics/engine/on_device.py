@@ -17,7 +17,7 @@ from hiertree.errors import DeviceError
 from hiertree.io.progress import Advance
 
 from ..ranking.sorted_positives import row_bytes
-from .blocks import for_row_ranges, loaded, products_of
+from .blocks import for_row_ranges, loaded, ranges
 from .device_positives import DevicePositives
 from .tiled import parts_with_positives
 
@@ -89,7 +89,7 @@ class _Work(NamedTuple):
                 self.device.put(vectors[part.start : part.start + self.height]),
                 DevicePositives(self.retrieval, rows[part], self.order),
             )
-            for part in products_of(len(rows), self.height)
+            for part in ranges(len(rows), self.height)
         ]
 
     def _count_at_once(self, products: list[_Product]) -> None:

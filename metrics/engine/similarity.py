@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .blocks import for_each, ranges
 from .duplicates import first_of_equal, words_of
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _LARGEST_COPY = 2**29  # bytes of a gallery of which a normalized copy is held
 _TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of one tile of a larger one
+_LONGEST_TILE = 2**14  # items of one tile, whose scores many threads hold
+_COLUMNS = 2048  # items of one product: its scores stay in the cache while they are summed
 
 
 class Similarity:
@@ -61,11 +64,11 @@ class Similarity:
         self._piece = max((_TILE if device is None else _TILE_ON_A_DEVICE) // row_bytes, 1024)
         if device is None:
             self.held = not items.mapped and num_items * row_bytes <= _LARGEST_COPY
-            width = num_items if self.held else self._piece
+            width = num_items if self.held else min(self._piece, _LONGEST_TILE)
         else:
             self.held = num_items * row_bytes <= device.gallery_bytes
             width = self._piece  # whatever memory is free
-        self.tiles = _ranges(num_items, width if tile_size is None else tile_size)
+        self.tiles = ranges(num_items, width if tile_size is None else tile_size)
 
     @property
     def embeddings(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -115,15 +118,27 @@ class Similarity:
         return items if self.device is None else self.device.put(items)
 
     def fill(
-        self, queries: NDArray[Any], items: Any, places: NDArray[np.int64], scores: NDArray[Any], height: int
+        self,
+        queries: NDArray[Any],
+        items: Any,
+        places: NDArray[np.int64],
+        scores: NDArray[Any],
+        height: int,
+        *,
+        threads: int,
     ) -> None:
         """Write the scores of padded queries with the items of a part."""
-        for start in range(0, len(queries), height):
-            rows = slice(start, start + height)
+        width = _COLUMNS if self.device is None else len(places)
+        products = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(places), width)]
+
+        def multiply(product: tuple[slice, slice]) -> None:
+            rows, tile = product
             if self.device is None:
-                np.matmul(queries[rows], items.T, out=scores[rows])
+                np.matmul(queries[rows], items[tile].T, out=scores[rows, tile])
             else:
                 self.device.multiply_into(self.device.put(queries[rows]), items, scores[rows])
+
+        for_each(multiply, products, threads=threads)
         copies, originals = self.equal_columns(places)
         if len(copies):
             scores[:, copies] = scores[:, originals]
@@ -151,7 +166,7 @@ class Similarity:
     def _pieces(self) -> Iterator[NDArray[Any]]:
         """The whole gallery in tree order, normalized."""
         copied = self.held and self.device is None
-        for piece in _ranges(len(self.gallery), self._piece):
+        for piece in ranges(len(self.gallery), self._piece):
             yield self._copy[piece] if copied else self._items.unit(self.gallery.tree.order[piece], self.dtype)
 
     def _words_at(self, places: NDArray[np.int64]) -> NDArray[Any]:
@@ -160,8 +175,3 @@ class Similarity:
     def _words(self, vectors: NDArray[Any]) -> NDArray[Any]:
         """The bits of vectors as they are multiplied."""
         return words_of(vectors if self.device is None else self.device.rounded(vectors))
-
-
-def _ranges(number: int, size: int) -> list[slice]:
-    """0 … number in parts of one size, the last one smaller."""
-    return [slice(start, min(start + size, number)) for start in range(0, number, size)]

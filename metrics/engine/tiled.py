@@ -14,7 +14,7 @@ import numpy as np
 from hiertree.io.progress import Advance
 
 from ..ranking.sorted_positives import row_bytes, sort
-from .blocks import for_row_ranges, loaded, products_of
+from .blocks import Memory, for_blocks, for_row_ranges, loaded, ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class _Block(NamedTuple):
     height: int
     products: list[slice]
     positives: SortedPositives
-    memory: NDArray[Any]
+    memory: Memory
 
 
 def values_tiled(
@@ -52,9 +52,9 @@ def values_tiled(
 ) -> Iterator[NDArray[np.float64]]:
     """Yield the values of each block."""
     similarity, by_index = retrieval.source, retrieval.request.ties == "index"
-    memory = np.empty(layout.height * similarity.longest_part, similarity.dtype)
+    memory = Memory(layout.height * similarity.longest_part, similarity.dtype)
     for rows in blocks:
-        queries, products = similarity.queries(rows, layout.height), products_of(len(rows), layout.height)
+        queries, products = similarity.queries(rows, layout.height), ranges(len(rows), layout.height)
         positives = similarity.gallery.empty_positives(rows, similarity.dtype, by_index=by_index)
         block = _Block(retrieval, rows, queries, layout.height, products, positives, memory)
         _gather(block)
@@ -79,8 +79,7 @@ def _gather(block: _Block) -> None:
     similarity = block.retrieval.source
     parts = parts_with_positives(similarity, block.rows, block.products)
     for (places, products), items in loaded(lambda part: similarity.items(part[0]), parts):
-        for product in products:
-            _apply(similarity.gallery.gather, block, product, places, items)
+        _apply(similarity.gallery.gather, block, products, places, items)
 
 
 def _sort(block: _Block) -> None:
@@ -92,8 +91,7 @@ def _count(block: _Block) -> Iterator[int]:
     """Yield as many queries' worth of work as each part of the gallery was."""
     similarity, done, seen = block.retrieval.source, 0, 0
     for places, items in loaded(similarity.items, similarity.parts):
-        for product in block.products:
-            _apply(similarity.gallery.count, block, product, places, items)
+        _apply(similarity.gallery.count, block, block.products, places, items)
         seen += len(places)
         done, before = len(block.rows) * seen // len(similarity.gallery), done
         yield done - before
@@ -102,22 +100,28 @@ def _count(block: _Block) -> Iterator[int]:
 def _apply(
     step: Callable[[NDArray[Any], NDArray[np.int64], NDArray[np.int64], SortedPositives], None],
     block: _Block,
-    product: slice,
+    products: list[slice],
     places: NDArray[np.int64],
     items: Any,
 ) -> None:
-    """Apply a step to the scores of a product."""
-    rows, positives = block.rows[product], block.positives.rows(product)
-    queries = block.queries[product.start : product.start + block.height]
-    scores = block.memory[: block.height * len(places)].reshape(block.height, -1)
+    """Apply a step to the scores of some products with a part of the gallery."""
     similarity = block.retrieval.source
-    similarity.fill(queries, items, places, scores, block.height)
 
-    def work(part: slice) -> None:
-        similarity.gallery.leave_out(scores[part], places, rows[part])
-        step(scores[part], places, rows[part], positives.rows(part))
+    def apply(product: slice, threads: int) -> None:
+        rows, positives = block.rows[product], block.positives.rows(product)
+        queries = block.queries[product.start : product.start + block.height]
+        with block.memory.lent(block.height, len(places)) as scores:
+            similarity.fill(queries, items, places, scores, block.height, threads=threads)
 
-    for_row_ranges(work, len(rows), row_bytes=scores.shape[1])
+            def work(part: slice) -> None:
+                similarity.gallery.leave_out(scores[part], places, rows[part])
+                step(scores[part], places, rows[part], positives.rows(part))
+
+            for_row_ranges(work, len(rows), row_bytes=scores.shape[1], threads=threads)
+
+    scores_bytes = block.height * len(places) * similarity.dtype.itemsize
+    for _ in for_blocks(apply, products, block_bytes=scores_bytes):
+        pass
 
 
 def _values(block: _Block) -> NDArray[np.float64]:

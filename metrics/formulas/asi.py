@@ -107,6 +107,7 @@ def _overlap_sums(
         for depth in range(num_levels - 1, -1, -1):
             above[depth] = above[depth + 1] + totals[row, depth + 1]
         limit = np.int32(above[0])
+        whole = harmonic[limit]
         met[:] = above
         number = np.searchsorted(before[: ranked.number[row]], limit)
         summed, item, groups = 0.0, 0, 0
@@ -114,8 +115,8 @@ def _overlap_sums(
             alone = min(ties[row, groups], number)
             for member in range(item, alone):
                 depth = level[member]
-                summed += harmonic[limit] - harmonic[min(max(before[member], met[depth]), limit)]
-                met[depth] += 1
+                summed += whole - harmonic[np.uint32(min(max(before[member], met[depth]), limit))]
+                met[depth] += np.int32(1)
             if alone == number:
                 break
             item, start, n = alone, before[alone], size[alone]

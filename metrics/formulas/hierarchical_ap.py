@@ -30,9 +30,12 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
         parts = np.empty(table.shape)
         hierarchical_sums(ranked, table, lists.counts_ties_ahead, parts)
         return ratio(parts[:, metric.level], total)
-    if rising:
+    precisions, wanted = np.empty(table.shape), np.ones(table.shape, np.bool_)
+    if ranked is lists.ranked:
         precisions = lists.shared(precision_sums_by_level)
-    else:
-        precisions = np.empty(table.shape)
-        precision_sums_by_step(ranked, tie_groups(ranked), order, lists.counts_ties_ahead, precisions)
+        wanted[:, 1:] = np.maximum.accumulate(order, axis=1)[:, :-1] > np.arange(table.shape[1] - 1)
+    if not rising:  # only steps that are no level and all deeper ones have sums of their own
+        precisions = precisions.copy()
+        ties = lists.tie_groups if ranked is lists.ranked else tie_groups(ranked)
+        precision_sums_by_step(ranked, ties, order, wanted, lists.counts_ties_ahead, precisions)
     return ratio((np.diff(np.sort(table, axis=1), axis=1) * precisions[:, 1:]).sum(axis=1), total)

@@ -81,7 +81,7 @@ def _cumulative_gains(
         while True:
             alone = min(ties[row, groups], number)
             for place in range(item, alone):
-                total += gains[level[place]] * discount[before[place]]
+                total += gains[level[place]] * discount[np.uint32(before[place])]
             if alone == number:
                 break
             item, start, n, gain = alone, before[alone], size[alone], 0.0

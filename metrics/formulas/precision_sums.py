@@ -61,7 +61,8 @@ def precision_sums_by_level(lists: RankedLists) -> NDArray[np.float64]:
     """(r, L+1) expected precision, summed over the positives of each level or deeper."""
     sums = np.empty(lists.totals.shape)
     levels = np.tile(np.arange(lists.totals.shape[1], dtype=np.uint8), (len(lists), 1))
-    precision_sums_by_step(lists.ranked, lists.tie_groups, levels, lists.counts_ties_ahead, sums)
+    wanted = np.ones(sums.shape, np.bool_)
+    precision_sums_by_step(lists.ranked, lists.tie_groups, levels, wanted, lists.counts_ties_ahead, sums)
     return sums
 
 
@@ -76,24 +77,31 @@ def trapezoid_or_sum(sums: NDArray[np.float64], lists: RankedLists, ranked: Rank
 
 @jit
 def precision_sums_by_step(
-    ranked: Ranked, ties: NDArray[np.int32], step: NDArray[np.uint8], paper: bool, sums: NDArray[np.float64]
+    ranked: Ranked,
+    ties: NDArray[np.int32],
+    step: NDArray[np.uint8],
+    wanted: NDArray[np.bool_],
+    paper: bool,
+    sums: NDArray[np.float64],
 ) -> None:
     """Expected Σ_j P_t(j)·1[step_j ≥ t] of each row over the whole list, P_t being the precision of items of step ≥ t.
 
-    ``step`` is (r, L+1), the step of each level: 0 for level 0 and 1 … L in some order; ``sums`` is (r, L+1), and
-    ``ties`` is as from :func:`~hiertree.metrics.ranking.ties.tie_groups`.
+    ``step`` is (r, L+1), the step of each level: 0 for level 0 and 1 … L in some order; ``wanted`` is (r, L+1), the
+    steps t ≥ 1 whose sums are written to ``sums``, (r, L+1); ``ties`` is as from
+    :func:`~hiertree.metrics.ranking.ties.tie_groups`.
     """
     room = np.empty((2, _BLOCK + 1), np.uint8), np.empty((2, _BLOCK + 1))
     hits, members = np.empty(sums.shape[1], np.int64), np.empty(sums.shape[1], np.int64)
     for row in range(len(sums)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        sums[row], hits[:] = 0.0, 0
+        least = np.flatnonzero(wanted[row, 1:]) + 1
+        sums[row, least], hits[:] = 0.0, 0
         item, number, groups = 0, ranked.number[row], 0
-        while True:
+        while len(least) > 0:
             alone = ties[row, groups]
             for start in range(item, alone, _BLOCK):
                 stop = min(start + _BLOCK, alone)
-                _add_run(step[row], level[start:stop], before[start:stop], hits, sums[row], room)
+                _add_run(step[row], least, level[start:stop], before[start:stop], hits, sums[row], room)
             if alone == number:
                 break
             item, start, n = alone, before[alone], size[alone]
@@ -101,10 +109,10 @@ def precision_sums_by_step(
             while item < number and before[item] == start:
                 members[step[row, level[item]]] += 1
                 item += 1
-            for wanted in range(sums.shape[1] - 2, 0, -1):  # those of a step reach the earlier ones
-                members[wanted] += members[wanted + 1]
-            for wanted in range(1, sums.shape[1]):
-                sums[row, wanted] += _group_precisions(members[wanted], hits[wanted], start, n, n, paper)
+            for lower in range(sums.shape[1] - 2, 0, -1):  # those of a step reach the earlier ones
+                members[lower] += members[lower + 1]
+            for own in least:
+                sums[row, own] += _group_precisions(members[own], hits[own], start, n, n, paper)
             hits += members
             groups += 1
 
@@ -112,6 +120,7 @@ def precision_sums_by_step(
 @jit
 def _add_run(
     step: NDArray[np.uint8],
+    least: NDArray[np.int64],
     level: NDArray[np.uint8],
     before: NDArray[np.int32],
     hits: NDArray[np.int64],
@@ -120,16 +129,18 @@ def _add_run(
 ) -> None:
     """Add positives that are not tied, at most a block of them. From step to step the list only shrinks."""
     steps, shares = room
-    own, share = steps[0, : len(level)], shares[0, : len(level)]
+    own, share, reached = steps[0, : len(level)], shares[0, : len(level)], 1
     for item in range(len(level)):
         own[item], share[item] = step[level[item]], 1.0 / (before[item] + np.int32(1))
-    for wanted in range(1, len(sums)):
+    for turn in range(len(least)):
+        wanted, into = least[turn], (turn + 1) & 1
+        if wanted > reached:
+            kept = _keep(own, share, wanted, steps[into], shares[into])
+            own, share, reached = steps[into, :kept], shares[into, :kept], wanted
+        if len(share) == 0:
+            break
         sums[wanted] += _numbered_sum(share, hits[wanted])
         hits[wanted] += len(share)
-        if wanted == len(sums) - 1 or len(share) == 0:
-            break
-        kept = _keep(own, share, wanted + 1, steps[wanted & 1], shares[wanted & 1])
-        own, share = steps[wanted & 1, :kept], shares[wanted & 1, :kept]
 
 
 @jit

@@ -28,6 +28,7 @@ _GLANCE = 64  # items that are searched for ties at once
 _SAMPLE = 8  # the range of the scores is taken from every eighth item
 _WORTHWHILE = 4  # a full sort pays if at least one item in so many is positive
 _LEVEL_BITS, _LEVELS = np.uint32(3), np.uint32(7)
+_ONE, _TWO = np.uint32(1), np.uint32(2)  # unsigned, as an index that may be negative takes twice the time
 _SIGN, _SIZE = np.uint32(2**31), np.uint32(2**31 - 1)
 _SMALLEST, _LARGEST = (np.int32(np.float32(score).view(np.int32)) for score in (2.0**-31, 1.9))
 _ZERO = np.int32(2**28)  # the key of score 0, level aside
@@ -114,15 +115,16 @@ def _sort(
     _intervals(score, top, np.float32(last) / max(top - low, np.float32(1e-30)), last, interval)
     first[:] = 0
     for item in range(len(keys)):
-        first[interval[item] + 2] += 1
+        first[np.uint32(interval[item]) + _TWO] += np.int32(1)
     most = 0
     for place in range(last + 1):
         most = max(most, first[place + 2])
         first[place + 2] += first[place + 1]
     for item in range(len(keys)):
-        place = first[interval[item] + 1]
+        own = np.uint32(interval[item]) + _ONE
+        place = np.uint32(first[own])
         order[place] = keys[item]
-        first[interval[item] + 1] = place + 1
+        first[own] = place + _ONE
     if most > _FEW:
         for place in range(last + 1):
             if first[place + 1] - first[place] > _FEW:

@@ -26,6 +26,8 @@ _FEW = 24
 _LEVEL_BITS = np.uint64(8)
 _LEVEL_MASK = np.uint64(255)
 _SIGN = np.uint64(2**31)
+_ONE, _TWO, _FOUR = (np.uint32(number) for number in (1, 2, 4))  # an index that might be negative takes longer
+_MOST_TALLIED = 2**13  # positives of which four tallies stay in the second cache
 _BELOW_SIGN = np.uint64(2**31 - 1)
 
 
@@ -206,15 +208,15 @@ def _bucket_sort(positives: SortedPositives) -> None:
         _intervals(score[:number], positives.top[row], positives.scale[row], last, interval)
         first[: last + 3] = 0
         for item in range(number):
-            first[interval[item] + 2] += 1
+            first[np.uint32(interval[item]) + _TWO] += np.int32(1)
         most_in_one = 0
         for place in range(last + 1):
             most_in_one = max(most_in_one, first[place + 2])
             first[place + 2] += first[place + 1]
         for item in range(number):
-            place = first[interval[item] + 1]
-            keys[place] = (_descending(score[item]) << _LEVEL_BITS) | np.uint64(level[item])
-            first[interval[item] + 1] += 1
+            own = np.uint32(interval[item]) + _ONE
+            keys[np.uint32(first[own])] = (_descending(score[item]) << _LEVEL_BITS) | np.uint64(level[item])
+            first[own] += np.int32(1)
         for place in range(last + 1 if most_in_one > _FEW else 0):
             if first[place + 1] - first[place] > _FEW:
                 keys[first[place] : first[place + 1]].sort()
@@ -255,28 +257,56 @@ def count_others(
     stop: NDArray[np.int64],
     positives: SortedPositives,
 ) -> None:
-    """Count the items of level 0 of a part of the gallery: columns 0 … low and high … stop of each row."""
-    interval = np.empty(_AT_ONCE, np.int32)
+    """Count the items of level 0 of a part of the gallery: columns 0 … low and high … stop of each row.
+
+    Most intervals hold one positive or none, so the first comparison needs no branch that could be predicted wrong.
+    Additions to the same counter wait for each other, so four tallies take turns where they stay in the cache. What is
+    left, about 2.3 ns an item, is loads that wait for loads: the interval's first positive, its score, the counter.
+    """
+    interval, tally = np.empty(_AT_ONCE, np.int32), np.zeros((4, _MOST_TALLIED + 1), np.int32)
     for row in range(len(scores)):
+        number = positives.number[row]
+        if number == 0:
+            continue  # nothing to stand ahead of
         score, first, others = positives.score[row], positives.first[row], positives.others[row]
-        last = _INTERVALS * positives.number[row] + 1
+        last, at_end = _INTERVALS * number + 1, np.uint32(number - 1)
+        turns = np.uint32(3 if number <= _MOST_TALLIED else 0)
         for piece in range(2):
             start, end = (0, low[row]) if piece == 0 else (high[row], stop[row])
             for begin in range(start, end, _AT_ONCE):
                 part = scores[row, begin : min(begin + _AT_ONCE, end)]
                 _intervals(part, positives.top[row], positives.scale[row], last, interval)
                 for item in range(len(part)):
-                    own, place, limit = part[item], first[interval[item]], first[interval[item] + 1]
-                    beyond = limit
-                    while beyond - place > 4:
-                        middle = (place + beyond) // 2
-                        if score[middle] > own:
-                            place = middle + 1
-                        else:
-                            beyond = middle
-                    while place < beyond and score[place] > own:
-                        place += 1
-                    others[place, np.int64(place < limit and score[place] == own)] += 1
+                    own, place = part[item], np.uint32(first[np.uint32(interval[item])])
+                    limit = np.uint32(first[np.uint32(interval[item]) + _ONE])
+                    if limit <= place + _ONE:
+                        place += np.uint32(limit > place) & np.uint32(score[min(place, at_end)] > own)
+                    else:
+                        place = _first_not_above(score, place, limit, own)
+                    if place < limit and score[place] == own:
+                        others[place, 1] += np.int32(1)
+                    elif turns > 0:
+                        tally[np.uint32(item) & turns, place] += np.int32(1)
+                    else:
+                        others[place, 0] += np.int32(1)
+        if turns > 0:
+            for place in range(number + 1):
+                others[place, 0] += tally[0, place] + tally[1, place] + tally[2, place] + tally[3, place]
+                tally[:, place] = 0
+
+
+@jit
+def _first_not_above(score: NDArray[Any], place: np.uint32, beyond: np.uint32, own: Any) -> np.uint32:
+    """The first of some falling scores that does not exceed one, or ``beyond``."""
+    while beyond - place > _FOUR:
+        middle = (place + beyond) >> _ONE
+        if score[middle] > own:
+            place = middle + _ONE
+        else:
+            beyond = middle
+    while place < beyond and score[place] > own:
+        place += _ONE
+    return place
 
 
 @jit

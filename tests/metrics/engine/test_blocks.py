@@ -1,0 +1,93 @@
+"""Threads of an evaluation: BLAS starts none of its own meanwhile, and has the user's number again afterwards."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import numpy as np
+import pytest
+from threadpoolctl import ThreadpoolController, threadpool_info
+
+from hiertree.metrics import evaluate
+from hiertree.metrics.engine import blocks
+from hiertree.relevance import linear
+
+EMBEDDINGS = np.random.default_rng(0).standard_normal((60, 8)).astype(np.float32)
+PATHS = np.arange(60)[:, None] // (20, 4)
+
+
+def blas_threads() -> int:
+    """Of the library that multiplies for numpy; scipy may have brought another."""
+    return max(library["num_threads"] for library in threadpool_info() if "numpy" in library["filepath"])
+
+
+@pytest.fixture(autouse=True)
+def three_threads():
+    if not any("numpy" in library["filepath"] for library in threadpool_info()):
+        pytest.skip("numpy brings no BLAS of its own")
+    of_the_user = blas_threads()
+    set_blas_threads(3)
+    if blas_threads() != 3:
+        pytest.skip("a BLAS whose threads cannot be set")
+    yield
+    set_blas_threads(of_the_user)
+
+
+def set_blas_threads(number: int) -> None:
+    """In a thread of its own, which does not keep threadpoolctl from obeying others."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(ThreadpoolController().select(user_api="blas").limit, limits=number).result()
+
+
+def test_products_take_one_thread_each_and_the_settings_of_the_user_come_back() -> None:
+    seen = []
+
+    def relevance(counts):
+        seen.append(blas_threads())
+        return linear(counts)
+
+    evaluate(EMBEDDINGS, PATHS, relevance=relevance)
+    assert seen[0] == 3  # the check of the relevance, before anything is computed
+    assert set(seen[1:]) == {1}
+    assert blas_threads() == 3
+
+
+def test_they_come_back_after_an_error_too() -> None:
+    def relevance(counts):
+        if len(counts) > 1:
+            raise RuntimeError("in the middle of the evaluation")
+        return linear(counts)
+
+    with pytest.raises(RuntimeError, match="in the middle"):
+        evaluate(EMBEDDINGS, PATHS, relevance=relevance)
+    assert blas_threads() == 3
+
+
+def test_of_two_evaluations_at_once_the_last_one_gives_them_back() -> None:
+    begun, other_done, seen = Event(), Event(), []
+
+    def waiting(counts):
+        if len(counts) > 1:
+            begun.set()
+            assert other_done.wait(60)
+            seen.append(blas_threads())
+        return linear(counts)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(evaluate, EMBEDDINGS, PATHS, relevance=waiting)
+        assert begun.wait(60)
+        evaluate(EMBEDDINGS, PATHS)
+        other_done.set()
+        first.result()
+    assert set(seen) == {1}
+    assert blas_threads() == 3
+
+
+@pytest.mark.parametrize("budget", [2**28, 2**14, 1])
+def test_threads_that_share_blocks_change_no_number(budget, monkeypatch) -> None:
+    expected = evaluate(EMBEDDINGS, PATHS).values
+    monkeypatch.setattr(blocks, "BUDGET", budget)
+    monkeypatch.setattr(blocks, "num_threads", lambda: 5)
+    for options in ({}, {"block_size": 8}, {"tile_size": 60}):
+        np.testing.assert_array_equal(evaluate(EMBEDDINGS, PATHS, **options).values, expected)
