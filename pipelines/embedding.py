@@ -95,9 +95,8 @@ def embed(
     _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric)
     parts = [shards / name for name in _names(len(dataset), shard_size)]
     arrays, tables = _write(dataset, folder, parts, labeled=labeled)
-    made = manifest(
-        command=f"hiertree embed {model}", parameters={"split": split, **recipe.as_dict()}, outputs=[*arrays, *tables]
-    )
+    parameters = {"split": split, **recipe.as_dict()} | ({} if labeled else {"embedded": os.fspath(data)})
+    made = manifest(command=f"hiertree embed {model}", parameters=parameters, outputs=[*arrays, *tables])
     files.write_json(folder / "manifest.json", made)
     shutil.rmtree(shards)
     return Embedded(folder, len(dataset), arrays, tables)

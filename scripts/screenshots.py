@@ -39,6 +39,6 @@ def keep(browser: webdriver.Chrome, name: str) -> None:
     """Save what is shown as a small PNG."""
     picture = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
     with replacing(FIGURES / name) as temporary:
-        few = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        few = picture.quantize(256, method=Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
         few.save(temporary, format="PNG", optimize=True)
     print(f"{FIGURES / name}: {(FIGURES / name).stat().st_size // 1000} kB")

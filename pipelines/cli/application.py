@@ -21,7 +21,7 @@ from .comparison import compare
 from .evaluation import audit, embed, evaluate
 from .labels_group import labels
 from .recipes_group import recipes
-from .reports import demo, report
+from .reports import browse, demo, report
 from .training import train
 
 
@@ -59,5 +59,5 @@ def commands() -> None:
     """Hierarchical image retrieval: build label hierarchies, measure H-AP, train HAPPIER models."""
 
 
-for command in (demo, labels, datasets, recipes, train, embed, compare, evaluate, audit, report):
+for command in (demo, labels, datasets, recipes, train, embed, compare, evaluate, audit, report, browse):
     commands.add_command(command)

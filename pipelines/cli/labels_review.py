@@ -9,7 +9,7 @@ import click
 from ..labels.encode.encoders import EncoderSettings
 from ..labels.review.adjudication import agreement_report, describe_agreement
 from .checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, command
-from .options import json_option, print_json, settings_options
+from .options import json_option, no_browser_option, port_option, print_json, settings_options
 
 
 @command()
@@ -23,8 +23,8 @@ from .options import json_option, print_json, settings_options
 @click.option(
     "--adjudicate", type=INPUT_FILE, nargs=2, metavar="LOG LOG", help="Decide where two annotators' logs differ."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; default: one that is free.")
-@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@port_option
+@no_browser_option
 @settings_options("embedding", EncoderSettings)
 def review(
     clustered: Path,

@@ -93,6 +93,10 @@ id_column = click.option("--id-column", default="landmark_id", show_default=True
 category_column = click.option(
     "--category-column", default="category", show_default=True, help="Column of the Commons categories."
 )
+port_option = click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; default: one that is free."
+)
+no_browser_option = click.option("--no-browser", is_flag=True, help="Only print the address.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

@@ -1,4 +1,4 @@
-"""The commands that make a page: ``hiertree report`` and ``hiertree demo``."""
+"""The commands that make or serve a page: ``hiertree report``, ``browse`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
 from .option_values import COUNT, NAME, SEED
+from .options import no_browser_option, port_option
 
 if TYPE_CHECKING:
     from hiertree.metrics import ProtocolName
@@ -65,6 +66,22 @@ def report(
         protocol=protocol,
     )
     click.echo(make_report(sources, out, title=title, overrides=overrides, options=options, queries=queries, hits=hits))
+
+
+@command()
+@click.argument("embeddings", nargs=-1, required=True, type=DeclaredPath("input", "folder", exists=True))
+@click.option("--images", type=INPUT_FOLDER, help="Folder of the images; default: where they were embedded from.")
+@port_option
+@no_browser_option
+def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
+    """Click an image and see its nearest neighbors, colored by level, on a page of this machine, until Ctrl-C.
+
+    EMBEDDINGS are folders that embed wrote, one a model, all of the same images.
+    """
+    from ..browse.embedded_images import read_embedded
+    from ..browse.server import serve
+
+    serve(read_embedded(embeddings, images=images), port=port, open_browser=not no_browser, say=click.echo)
 
 
 @command()

@@ -10,6 +10,8 @@ import numpy as np
 from hiertree import levels
 from hiertree.errors import OptionError
 
+from ..evaluation.neighbors import nearest_images
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -87,48 +89,6 @@ def extreme_queries(values: NDArray[np.float64], *, count: int) -> dict[str, lis
     middle = (len(order) - each) // 2
     best = sorted(order[-each:], key=lambda query: (-values[query], query))
     return {"worst": order[:each], "median": order[middle : middle + each], "best": best}
-
-
-def nearest_images(
-    embeddings: NDArray[np.floating],
-    queries: Sequence[int],
-    *,
-    count: int,
-    gallery: NDArray[np.floating] | None = None,
-    left_out: Sequence[NDArray[np.int64]] | None = None,
-) -> NDArray[np.int64]:
-    """The images most similar to each query by cosine, the smaller index first in a tie.
-
-    Args:
-        embeddings: (n, d) real vectors of non-zero norm.
-        queries: Q indices.
-        count: images wanted; fewer where no query has as many.
-        gallery: (N, d) vectors to look in; the embeddings themselves unless given.
-        left_out: for each query, rows of the gallery that are not ranked; the query itself unless given.
-
-    Returns:
-        (Q, at most count) int64 indices, best first; the rows that a query leaves out stand at the end.
-
-    >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
-    array([[2, 1]])
-    """
-    items = embeddings if gallery is None else gallery
-    hidden = [np.array([query]) for query in queries] if left_out is None else left_out
-    own, items = _of_plain_size(embeddings[list(queries)]), _of_plain_size(items)
-    lengths = np.sqrt(np.einsum("nd,nd->n", items, items))  # the gallery may be large: no second copy of it
-    scores = (own / np.linalg.norm(own, axis=1, keepdims=True)) @ items.T / lengths
-    for row, rows in zip(scores, hidden, strict=True):
-        row[rows] = -np.inf
-    most = len(items) - min(map(len, hidden), default=0)
-    return np.argsort(-scores, axis=1, kind="stable")[:, : min(count, most)]
-
-
-def _of_plain_size(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The vectors, or multiples of them whose squares neither overflow nor vanish."""
-    size = np.abs(vectors).max(axis=1, keepdims=True)
-    if vectors.dtype != np.float16 and size.max(initial=1.0) < 1e15 and size.min(initial=1.0) > 1e-15:
-        return vectors
-    return np.asarray(vectors / size, np.promote_types(vectors.dtype, np.float32))
 
 
 def ranked_images(

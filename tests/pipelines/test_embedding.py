@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
 from hiertree.errors import OptionError, TableError
+from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.embedding import embed
 from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
@@ -51,6 +52,9 @@ def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.Cap
         np.testing.assert_allclose(np.load(out / "embeddings.npy"), stored["embeddings"], atol=1e-6)
     result = evaluate_file(out / "embeddings.npy", labels=out / "labels.csv", ids="image", protocol="sop")
     assert result.summary().to_dict() == pytest.approx(metrics, abs=1e-6)
+    shown = read_embedded([out])
+    assert shown.images is not None  # where they were embedded from
+    assert [shown.images.name(row) for row in range(len(shown.names))] == list(shown.names)
     alone = evaluate_file(out / "embeddings.npy", labels=out / "labels.csv", protocol="sop")
     assert alone.summary().to_dict() == result.summary().to_dict()
     assert sorted(path.name for path in out.iterdir()) == ["embeddings.npy", "labels.csv", "manifest.json"]

@@ -1,17 +1,15 @@
-"""A review on a real server in this process, and a headless Chromium to open it with."""
+"""A review on a real server in this process."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
+from local_server import LocalServer
 
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
 from hiertree.pipelines.labels.review.examples import Example, ImageFolder
@@ -42,39 +40,10 @@ SMALL = proposal_of(CLUSTERS, frozenset({"reservoir"}))
 
 
 @dataclass(frozen=True)
-class Running:
-    """A server under way: the address it printed, and what it serves."""
+class Running(LocalServer):
+    """A review under way, and what it serves."""
 
-    url: str
     session: Session
-
-    @property
-    def origin(self) -> str:
-        return self.url.partition("/?")[0]
-
-    @property
-    def port(self) -> int:
-        return int(self.origin.rpartition(":")[2])
-
-    @property
-    def token(self) -> str:
-        return self.url.partition("token=")[2]
-
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
-        """One request with the right cookie, host and origin unless others are given; None leaves a header out."""
-        given = {
-            "Cookie": f"hiertree-review-{self.port}={self.token}",
-            "Origin": self.origin,
-            "Content-Type": "application/json",
-            **{name.replace("_", "-"): value for name, value in headers.items()},
-        }
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
-        connection.request(method, path, body, {name: value for name, value in given.items() if value is not None})
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        is_json = answer.getheader("Content-Type") == "application/json"
-        return answer.status, json.loads(content) if is_json else content, dict(answer.getheaders())
 
     def act(self, request: dict[str, Any], seq: int | None = None) -> tuple[int, Any]:
         """Do something as the page does."""
@@ -104,19 +73,3 @@ def running(
         adjudication.begin(session)
     with served(Review(session, examples or {}, images, adjudication)) as url:
         yield Running(url, session)
-
-
-def chromium() -> Any:
-    """A headless Chromium; skips with the reason where there is none."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    driver = shutil.which("chromedriver")
-    if browser is None or driver is None:
-        pytest.skip("no chromium and chromedriver on this machine")
-    options = webdriver.ChromeOptions()
-    options.binary_location = browser
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.add_argument("--window-size=1300,900")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))

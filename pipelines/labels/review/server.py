@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files as resources
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,19 +14,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hiertree.errors import HiertreeError, ReviewConflictError
+from hiertree.errors import ReviewConflictError
 
+from ...local_pages.application import local_app
+from ...local_pages.thumbnails import image_response, thumbnail
 from ..fill.image_folder import ImageFolder
 from .actions import Number, StrictModel
 from .adjudication import Adjudication
 from .examples import Example
-from .guard import Guard
 from .session import News, Session
 from .splitting import ActionRequest
 
 MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
-THUMBNAIL = 224  # pixels
-_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
 class PostedAction(StrictModel):
@@ -56,14 +50,6 @@ class Review:
     examples: Mapping[str, list[Example]]
     images: ImageFolder | None = None
     adjudication: Adjudication | None = None
-
-    async def page(self, request: Request) -> Response:
-        """One of the bundled files; no other name leads anywhere."""
-        name = request.path_params.get("name", "index.html")
-        content = page_files().get(name)
-        if content is None:
-            raise HTTPException(404, "no such page")
-        return Response(content, media_type=_TYPES[Path(name).suffix])
 
     async def everything(self, _: Request) -> Response:
         """All clusters and labels: what the page begins with."""
@@ -96,10 +82,7 @@ class Review:
     async def image(self, request: Request) -> Response:
         """A small image of a landmark."""
         path = self.images and self.images.find(request.path_params["landmark"])
-        content = await run_in_threadpool(thumbnail, path) if path else None
-        if content is None:
-            raise HTTPException(404, "no image")
-        return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+        return image_response(await run_in_threadpool(thumbnail, path) if path else None)
 
     def _unchanging(self) -> dict[str, Any]:
         clusters = self.session.proposal.clusters
@@ -130,37 +113,12 @@ def review_app(review: Review, *, token: str, port: int) -> ASGIApp:
         port: that of the server on 127.0.0.1.
     """
     routes = [
-        Route("/", review.page),
-        Route("/page/{name}", review.page),
         Route("/api/review", review.everything),
         Route("/api/news", review.news),
         Route("/api/act", review.act, methods=["POST"]),
         Route("/images/{landmark:int}", review.image),
     ]
-    handlers: Any = {HTTPException: _refused, HiertreeError: _impossible, OSError: _unwritten}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), token=token, port=port)
-
-
-@cache
-def page_files() -> Mapping[str, bytes]:
-    """The bundled files of the page by name."""
-    folder = resources("hiertree.pipelines.labels.review") / "page"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if Path(file.name).suffix in _TYPES}
-
-
-def thumbnail(path: Path) -> bytes | None:
-    """A small JPEG of an image file, or None where it does not decode."""
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(path, formats=["JPEG", "PNG", "WEBP"]) as image:
-            image.draft("RGB", (THUMBNAIL, THUMBNAIL))
-            small = ImageOps.fit(image.convert("RGB"), (THUMBNAIL, THUMBNAIL))
-    except (OSError, ValueError, Image.DecompressionBombError):
-        return None
-    buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=82)
-    return buffer.getvalue()
+    return local_app(__package__, routes, token=token, port=port, handlers={OSError: _unwritten})
 
 
 def _news_json(news: News) -> dict[str, Any]:
@@ -182,14 +140,6 @@ async def _body(request: Request) -> bytes:
         if len(body) > MOST_BYTES:
             raise HTTPException(413, f"more than {MOST_BYTES} bytes")
     return bytes(body)
-
-
-async def _refused(_: Request, error: HTTPException) -> Response:
-    return JSONResponse({"error": error.detail}, error.status_code)
-
-
-async def _impossible(_: Request, error: HiertreeError) -> Response:
-    return JSONResponse({"error": str(error)}, 422)
 
 
 async def _unwritten(_: Request, error: OSError) -> Response:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import socket
 import threading
-import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-
-import uvicorn
 
 from hiertree.errors import OptionError
 
+from ...local_pages.serving import serve_until_interrupted, served_in_background
 from ..clean.landmark_file import LANDMARKS, read_kept
 from ..cluster.proposal_file import read_proposal
 from ..encode.text_encoders import TextEncoder
@@ -28,7 +25,6 @@ from .session import Session
 from .splitting import load_two_means
 
 AnyPath = str | os.PathLike[str]
-LOOPBACK = "127.0.0.1"
 _ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
 
@@ -97,58 +93,18 @@ def serve(review: Review, *, port: int = 0, open_browser: bool = True, say: Call
         OptionError: the port is taken.
     """
     log = review.session.log
-    with listening(port) as listener:
-        server, url = _server(review, listener)
+
+    def announce(url: str) -> None:
         for notice in log.notices:
             say(notice)
         say(f"Review of {review.session.annotator}, kept in {log.path}: {url}")
         say("Ctrl-C ends it; every action is on the disk already.")
         threading.Thread(target=load_two_means, daemon=True).start()
-        if open_browser:
-            webbrowser.open(url)
-        with suppress(KeyboardInterrupt):  # uvicorn shuts down, then passes it on
-            server.run(sockets=[listener])
+
+    serve_until_interrupted(partial(review_app, review), announce=announce, port=port, open_browser=open_browser)
     say(f"{log.path} holds {review.session.news(0).history.seq} events")
 
 
-@contextmanager
-def served(review: Review) -> Iterator[str]:
+def served(review: Review) -> AbstractContextManager[str]:
     """The address of a review that is served in the background, until the block ends."""
-    with listening(0) as listener:
-        server, url = _server(review, listener)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            yield url
-        finally:
-            server.should_exit = True
-            thread.join()
-
-
-def _server(review: Review, listener: socket.socket) -> tuple[uvicorn.Server, str]:
-    """A quiet server that speaks HTTP alone and ends within two seconds, and the address with its token."""
-    token, port = secrets.token_urlsafe(24), listener.getsockname()[1]
-    settings = uvicorn.Config(
-        review_app(review, token=token, port=port),
-        http="h11",
-        ws="none",
-        loop="asyncio",
-        lifespan="off",
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        timeout_graceful_shutdown=2,
-    )
-    return uvicorn.Server(settings), f"http://{LOOPBACK}:{port}/?token={token}"
-
-
-def listening(port: int) -> socket.socket:
-    """A socket that listens on 127.0.0.1.
-
-    Raises:
-        OptionError: the port is taken, or not ours to take.
-    """
-    try:
-        return socket.create_server((LOOPBACK, port))
-    except OSError as error:
-        raise OptionError(f"port {port}: {error.strerror}", expected="a free one", remedy="leave out --port") from None
+    return served_in_background(partial(review_app, review))

@@ -91,7 +91,7 @@ def test_broken_images_and_foreign_folders_are_named(export, tmp_path):
 def test_the_page_is_searched_and_walked_by_keyboard(export, images, tmp_path):
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
-    from review_server import chromium
+    from local_server import chromium
 
     write_tree_page(tmp_path / "page.html", tree_of(export), images=ImageFolder(images))
     browser = chromium()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from review_server import CLUSTERS, SMALL, chromium, proposal_of, running
+from local_server import chromium
+from review_server import CLUSTERS, SMALL, proposal_of, running
 
 from hiertree.pipelines.labels.review import History, Rename, SetKind, initial_state
 from hiertree.pipelines.labels.review.adjudication import Adjudication

@@ -20,8 +20,9 @@ from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels.clean.rules import KeptLandmark
 from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
 from hiertree.pipelines.labels.review.examples import ImageFolder, examples
-from hiertree.pipelines.labels.review.server import MOST_BYTES, thumbnail
-from hiertree.pipelines.labels.review.serving import listening
+from hiertree.pipelines.labels.review.server import MOST_BYTES
+from hiertree.pipelines.local_pages.serving import listening
+from hiertree.pipelines.local_pages.thumbnails import thumbnail
 
 RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
 
@@ -51,9 +52,7 @@ def test_the_token_is_changed_for_a_cookie_that_no_other_site_can_use(server):
 @pytest.mark.parametrize(
     "path", ["/", "/page/main.js", "/api/review", "/api/news?since=0", "/images/1", "/?token=wrong"]
 )
-@pytest.mark.parametrize(
-    "cookie", [None, "hiertree-review=x", "hiertree-review-{port}=wrong", "hiertree-review-{port}="]
-)
+@pytest.mark.parametrize("cookie", [None, "hiertree=x", "hiertree-{port}=wrong", "hiertree-review-{port}="])
 def test_nothing_is_shown_without_the_cookie(server, path, cookie):
     status, content, _ = server.ask("GET", path, Cookie=cookie and cookie.format(port=server.port))
     assert status == 403
@@ -94,9 +93,9 @@ def test_every_answer_forbids_scripts_and_frames_of_others(server):
 @pytest.mark.parametrize(
     "path",
     [
-        "/page/../guard.py",
-        "/page/%2e%2e/guard.py",
-        "/page/..%2fguard.py",
+        "/page/../server.py",
+        "/page/%2e%2e/server.py",
+        "/page/..%2fserver.py",
         "/page//etc/passwd",
         "/page/__init__.py",
         "/images/../secret.jpg",
@@ -161,7 +160,7 @@ def test_other_methods_and_types_are_refused(server):
 def test_a_slow_endless_body_is_cut_off(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
         head = f"POST /api/act HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\nOrigin: {server.origin}\r\n"
-        head += f"Cookie: hiertree-review-{server.port}={server.token}\r\nContent-Type: application/json\r\n"
+        head += f"Cookie: hiertree-{server.port}={server.token}\r\nContent-Type: application/json\r\n"
         connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         chunk = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
         for _ in range(MOST_BYTES // 0x100000 + 1):

@@ -49,7 +49,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         self._app, self._token = app, token
-        self._cookie = f"hiertree-review-{port}"  # cookies do not tell ports apart
+        self._cookie = f"hiertree-{port}"  # cookies do not tell ports apart
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

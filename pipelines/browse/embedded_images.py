@@ -1,0 +1,178 @@
+"""What the search page shows: images, their labels, and the embeddings of one or several models, left on the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree import LabelTree
+from hiertree.errors import InputError, OptionError
+from hiertree.io.tables import read_table
+
+from ..evaluation.label_columns import IMAGE, LabelColumns, LabeledRows, rows_with_table, shared_paths
+from .pictures import find_pictures
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hiertree.datasets import ImageSource
+
+AnyPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model's embeddings of all images.
+
+    Attributes:
+        name: that of the folder.
+        queries: (Q, d), on the disk.
+        gallery: (N, d), on the disk; the queries themselves unless these have a gallery of their own.
+    """
+
+    name: str
+    queries: NDArray[Any]
+    gallery: NDArray[Any]
+
+    def vector(self, row: int) -> NDArray[Any]:
+        """(1, d) that of one image; the rows of a separate gallery follow those of the queries."""
+        number = len(self.queries)
+        return np.array(self.queries[row] if row < number else self.gallery[row - number])[None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddedImages:
+    """Images that models have embedded.
+
+    Attributes:
+        models: at least one.
+        names: of the images; the queries, then those of a separate gallery.
+        tree: of their labels; None without labels.
+        paths: (n, L) int32 in it.
+        separate: whether the queries have a gallery of their own.
+        images: the pictures, or None.
+        without: why there are none; empty where there are.
+    """
+
+    models: tuple[Model, ...]
+    names: Sequence[str]
+    tree: LabelTree | None
+    paths: NDArray[np.int32]
+    separate: bool
+    images: ImageSource | None
+    without: str = ""
+
+    @property
+    def gallery_rows(self) -> NDArray[np.int64]:
+        """(N,) rows of the images that are retrieved."""
+        return np.arange(len(self.models[0].queries) if self.separate else 0, len(self.names))
+
+    def labels(self, row: int) -> list[str]:
+        """The labels of an image, coarse → fine."""
+        return [] if self.tree is None else [str(label) for label in self.tree.labels_of(self.paths[row].tolist())]
+
+
+def read_embedded(folders: Sequence[AnyPath], *, images: AnyPath | None = None) -> EmbeddedImages:
+    """Read folders that ``hiertree embed`` wrote, one a model, of the same images.
+
+    Args:
+        folders: with ``embeddings.npy`` and its table, or ``queries.npy`` and ``gallery.npy`` and theirs.
+        images: the folder below which the names lie; default: where they were embedded from, if they are still there.
+
+    Raises:
+        OptionError: a folder of another kind, one named twice, or images that differ between the folders.
+        InputError: an array that cannot be read, or of another number of rows than its table.
+        TableError: a table that cannot be read, or an image outside its folder.
+    """
+    paths = [Path(folder) for folder in folders]
+    tables = _tables(paths[0])
+    rows = [_rows(paths[0], array, table) for array, table in tables.items()]
+    names = [name for part in rows for name in part.ids or ()]
+    for other in paths[1:]:
+        _require_same_images(paths[0], other)
+    pictures, without = find_pictures(paths[0], names, images)
+    labeled = rows[0].levels != ()
+    shared = shared_paths(rows[0], rows[1] if len(rows) > 1 else None, distractors=False) if labeled else None
+    found = [shared.queries, *([] if shared.gallery is None else [shared.gallery])] if shared else []
+    return EmbeddedImages(
+        models=tuple(_model(name, path) for name, path in zip(_model_names(paths), paths, strict=True)),
+        names=names,
+        tree=shared and shared.tree,
+        paths=np.concatenate(found) if found else np.zeros((len(names), 1), np.int32),
+        separate=len(rows) > 1,
+        images=pictures,
+        without=without,
+    )
+
+
+def _tables(folder: Path) -> dict[str, str]:
+    """The arrays of a folder and their tables: of all images, or of the queries and of the gallery."""
+    arrays = {"embeddings.npy": "labels.csv" if (folder / "labels.csv").is_file() else "images.csv"}
+    if (folder / "queries.npy").is_file():
+        arrays = {"queries.npy": "queries.csv", "gallery.npy": "gallery.csv"}
+    missing = [name for pair in arrays.items() for name in pair if not (folder / name).is_file()]
+    if missing:
+        raise OptionError(
+            f"{folder} without {' and '.join(missing)}",
+            expected="a folder that `hiertree embed` wrote",
+            remedy="name the folder given to its --out",
+        )
+    return arrays
+
+
+def _array(folder: Path, name: str) -> NDArray[Any]:
+    try:
+        found: NDArray[Any] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder / name} cannot be read", expected="an array that numpy saved") from error
+    if found.ndim != 2 or 0 in found.shape or found.dtype.kind != "f":
+        raise InputError(f"{folder / name}: {found.dtype} of shape {found.shape}", expected="(n, d) floats, not empty")
+    return found
+
+
+def _rows(folder: Path, array: str, table: str) -> LabeledRows:
+    """An array with the rows of its table, whose ids are names of images."""
+    embeddings = _array(folder, array)
+    if table != "images.csv":
+        found = rows_with_table(embeddings, folder / table, LabelColumns(ids=IMAGE))
+        return found._replace(ids=list(found.ids or ()))
+    names = read_table(folder / table, required=[IMAGE])[IMAGE].tolist()
+    if len(names) != len(embeddings):
+        raise InputError(f"{folder / table} with {len(names)} rows", expected=f"{len(embeddings)}, one an embedding")
+    return LabeledRows(embeddings, (), [], lambda row: f"{table}, line {row + 2}", names)
+
+
+def _require_same_images(first: Path, other: Path) -> None:
+    """Refuse a model that embedded other images, or the same in another order."""
+    tables = _tables(first)
+    for table in tables.values():
+        own, others = (read_table(folder / table, required=[IMAGE])[IMAGE] for folder in (first, other))
+        if own.tolist() != others.tolist():
+            given = f"{table} in {first} and in {other}"
+            raise OptionError(given, expected="the same images in the same order", remedy="embed one split with both")
+    for array in tables:
+        if len(_array(first, array)) != len(_array(other, array)):
+            raise OptionError(f"{array} in {first} and in {other}", expected="as many rows in both")
+
+
+def _model(name: str, folder: Path) -> Model:
+    arrays = [_array(folder, array) for array in _tables(folder)]
+    if arrays[0].shape[1] != arrays[-1].shape[1]:
+        given = f"{folder}: queries and gallery of {arrays[0].shape[1]} and {arrays[-1].shape[1]} numbers"
+        raise InputError(given, expected="as many in both")
+    return Model(name, arrays[0], arrays[-1])
+
+
+def _model_names(folders: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths that tell them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise OptionError(f"folders {', '.join(map(str, folders))}", expected="each named once")

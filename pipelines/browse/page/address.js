@@ -1,0 +1,20 @@
+// What is shown, kept in the address, so that the browser's Back button and bookmarks lead to it.
+
+export function shown() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const number = (name) => (/^\d+$/.test(given.get(name) ?? "") ? Number(given.get(name)) : null);
+  const node = (given.get("node") ?? "").split(",").filter((part) => /^\d+$/.test(part)).map(Number);
+  return { query: number("query"), model: number("model") ?? 0, node, within: given.get("within") === "1" };
+}
+
+export function address(changes = {}) {
+  const { query, model, node, within } = { ...shown(), ...changes };
+  const parts = new URLSearchParams();
+  if (query !== null) parts.set("query", query);
+  if (model) parts.set("model", model);
+  if (node.length) parts.set("node", node.join(","));
+  if (within && node.length) parts.set("within", "1");
+  return `#${parts}`;
+}
+
+export const go = (changes) => { location.hash = address(changes); };

@@ -1,0 +1,67 @@
+"""The images most similar to a few queries, in a gallery that may be large and on the disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+BLOCK = 8192  # rows of the gallery that are compared at once
+
+
+def nearest_images(
+    embeddings: NDArray[np.floating],
+    queries: Sequence[int],
+    *,
+    count: int,
+    gallery: NDArray[np.floating] | None = None,
+    left_out: Sequence[NDArray[np.int64]] | None = None,
+) -> NDArray[np.int64]:
+    """The images most similar to each query by cosine, the smaller index first in a tie.
+
+    Args:
+        embeddings: (n, d) real vectors of non-zero norm.
+        queries: Q indices.
+        count: images wanted; fewer where no query has as many.
+        gallery: (N, d) vectors to look in; the embeddings themselves unless given.
+        left_out: for each query, rows of the gallery that are not ranked; the query itself unless given.
+
+    Returns:
+        (Q, at most count) int64 indices, best first; the rows that a query leaves out stand at the end.
+
+    >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
+    array([[2, 1]])
+    """
+    items = embeddings if gallery is None else gallery
+    hidden = [np.array([query]) for query in queries] if left_out is None else left_out
+    own = _of_plain_size(embeddings[list(queries)])
+    own = own / _lengths(own)[:, None]
+    most = min(count, len(items) - min(map(len, hidden), default=0))
+    rows, scores = np.zeros((len(own), 0), np.int64), np.zeros((len(own), 0), own.dtype)
+    for start in range(0, len(items), BLOCK):
+        block = _of_plain_size(np.asarray(items[start : start + BLOCK]))
+        found = own @ block.T / _lengths(block)
+        for row, left in zip(found, hidden, strict=True):
+            row[left[(left >= start) & (left < start + len(block))] - start] = -np.inf
+        scores = np.concatenate([scores, found], axis=1)
+        rows = np.concatenate([rows, np.tile(np.arange(start, start + len(block)), (len(own), 1))], axis=1)
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :most]
+        scores, rows = np.take_along_axis(scores, best, 1), np.take_along_axis(rows, best, 1)
+    return rows
+
+
+def _lengths(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    return np.asarray(np.sqrt(np.einsum("nd,nd->n", vectors, vectors)))
+
+
+def _of_plain_size(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The vectors, or multiples of them whose squares neither overflow nor vanish."""
+    size = np.abs(vectors).max(axis=1, keepdims=True)
+    if vectors.dtype != np.float16 and size.max(initial=1.0) < 1e15 and size.min(initial=1.0) > 1e-15:
+        return vectors
+    return np.asarray(vectors / size, np.promote_types(vectors.dtype, np.float32))

@@ -1,0 +1,237 @@
+"""The search page over real HTTP and in a real headless Chromium."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from local_server import LocalServer, chromium
+from PIL import Image
+
+from hiertree.errors import InputError, OptionError, TableError
+from hiertree.pipelines.browse.embedded_images import read_embedded
+from hiertree.pipelines.browse.searching import Searching
+from hiertree.pipelines.browse.server import served
+from hiertree.pipelines.cli.application import main
+
+Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
+SPECIES = ["lark", "wren", "pike", "carp"]  # two classes of two species, four images each
+NASTY = "<img src=x onerror=alert(1)>"
+
+
+def write(folder: Path, vectors: np.ndarray, *, names: list[str] | None = None, labels: bool = True) -> Path:
+    """A folder as ``hiertree embed`` writes it."""
+    folder.mkdir()
+    np.save(folder / "embeddings.npy", vectors.astype(np.float32))
+    table = pd.DataFrame({"image": names or [f"{row}.png" for row in range(16)]})
+    if labels:
+        table["class"] = ["bird"] * 8 + [NASTY] * 8
+        table["species"] = np.repeat(SPECIES, 4)
+    table.to_csv(folder / ("labels.csv" if labels else "images.csv"), index=False)
+    (folder / "manifest.json").write_text(json.dumps({"parameters": {"embedded": str(folder.parent / "photos")}}))
+    return folder
+
+
+def vectors(*weights: float) -> np.ndarray:
+    """Embeddings in which class, species and image each weigh so much."""
+    rows = np.arange(16)
+    parts = zip(weights, (rows // 8, rows // 4, rows), strict=True)
+    return np.concatenate([weight * np.eye(16)[part] for weight, part in parts], axis=1) + 0.01 * np.eye(16, 48, 3)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    home = tmp_path_factory.mktemp("browse")
+    (home / "photos").mkdir()
+    for row in range(15):  # the last one is missing
+        Image.new("RGB", (40 + row, 30), (row * 15, 90, 120)).save(home / "photos" / f"{row}.png")
+    Image.new("RGB", (9, 9)).save(home / "secret.png")
+    return [write(home / "good", vectors(2, 1, 1)), write(home / "bad", vectors(0, 0, 1) + vectors(0, 0, 1)[::-1])]
+
+
+@pytest.fixture(scope="module")
+def server(folders):
+    with served(read_embedded(folders, images=folders[0].parent / "photos")) as url:
+        yield LocalServer(url)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    driver = chromium()
+    yield driver
+    driver.quit()
+
+
+def get(server, path):
+    return server.ask("GET", path)[1]
+
+
+def test_neighbors_are_the_gallerys_most_similar_images_with_the_level_they_share(server):
+    found = get(server, "/api/neighbors?query=5&model=0")
+    assert found["query"]["labels"] == ["bird", "wren"]
+    assert [image["level"] for image in found["neighbors"]] == [2] * 3 + [1] * 4 + [0] * 8
+    similarities = [image["similarity"] for image in found["neighbors"]]
+    assert similarities == sorted(similarities, reverse=True)
+    assert found["at_level"] == [8, 4, 3]
+    assert get(server, "/api/neighbors?query=5&model=1")["neighbors"][0]["row"] == 10  # its mirror image there
+
+
+def test_a_node_filters_queries_and_on_request_neighbors(server):
+    children = get(server, "/api/children?node=")
+    assert [(node["label"], node["images"]) for node in children] == [(NASTY, 8), ("bird", 8)]
+    bird = children[1]["number"]
+    species = get(server, f"/api/children?node={bird}")
+    assert [node["label"] for node in species] == ["lark", "wren"]
+    lark = f"{bird},{species[0]['number']}"
+    assert sorted(image["row"] for image in get(server, f"/api/images?node={lark}")["images"]) == [0, 1, 2, 3]
+    assert get(server, f"/api/random?node={lark}") in range(4)
+    assert {image["row"] for image in get(server, f"/api/neighbors?query=9&within={lark}")["neighbors"]} == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/neighbors?query=16", "/api/neighbors?query=-1", "/api/neighbors?query=1&model=2", "/api/children?node=x"],
+)
+def test_what_is_not_there_is_refused(server, path):
+    assert server.ask("GET", path)[0] == 400
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/images/99", "/images/15", "/images/../secret.png", "/images/..%2fsecret.png", "/large/-1", "/page/server.py"],
+)
+def test_no_path_leads_out_of_the_page_and_the_images(server, path):
+    assert server.ask("GET", path)[0] == 404
+
+
+def test_only_this_machines_browser_with_the_token_is_answered(server):
+    for path in ("/", "/api/everything", "/images/1", "/page/main.js"):
+        assert server.ask("GET", path)[0] == 200
+        assert server.ask("GET", path, Cookie=None)[0] == 403
+        assert server.ask("GET", path, Host="evil.example")[0] == 421
+    assert server.ask("POST", "/api/images", b"", Origin="http://evil.example")[0] == 403
+
+
+def test_a_gallery_of_its_own_is_searched_without_the_query_itself(tmp_path):
+    folder = write(tmp_path / "apart", vectors(2, 1, 1))
+    table = pd.read_csv(folder / "labels.csv")
+    parts = {"queries": [0, 4, 8], "gallery": [*range(1, 16), 0]}
+    for part, rows in parts.items():
+        np.save(folder / f"{part}.npy", vectors(2, 1, 1)[rows].astype(np.float32))
+        table.iloc[rows].to_csv(folder / f"{part}.csv", index=False)
+    searching = Searching(read_embedded([folder], images=tmp_path))
+    found = searching.neighbors(0)
+    assert len(found["neighbors"]) == 15
+    assert "0.png" not in [image["name"] for image in found["neighbors"]]  # the same photograph, in the gallery
+    assert {image["row"] for image in found["neighbors"][:3]} == {3, 4, 5}  # rows of the gallery follow the queries'
+    assert searching.images(())["of"] == 3
+
+
+def test_images_are_found_where_they_were_embedded_from_or_said_to_be_missing(folders, tmp_path):
+    photos = folders[0].parent / "photos"
+    unlabeled = write(
+        folders[0].parent / "plain", np.eye(16)[:15], names=sorted(p.name for p in photos.iterdir()), labels=False
+    )
+    shown = read_embedded([unlabeled])
+    assert shown.images is not None
+    assert shown.labels(3) == []
+    assert Searching(shown).neighbors(3)["at_level"] == [14]
+    lost = read_embedded([write(tmp_path / "lost", vectors(1, 1, 1))])
+    assert lost.images is None
+    assert "not where they were embedded from" in lost.without
+
+
+def test_folders_that_do_not_belong_together_are_refused(folders, tmp_path):
+    with pytest.raises(OptionError, match=r"embeddings\.npy and images\.csv.*hiertree embed"):
+        read_embedded([tmp_path])
+    with pytest.raises(OptionError, match="same images in the same order"):
+        read_embedded(
+            [folders[0], write(tmp_path / "other", vectors(1, 1, 1), names=[f"{row}.jpg" for row in range(16)])]
+        )
+    with pytest.raises(OptionError, match="each named once"):
+        read_embedded([folders[0], folders[0]])
+    with pytest.raises(InputError, match=r"16 rows.*15"):
+        read_embedded([write(tmp_path / "short", vectors(1, 1, 1)[:15])])
+    with pytest.raises(TableError, match="below root"):
+        read_embedded(
+            [write(tmp_path / "out", vectors(1, 1, 1), names=["../secret.png", *map(str, range(15))])], images=tmp_path
+        )
+
+
+def test_the_command_says_in_one_line_what_it_cannot_show(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["browse", str(tmp_path)])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+class Page:
+    """The page as its user sees it."""
+
+    def __init__(self, browser, server):
+        self.browser = browser
+        browser.get(server.url)
+        self.drawn()
+
+    def run(self, script, *arguments):
+        return self.browser.execute_script(script, *arguments)
+
+    def until(self, condition, seconds=8.0):
+        end = time.monotonic() + seconds
+        while not (value := self.run(f"return {condition}")):
+            assert time.monotonic() < end, f"still not {condition}"
+            time.sleep(0.02)
+        return value
+
+    def drawn(self, address=None):
+        drawn = "document.documentElement.dataset"
+        self.until(f"{drawn}.ready && {drawn}.drawn" + (f"?.includes('{address}')" if address else ""))
+
+    def keys(self, keys):
+        self.browser.switch_to.active_element.send_keys(keys)
+
+    def texts(self, selector):
+        return self.run("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
+
+
+def test_a_click_shows_the_neighbors_and_a_key_those_of_the_next_model(browser, server):
+    page = Page(browser, server)
+    browser.find_element("css selector", "a[href='#query=5']").click()
+    page.drawn("query=5")
+    assert page.texts("#query dd") == ["bird", "wren"]
+    assert page.texts("#images .shared") == ["same species"] * 3 + ["same class"] * 4 + ["nothing shared"] * 8
+    colors = page.run("return [...document.querySelectorAll('#images a')].map(a => getComputedStyle(a).borderTopColor)")
+    assert len(set(colors)) == 3
+    assert page.texts("#legend li") == ["same species 3 of 3", "same class 4 of 4", "nothing shared 8 of 8"]
+    page.keys("m")
+    page.drawn("model=1")
+    assert page.texts("#images .shared")[0] == "nothing shared"
+    browser.back()
+    page.drawn("query=5")
+    page.until("document.querySelector('#images .shared').textContent === 'same species'")
+    page.until("document.querySelector('#images .missing')?.textContent.includes('15.png')")
+    assert page.run("return document.querySelectorAll('#query img[src=x], #images img[src=x]').length") == 0
+
+
+def test_keys_lead_through_the_images_and_back(browser, server):
+    page = Page(browser, server)
+    page.keys(Keys.ARROW_RIGHT)
+    page.keys(Keys.ARROW_RIGHT)
+    second = page.run("return [...document.querySelectorAll('#images a')].indexOf(document.activeElement)")
+    assert second == 1
+    page.keys(Keys.ENTER)
+    page.drawn("query=")
+    page.keys(Keys.ESCAPE)
+    page.drawn("#")
+    page.until("document.querySelector('#query').hidden")
+    page.keys("r")
+    page.drawn("query=")
+    page.keys("f")
+    assert page.run("return document.activeElement.ariaLabel") == "Only of class"
+    page.keys("b")  # the select's own key: the option bird
+    page.drawn("node=")
+    assert page.texts("#nodes select:nth-child(2) option") == ["every species", "lark (4)", "wren (4)"]
