@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -30,14 +30,19 @@ def _keys() -> Iterator[str]:
     for key, field in Recipe.model_fields.items():
         yield f"| `{key}` | {field.description} |"
     for key, field in Recipe.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel) and key not in COMPONENTS:
-            yield from _section(key, field.annotation)
+        section = next((kind for kind in (field.annotation, *get_args(field.annotation)) if _is_section(kind)), None)
+        if section is not None and key not in COMPONENTS:
+            yield from _section(key, section)
         if key == "images":
             yield from _section("images.augmentation: {name: glyph}", GlyphAugmentation)
             yield from _section("images.augmentation: {name: photo}", PhotoAugmentation)
     for kind, title in COMPONENTS.items():
         yield from ("", f"#### `{kind}`", "", f"| {title} | keys, with their defaults |", "|---|---|")
         yield from (f"| `{name}` | {_options(kind, name)} |" for name in names(kind))
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def _section(title: str, model: type[BaseModel]) -> Iterator[str]:

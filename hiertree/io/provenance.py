@@ -51,8 +51,8 @@ def manifest(
         "command": command,
         "parameters": dict(parameters),
         "seed": seed,
-        "inputs": [_file(path) for path in inputs],
-        "outputs": [_file(path) for path in outputs],
+        "inputs": [describe_file(path) for path in inputs],
+        "outputs": [describe_file(path) for path in outputs],
         "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "hiertree": hiertree.__version__,
         "source_revision": _source_revision(),
@@ -68,10 +68,11 @@ def manifest_beside(path: str | os.PathLike[str]) -> Path:
 
 def write_manifest_beside(path: str | os.PathLike[str], made: Mapping[str, Any]) -> None:
     """Write what :func:`manifest` returned beside a single output, which it then lists with its hash."""
-    write_json(manifest_beside(path), {**made, "outputs": [_file(path)]})
+    write_json(manifest_beside(path), {**made, "outputs": [describe_file(path)]})
 
 
-def _file(path: str | os.PathLike[str]) -> dict[str, Any]:
+def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Name, size in bytes and SHA-256 of a file, as a manifest lists it."""
     return {"name": Path(path).name, "bytes": Path(path).stat().st_size, "sha256": sha256(path)}
 
 

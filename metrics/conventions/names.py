@@ -113,6 +113,16 @@ def default_names(num_levels: int) -> tuple[str, ...]:
     return ("H-AP", "NDCG", "ASI", *(f"AP[{level}]" for level in range(1, num_levels + 1)), "R@1", "R@10", "mAP@R")
 
 
+def improves_downward(name: str, *, num_levels: int) -> bool:
+    """Whether a metric is the better, the lower it is: ``first-error[l]`` above the finest level alone.
+
+    >>> improves_downward("first-error[0]", num_levels=2), improves_downward("first-error[2]", num_levels=2)
+    (True, False)
+    """
+    found = re.fullmatch(r"(mean )?first-error\[(\d+)\]", name)
+    return found is not None and int(found[2]) < num_levels
+
+
 def parse_metrics(names: Iterable[str], *, num_levels: int, of_codes: bool = False) -> tuple[Metric, ...]:
     """The metrics of these names, in their order.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -23,10 +24,32 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     from ..training.run.experiment import train as run
 
     policy = [f"images.on_bad_image={on_bad_image}"] if on_bad_image else []
-    trained = run(load_recipe(recipe, [*overrides, *policy]), out, fresh=fresh)
+    loaded = load_recipe(recipe, [*overrides, *policy])
+    trained = run(loaded, out, fresh=fresh)
     if not trained.is_first:
         return
     if trained.already_finished:
         click.echo(f"{out} holds this run, finished", err=True)
-    for name, value in trained.metrics.items():
+    if trained.best_metrics is None:
+        _print_without_validation(trained.metrics, trained.best, select=loaded.evaluation.select)
+    else:
+        _print_both(trained.metrics, trained.best_metrics, trained.best)
+
+
+def _print_without_validation(metrics: Mapping[str, float], best: Mapping[str, float] | None, *, select: str) -> None:
+    """The values of the last epoch, and in words that nothing has been chosen."""
+    for name, value in metrics.items():
         click.echo(f"{name:16s} {100 * value:6.2f}")
+    said = "no validation: these are the test values of the last epoch"
+    if best is not None:
+        said += f"; the best {select} on the test split, {100 * best['value']:.2f} after epoch {best['epoch']:g}, "
+        said += "picks no network"
+    click.echo(said, err=True)
+
+
+def _print_both(last: Mapping[str, float], best: Mapping[str, float], picked: Mapping[str, float] | None) -> None:
+    """The test values of both networks, side by side."""
+    after = f", which the validation picked after epoch {picked['epoch']:g}" if picked else ""
+    click.echo(f"{'test split':16s} {'last':>6s} {'best':>6s}{after}")
+    for name, value in last.items():
+        click.echo(f"{name:16s} {100 * value:6.2f} {100 * best[name]:6.2f}")

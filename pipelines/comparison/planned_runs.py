@@ -46,7 +46,7 @@ class PlannedRun:
         Raises:
             CheckpointError: its ``metrics.json`` is damaged.
         """
-        content = RunFolder(self.folder).finished()
+        content = RunFolder(self.folder).finished(self.recipe)
         return None if content is None else dict(content["metrics"])
 
 

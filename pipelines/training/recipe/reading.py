@@ -114,6 +114,8 @@ def _apply(layer: Layer, override: str) -> None:
     if not equals or not all([*sections, key]):
         raise RecipeError(f"--set {override}", expected="section.key=value, optimizer.lr=1e-4 for instance")
     for depth, section in enumerate(sections, start=1):
+        if isinstance(layer.get(section), Setting) and layer[section].value is None:
+            del layer[section]  # a section that is left out, by null
         layer = layer.setdefault(section, {})
         if not isinstance(layer, dict):
             raise RecipeError(

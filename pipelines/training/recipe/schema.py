@@ -16,9 +16,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from hiertree.errors import RecipeError
 
 from .components import Component, RecipeSection, component
 from .settings import (
@@ -28,6 +31,7 @@ from .settings import (
     OptimizerSettings,
     ScheduleSettings,
     TrainingSettings,
+    ValidationSettings,
 )
 
 
@@ -51,18 +55,64 @@ class Recipe(RecipeSection):
     schedule: ScheduleSettings = Field(ScheduleSettings(), description="how learning rates change")
     training: TrainingSettings = Field(description="how long and on what")
     evaluation: EvaluationSettings = Field(EvaluationSettings(), description="when the test split is measured")
+    validation: ValidationSettings | None = Field(
+        None, description="what picks the best epoch; null: nothing does, and the last epoch is reported"
+    )
 
     def as_dict(self) -> dict[str, Any]:
         """Every setting, defaults included, as plain values that YAML and JSON can hold."""
         return self.model_dump(mode="json", by_alias=True)
 
     def experiment(self) -> dict[str, Any]:
-        """Every setting except those of where it runs: these change nothing that is learned, so a resumed run may."""
+        """Every setting except those that a resumed run may change: where it runs, and when it gives up."""
         values = self.as_dict()
         for section, name in (("training", "devices"), ("images", "workers"), ("images", "cache_folder")):
             del values[section][name]
+        if values["validation"] is None:  # a key that runs of earlier versions lack
+            del values["validation"]
+        else:
+            del values["validation"]["patience"]
+        if values["training"]["start_from"] is None:
+            del values["training"]["start_from"]
         return values
 
     def fingerprint(self) -> str:
         """SHA-256 of :meth:`experiment`: two recipes of one fingerprint are the same experiment."""
-        return hashlib.sha256(json.dumps(self.experiment(), sort_keys=True).encode()).hexdigest()
+        return _hash(self.experiment())
+
+    def goes_on_from(self, earlier: Recipe) -> bool:
+        """Whether this is the earlier experiment with more epochs, or more patience, from where that one ended.
+
+        Raises:
+            RecipeError: it is the same with more epochs, but they would have changed the learning rates from the start.
+        """
+        now, before = self.experiment(), earlier.experiment()
+        now["training"]["epochs"] = before["training"]["epochs"]
+        if now != before or self.training.epochs < earlier.training.epochs:
+            return False
+        more = self.training.epochs > earlier.training.epochs
+        if more and self.schedule.name == "cosine":
+            raise RecipeError(
+                f"training.epochs: {earlier.training.epochs} there, {self.training.epochs} here, with a cosine that "
+                "falls to its end in the last epoch: more epochs would have had other learning rates from the start",
+                expected="the same number, or schedule.name constant or step",
+                remedy="start a new run from that one's weights, by training.start_from",
+            )
+        return more or _patience(self) > _patience(earlier)
+
+    def accepts(self, fingerprint: str) -> bool:
+        """Whether a checkpoint is of this experiment, or of the same with fewer epochs, from which it goes on."""
+        if fingerprint == self.fingerprint():
+            return True
+        values = self.experiment()
+        lengths = range(1, self.training.epochs) if self.schedule.name != "cosine" else ()
+        return any(_hash(values | {"training": {**values["training"], "epochs": n}}) == fingerprint for n in lengths)
+
+
+def _hash(values: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _patience(recipe: Recipe) -> float:
+    settings = recipe.validation
+    return math.inf if settings is None or settings.patience is None else settings.patience

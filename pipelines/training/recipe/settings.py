@@ -204,6 +204,11 @@ class TrainingSettings(RecipeSection):
         "measure and keep the exponential moving average of the weights: after each step, this fraction of the average "
         "plus the rest of the new weights; null keeps the last weights",
     )
+    start_from: str | None = _key(
+        None,
+        "folder of an earlier run, or its `best/`, whose weights the network starts with; a head of another size, the "
+        "loss, the optimizer and the schedule start anew",
+    )
     on_nan: Literal["stop", "skip"] = _key(
         "stop", "`stop` if a loss or its gradient is not finite, or `skip` the batch; the tenth in a row stops"
     )
@@ -221,5 +226,36 @@ class EvaluationSettings(RecipeSection):
         None, "names as `evaluate` takes them; null computes those of the data set's protocol"
     )
     select: str = _key(
-        "H-AP", "metric that picks the best epoch; the results reported are those of the last epoch all the same"
+        "H-AP",
+        "metric that names the best epoch; without a `validation` it is that of the test split, is only noted, and the "
+        "results reported are those of the last epoch all the same",
     )
+
+
+class ValidationSettings(RecipeSection):
+    """Images that pick the best epoch and may end the run; the test split then picks nothing. `split` or `classes`."""
+
+    split: str | None = _key(None, "a split of the data set, `val` for instance")
+    classes: Annotated[float, Field(gt=0, lt=1)] | None = _key(
+        None,
+        "share of the finest training classes, drawn by the seed, that is held out of training with all its images",
+    )
+    every: Count = _key(1, "epochs between evaluations; the last epoch is evaluated in any case")
+    select: str | None = _key(
+        None, "metric that picks the best epoch, any name that `evaluate` takes; null means `evaluation.select`"
+    )
+    direction: Literal["up", "down"] | None = _key(
+        None, "where that metric goes as it improves; null: down for `first-error[l]` above the finest level, else up"
+    )
+    patience: Count | None = _key(
+        None, "evaluations without improvement after which the run stops; null never stops it"
+    )
+
+    @model_validator(mode="after")
+    def _require_one_source(self) -> ValidationSettings:
+        if (self.split is None) == (self.classes is None):
+            raise PydanticCustomError("validation", "give either split, val for instance, or classes, 0.2 for instance")
+        if self.split in ("train", "test"):
+            problem = f"split: {self.split} is no validation: images of neither the training nor the test split are"
+            raise PydanticCustomError("validation", "{problem}", {"problem": problem})
+        return self

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def save_checkpoint(
     """
     from safetensors.torch import save_file
 
-    path = folder / f"step-{step:08d}"
+    path = checkpoint_path(folder, step=step)
     with files.replacing_folder(path) as temporary:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary / _TENSORS)
         header = {"format": FORMAT, "recipe": fingerprint, "sha256": sha256(temporary / _TENSORS)}
@@ -50,12 +50,17 @@ def save_checkpoint(
     return path
 
 
-def read_checkpoint(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def checkpoint_path(folder: Path, *, step: int) -> Path:
+    """The folder of the checkpoint of a step."""
+    return folder / f"step-{step:08d}"
+
+
+def read_checkpoint(path: Path, *, accepts: Callable[[str], bool]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the tensors and the state of one checkpoint.
 
     Args:
         path: folder of the checkpoint.
-        fingerprint: of the recipe to resume.
+        accepts: whether the recipe to resume goes on from one with a given fingerprint.
 
     Raises:
         CheckpointError: a file is missing or damaged, or the checkpoint belongs to another recipe.
@@ -66,7 +71,7 @@ def read_checkpoint(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor],
     kind, recipe, state = _checked(path)
     if kind != FORMAT:
         raise CheckpointError(f"{path}, of the format {kind!r}", expected=f"a checkpoint ({FORMAT})", remedy=_REMEDY)
-    if recipe != fingerprint:
+    if not accepts(recipe):
         raise CheckpointError(f"{path}, of another recipe", expected="a checkpoint of this recipe", remedy=_REMEDY)
     try:
         return load_file(path / _TENSORS), state

@@ -1,11 +1,11 @@
-"""Evaluate a network on the test split: embed all its images and compute every metric."""
+"""Evaluate a network on the test or the validation images: embed them all and compute every metric."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class ListResult:
 
 @dataclass(frozen=True)
 class SplitResult:
-    """The evaluation of a test split.
+    """The evaluation of a split.
 
     Attributes:
         lists: by name: the split itself, and further lists of a benchmark that has several.
@@ -58,6 +58,18 @@ class SplitResult:
         """The mean of each list's metrics over queries, and the means over lists or levels."""
         summaries = (found.result.summary() for found in self.lists.values())
         return dict(self.means) | {str(name): float(value) for found in summaries for name, value in found.items()}
+
+
+class EvaluatedNetwork(NamedTuple):
+    """What a network gives on a split.
+
+    Attributes:
+        metrics: their means, in every process.
+        result: all values, in the first process; None in the others.
+    """
+
+    metrics: dict[str, float]
+    result: SplitResult | None
 
 
 def retrieval_arrays(dataset: ImageDataset, embeddings: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
@@ -84,49 +96,59 @@ def retrieval_arrays(dataset: ImageDataset, embeddings: NDArray[np.float32]) -> 
     return arrays
 
 
-class TestEvaluator:
-    """Evaluates networks on a test split and on the further lists of its benchmark.
+class SplitEvaluator:
+    """Evaluates networks on a split and on the further lists of its benchmark.
 
     Args:
         dataset: the split.
         recipe: the experiment; without metrics of its own, those of the data set's protocol are computed.
         processes: that share the images; None for this one alone.
+        select: a metric that is computed too.
 
     Attributes:
         names: of the metrics that will be computed.
 
     Raises:
-        RecipeError: a metric does not exist, or ``evaluation.select`` is not among those computed.
+        RecipeError: a metric does not exist.
     """
 
-    __test__ = False  # pytest collects classes named Test… otherwise
-
-    def __init__(self, dataset: ImageDataset, recipe: Recipe, processes: Processes | None = None) -> None:
+    def __init__(
+        self,
+        dataset: ImageDataset,
+        recipe: Recipe,
+        processes: Processes | None = None,
+        *,
+        select: str | None = None,
+    ) -> None:
         self._lists = (dataset, *dataset.beside)
         self._settings, self._processes = recipe.evaluation, processes or Processes()
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
-        self._refuse_unknown_metrics()
+        self._metrics = self._settings.metrics
+        self.names = self._checked_names()
+        if select is not None and select not in self.names:
+            self._compute_too(select)
         joined = images_of_lists(self._lists)
         views, self._rows = ImageViews(joined, recipe.images), joined.rows
         keys = self._processes.own_share(keys_in_order(range(len(views)), self._settings.batch_size))
         self._batches = batch_loader(views, keys, workers=recipe.images.workers)
 
-    def evaluate(self, learner: Learner) -> SplitResult | None:
-        """Embed every image and compute every metric.
+    def evaluate(self, learner: Learner) -> EvaluatedNetwork:
+        """Embed every image with the first process's network and compute every metric.
 
-        Queries are ranked against their gallery, or each image against all others. The codes that a hashing loss learns
-        are ranked by Hamming distance.
-
-        Returns:
-            The result in the first process, None in the others.
+        Each process embeds its share of the images. Queries are ranked against their gallery, or each image against all
+        others. The codes that a hashing loss learns are ranked by Hamming distance.
         """
-        embeddings = self._embedded(learner)
+        learner.copy_from_first()
+        embeddings, result = self._embedded(learner), None
         with self._processes.agreeing():
-            return self._result(embeddings, codes=learner.loss.learns_codes) if self._processes.is_first else None
+            if self._processes.is_first:
+                result = self._result(embeddings, codes=learner.loss.learns_codes)
+        metrics = self._processes.from_first(lambda: {} if result is None else result.metrics())
+        return EvaluatedNetwork(metrics, result)
 
     def _embedded(self, learner: Learner) -> NDArray[np.float32]:
         """The embedding of every image, in the first process."""
-        batches = track(self._batches, description="embedding the test split")
+        batches = track(self._batches, description=f"embedding the {self._lists[0].split} split")
         embeddings: NDArray[np.float32] = self._processes.concatenated(
             learner.embed(images) for _, images in batches
         ).numpy()
@@ -148,7 +170,7 @@ class TestEvaluator:
     def _evaluated(self, retrieval: LabeledEmbeddings, *, codes: bool) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
         ids: dict[str, Any] = {"query_ids": retrieval.ids, "gallery_ids": retrieval.gallery_ids}
-        metrics, protocol = self._settings.metrics, self._protocol
+        metrics, protocol = self._metrics, self._protocol
         if codes:
             return evaluate_codes(*retrieval.as_codes()[:4], **ids, metrics=metrics, protocol=protocol)
         return evaluate(*retrieval[:4], **ids, metrics=metrics, protocol=protocol, progress=True)
@@ -161,18 +183,25 @@ class TestEvaluator:
         """Names of a list's metrics, with the list's name if there are several lists."""
         return metrics if len(self._lists) == 1 else tuple(metric_of_list(metric, name) for metric in metrics)
 
-    def _refuse_unknown_metrics(self) -> None:
+    def _compute_too(self, select: str) -> None:
+        """Add a metric to those of every list."""
+        names = self.names
+        self._metrics = (*self._metric_names(self._lists[0]), select)
+        try:
+            self.names = self._checked_names()
+        except RecipeError as error:
+            raise RecipeError(f"select={select!r}", expected=f"one of {', '.join(names)}") from error
+        if select not in self.names:
+            raise RecipeError(f"select={select!r}", expected=f"one of {', '.join(self.names)}")
+
+    def _checked_names(self) -> tuple[str, ...]:
         """Evaluate two points of each list now, so that a misspelled metric is noticed before the first epoch."""
         try:
             found = [self._named(self._metric_names(part), list_name(part)) for part in self._lists]
         except OptionError as error:
             raise RecipeError(f"evaluation.metrics: {error}") from error
         own = tuple(chain.from_iterable(found))
-        self.names = (*names_of_means(own), *own) if self._averages() else own
-        if self._settings.select not in self.names:
-            raise RecipeError(
-                f"evaluation.select={self._settings.select!r}", expected=f"one of {', '.join(self.names)}"
-            )
+        return (*names_of_means(own), *own) if self._averages() else own
 
     def _metric_names(self, part: ImageDataset) -> tuple[str, ...]:
         """The metrics that will be computed on a list."""
@@ -185,6 +214,6 @@ class TestEvaluator:
             paths if separate else None,
             query_ids=["a", "b"] if separate else None,
             gallery_ids=["c", "d"] if separate else None,
-            metrics=self._settings.metrics,
+            metrics=self._metrics,
             protocol=self._protocol,
         ).names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +26,18 @@ class TrainedRun:
         folder: of its files.
         metrics: the mean of each metric over the queries of the test split, after the last epoch.
         already_finished: nothing was trained, because the run had been finished before.
+        best_metrics: the same of the network that the validation picked, whose folder is ``best`` below this one; None
+            without a validation.
+        best: the epoch, the step and the value of the best evaluation; None if there was none. Without a validation it
+            is the best on the test split.
         is_first: whether this process should report; False in all but one of the processes that a launcher started.
     """
 
     folder: Path
     metrics: dict[str, float]
     already_finished: bool
+    best_metrics: dict[str, float] | None = None
+    best: dict[str, float] | None = None
     is_first: bool = True
 
 
@@ -38,7 +45,8 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     """Run an experiment, or what is left of it.
 
     An interrupted run resumes from its newest whole checkpoint and ends, on a CPU, with exactly the weights of an
-    uninterrupted one. A finished run is not repeated. On a CPU the same recipe always gives the same curve.
+    uninterrupted one. A finished run is not repeated; it goes on if the recipe has more epochs now and its schedule
+    does not depend on their number. On a CPU the same recipe always gives the same curve.
 
     With ``training.devices`` above 1, this starts that many processes and waits for them; a script that calls it then
     needs the usual ``if __name__ == "__main__":``. A process that torchrun, ``fabric run`` or SLURM started joins the
@@ -73,10 +81,10 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     if devices == 1:
         return _train_in_this_process(recipe, folder, fresh=fresh, launch=launch)
     if content := _finished(recipe, folder, fresh=fresh):
-        return TrainedRun(folder.path, content["metrics"], already_finished=True)
+        return _trained(folder, content, already_finished=True)
     run_processes(_train_as_one_of_several, recipe.as_dict(), os.fspath(out), fresh, count=devices)
-    if content := folder.finished():
-        return TrainedRun(folder.path, content["metrics"], already_finished=False)
+    if content := folder.finished(recipe):
+        return _trained(folder, content, already_finished=False)
     raise SystemExit(0)  # the processes obeyed SIGTERM
 
 
@@ -89,6 +97,7 @@ def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -
 
 def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, launch: Launch | None) -> TrainedRun:
     from ..data.splits import load_split
+    from ..data.validation import describe_validation, load_learning_splits
     from ..distributed.processes import Processes
     from .training_run import TrainingRun
 
@@ -96,18 +105,42 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
     processes = Processes(None if launch is None else fabric)
     content = processes.from_first(lambda: _finished(recipe, folder, fresh=fresh))
     if content is not None:
-        return TrainedRun(folder.path, content["metrics"], already_finished=True, is_first=processes.is_first)
+        return _trained(folder, content, already_finished=True, is_first=processes.is_first)
     with processes.agreeing():
-        train_set, test_set = load_split(recipe, "train"), load_split(recipe, "test")
+        train_set, validation_set = load_learning_splits(recipe)
+        test_set = load_split(recipe, "test")
     if fresh:
         processes.from_first(folder.clear)
-    run = TrainingRun(recipe, folder, fabric, train_set=train_set, test_set=test_set, processes=processes)
+    run = TrainingRun(
+        recipe,
+        folder,
+        fabric,
+        train_set=train_set,
+        test_set=test_set,
+        validation_set=validation_set,
+        processes=processes,
+    )
     processes.from_first(lambda: folder.claim(recipe, train_set, test_set))
-    metrics = run.finish()["metrics"]
-    return TrainedRun(folder.path, metrics, already_finished=False, is_first=processes.is_first)
+    if processes.is_first and validation_set is not None:
+        print(describe_validation(train_set, validation_set, select=run.selection.metric), file=sys.stderr)
+    return _trained(folder, run.finish(), already_finished=False, is_first=processes.is_first)
+
+
+def _trained(
+    folder: RunFolder, content: Mapping[str, Any], *, already_finished: bool, is_first: bool = True
+) -> TrainedRun:
+    """What a run's ``metrics.json`` says."""
+    return TrainedRun(
+        folder.path,
+        content["metrics"],
+        already_finished=already_finished,
+        best_metrics=content.get("best_metrics"),
+        best=content.get("best"),
+        is_first=is_first,
+    )
 
 
 def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, Any] | None:
     """The results of this recipe if the folder holds them; None if there is something to train."""
     folder.require_usable(recipe, fresh=fresh)
-    return None if fresh else folder.finished()
+    return None if fresh else folder.finished(recipe)

@@ -79,8 +79,8 @@ class Learner:
         model = self.recipe.model
         with self._forked_rng():
             torch.manual_seed(self.recipe.seed)
-            images = self.recipe.images
-            self.embedder = Embedder(model, channels=images.channels, size=images.size)
+            images, pretrained = self.recipe.images, self.recipe.training.start_from is None
+            self.embedder = Embedder(model, channels=images.channels, size=images.size, load_weights=pretrained)
             self.loss = build_loss(self.recipe, class_paths=class_paths)
         if model.sync_batch_norm:
             backbone = self.embedder.backbone

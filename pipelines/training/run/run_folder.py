@@ -24,6 +24,7 @@ from ..network.model_files import save_embedder
 from ..network.preprocessing import Preprocessing
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
+from .checkpoint_files import newest_whole_checkpoint
 from .evaluator import SplitResult
 from .list_metrics import list_name
 
@@ -50,6 +51,9 @@ class RunFolder:
     of the test split, ``manifest.json``, and last ``metrics.json``: a run with that file is finished. Further lists of
     a benchmark have files of their own, ``embeddings-middle.npz`` for instance.
 
+    With a validation, the folder's network is that of the last epoch, and ``best/`` is a folder of the same files
+    (without checkpoints) for the network of the best epoch: whatever takes the folder of a run takes that one too.
+
     Args:
         path: the folder; it need not exist.
     """
@@ -61,9 +65,10 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.tensorboard = path / "tensorboard"
         self.metrics = path / "metrics.json"
+        self.best = path / "best"
 
     def require_usable(self, recipe: Recipe, *, fresh: bool) -> None:
-        """Check that it is a new or empty folder, or holds a run of this recipe.
+        """Check that it is a new or empty folder, or holds a run of this recipe or one that this recipe goes on from.
 
         Args:
             recipe: the experiment.
@@ -71,20 +76,27 @@ class RunFolder:
 
         Raises:
             RecipeError: it holds a run of another recipe; the message names the settings that differ.
+            CheckpointError: the recipe goes on from a finished run that has no checkpoint.
             OptionError: it holds something else.
         """
         if self.recipe.is_file():
             if not fresh:
-                self._require_same(recipe)
+                self._require_same_or_earlier(recipe)
         elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
-        """Write the recipe and the label trees, unless the folder holds them; remove what a killed process left."""
+        """Write the recipe and the label trees, unless the folder holds them; remove what a killed process left.
+
+        The results of a run that the recipe goes on from are removed, except its networks.
+        """
         for name in _RESULTS:
             for path in self.path.glob(f".{Path(name).stem}-*{Path(name).suffix}"):
                 path.unlink()
-        if not self.recipe.is_file():
+        goes_on = self._goes_on(recipe)
+        if goes_on:
+            self.metrics.unlink(missing_ok=True)
+        if goes_on or not self.recipe.is_file():
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
         trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}
         trees |= {f"tree-{list_name(part)}.json": part.tree for part in test_set.beside}
@@ -96,7 +108,7 @@ class RunFolder:
         """Remove an earlier run of any recipe; files that no run writes stay."""
         if not self.recipe.is_file():
             return
-        for folder in (self.checkpoints, self.tensorboard):
+        for folder in (self.checkpoints, self.tensorboard, self.best):
             shutil.rmtree(folder, ignore_errors=True)
         further = [
             path for name in ("embeddings-*.npz", "per_query-*.parquet", "tree-*.json") for path in self.path.glob(name)
@@ -104,13 +116,13 @@ class RunFolder:
         for path in [*further, *(self.path / name for name in _RESULTS)]:
             path.unlink(missing_ok=True)
 
-    def finished(self) -> dict[str, Any] | None:
-        """Read ``metrics.json``; None if the run is not finished.
+    def finished(self, recipe: Recipe | None = None) -> dict[str, Any] | None:
+        """Read ``metrics.json``; None if the run is not finished, or is one that ``recipe`` goes on from.
 
         Raises:
             CheckpointError: the file is damaged.
         """
-        if not self.metrics.is_file():
+        if not self.metrics.is_file() or (recipe is not None and self._goes_on(recipe)):
             return None
         try:
             content = json.loads(self.metrics.read_text(encoding="utf-8"))
@@ -118,11 +130,27 @@ class RunFolder:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{self.metrics} ({error!r})", expected="the metrics of a finished run") from error
 
+    def write_network(self, recipe: Recipe, embedder: Embedder, result: SplitResult) -> list[Path]:
+        """Write a network and its results on the test split, image by image; returns the files."""
+        return [*save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe)), *self._write_results(result)]
+
     def finish(
-        self, recipe: Recipe, embedder: Embedder, result: SplitResult, summary: Mapping[str, Any]
+        self,
+        recipe: Recipe,
+        result: SplitResult,
+        written: Sequence[Path],
+        summary: Mapping[str, Any],
+        started_from: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Write the results; returns the content of ``metrics.json``."""
-        written = [*save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe)), *self._write_results(result)]
+        """Write the manifest and the metrics; returns the content of ``metrics.json``.
+
+        Args:
+            recipe: the experiment.
+            result: on the test split.
+            written: the files that :meth:`write_network` returned.
+            summary: of the run.
+            started_from: the file of weights that the network started with.
+        """
         content = {**summary, "metrics": result.metrics(), **_card(result)}
         made = manifest(
             command=f"hiertree train {recipe.name}",
@@ -131,9 +159,27 @@ class RunFolder:
             outputs=[self.recipe, self.history, *sorted(self.path.glob("tree*.json")), *written],
             seed=recipe.seed,
         )
+        if started_from is not None:
+            made["inputs"].append(dict(started_from))
         files.write_json(self.path / "manifest.json", made)
         files.write_json(self.metrics, content)
         return content
+
+    def write_best(
+        self,
+        recipe: Recipe,
+        embedder: Embedder,
+        result: SplitResult,
+        summary: Mapping[str, Any],
+        started_from: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write ``best/`` as a whole: the network of the best epoch, its results, and this run's recipe and trees."""
+        with files.replacing_folder(self.best) as temporary:
+            folder = RunFolder(temporary)
+            for path in (self.recipe, self.history, *sorted(self.path.glob("tree*.json"))):
+                shutil.copyfile(path, temporary / path.name)
+            written = folder.write_network(recipe, embedder, result)
+            folder.finish(recipe, result, written, summary, started_from)
 
     def _write_results(self, result: SplitResult) -> Sequence[Path]:
         written = []
@@ -149,9 +195,24 @@ class RunFolder:
             written += [embeddings, per_query]
         return written
 
-    def _require_same(self, recipe: Recipe) -> None:
-        earlier = check_recipe(read_yaml(self.recipe), source=str(self.recipe))
-        if earlier.fingerprint() != recipe.fingerprint():
+    def _earlier(self) -> Recipe:
+        """The recipe of the run that the folder holds."""
+        return check_recipe(read_yaml(self.recipe), source=str(self.recipe))
+
+    def _goes_on(self, recipe: Recipe) -> bool:
+        """Whether the folder holds a run that the recipe goes on from: the same with fewer epochs or less patience."""
+        return self.recipe.is_file() and recipe.goes_on_from(self._earlier())
+
+    def _require_same_or_earlier(self, recipe: Recipe) -> None:
+        earlier = self._earlier()
+        if recipe.goes_on_from(earlier):
+            if self.metrics.is_file() and newest_whole_checkpoint(self.checkpoints) is None:
+                raise CheckpointError(
+                    f"{self.path} without checkpoints, for more epochs",
+                    expected="the checkpoints of the run to go on from",
+                    remedy="start a new run from its weights, by training.start_from",
+                )
+        elif earlier.fingerprint() != recipe.fingerprint():
             differing = _differences(earlier.experiment(), recipe.experiment())
             raise RecipeError(
                 f"{self.path} holds a run of another recipe ({'; '.join(differing[:5])})",

@@ -20,6 +20,7 @@ class RunState:
         best: epoch, step and value of the best evaluation so far.
         skipped: batches of the current epoch that were skipped because their loss was not finite.
         skipped_in_a_row: batches skipped since the last one that was not.
+        started_from: the file of weights that the network started with: path, size and hash; None for its own start.
     """
 
     epoch: int = 0
@@ -30,6 +31,7 @@ class RunState:
     best: dict[str, float] | None = None
     skipped: int = 0
     skipped_in_a_row: int = 0
+    started_from: dict[str, Any] | None = None
 
     def count_batch(self, values: Mapping[str, float]) -> None:
         """Count a batch and add its loss and terms; a skipped batch has none."""
@@ -47,8 +49,3 @@ class RunState:
     def end_epoch(self) -> None:
         """Count an epoch and reset what belongs to it."""
         self.epoch, self.batch, self.sums, self.skipped = self.epoch + 1, 0, {}, 0
-
-    def note_best(self, value: float | None) -> None:
-        """Remember this evaluation if its value, of the metric that selects, is the highest so far."""
-        if value is not None and (self.best is None or value > self.best["value"]):
-            self.best = {"epoch": self.epoch, "step": self.step, "value": value}

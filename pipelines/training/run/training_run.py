@@ -1,19 +1,18 @@
-"""The training loop: epochs of steps, checkpoints between them, evaluations of the test split."""
+"""The training loop: epochs of steps, checkpoints between them, evaluations, and the results at the end."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 
 from hiertree.datasets import ImageDataset
-from hiertree.errors import CheckpointError, TrainingError
+from hiertree.errors import TrainingError
 from hiertree.io import files
 from hiertree.io.progress import show_progress
 from hiertree.samplers import DistributedBatches
@@ -24,31 +23,21 @@ from ..data.views import ImageViews
 from ..distributed.processes import Processes
 from ..recipe.components import target
 from ..recipe.schema import Recipe
-from .checkpoint_files import newest_whole_checkpoint, read_checkpoint, remove_checkpoints, save_checkpoint
-from .evaluator import SplitResult, TestEvaluator
+from .checkpoints import RunCheckpoints
+from .evaluator import EvaluatedNetwork, SplitEvaluator
 from .history import TensorBoardLog, write_history
 from .initial_projection import initialize_projection
 from .learner import Learner
 from .run_folder import RunFolder
 from .run_state import RunState
+from .selection import EpochSelection
 from .stopping import StopRequest
+from .warm_start import start_from_earlier
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 _MAX_SKIPPED = 10  # batches in a row; after that many it is the weights, not the batches
-
-
-class EvaluatedEpoch(NamedTuple):
-    """An evaluation of the test split.
-
-    Attributes:
-        metrics: their means, in every process.
-        result: all values, in the first process; None in the others.
-    """
-
-    metrics: dict[str, float]
-    result: SplitResult | None
 
 
 class TrainingRun:
@@ -60,6 +49,7 @@ class TrainingRun:
         fabric: device and precision.
         train_set: images to learn from.
         test_set: images to evaluate on.
+        validation_set: images that pick the best epoch; None where nothing does.
         processes: that share every batch; None for this one alone.
 
     Raises:
@@ -75,6 +65,7 @@ class TrainingRun:
         *,
         train_set: ImageDataset,
         test_set: ImageDataset,
+        validation_set: ImageDataset | None = None,
         processes: Processes | None = None,
     ) -> None:
         self.recipe, self.folder, self._processes = recipe, folder, processes or Processes()
@@ -82,7 +73,7 @@ class TrainingRun:
         with self._processes.agreeing():
             self._keys = EpochKeys(build_sampler(recipe, train_set, self._processes), part=self._processes.rank)
             views = ImageViews(train_set, recipe.images, augment=recipe.seed)
-            self._evaluator = TestEvaluator(test_set, recipe, self._processes)
+            self._build_evaluators(test_set, validation_set)
         pin = fabric.device.type == "cuda"
         self._batches = batch_loader(views, self._keys, workers=recipe.images.workers, pin_memory=pin)
         self._steps_per_epoch = len(self._keys)
@@ -93,43 +84,90 @@ class TrainingRun:
             steps_per_epoch=self._steps_per_epoch,
             processes=self._processes,
         )
-        self._left_out = {part.split: list(part.left_out) for part in (train_set, test_set, *test_set.beside)}
+        measured = [part for part in (validation_set, test_set) if part is not None]
+        self._left_out = {
+            part.split: list(part.left_out) for own in (train_set, *measured) for part in (own, *own.beside)
+        }
         self.state = RunState()
         self._stop = StopRequest(self._processes)
-        self._fingerprint = recipe.fingerprint()
-        self._last_checkpoint: int | None = None
-        newest = self._processes.from_first(lambda: newest_whole_checkpoint(folder.checkpoints))
+        self._checkpoints = RunCheckpoints(folder.checkpoints, recipe, self.learner)
+        newest = self._processes.from_first(self._checkpoints.newest)
         with self._processes.agreeing():
             if newest is not None:
-                self._resume(newest)
+                self.state = self._checkpoints.restore(newest)
             elif self._processes.is_first:
+                self.state.started_from = start_from_earlier(self.learner.embedder, recipe)
                 initialize_projection(self.learner.embedder, train_set, recipe, fabric)
         self.learner.copy_from_first()
+
+    def _build_evaluators(self, test_set: ImageDataset, validation_set: ImageDataset | None) -> None:
+        recipe, processes = self.recipe, self._processes
+        self._test, self._validation = SplitEvaluator(test_set, recipe, processes), None
+        self.selection = EpochSelection.of_recipe(recipe, num_levels=test_set.tree.num_levels)
+        if validation_set is None:
+            self.selection.require_among(self._test.names)
+        else:
+            self._validation = SplitEvaluator(validation_set, recipe, processes, select=self.selection.metric)
 
     def finish(self) -> dict[str, Any]:
         """Train the remaining epochs, evaluate, write the results; returns the content of ``metrics.json``."""
         log = TensorBoardLog(self.folder.tensorboard if self._processes.is_first else None, step=self.state.step)
-        evaluated = None
+        last = None
         try:
             with self._stop.listening():
-                while self.state.epoch < self.recipe.training.epochs:
-                    evaluated = self._epoch(log)
+                while not self._is_done():
+                    last = self._epoch(log)
                     if self._stop.requested():
                         self._stop.obey(self.state.step)
         finally:
             log.close()
-        metrics, result = evaluated or self._evaluate()
-        summary = self._summary()
+        if self._processes.is_first and self.selection.gives_up(self.state):
+            print(self.selection.describe_stop(self.state), file=sys.stderr)
+        last = last or self._test.evaluate(self.learner)
+        written, summary = self._written(self.folder, last), self._summary()
+        if self._validation is not None:
+            summary |= self._write_best(last, summary)
         with self._processes.agreeing():
-            if result is not None:
-                return self.folder.finish(self.recipe, self.learner.trained, result, summary)
-        return {**summary, "metrics": metrics}
+            if last.result is not None:
+                return self.folder.finish(self.recipe, last.result, written, summary, self.state.started_from)
+        return {**summary, "metrics": last.metrics}
+
+    def _is_done(self) -> bool:
+        return self.state.epoch >= self.recipe.training.epochs or self.selection.gives_up(self.state)
+
+    def _written(self, folder: RunFolder, network: EvaluatedNetwork) -> list[Path]:
+        """Write the network of the learner and its results, in the first process."""
+        with self._processes.agreeing():
+            if network.result is not None:
+                return folder.write_network(self.recipe, self.learner.trained, network.result)
+        return []
+
+    def _write_best(self, last: EvaluatedNetwork, summary: dict[str, Any]) -> dict[str, Any]:
+        """Write the network of the best epoch, and its results on the test split; returns what ``metrics.json`` adds.
+
+        The learner holds that network from then on.
+        """
+        best = self.state.best
+        if best is None:  # no validation query had a value
+            return {}
+        network = last
+        if best["step"] != self.state.step:
+            with self._processes.agreeing():
+                self._checkpoints.restore_network(step=int(best["step"]))
+            network = self._test.evaluate(self.learner)
+        summary = summary | {"network": "best", "epochs": best["epoch"], "steps": best["step"]}
+        with self._processes.agreeing():
+            if network.result is not None:
+                self.folder.write_best(
+                    self.recipe, self.learner.trained, network.result, summary, self.state.started_from
+                )
+        return {"best_metrics": network.metrics, "stopped_early": self.selection.gives_up(self.state)}
 
     def _summary(self) -> dict[str, Any]:
         return {
             "recipe": self.recipe.name,
             "seed": self.recipe.seed,
-            "fingerprint": self._fingerprint,
+            "fingerprint": self.recipe.fingerprint(),
             "epochs": self.state.epoch,
             "steps": self.state.step,
             "best": self.state.best,
@@ -138,8 +176,8 @@ class TrainingRun:
             "processes": self._processes.size,
         }
 
-    def _epoch(self, log: TensorBoardLog) -> EvaluatedEpoch | None:
-        """Train the rest of the current epoch; returns its evaluation if there was one."""
+    def _epoch(self, log: TensorBoardLog) -> EvaluatedNetwork | None:
+        """Train the rest of the current epoch; returns its evaluation on the test split if there was one."""
         state = self.state
         self.learner.start_epoch(state.epoch)
         self._keys.start(state.epoch, first=state.batch)
@@ -195,63 +233,41 @@ class TrainingRun:
                 with files.replacing(self.folder.path / "failed_batch.npz") as temporary:
                     np.savez(temporary, indices=indices, images=images)
 
-    def _end_epoch(self, row: dict[str, Any], log: TensorBoardLog) -> EvaluatedEpoch | None:
+    def _end_epoch(self, losses: dict[str, Any], log: TensorBoardLog) -> EvaluatedNetwork | None:
         state, every = self.state, self.recipe.evaluation.every
         state.end_epoch()
-        last = state.epoch == self.recipe.training.epochs
-        evaluated = self._evaluate() if last or (every and state.epoch % every == 0) else None
-        row = {"epoch": state.epoch, "step": state.step, **row}
+        row = {"epoch": state.epoch, "step": state.step, **losses}
         scalars = ("loss", "lr", "seconds", "waited", "images_per_second")
         log.add({name: row[name] for name in scalars if name in row}, group="epoch", step=state.step)
-        if evaluated is not None:
+        state.history.append(row)
+        self._validate(row, log)
+        evaluated = None
+        if self._is_done() or (every and state.epoch % every == 0):
+            evaluated = self._test.evaluate(self.learner)
             row["metrics"] = evaluated.metrics
             log.add(row["metrics"], group="test", step=state.step)
-            state.note_best(evaluated.metrics.get(self.recipe.evaluation.select))
-        state.history.append(row)
+            if self._validation is None:
+                self.selection.note(state, row["metrics"])
         with self._processes.agreeing():
             if self._processes.is_first:
                 write_history(self.folder.history, state.history)
         self._checkpoint()
         return evaluated
 
-    def _evaluate(self) -> EvaluatedEpoch:
-        """Evaluate the network of the first process; the others embed their share of the images and wait."""
-        self.learner.copy_from_first()
-        result = self._evaluator.evaluate(self.learner)
-        metrics = self._processes.from_first(lambda: {} if result is None else result.metrics())
-        return EvaluatedEpoch(metrics, result)
+    def _validate(self, row: dict[str, Any], log: TensorBoardLog) -> None:
+        """Evaluate the validation images after this epoch, if its turn has come."""
+        settings, epoch = self.recipe.validation, self.state.epoch
+        due = settings is not None and (epoch % settings.every == 0 or epoch == self.recipe.training.epochs)
+        if self._validation is not None and due:
+            row["validation"] = self._validation.evaluate(self.learner).metrics
+            log.add(row["validation"], group="validation", step=self.state.step)
+            self.selection.note(self.state, row["validation"])
 
     def _checkpoint(self) -> None:
         """Write the first process's state; the others wait."""
         with self._processes.agreeing():
             if self._processes.is_first:
-                self._write_checkpoint()
-
-    def _write_checkpoint(self) -> None:
-        """Write a checkpoint and remove the earlier ones, except the one before and the best."""
-        step = self.state.step
-        content = {"position": asdict(self.state), "scaler": self.learner.scaler()}
-        tensors = self.learner.tensors()
-        try:
-            save_checkpoint(self.folder.checkpoints, tensors, content, step=step, fingerprint=self._fingerprint)
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(
-                f"the checkpoint of step {step} was not written ({error})",
-                expected="room on the disk",
-                remedy="free some and run the same command: it goes on from the checkpoint before, which is whole",
-            ) from error
-        best = None if self.state.best is None else int(self.state.best["step"])
-        remove_checkpoints(self.folder.checkpoints, keep={step, self._last_checkpoint, best})
-        self._last_checkpoint = step
-
-    def _resume(self, checkpoint: Path) -> None:
-        tensors, content = read_checkpoint(checkpoint, fingerprint=self._fingerprint)
-        try:
-            self.state = RunState(**content["position"])
-            self.learner.load(tensors, content["scaler"])
-            self._last_checkpoint = self.state.step
-        except (KeyError, TypeError) as error:
-            raise CheckpointError(f"{checkpoint} ({error!r})", expected="the state of a training run") from error
+                self._checkpoints.write(self.state)
 
 
 def build_sampler(recipe: Recipe, train_set: ImageDataset, processes: Processes | None = None) -> BatchSampler:

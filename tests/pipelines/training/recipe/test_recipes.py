@@ -23,7 +23,7 @@ from hiertree.pipelines.training.distributed.devices import build_fabric
 from hiertree.pipelines.training.recipe.built_in import built_in_recipes
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.evaluator import TestEvaluator
+from hiertree.pipelines.training.run.evaluator import SplitEvaluator
 from hiertree.pipelines.training.run.learner import Learner
 from hiertree.pipelines.training.run.training_run import build_sampler
 
@@ -143,7 +143,7 @@ def test_recipe_learns_two_steps(
     moved = learner.embedder.state_dict()
     assert not torch.equal(moved["head.1.weight"], before["head.1.weight"])
     assert not torch.equal(moved["backbone.0.weight"], before["backbone.0.weight"])
-    measured = TestEvaluator(test, recipe).names
+    measured = SplitEvaluator(test, recipe).names
     if name.startswith("dyml"):
         means, lists = ("mean AP", "mean ASI", "mean R@1"), "123" if "product" in name else ("fine", "middle", "coarse")
         assert {*means, *(f"AP[{one}]" for one in lists)} <= set(measured)

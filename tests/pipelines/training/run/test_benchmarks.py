@@ -19,7 +19,7 @@ from hiertree.pipelines.training.data.joined_images import images_of_lists
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.evaluator import TestEvaluator
+from hiertree.pipelines.training.run.evaluator import SplitEvaluator
 from hiertree.pipelines.training.run.experiment import train
 
 BALANCED = {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2}
@@ -102,7 +102,9 @@ def test_dyml_is_measured_on_three_lists_and_by_their_mean(tmp_path: Path) -> No
     with np.load(run / files["fine"]) as fine, np.load(run / files["middle"]) as middle:
         assert np.array_equal(fine["gallery_embeddings"], middle["gallery_embeddings"])
     with pytest.raises(RecipeError, match=r"select='AP\[1\]'.*AP\[middle\]"):
-        TestEvaluator(test, recipe({"name": "dyml", "root": str(root)}, metrics=None, select="AP[1]"))
+        SplitEvaluator(
+            test, recipe({"name": "dyml", "root": str(root)}, metrics=None, select="mean AP"), select="AP[1]"
+        )
     train(experiment, run, fresh=True)
     assert load_split(experiment, "test_middle").beside == ()
     (root / "bmk_middle/gallery/4.jpg").write_bytes(b"no image")

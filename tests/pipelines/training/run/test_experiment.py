@@ -17,8 +17,8 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from interrupted_runs import assert_same_weights, break_at, curve, weights
 from PIL import Image
-from safetensors.torch import load_file
 
 from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, DeviceError, ImageError, OptionError, RecipeError, TrainingError
@@ -31,22 +31,6 @@ from hiertree.pipelines.training.run.history import read_history
 from hiertree.pipelines.training.run.learner import Learner
 
 Tiny = Callable[..., Recipe]
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "model.safetensors")
-
-
-def assert_same_weights(one: Path, other: Path) -> None:
-    assert weights(one).keys() == weights(other).keys()
-    assert all(torch.equal(tensor, weights(other)[name]) for name, tensor in weights(one).items())
-
-
-def curve(folder: Path) -> list[dict[str, object]]:
-    return [
-        {k: v for k, v in row.items() if k not in ("seconds", "waited", "images_per_second")}
-        for row in read_history(folder / "history.jsonl")
-    ]
 
 
 @pytest.fixture(scope="module")
@@ -154,21 +138,6 @@ def test_folder_of_something_else_is_left_alone(tiny_recipe: Tiny, tmp_path: Pat
     with pytest.raises(OptionError, match="a new or empty folder"):
         train(tiny_recipe(), tmp_path, fresh=fresh)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
-
-
-def break_at(broken_at: int, recipe: Recipe, out: Path) -> None:
-    """Train until a step, then stop as Ctrl-C would."""
-    take_step = Learner.step
-
-    def interrupted(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
-        if step == broken_at:
-            raise KeyboardInterrupt
-        return take_step(self, images, paths, step=step)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Learner, "step", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            train(recipe, out)
 
 
 @pytest.mark.parametrize("broken_at", [0, 1, 2, 3, 5])

@@ -1,0 +1,217 @@
+"""A validation picks the best epoch and ends the run; both networks are kept, and the test split picks nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from interrupted_runs import assert_same_weights, break_at, curve, weights
+from safetensors.torch import load_file
+
+import hiertree as ht
+from hiertree.errors import CheckpointError, RecipeError
+from hiertree.pipelines.cli.application import commands
+from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.run.checkpoint_files import list_checkpoints
+from hiertree.pipelines.training.run.experiment import train
+from hiertree.pipelines.training.run.history import read_history
+
+Tiny = Callable[..., Recipe]
+DATA = ("data.families=3", "data.instances=3", "images.augmentation={name: none}", "sampler.batch_size=8")
+WORSE = ("optimizer.lr=0.3", "optimizer.proxies_lr=0.3", "schedule.warmup_epochs=0")  # so large that epochs get worse
+HELD_OUT = "validation={classes: 0.4, patience: 2}"
+EARLY = (*DATA, *WORSE, "training.epochs=8", HELD_OUT)
+
+
+def content(run: Path) -> dict[str, object]:
+    return dict(json.loads((run / "metrics.json").read_text()))
+
+
+def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.fixture(scope="module")
+def stopped(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that stops early: its best epoch is not its last one."""
+    folder = tmp_path_factory.mktemp("stopped")
+    train(tiny_recipe(*EARLY), folder)
+    return folder
+
+
+def test_run_stops_two_evaluations_after_its_best_and_records_it(stopped: Path) -> None:
+    rows, found = read_history(stopped / "history.jsonl"), content(stopped)
+    values = [row["validation"]["H-AP"] for row in rows]
+    best = int(np.argmax(values))
+    assert len(rows) == best + 3 < 8
+    assert found["best"] == {"epoch": best + 1, "step": rows[best]["step"], "value": values[best]}
+    assert found["stopped_early"]
+    assert found["epochs"] == len(rows)
+    assert ["metrics" in row for row in rows] == [False] * (len(rows) - 1) + [True]  # the test split: at the end only
+
+
+def test_both_networks_are_kept_and_measured(stopped: Path, tiny_recipe: Tiny) -> None:
+    found = content(stopped)
+    images = load_split(tiny_recipe(*EARLY), "test").images
+    for folder, metrics in ((stopped, found["metrics"]), (stopped / "best", found["best_metrics"])):
+        with np.load(folder / "embeddings.npz") as file:
+            embeddings = ht.load_model(folder, device="cpu").embed(images)
+            np.testing.assert_allclose(embeddings, file["embeddings"], atol=1e-5)
+            assert ht.metrics.evaluate(file["embeddings"], file["paths"]).summary().to_dict() == metrics
+    assert content(stopped / "best")["metrics"] == found["best_metrics"]
+    assert not same(weights(stopped), weights(stopped / "best"))
+
+
+def test_best_network_is_that_of_the_best_epoch(stopped: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+    found = content(stopped)["best"]
+    (checkpoint,) = [p for step, p in list_checkpoints(stopped / "checkpoints").items() if step == found["step"]]
+    tensors = load_file(checkpoint / "tensors.safetensors")
+    network = {k.removeprefix("embedder."): v for k, v in tensors.items() if k.startswith("embedder.")}
+    assert same(network, weights(stopped / "best"))
+
+
+def test_held_out_classes_are_drawn_by_the_seed_and_never_learned(stopped: Path, tiny_recipe: Tiny) -> None:
+    every = set(load_split(tiny_recipe(*EARLY), "train").tree.leaves)
+    learned = set(ht.load_model(stopped, device="cpu").tree.leaves)
+    assert len(every) == 9
+    assert len(every - learned) == 4
+    assert learned < every
+
+
+@pytest.mark.parametrize("broken_at", [3, 7])
+def test_interrupted_run_stops_at_the_same_epoch_with_the_same_networks(
+    stopped: Path, tiny_recipe: Tiny, tmp_path: Path, broken_at: int
+) -> None:
+    recipe = tiny_recipe(*EARLY)
+    break_at(broken_at, recipe, tmp_path)
+    train(recipe, tmp_path)
+    assert curve(tmp_path) == curve(stopped)
+    assert_same_weights(tmp_path, stopped)
+    assert_same_weights(tmp_path / "best", stopped / "best")
+    assert content(tmp_path) == content(stopped)
+
+
+def test_run_that_had_stopped_before_its_results_were_written_writes_them(
+    stopped: Path, tiny_recipe: Tiny, tmp_path: Path
+) -> None:
+    recipe = tiny_recipe(*EARLY)
+    train(recipe, tmp_path)
+    (tmp_path / "metrics.json").unlink()
+    assert train(recipe, tmp_path).best_metrics == content(stopped)["best_metrics"]
+    assert len(read_history(tmp_path / "history.jsonl")) == content(stopped)["epochs"]
+
+
+def test_more_patience_goes_on_where_the_run_stopped(stopped: Path, tiny_recipe: Tiny, tmp_path: Path) -> None:
+    train(tiny_recipe(*EARLY), tmp_path)
+    patient = tiny_recipe(*EARLY, "validation.patience=3")
+    assert not train(patient, tmp_path).already_finished
+    assert content(tmp_path)["epochs"] == content(stopped)["epochs"] + 1
+    assert train(patient, tmp_path).already_finished
+
+
+def test_command_says_what_is_held_out_and_when_it_stopped(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    import yaml
+
+    file = tmp_path / "recipe.yaml"
+    file.write_text(yaml.safe_dump(tiny_recipe(*EARLY, "validation.patience=1").as_dict()))
+    ended = CliRunner().invoke(commands, ["train", str(file), "--out", str(tmp_path / "run")])
+    assert ended.exit_code == 0
+    assert "validation: 4 of 9 training classes held out, 16 of 36 images; H-AP picks the best epoch" in ended.stderr
+    assert "H-AP of the validation has not improved since epoch" in ended.stderr
+    assert "which the validation picked after epoch" in ended.stdout.splitlines()[0]
+    plain = CliRunner().invoke(
+        commands, ["train", str(file), "--out", str(tmp_path / "plain"), "--set", "validation=null"]
+    )
+    assert "no validation: these are the test values of the last epoch" in plain.stderr
+
+
+def test_any_metric_selects_and_falls_if_it_measures_errors(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    recipe = tiny_recipe(*DATA, *WORSE, "validation={classes: 0.4, select: 'first-error[0]'}", "training.epochs=4")
+    train(recipe, tmp_path)
+    values = [row["validation"]["first-error[0]"] for row in read_history(tmp_path / "history.jsonl")]
+    assert content(tmp_path)["best"]["value"] == min(values)
+    assert "first-error[0]" not in content(tmp_path)["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("section", "problem"),
+    [
+        ("{}", "give either split"),
+        ("{split: val, classes: 0.2}", "give either split"),
+        ("{split: test}", "no validation"),
+        ("{classes: 0.01}", "at least two classes held out"),
+        ("{classes: 0.4, select: HAP}", r"select='HAP'"),
+        ("{classes: 0.4, pateince: 3}", "did you mean 'patience'"),
+    ],
+)
+def test_impossible_validation_is_refused_before_anything_is_written(
+    tiny_recipe: Tiny, tmp_path: Path, section: str, problem: str
+) -> None:
+    with pytest.raises(RecipeError, match=problem):
+        train(tiny_recipe(*DATA, f"validation={section}"), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_earlier_runs_without_the_section_still_resume(tiny_recipe: Tiny) -> None:
+    """The fingerprint that version 1's recipe of the drawn images had."""
+    assert "validation" not in tiny_recipe().experiment()
+    assert "start_from" not in tiny_recipe().experiment()["training"]
+
+
+CONSTANT = (*DATA, "schedule={name: constant}")
+
+
+def test_finished_run_goes_on_with_more_epochs_as_if_it_had_never_ended(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    train(tiny_recipe(*CONSTANT, "training.epochs=2"), tmp_path / "run")
+    longer = tiny_recipe(*CONSTANT, "training.epochs=3")
+    assert not train(longer, tmp_path / "run").already_finished
+    train(longer, tmp_path / "whole")
+    assert_same_weights(tmp_path / "run", tmp_path / "whole")
+    assert train(longer, tmp_path / "run").already_finished
+    with pytest.raises(RecipeError, match=r"training\.epochs: 3 there, 2 here"):
+        train(tiny_recipe(*CONSTANT, "training.epochs=2"), tmp_path / "run")
+    for path in (tmp_path / "run" / "checkpoints").rglob("*.*"):
+        path.unlink()
+    for path in (tmp_path / "run" / "checkpoints").iterdir():
+        path.rmdir()
+    with pytest.raises(CheckpointError, match="without checkpoints"):
+        train(tiny_recipe(*CONSTANT, "training.epochs=4"), tmp_path / "run")
+
+
+def test_cosine_that_has_ended_takes_no_more_epochs(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    train(tiny_recipe(*DATA, "training.epochs=1"), tmp_path)
+    before = (tmp_path / "metrics.json").read_text()
+    with pytest.raises(RecipeError, match=r"cosine that falls to its end.*training\.start_from"):
+        train(tiny_recipe(*DATA, "training.epochs=2"), tmp_path)
+    assert (tmp_path / "metrics.json").read_text() == before
+
+
+def test_network_starts_with_the_weights_of_an_earlier_run(
+    stopped: Path, tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    still = (*DATA, "optimizer.lr=1e-30", "optimizer.proxies_lr=1e-30", "training.epochs=1")
+    frozen = (*still, "model.freeze_batch_norm=true")
+    start = f"training.start_from={stopped / 'best'}"
+    train(tiny_recipe(*frozen, start), tmp_path / "warm")
+    assert_same_weights(tmp_path / "warm", stopped / "best")
+    recorded = json.loads((tmp_path / "warm" / "manifest.json").read_text())["inputs"][-1]
+    outputs = json.loads((stopped / "best" / "manifest.json").read_text())["outputs"]
+    assert recorded["sha256"] in {entry["sha256"] for entry in outputs if entry["name"] == "model.safetensors"}
+
+    train(tiny_recipe(*frozen, start, "model.embedding_size=4"), tmp_path / "head")
+    assert "its head, 8 dimensions, is not used; one of 4 starts anew" in capsys.readouterr().err
+    warm, other = weights(tmp_path / "warm"), weights(tmp_path / "head")
+    assert all(torch.equal(warm[name], other[name]) for name in warm if name.startswith("backbone."))
+
+    with pytest.raises(RecipeError, match=r"another network .*backbone\.0\.weight"):
+        train(tiny_recipe(*frozen, start, "model.width=8"), tmp_path / "other")
+    with pytest.raises(CheckpointError, match=r"training\.start_from: no folder"):
+        train(tiny_recipe(*frozen, "training.start_from=nowhere"), tmp_path / "none")
+    assert not (tmp_path / "other").exists()
+    assert not (tmp_path / "none").exists()
