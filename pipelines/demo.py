@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hiertree.io.files import write_text
 from hiertree.io.outputs import check_outputs
 from hiertree.io.tables import read_table
 
@@ -95,12 +96,13 @@ def run_demo(
     recipes = _recipes(data, seed=seed, quick=quick)
     images = load_split(recipes[0], "test")  # first, so that a wrong path fails at once
     console.rule("[bold]1  Landmark ids become a tree of labels", align="left")
-    plan = {"landmarks": LANDMARKS, "cluster": {"seed": seed}}
-    labels, names = build(plan, out=folder / "labels"), landmark_names()
+    write_text(table := folder / "landmarks.csv", LANDMARKS.read_text(encoding="utf-8"))
+    labels, names = build({"landmarks": table, "cluster": {"seed": seed}}, out=folder / "labels"), landmark_names()
     console.print(_drawn(branches_of(labels.tree, names)), _in_words(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
     with _one_thread():
-        trained = [train(recipe, folder / "runs" / _run_name(recipe), fresh=fresh) for recipe in recipes]
+        runs = [folder / "runs" / _run_name(recipe, seed=seed, quick=quick) for recipe in recipes]
+        trained = [train(recipe, run, fresh=fresh) for recipe, run in zip(recipes, runs, strict=True)]
     console.rule(f"[bold]3  {_TITLE}", align="left")
     rows = side_by_side([run.metrics for run in trained], level_names=images.tree.level_names)
     console.print(_table(rows, [recipe.loss.name for recipe in recipes]), _differences(rows, recipes), sep="\n")
@@ -151,9 +153,9 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _run_name(recipe: Recipe) -> str:
-    """A folder for each recipe, so that runs with other settings are kept."""
-    return f"{recipe.name}-{recipe.fingerprint()[:8]}"
+def _run_name(recipe: Recipe, *, seed: int, quick: bool) -> str:
+    """A folder for each way to call the demonstration, so that runs with other settings are kept."""
+    return recipe.name + (f"-seed{seed}" if seed else "") + ("-quick" if quick else "")
 
 
 def _drawn(root: TreeBranch) -> Tree:

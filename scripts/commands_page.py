@@ -9,14 +9,21 @@ from hiertree.pipelines.cli.application import commands
 INTRODUCTION = """# Commands
 
 What `hiertree COMMAND --help` says. A wrong option or input ends with one line and status 2; an interrupted command
-with status 130. `HIERTREE_PROGRESS=0` silences progress.
+with status 130. A command that writes says at the end what it has written and what usually comes next; `--quiet`, or
+`HIERTREE_PROGRESS=0`, leaves out that and the progress. `--json`, where there is one, prints for machines.
+
+Completion by the Tab key, in bash (or `zsh_source`, `fish_source` for the other shells):
+
+```sh
+eval "$(_HIERTREE_COMPLETE=bash_source hiertree)"
+```
 """
 
 
 def every_command(group: click.Group, above: str = "hiertree") -> Iterator[tuple[str, click.Command]]:
-    """Full names and commands, depth first, in alphabetical order."""
+    """Full names and commands, depth first, in the order of work."""
     context = click.Context(group)
-    for name in sorted(group.list_commands(context)):
+    for name in group.list_commands(context):
         command = group.get_command(context, name)
         if isinstance(command, click.Group):
             if command.invoke_without_command:

@@ -48,13 +48,32 @@ def show_progress(
         clock: a clock in seconds, for tests.
     """
     target = stream or sys.stderr
-    if not enabled or os.environ.get("HIERTREE_PROGRESS") == "0":
+    if not enabled or not is_progress_shown():
         yield _silent
     elif target.isatty():
         with _bar(description, total) as advance:
             yield advance
     else:
         yield _lines(description, total, target, clock)
+
+
+def is_progress_shown() -> bool:
+    """Whether HIERTREE_PROGRESS=0 does not silence it."""
+    return os.environ.get("HIERTREE_PROGRESS") != "0"
+
+
+@contextmanager
+def silent_progress() -> Iterator[None]:
+    """Show nothing, here and in the processes started from here."""
+    before = os.environ.get("HIERTREE_PROGRESS")
+    os.environ["HIERTREE_PROGRESS"] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["HIERTREE_PROGRESS"]
+        else:
+            os.environ["HIERTREE_PROGRESS"] = before
 
 
 def _silent(steps: int, note: str = "") -> None:

@@ -31,7 +31,7 @@ def datasets() -> None:
     """Benchmarks in the formats they are published in."""
 
 
-@datasets.command("list")
+@datasets.command("list", example="hiertree datasets list")
 @json_option
 def list_all(as_json: bool) -> None:
     """List the benchmarks: levels, published sizes, license, address."""
@@ -42,7 +42,7 @@ def list_all(as_json: bool) -> None:
     click.echo("\n\n".join(map(_card_text, cards)))
 
 
-@datasets.command()
+@datasets.command(example="hiertree datasets check sop ~/data/Stanford_Online_Products")
 @click.argument("name")
 @click.argument("root", type=INPUT_PATH)
 @split_option
@@ -77,7 +77,7 @@ def check(
         click.get_current_context().exit(1)
 
 
-@datasets.command()
+@datasets.command(example="hiertree datasets stats sop ~/data/Stanford_Online_Products")
 @click.argument("name")
 @click.argument("root", type=INPUT_PATH)
 @split_option
@@ -94,7 +94,7 @@ def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_js
     click.echo("\n\n".join(_statistics_text(entry) for entry in found))
 
 
-@datasets.command()
+@datasets.command(example="hiertree datasets download sop ~/data")
 @click.argument("name")
 @click.argument("root", type=GROWING_FOLDER)
 @click.option("--mirror", help="Another address with files of the same names; the checksums stay the published ones.")

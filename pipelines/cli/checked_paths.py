@@ -1,17 +1,23 @@
 """The paths that commands read and write: each option declares its own by its type, and none may destroy another.
 
-Every command is made by :func:`command`. Before it runs, :func:`hiertree.io.outputs.check_outputs` sees all its paths.
+Every command is made by :func:`command`. Before it runs, :func:`hiertree.io.outputs.check_outputs` sees all its paths;
+when it ends, it says what it has written, and what usually comes next.
 """
 
 from __future__ import annotations
 
+import shlex
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
+from hiertree.errors import HiertreeError
 from hiertree.io.outputs import check_outputs, is_written_by_hiertree
+from hiertree.io.progress import is_progress_shown, silent_progress
 from hiertree.io.provenance import manifest, write_manifest_beside
 
 Role = Literal["input", "output", "grows"]
@@ -110,16 +116,51 @@ LONGEST = 200  # letters of the sentence that a list of commands shows of each
 class CheckedCommand(click.Command):
     """A command whose outputs are checked before it runs, and have a manifest beside them afterwards.
 
-    With an output file it has the option ``--force``.
+    With an output file it has the option ``--force``; all have ``--quiet`` and ``--verbose``.
+
+    Args:
+        arguments: as click's.
+        example: a command line that shows how it is used.
+        then: the command line that usually comes next, with parameters in braces.
+        options: as click's.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, example: str, then: str = "", **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.example, self.then = example, then
         if any(isinstance(param.type, DECLARED) and param.type.is_output_file for param in self.params):
             text = "Replace existing files that hiertree did not write."
             self.params.append(click.Option(["--force"], is_flag=True, help=text))
+        self.params.append(click.Option(["-q", "--quiet"], is_flag=True, help="Print results and errors only."))
+        self.params.append(click.Option(["-v", "--verbose"], is_flag=True, help="Print the traceback of an error."))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the example, on one line however long."""
+        formatter.write(f"\nExample:\n  {self.example}\n")
 
     def invoke(self, ctx: click.Context) -> Any:
+        """Run as the options of every command say."""
+        quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
+        with silent_progress() if quiet else nullcontext():
+            try:
+                result = self._invoke_checked(ctx)
+            except (HiertreeError, OSError):
+                if verbose:
+                    traceback.print_exc()
+                raise
+            if is_progress_shown():
+                self._say_what_was_written(ctx)
+        return result
+
+    def _say_what_was_written(self, ctx: click.Context) -> None:
+        written = self._paths(ctx, lambda kind: kind.role != "input" and isinstance(kind, DeclaredPath))
+        if found := [str(path) for path in written if path.exists()]:
+            click.echo(f"written to {', '.join(found)}", err=True)
+            if self.then:
+                values = {name: shlex.quote(str(value)) for name, value in ctx.params.items()}
+                click.echo(f"next: {self.then.format(**values)}", err=True)
+
+    def _invoke_checked(self, ctx: click.Context) -> Any:
         """Check the paths, run, and record what made the files."""
         force = ctx.params.pop("force", False)
         inputs = self._paths(ctx, lambda kind: kind.role == "input")
@@ -150,9 +191,13 @@ class CheckedCommand(click.Command):
 
 
 class CheckedGroup(click.Group):
-    """A group of such commands, whose help shows the first sentence of each command whole."""
+    """A group of such commands: listed as they were added, the first sentence of each whole."""
 
     command_class = CheckedCommand
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names of the commands, in the order of work."""
+        return list(self.commands)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names of the commands, each with what it does, over several lines where one is too short."""
@@ -161,9 +206,9 @@ class CheckedGroup(click.Group):
             formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in found if command])
 
 
-def command() -> Callable[[Callable[..., Any]], CheckedCommand]:
-    """A decorator that makes a command of a function."""
-    return click.command(cls=CheckedCommand)
+def command(*, example: str, then: str = "") -> Callable[[Callable[..., Any]], CheckedCommand]:
+    """A decorator that makes a command of a function, with an example and the command that usually comes next."""
+    return click.command(cls=CheckedCommand, example=example, then=then)
 
 
 def group(cls: type[CheckedGroup] = CheckedGroup, **options: Any) -> Callable[[Callable[..., Any]], CheckedGroup]:

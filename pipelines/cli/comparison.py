@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from ..comparison.cluster_jobs import ClusterJobs
 
 
-@command()
+@command(
+    example="hiertree compare omniglot-happier omniglot-smooth-ap --seeds 0,1,2 --out runs/omniglot",
+    then="hiertree report {out} --out report.html",
+)
 @click.argument("recipes", nargs=-1, required=True, type=NAME_OR_INPUT)
 @click.option("--seeds", type=INTEGERS, default="0", show_default=True, help="Seeds, separated by commas.")
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the runs and the table.")

@@ -28,7 +28,7 @@ protocol_option = click.option(
 )
 
 
-@command()
+@command(example="hiertree embed runs/mine photos --no-labels --out embedded", then="hiertree evaluate {out}")
 @click.argument("model", metavar="RUN_OR_RECIPE", type=NAME_OR_INPUT)
 @click.argument("data", type=INPUT_PATH)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")
@@ -52,7 +52,7 @@ def embed(
         click.echo(f"{array} with {table.name}")
 
 
-@command()
+@command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1")
 @click.argument("embeddings", type=INPUT_FILE)
 @labels_option
 @levels_option
@@ -178,7 +178,7 @@ def evaluate(
     )
 
 
-@command()
+@command(example="hiertree audit embeddings.npz")
 @click.argument("embeddings", type=INPUT_FILE)
 @labels_option
 @levels_option

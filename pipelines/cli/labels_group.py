@@ -8,11 +8,20 @@ import click
 
 from .checked_paths import CheckedGroup, group
 
-_MODULES = {
-    "labels_steps": ("build", "clean", "fill", "cluster", "export", "images"),
-    "labels_views": ("diff", "tree"),
-    "labels_review": ("review", "agreement"),
-    "labels_scrape": ("scrape", "retry", "status"),
+_MODULES = {  # in the order of work
+    "scrape": "labels_scrape",
+    "status": "labels_scrape",
+    "retry": "labels_scrape",
+    "clean": "labels_steps",
+    "fill": "labels_steps",
+    "cluster": "labels_steps",
+    "review": "labels_review",
+    "agreement": "labels_review",
+    "export": "labels_steps",
+    "diff": "labels_views",
+    "tree": "labels_views",
+    "images": "labels_steps",
+    "build": "labels_steps",
 }
 
 
@@ -21,15 +30,14 @@ class LabelsGroup(CheckedGroup):
 
     def list_commands(self, context: click.Context) -> list[str]:  # noqa: ARG002
         """The names of the commands."""
-        return sorted(name for names in _MODULES.values() for name in names)
+        return list(_MODULES)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
         """The command of a name, or None."""
-        for module, names in _MODULES.items():
-            if name in names:
-                command: click.Command = getattr(import_module(f".{module}", __package__), name)
-                return command
-        return None
+        if name not in _MODULES:
+            return None
+        command: click.Command = getattr(import_module(f".{_MODULES[name]}", __package__), name)
+        return command
 
 
 @group(cls=LabelsGroup)

@@ -12,7 +12,10 @@ from .checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, O
 from .options import json_option, no_browser_option, port_option, print_json, settings_options
 
 
-@command()
+@command(
+    example="hiertree labels review clustered --annotator anna",
+    then="hiertree labels export {clustered} --review LOG --out exported",
+)
 @click.argument("clustered", type=INPUT_PATH)
 @click.option("--annotator", required=True, help="Who reviews; everybody has a log of their own.")
 @click.option("--log", type=GROWING_FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
@@ -56,7 +59,7 @@ def review(
     serve(opened, port=port, open_browser=not no_browser, say=click.echo)
 
 
-@command()
+@command(example="hiertree labels agreement review-anna.jsonl review-ben.jsonl")
 @click.argument("clustered", type=INPUT_PATH)
 @click.argument("log_a", type=INPUT_FILE)
 @click.argument("log_b", type=INPUT_FILE)

@@ -29,7 +29,10 @@ def _report(found: Counter[tuple[str, str]], *more: str) -> None:
         click.get_current_context().exit(FAILED)
 
 
-@command()
+@command(
+    example="hiertree labels scrape train_label_to_category.csv --store store.sqlite --contact you@university.edu",
+    then="hiertree labels clean {landmarks} --store {store} --out cleaned",
+)
 @click.argument("landmarks", type=INPUT_FILE)
 @click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made, or gone on with.")
 @id_column
@@ -62,7 +65,7 @@ def scrape(
         _report(found)
 
 
-@command()
+@command(example="hiertree labels retry store.sqlite --contact you@university.edu")
 @STORE
 @TABLE
 @settings_options("settings", ScrapeSettings, leave_out=("refresh_older_than", "dump", "processes"))
@@ -74,7 +77,7 @@ def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str
     _report(pipeline.retry(store, settings=settings, table=table, log=log))
 
 
-@command()
+@command(example="hiertree labels status store.sqlite")
 @STORE
 @TABLE
 @json_option

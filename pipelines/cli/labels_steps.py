@@ -31,7 +31,9 @@ instances_option = click.option(
 )
 
 
-@command()
+@command(
+    example="hiertree labels clean landmarks.csv --out cleaned", then="hiertree labels cluster {out} --out clustered"
+)
 @click.argument("landmarks", type=INPUT_FILE)
 @instances_option
 @click.option("--store", type=INPUT_FILE, help="Store of 'labels scrape' instead of a table.")
@@ -47,7 +49,10 @@ def clean(as_json: bool, landmarks: Path, **inputs: Any) -> None:
     _print(clean_step(landmarks, **inputs), describe_cleaning, as_json=as_json)
 
 
-@command()
+@command(
+    example="hiertree labels fill cleaned --images photos --out filled",
+    then="hiertree labels cluster {out} --out clustered",
+)
 @click.argument("cleaned", type=INPUT_FOLDER)
 @out_option
 @settings_options("settings", FillSettings)
@@ -61,7 +66,10 @@ def fill(cleaned: Path, out: Path, settings: FillSettings, as_json: bool) -> Non
     _print(fill_step(cleaned, out=out, settings=settings), describe_filling, as_json=as_json)
 
 
-@command()
+@command(
+    example="hiertree labels cluster cleaned --clusters 78 --out clustered",
+    then="hiertree labels review {out} --annotator NAME",
+)
 @click.argument("cleaned", type=INPUT_FOLDER)
 @out_option
 @settings_options("settings", ClusterSettings)
@@ -72,7 +80,10 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
     _print(found.quality, lambda _: describe_clustered(found), as_json=as_json)
 
 
-@command()
+@command(
+    example="hiertree labels export clustered --review clustered-review-anna.jsonl --out exported",
+    then="hiertree labels tree {out} --out tree.html",
+)
 @click.argument("clustered", type=INPUT_FOLDER)
 @click.option("--review", type=INPUT_FILE, help="Log of a review or an adjudication; default: the proposal as it is.")
 @settings_options("settings", ExportSettings)
@@ -82,7 +93,7 @@ def export(clustered: Path, review: Path | None, settings: ExportSettings, out: 
     click.echo(describe_exported(export_step(clustered, out=out, review=review, settings=settings)))
 
 
-@command()
+@command(example="hiertree labels images exported --images photos --image-table train.csv --out listed")
 @click.argument("export", type=INPUT_PATH)
 @click.option(
     "--images", type=INPUT_FOLDER, required=True, help="Images of landmarks: <landmark id>.jpg, or a folder for each."
@@ -101,7 +112,10 @@ def images(export: Path, images: Path, image_table: Path | None, settings: Image
     click.echo(describe_images(images_step(export, images=images, out=out, image_table=image_table, settings=settings)))
 
 
-@command()
+@command(
+    example="hiertree labels build landmarks.csv --out labels",
+    then="hiertree labels review {out}/clustered --annotator NAME",
+)
 @click.argument("source", metavar="LANDMARKS|PLAN", type=INPUT_FILE)
 @click.option(
     "--out",

@@ -14,7 +14,7 @@ from .options import json_option, print_json, settings_options
 PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
 
 
-@command()
+@command(example="hiertree labels diff proposed exported")
 @click.argument("a", type=INPUT_PATH)
 @click.argument("b", type=INPUT_PATH)
 @click.option("--out", type=OUTPUT_FILE, help="CSV of the landmarks that differ.")
@@ -28,7 +28,7 @@ def diff(a: Path, b: Path, out: Path | None, as_json: bool) -> None:
     print_json(found) if as_json else click.echo(describe_differences(found))
 
 
-@command()
+@command(example="hiertree labels tree exported --out tree.html")
 @click.argument("export", type=INPUT_FOLDER)
 @click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg and .png, is put beside it.")
 @settings_options("settings", TreeSettings)
@@ -38,4 +38,3 @@ def tree(export: Path, out: Path, settings: TreeSettings) -> None:
     EXPORT is a folder made by 'labels export' or 'labels build'. The page is one file that needs nothing else.
     """
     show_tree(export, out=out, settings=settings)
-    click.echo(f"written to {out}")

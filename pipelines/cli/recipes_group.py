@@ -38,7 +38,7 @@ def recipes(context: click.Context, as_json: bool) -> None:
     click.echo("One of them whole, every setting with its source: hiertree recipes show NAME")
 
 
-@recipes.command()
+@recipes.command(example="hiertree recipes show sop-happier --set loss.alpha=3")
 @click.argument("recipe", metavar="NAME", type=NAME_OR_INPUT)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
 def show(recipe: str, overrides: tuple[str, ...]) -> None:

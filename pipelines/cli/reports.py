@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hiertree.metrics import ProtocolName
 
 
-@command()
+@command(example="hiertree report runs/first runs/second --out report.html")
 @click.argument("sources", nargs=-1, required=True, type=DeclaredPath("input", "either", exists=True))
 @click.option("--out", type=OUTPUT_FILE, default=Path("report.html"), show_default=True, help="The HTML file.")
 @click.option("--title", default="Retrieval report", show_default=True, help="Of the page.")
@@ -68,7 +68,7 @@ def report(
     click.echo(make_report(sources, out, title=title, overrides=overrides, options=options, queries=queries, hits=hits))
 
 
-@command()
+@command(example="hiertree browse embedded")
 @click.argument("embeddings", nargs=-1, required=True, type=DeclaredPath("input", "folder", exists=True))
 @click.option("--images", type=INPUT_FOLDER, help="Folder of the images; default: where they were embedded from.")
 @port_option
@@ -84,7 +84,7 @@ def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_brow
     serve(read_embedded(embeddings, images=images), port=port, open_browser=not no_browser, say=click.echo)
 
 
-@command()
+@command(example="hiertree demo")
 @click.option(
     "--out",
     type=GROWING_FOLDER,

@@ -84,7 +84,7 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     exported = _export(plan, clustered, run)
     _show(plan, exported, run)
     if isinstance(made := run.results.get(EXPORTED), Exported):
-        say(describe_exported(made))
+        say(describe_exported(made, clusters=True))
     report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
     return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
 

@@ -90,4 +90,4 @@ def _times(folder: Path) -> dict[Path, int]:
 
 def _numbers(result: Result) -> list[str]:
     """The lines of the table, from which nothing but the time may differ."""
-    return result.output.split("What a label hierarchy buys")[1].splitlines()[1:-2]
+    return result.stdout.split("What a label hierarchy buys")[1].splitlines()[1:-2]

@@ -122,7 +122,7 @@ def describe_images(listed: ImageList) -> str:
         for split in _SPLITS
     ]
     recipe = f"""\
-written to {listed.table}; in a recipe:
+in a recipe:
 data:
   name: table
   path: {listed.table}

@@ -134,16 +134,17 @@ def export_record(clustered: AnyPath, *, review: AnyPath | None, settings: Expor
     return StepRecord(COMMAND, settings.model_dump(), read if review is None else (*read, review))
 
 
-def describe_exported(exported: Exported) -> str:
-    """The counts, the clusters, and where the files are."""
+def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
+    """The counts, and on request the clusters."""
     report = exported.report
-    lines = [describe_cleaning(report), describe_proposal(exported.proposal)]
+    summary, *listed = describe_proposal(exported.proposal).splitlines()
+    lines = [describe_cleaning(report), summary, *(listed if clusters else [])]
     if "review" in report:
         counts = report["review"]
         lines.append(f"reviewed: {counts['events']} actions, {counts['irrelevant']} labels irrelevant")
         if "torn_bytes" in counts:
             lines.append(f"the log ends within an action: its last {counts['torn_bytes']} bytes do not count")
-    return "\n".join([*lines, f"written to {exported.folder}"])
+    return "\n".join(lines)
 
 
 def _reviewed(source: Path, proposed: Proposal, log: AnyPath | None) -> tuple[Proposal, frozenset[str], dict[str, Any]]:

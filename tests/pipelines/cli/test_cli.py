@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,47 @@ def _commands(group: click.Group) -> list[click.Command]:
 def test_every_command_and_option_has_help(command):
     assert command.help
     assert [option.name for option in command.params if isinstance(option, click.Option) and not option.help] == []
+
+
+@pytest.mark.parametrize("command", _commands(commands), ids=lambda command: command.name)
+def test_the_example_of_every_command_can_be_parsed(command):
+    words = shlex.split(command.example)
+    words = words[words.index(command.name) + 1 :]
+    required = {param.name for param in command.params if param.required}
+    given, _, _ = command.make_parser(click.Context(command)).parse_args(words)
+    assert required <= {name for name, value in given.items() if value not in (None, ())}
+
+
+@pytest.mark.parametrize("command", _commands(commands), ids=lambda command: command.name)
+def test_the_help_of_every_command_ends_with_its_example(command):
+    context = click.Context(command, info_name=command.name)
+    assert command.get_help(context).endswith(f"Example:\n  {command.example}")
+
+
+def test_commands_on_labels_are_listed_in_the_order_of_work(capsys):
+    assert run("labels", "--help") == 0
+    names = [
+        line.split()[0] for line in capsys.readouterr().out.partition("Commands:")[2].splitlines() if line[2:3].strip()
+    ]
+    assert names.index("scrape") < names.index("clean") < names.index("cluster") < names.index("review")
+    assert names.index("review") < names.index("export") < names.index("tree")
+
+
+def test_a_command_says_what_it_has_written_and_what_comes_next_unless_it_is_to_be_quiet(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("HIERTREE_PROGRESS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert run("labels", "clean", LANDMARKS, "--out", "cleaned") == 0
+    ending = capsys.readouterr().err.splitlines()[-2:]
+    assert ending == ["written to cleaned", "next: hiertree labels cluster cleaned --out clustered"]
+    assert run("labels", "clean", LANDMARKS, "--out", "cleaned", "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_verbose_prints_the_traceback_of_an_error_before_its_line(tmp_path, capsys):
+    assert run("labels", "clean", "absent.csv", "--out", tmp_path / "cleaned", "--verbose") == 2
+    printed = capsys.readouterr().err
+    assert "Traceback (most recent call last):" in printed
+    assert printed.splitlines()[-1].startswith("error: ")
 
 
 def test_the_page_of_commands_says_what_their_help_says():
