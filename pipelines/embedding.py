@@ -130,7 +130,7 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
 
 def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
-    from .training.data.splits import load_split
+    from .training.data.validation import load_learning_splits
     from .training.network.model_files import load_embedder
     from .training.network.scales import require_sizes
     from .training.run.initial_projection import initialize_projection
@@ -138,18 +138,20 @@ def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
     embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
     if not model.is_dir() and recipe.model.projection_init != "random":
-        train_set = load_split(recipe, "train")
+        train_set = load_learning_splits(recipe).train
         initialize_projection(embedder.to(fabric.device), train_set, recipe, fabric)
     return embedder.cpu().eval()
 
 
 def _untrained(model: Path, recipe: Recipe) -> Embedder:
-    """Pretrained weights with a projection that the seed draws."""
+    """Pretrained weights with a projection that the seed draws, or those of an earlier run."""
     import torch
 
     from .training.network.embedder import Embedder
+    from .training.run.warm_start import start_from_earlier
 
-    if not recipe.model.pretrained:
+    starts_anew = recipe.training.start_from is None
+    if starts_anew and not recipe.model.pretrained:
         raise OptionError(
             f"{model} with model.pretrained=false",
             expected="the folder of a finished run, or a recipe with pretrained weights",
@@ -157,7 +159,10 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
-        return Embedder(recipe.model, channels=recipe.images.channels, size=recipe.images.size)
+        images = recipe.images
+        embedder = Embedder(recipe.model, channels=images.channels, size=images.size, load_weights=starts_anew)
+    start_from_earlier(embedder, recipe)
+    return embedder
 
 
 def _identity(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> str:

@@ -41,7 +41,9 @@ def recipes(context: click.Context, as_json: bool) -> None:
 @recipes.command(example="hiertree recipes show sop-happier --set loss.alpha=3")
 @click.argument("recipe", metavar="NAME", type=NAME_OR_INPUT)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
-def show(recipe: str, overrides: tuple[str, ...]) -> None:
+@json_option
+@click.pass_context
+def show(context: click.Context, recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
     """Print recipe NAME, built-in or a YAML file, as it will run: every setting, its source behind it.
 
     What is printed can be saved, changed and trained.
@@ -50,8 +52,11 @@ def show(recipe: str, overrides: tuple[str, ...]) -> None:
     from ..training.recipe.printing import recipe_yaml
     from ..training.recipe.reading import load_recipe, read_layers
 
-    text = recipe_yaml(load_recipe(recipe, overrides), read_layers(recipe, overrides))
-    built_in = built_in_recipe(recipe)
+    loaded, built_in = load_recipe(recipe, overrides), built_in_recipe(recipe)
+    if as_json or (context.parent is not None and context.parent.params["as_json"]):
+        print_json({**(_described(built_in) if built_in else {"name": loaded.name}), "settings": loaded.as_dict()})
+        return
+    text = recipe_yaml(loaded, read_layers(recipe, overrides))
     head = "".join(f"# {line}\n" for line in _head(built_in, text)) if built_in else ""
     click.echo(head + text, nl=False)
 

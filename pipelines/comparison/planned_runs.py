@@ -40,14 +40,20 @@ class PlannedRun:
         """Its name in messages."""
         return f"{self.row}, seed {self.recipe.seed}"
 
+    @property
+    def network(self) -> Path:
+        """The folder of the network that is compared: the one a validation picked, or else that of the last epoch."""
+        best = RunFolder(self.folder).best
+        return best if self.recipe.validation is not None and best.is_dir() else self.folder
+
     def metrics(self) -> dict[str, float] | None:
-        """Its metrics; None while it is not finished.
+        """The metrics of that network; None while the run is not finished.
 
         Raises:
             CheckpointError: its ``metrics.json`` is damaged.
         """
         content = RunFolder(self.folder).finished(self.recipe)
-        return None if content is None else dict(content["metrics"])
+        return None if content is None else dict(content.get("best_metrics") or content["metrics"])
 
 
 def plan_runs(

@@ -72,7 +72,7 @@ def compare(
         tests=tests,
         published=published,
         num_levels=max((own.paths.shape[1] for row in values.values() if row for own in row.lists), default=None),
-        notes=describe_tests(tests, values, reference),
+        notes=[*describe_tests(tests, values, reference), *_describe_networks(planned)],
     )
     parameters = {
         "recipes": list(dict.fromkeys(run.recipe.name for run in planned)),
@@ -83,6 +83,12 @@ def compare(
     }
     write_comparison(Path(out), runs=runs, tests=tests, table=table, parameters=parameters)
     return runs
+
+
+def _describe_networks(planned: Sequence[PlannedRun]) -> list[str]:
+    """A note on the rows whose networks a validation picked, if there are any."""
+    rows = dict.fromkeys(run.row for run in planned if run.network != run.folder)
+    return [f"Of the epoch that a validation picked: {'; '.join(rows)}; other rows of the last epoch."] if rows else []
 
 
 def train_in_turn(planned: Sequence[PlannedRun]) -> None:
@@ -97,5 +103,6 @@ def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | Non
     for run in planned:
         rows.setdefault(run.row, []).append(run)
     return {
-        name: query_values([run.folder for run in own], data=own[0].recipe.data.options()) for name, own in rows.items()
+        name: query_values([run.network for run in own], data=own[0].recipe.data.options())
+        for name, own in rows.items()
     }

@@ -109,7 +109,12 @@ def _rows(comparison: Path) -> dict[Path, str]:
     if not found:
         raise OptionError(f"{comparison} without a finished run", expected="a finished run of hiertree compare")
     first = {row: next(iter(seeds)) for row, seeds in groupby(found, key=lambda folder: folder.parent)}
-    return {folder: row.relative_to(comparison).as_posix() for row, folder in first.items()}
+    return {_compared(folder): row.relative_to(comparison).as_posix() for row, folder in first.items()}
+
+
+def _compared(run: Path) -> Path:
+    """The folder of the network that a comparison compares: the one that a validation picked, if there was one."""
+    return run / "best" if (run / "best").is_dir() else run
 
 
 def _by_seed(folder: Path) -> tuple[str, int]:

@@ -54,6 +54,22 @@ def test_runs_are_made_once_and_tabled(tmp_path: Path, overrides: list[str]) -> 
     assert written == {f"comparison.{suffix}" for suffix in ("csv", "html", "json", "md", "png", "tex")} | {TESTS}
 
 
+def test_network_that_a_validation_picked_is_the_one_compared(tmp_path: Path, overrides: list[str]) -> None:
+    picked = [
+        *overrides,
+        "data.families=3",
+        "data.instances=3",
+        "training.epochs=3",
+        "optimizer.lr=0.3",
+        "validation={classes: 0.4}",
+    ]
+    (row,) = compare(TWO[:1], seeds=[0], out=tmp_path, overrides=picked).to_dict("records")
+    found = json.loads((tmp_path / TWO[0] / "seed-0" / "metrics.json").read_text())
+    assert {metric: row[metric] for metric in found["best_metrics"]} == found["best_metrics"]
+    assert found["best_metrics"] != found["metrics"]
+    assert f"Of the epoch that a validation picked: {TWO[0]}" in (tmp_path / "comparison.md").read_text()
+
+
 def test_marks_are_the_paired_tests_of_the_values_kept_by_the_runs(tmp_path: Path, overrides: list[str]) -> None:
     compare(TWO, seeds=[0, 1], out=tmp_path, overrides=overrides, against=TWO[1])
     tests = pd.read_csv(tmp_path / TESTS).set_index("metric")

@@ -38,6 +38,7 @@ ALIKE: Mapping[str, tuple[str, ...]] = {
     "happier": (FROZEN, "evaluation.every=1", "evaluation.batch_size=7", "images.workers=1"),
     "memory": (FROZEN, "loss={name: CrossBatchMemory, size: 24, loss: {name: SupHAP}}", "training.ema_decay=0.9"),
     "two-pass": (FROZEN, "training.accumulate=two_pass", "training.chunk_size=3", "optimizer.clip_norm=0.1"),
+    "validated": (FROZEN, "data.instances=4", "training.epochs=4", "validation={classes: 0.5, patience: 1}"),
     "frozen-backbone": (FROZEN, "model.freeze_backbone_epochs=1", "loss={name: CSL}", "optimizer.name=sgd"),
 }
 """What must be learned alike by one process and by two; the others are ended by one of them."""
@@ -103,7 +104,8 @@ def assert_alike(one: Path, other: Path) -> None:
     for row, same in zip(read_history(one / "history.jsonl"), read_history(other / "history.jsonl"), strict=True):
         assert row["loss"] == pytest.approx(same["loss"], rel=1e-5)
         swapped = 5e-3  # by two ranks that hang on a last digit
-        assert row.get("metrics", {}) == pytest.approx(same.get("metrics", {}), abs=swapped)
+        for measured in ("metrics", "validation"):
+            assert row.get(measured, {}) == pytest.approx(same.get(measured, {}), abs=swapped)
 
 
 @pytest.mark.parametrize("name", ALIKE)
@@ -113,6 +115,10 @@ def test_two_processes_learn_what_one_learns(name: str, shared: Path, tiny_recip
     assert first == second
     assert first.startswith("done")
     assert_alike(tmp_path, shared / name)
+    best = json.loads((tmp_path / "metrics.json").read_text()).get("best_metrics", {})
+    assert json.loads((shared / name / "metrics.json").read_text()).get("best_metrics", {}) == pytest.approx(
+        best, abs=5e-3
+    )
     assert json.loads((shared / name / "metrics.json").read_text())["processes"] == NUM
 
 

@@ -135,6 +135,13 @@ def test_list_names_every_recipe_with_what_it_is_for() -> None:
     assert found["published"][0]["percent"]["H-AP"] == 59.4
 
 
+def test_shown_recipe_is_json_on_request() -> None:
+    for arguments in (["--json", "show", "sop-happier"], ["show", "sop-happier", "--json"]):
+        shown = json.loads(CliRunner().invoke(commands, ["recipes", *arguments, "--set", "seed=3"]).output)
+        assert shown["settings"] == load_recipe("sop-happier", ["seed=3"]).as_dict()
+        assert shown["published"][0]["percent"]["H-AP"] == 59.4
+
+
 def test_shown_recipe_can_be_saved_and_trained(tmp_path: Path) -> None:
     shown = CliRunner().invoke(commands, ["recipes", "show", "sop-happier", "--set", "seed=3"])
     assert shown.exit_code == 0
