@@ -28,6 +28,10 @@ unless ``include_self=True``; a query without a positive is left out of the mean
 if __name__ != "hiertree.losses":
     raise ImportError("import this package as hiertree.losses (pip install the repository first)")
 
+from hiertree.errors import require_package
+
+require_package("torch", extra="train")
+
 from . import functional
 from .base import Loss
 from .baselines.binned_ap import FastAP, SoftBinAP

@@ -35,6 +35,8 @@ if __name__ != "hiertree.metrics":
 
 from typing import TYPE_CHECKING, Any
 
+from hiertree.errors import require_package
+
 from . import statistics
 from .conventions.card import Convention
 from .conventions.protocols import ProtocolName
@@ -103,6 +105,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """The classes that need torch and torchmetrics load when they are asked for."""
     if name in ("ASI", "HierarchicalAP", "HierarchicalNDCG"):
+        require_package("torch", "torchmetrics", extra="interop")
         from .evaluation import streaming as _streaming
 
         return getattr(_streaming, name)

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hiertree.errors import DeviceError, MissingResourceError, OptionError
+from hiertree.errors import DeviceError, MissingResourceError, OptionError, require_package
 from hiertree.io.provenance import sha256
 
 LOCAL = "local-dir:"
@@ -44,6 +44,7 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
         DeviceError: a GPU is asked for and there is none.
         MissingResourceError: named weights that are neither here nor within reach; the message says how to get them.
     """
+    require_package("open_clip", "safetensors", "torch", extra="clip")
     import open_clip
     import torch
     from safetensors import SafetensorError

@@ -24,7 +24,7 @@ from .evaluation.label_columns import IMAGE
 from .inference.image_inputs import listed_images
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
     from numpy.typing import NDArray
 
     from .training.network.embedder import Embedder

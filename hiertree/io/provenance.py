@@ -15,7 +15,16 @@ import hiertree
 from .files import write_json
 
 MANIFEST = "manifest.json"  # of a folder
-_RECORDED_PACKAGES = ("numpy", "torch", "pandas", "scikit-learn", "faiss-cpu", "open_clip_torch", "timm", "lightning")
+_RECORDED_PACKAGES = (
+    "numpy",
+    "torch",
+    "pandas",
+    "scikit-learn",
+    "faiss-cpu",
+    "open_clip_torch",
+    "timm",
+    "lightning-fabric",
+)
 
 
 def sha256(path: str | os.PathLike[str]) -> str:

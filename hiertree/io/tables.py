@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import TableError
+from ..errors import TableError, require_package
 from .files import open_replacing
 
 if TYPE_CHECKING:
@@ -165,6 +165,7 @@ def _undecodable_line(path: Path) -> int:
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
+    require_package("pyarrow", extra="arrow")
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq

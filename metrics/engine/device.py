@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from hiertree.errors import DeviceError, OptionError
+from hiertree.errors import DeviceError, OptionError, require_package
 from hiertree.options import check_choice
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ class Device:
         block_bytes: what a product's positives may take beside it.
 
     Raises:
-        DeviceError: torch is not installed, has no such device, or the device has no tf32.
+        MissingPackageError: torch is not installed.
+        DeviceError: torch has no such device, or the device has no tf32.
     """
 
     def __init__(self, name: str, precision: Precision | None = None) -> None:
@@ -144,10 +145,9 @@ def _tf32(allowed: bool) -> Iterator[None]:
 
 def _available(device: str) -> torch.device:
     """The torch device of that name, once a number has been put there."""
-    try:
-        import torch
-    except ImportError as error:
-        raise DeviceError(f"device={device!r}", expected="torch, which is not installed") from error
+    require_package("torch", extra="train")
+    import torch
+
     try:
         return torch.zeros(1, device=device).device
     except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hiertree.errors import OptionError, ShapeError
+from hiertree.errors import OptionError, ShapeError, require_package
 
 if TYPE_CHECKING:
     import torch
@@ -68,6 +68,7 @@ def share_of_group() -> Share:
     Raises:
         OptionError: there is no process group.
     """
+    require_package("torch", extra="train")
     from torch import distributed
 
     if not (distributed.is_available() and distributed.is_initialized()):

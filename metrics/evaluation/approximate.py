@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, require_package
 from hiertree.io.progress import show_progress
 from hiertree.options import check_choice, check_integer
 
@@ -130,6 +130,7 @@ def _check(request: MetricRequest, mask: Mask) -> None:
 
 def _built(gallery: Vectors, how: Approximate, k: int) -> Any:
     """A faiss index of the normalized gallery, whose inner products are cosines."""
+    require_package("faiss", extra="search")
     import faiss
 
     dimensions, num_items = gallery.dimensions, len(gallery)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from hiertree.errors import require_package
+
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
 from .option_values import COUNT, NAME, SEED
@@ -98,6 +100,7 @@ def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_brow
 @click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")
 def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:
     """Landmark ids to labels, images to a trained HAPPIER model, and a page that shows both. Offline, in minutes."""
+    require_package("faiss", "lightning_fabric", "sklearn", "timm", "torch", "torchvision", extra="all")
     from ..demo import run_demo
 
     run_demo(out, data=data, seed=seed, quick=quick, fresh=fresh)

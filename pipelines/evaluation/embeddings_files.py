@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from hiertree.arrays import to_numpy
-from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, require_package
 
 from .label_columns import (
     LabelColumns,
@@ -211,6 +211,7 @@ def _load_numpy(file: Path) -> Any:
 
 def _load_torch(file: Path) -> Any:
     """The tensor of a ``.pt``, or its dictionary of tensors, as numpy arrays."""
+    require_package("torch", extra="train")
     import torch
 
     try:

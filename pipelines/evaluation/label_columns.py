@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree import LabelTree
-from hiertree.errors import InputError, OptionError, TableError
+from hiertree.errors import InputError, OptionError, TableError, require_package
 from hiertree.io.tables import integer_column, read_table
 from hiertree.tree.label_rows import is_empty
 
@@ -96,6 +96,7 @@ def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> 
         InputError: not Parquet, not one column of lists, or lists of several lengths.
         TableError: a column that is not there, or a row without id.
     """
+    require_package("pyarrow", extra="arrow")
     import pyarrow as pa
     import pyarrow.parquet as pq
     import pyarrow.types as kinds

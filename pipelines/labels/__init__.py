@@ -6,6 +6,12 @@
 ['lake', 'place of worship']
 """
 
+from hiertree.errors import require_package
+
+require_package(
+    "bs4", "faiss", "filelock", "pyarrow", "scipy", "sklearn", "starlette", "threadpoolctl", "uvicorn", extra="labels"
+)
+
 from .clean.landmark_file import read_kept, write_kept
 from .clean.rules import clean_landmarks
 from .clean.step import CleanSettings, clean_step

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import TableError
+from ...errors import TableError, require_package
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_paths
@@ -69,6 +69,7 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
 
 def _annotations(file: Path) -> tuple[list[str], Any, list[str]]:
     """Paths, class numbers from 1, and the names of the classes. A MATLAB file holds data only, no code."""
+    require_package("scipy", extra="train")
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...errors import TableError
+from ...errors import TableError, require_package
 from ...io.tables import integer_column, read_table
 from ...tree import H_GLDV2_LEVELS
 from ..description import Benchmark, Counts, Verify
@@ -157,6 +157,7 @@ def _with_queries(
 
 def _clean(path: Path) -> LandmarkImages:
     """A list with one row per landmark, whose images are separated by spaces."""
+    require_package("pyarrow", extra="arrow")
     import pyarrow.compute as pc
 
     table = read_columns(path, {"landmark_id": "integer", "images": "text"})

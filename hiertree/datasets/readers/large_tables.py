@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from ...errors import TableError
+from ...errors import TableError, require_package
 
 BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
 
@@ -26,6 +26,7 @@ def read_columns(path: Path, columns: Mapping[str, Literal["text", "integer"]]) 
     Raises:
         TableError: a column is missing, a row is malformed, or a cell is not an integer; the message says which.
     """
+    require_package("pyarrow", extra="arrow")
     import pyarrow as pa
     from pyarrow import csv
 

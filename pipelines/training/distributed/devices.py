@@ -12,7 +12,7 @@ from ..recipe.settings import TrainingSettings
 from .launchers import Launch
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 
 def number_of_devices(training: TrainingSettings) -> int:
@@ -40,12 +40,11 @@ def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fa
     Raises:
         DeviceError: the device is absent, or does not support the precision.
     """
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
     if launch is None:
         return Fabric(accelerator=_device_type(training), devices=1, precision=training.precision)
-    for chatty in ("lightning.fabric", "lightning.pytorch"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     device = _device_type(training)
     _require_devices(device, launch.devices)
     fabric = Fabric(

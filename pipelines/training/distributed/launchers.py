@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hiertree.errors import DeviceError
 
 if TYPE_CHECKING:
-    from lightning.fabric.plugins.environments.cluster_environment import ClusterEnvironment
+    from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
 
 
 class Launch(NamedTuple):
@@ -31,9 +31,9 @@ def detect_launch() -> Launch | None:
     Raises:
         DeviceError: SLURM does not say how many tasks run on each machine.
     """
-    from lightning.fabric.plugins.environments.lightning import LightningEnvironment
-    from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
-    from lightning.fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
 
     if "LOCAL_RANK" in os.environ and "LOCAL_WORLD_SIZE" in os.environ:
         local, size = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])

@@ -22,7 +22,7 @@ from torch import Tensor, distributed
 from hiertree.errors import HiertreeError
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 Item = TypeVar("Item")
 _TIMEOUT = timedelta(days=7)

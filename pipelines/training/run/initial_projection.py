@@ -19,7 +19,7 @@ from ..network.projection import principal_projection
 from ..recipe.schema import Recipe
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 
 def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Recipe, fabric: Fabric) -> None:

@@ -27,7 +27,7 @@ from .optimization import build_optimizer, set_learning_rates
 from .step_errors import SMALLER_STEPS, diverged, out_of_memory, require_finite, require_no_batch_norm
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
     from numpy.typing import NDArray
 
 

@@ -35,7 +35,7 @@ from .stopping import StopRequest
 from .warm_start import start_from_earlier
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from lightning_fabric import Fabric
 
 _MAX_SKIPPED = 10  # batches in a row; after that many it is the weights, not the batches
 

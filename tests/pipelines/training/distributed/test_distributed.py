@@ -16,7 +16,7 @@ import psutil
 import pytest
 import torch
 import yaml
-from lightning.fabric.plugins.environments.lightning import find_free_network_port
+from lightning_fabric.plugins.environments.lightning import find_free_network_port
 from safetensors.torch import load_file
 from sharing_processes import NUM, take_part
 from torch import multiprocessing

@@ -1,0 +1,168 @@
+"""Install hiertree as a stranger does, extra by extra in clean venvs, and use what each promises.
+
+``python scripts/try_extras.py base labels search train`` builds the wheel and, for each name, makes a venv, installs
+the wheel with that extra, and runs from an empty folder with an empty home: what the extra is for, and what needs
+another extra, which must end with one line that names it. ``--shared`` adds the extras to one venv instead.
+
+What was tried is recorded in tests/package/tried_extras.json: a digest of the extra's requirements, and the size of the
+venv. With ``--if-changed`` only extras are tried whose requirements are not the recorded ones.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "tests" / "package" / "tried_extras.json"
+MOST_MEGABYTES = {"base": 600}
+
+_EVALUATE = "import numpy as np; from hiertree.metrics import Approximate, evaluate; x = np.eye(9)[:, :4] + 1"
+_FEW = "--set data.families=4 --set data.kinds=3 --set data.instances=4 --set data.images=6 --set sampler.batch_size=64"
+_BUILD = "labels build landmarks.csv --out labels"
+
+
+def _command(line: str) -> str:
+    return f"from hiertree.pipelines.cli import main; main({line.split()!r})"
+
+
+# What works with each extra.
+USED = {
+    "base": (
+        "import hiertree as ht; assert ht.LabelTree.from_paths([('a', 'b', 1), ('a', 'c', 2)]).num_levels == 3",
+        f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
+        "import numpy as np; np.savez('e.npz', embeddings=np.eye(9)[:, :4] + 1, paths=np.arange(9)[:, None] // 3)",
+        _command("evaluate e.npz --json"),
+        _command("report e.npz --out report.html"),
+        _command("--help"),
+        _command("recipes show sop-happier"),
+        _command("datasets list"),
+    ),
+    "arrow": (
+        "import pandas as pd; pd.DataFrame({'a': ['1']}).to_parquet('t.parquet')",
+        "from hiertree.io.tables import read_table; assert read_table('t.parquet').a[1] == '1'",
+    ),
+    "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
+    "labels": (_command(_BUILD), _command("labels tree labels --out tree.html")),
+    "interop": ("from hiertree.metrics import HierarchicalAP; HierarchicalAP(num_levels=2)", _command("audit e.npz")),
+    "train": (
+        _command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW}"),
+        "import hiertree as ht; ht.load_model('run')",
+        "import torch; from hiertree.losses import SupHAP; SupHAP()(torch.eye(4), torch.tensor([0, 0, 1, 1]))",
+    ),
+}
+# What ends with one line without each extra.
+REFUSED = {
+    "all": (_command("demo"),),
+    "arrow": ("open('t.parquet', 'w'); from hiertree.io.tables import read_table; read_table('t.parquet')",),
+    "interop": ("from hiertree.metrics import HierarchicalAP",),
+    "clip": (_command(f"{_BUILD} --encoder clip"),),
+    "labels": (_command(_BUILD), "import hiertree.pipelines.labels"),
+    "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
+    "train": (
+        _command("train synthetic-happier --out run"),
+        _command("embed sop-happier photos --out embedded"),
+        _command("compare synthetic-happier synthetic-smooth-ap --out compared"),
+        "import hiertree as ht; ht.load_model('run')",
+        "import hiertree.losses",
+        f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, device='cpu')",
+    ),
+}
+
+
+def main(names: list[str], *, shared: bool, if_changed: bool) -> None:
+    """Try the extras, and record them."""
+    record = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.is_file() else {}
+    wanted = [name for name in names if not (if_changed and record.get(name, {}).get("digest") == digest(name))]
+    if not wanted:
+        print(f"extras {', '.join(names)}: their requirements are those tried before")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, str(ROOT)]
+        subprocess.run(build, check=True)
+        (wheel,) = Path(folder).glob("*.whl")
+        installed: set[str] = set()
+        for name in wanted:
+            installed = {*installed, name} if shared else {name}
+            megabytes = _try(name, Path(folder) / ("shared" if shared else name), wheel, installed)
+            record[name] = {"digest": digest(name), "megabytes": megabytes}
+            RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def requirements(name: str) -> list[str]:
+    """What pip is asked for by an extra, ``base`` for none, beyond hiertree itself."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extra: list[str] = [] if name == "base" else table["optional-dependencies"][name]
+    return sorted([*table["dependencies"], *extra])
+
+
+def digest(name: str) -> str:
+    """Changes with the requirements of an extra."""
+    return hashlib.sha256("\n".join(requirements(name)).encode()).hexdigest()[:16]
+
+
+def _try(name: str, place: Path, wheel: Path, installed: set[str]) -> int:
+    """Install an extra, use it, ask for the others, and return the megabytes of the venv."""
+    venv.create(place, with_pip=False)
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    target = str(wheel) if name == "base" else f"hiertree[{name}] @ {wheel.as_uri()}"
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", target], check=True)
+    megabytes = sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) // 2**20
+    print(f"{name}: {megabytes} MB", flush=True)
+    if megabytes > MOST_MEGABYTES.get(name, megabytes):
+        raise SystemExit(f"{name} takes {megabytes} MB: expected at most {MOST_MEGABYTES[name]}")
+    with tempfile.TemporaryDirectory() as empty:
+        folder = Path(empty) / "work"
+        folder.mkdir()
+        (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())
+        for program in [*USED["base"], *USED.get(name, ())]:
+            answer = _run(python, program, folder)
+            if answer.returncode:
+                raise SystemExit(f"{name}: {program}\n{answer.stderr}")
+        for other, program in _refused(installed):
+            answer = _run(python, program, folder)
+            if f'pip install "hiertree[{other}]"' not in answer.stderr.splitlines()[-1] or not answer.returncode:
+                raise SystemExit(f"{name}: {program} names no extra {other}\n{answer.stderr}")
+    return megabytes
+
+
+def _refused(installed: set[str]) -> Iterator[tuple[str, str]]:
+    """Programs for which an extra is missing whose packages no installed extra brings."""
+    present = {line for name in installed for line in requirements(name)}
+    for other, programs in REFUSED.items():
+        if other == "clip" and "labels" not in installed:
+            continue  # what the labels miss is named first
+        if other == "all" or not set(requirements(other)) <= present:
+            yield from ((other, program) for program in programs)
+
+
+def _run(python: Path, program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder, with nothing of this machine's home or environment."""
+    kept = {key: value for key, value in os.environ.items() if key in ("PATH", "SYSTEMROOT", "TMPDIR", "TEMP")}
+    environment: dict[str, Any] = {**kept, "HOME": str(folder.parent), "USERPROFILE": str(folder.parent)}
+    return subprocess.run(
+        [python, "-c", program], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="+", choices=list(USED))
+    parser.add_argument("--shared", action="store_true", help="Add the extras to one venv, in this order.")
+    parser.add_argument("--if-changed", action="store_true", help="Leave out those whose requirements were tried.")
+    given = parser.parse_args()
+    main(given.names, shared=given.shared, if_changed=given.if_changed)

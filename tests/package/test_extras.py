@@ -1,0 +1,139 @@
+"""hiertree's core needs no extra; what needs one names it; and every package that is imported is declared."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+from import_graph import Source
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from project import ROOT, project_table
+from try_extras import REFUSED, USED
+
+SOURCE = Source()
+DISTRIBUTIONS = {
+    "PIL": "pillow",
+    "bs4": "beautifulsoup4",
+    "faiss": "faiss-cpu",
+    "open_clip": "open-clip-torch",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
+WITH_TORCH = {"triton"}  # torch brings it, on Linux
+NOT_IMPORTED = {"tensorboard"}  # by its name: through torch.utils.tensorboard
+
+
+def distribution(module: str) -> str:
+    return DISTRIBUTIONS.get(module, canonicalize_name(module))
+
+
+def declared() -> dict[str, set[str]]:
+    """Packages by extra; the core's are in all of them."""
+    table = project_table()["project"]
+    core = _names(table["dependencies"])
+    extras = {extra: core | _names(lines) for extra, lines in table["optional-dependencies"].items()}
+    extras["all"] = set().union(*(packages for extra, packages in extras.items() if extra != "dev"))
+    return {"": core, **extras}
+
+
+def _names(lines: list[str]) -> set[str]:
+    return {canonicalize_name(Requirement(line).name) for line in lines} - {"hiertree"}
+
+
+def imported() -> set[str]:
+    libraries = {found.target for found in SOURCE.imports if not found.is_own} - sys.stdlib_module_names
+    return {distribution(library) for library in libraries - WITH_TORCH}
+
+
+def test_every_imported_package_is_declared_and_every_declared_one_imported():
+    assert imported() == declared()["all"] - NOT_IMPORTED
+
+
+def test_all_holds_every_extra_but_the_tools_of_development():
+    (line,) = project_table()["project"]["optional-dependencies"]["all"]
+    assert Requirement(line).extras == set(declared()) - {"", "all", "dev"}
+
+
+def test_an_extra_that_is_asked_for_brings_the_packages_that_were_missing():
+    wrong = []
+    for module, path in SOURCE.paths.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require_package":
+                names = {distribution(name.value) for name in node.args if isinstance(name, ast.Constant)}
+                extra = ast.literal_eval(node.keywords[0].value)
+                wrong += [f"{module}:{node.lineno}"] if not names <= declared()[extra] else []
+    assert wrong == []
+
+
+def outside_the_core() -> list[str]:
+    """Modules that are installed here and not brought by the core's requirements, nor by what those require."""
+    core, unread = set(), [*declared()[""], "hiertree"]
+    while unread:
+        name = unread.pop()
+        if name not in core and (found := _requires(name)) is not None:
+            core.add(name)
+            unread += found if name != "hiertree" else []
+    installed = metadata.packages_distributions()
+    return [module for module, names in installed.items() if core.isdisjoint(map(canonicalize_name, names))]
+
+
+def _requires(name: str) -> list[str] | None:
+    try:
+        lines = map(Requirement, metadata.requires(name) or [])
+    except metadata.PackageNotFoundError:
+        return None
+    return [canonicalize_name(line.name) for line in lines if not line.marker or line.marker.evaluate({"extra": ""})]
+
+
+_TRY = """
+import contextlib, io, json, sys
+sys.modules.update(dict.fromkeys(json.loads(sys.argv[1])))
+def outcome(program):
+    printed = io.StringIO()
+    with contextlib.redirect_stderr(printed), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            exec(program, {})
+        except SystemExit as ended:
+            return "" if not ended.code else printed.getvalue()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+    return ""
+answers = [outcome(program) for program in json.loads(sys.argv[2])]
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def without_extras(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What programs say in a process that sees the core's packages alone; nothing where they run."""
+    folder = tmp_path_factory.mktemp("core")
+    (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())
+    programs = [*USED["base"], *(program for those in REFUSED.values() for program in those)]
+    command = [sys.executable, "-c", _TRY, json.dumps(outside_the_core()), json.dumps(programs)]
+    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return dict(zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
+
+
+@pytest.mark.parametrize("program", USED["base"])
+def test_the_core_works_without_any_extra(without_extras: dict[str, str], program: str):
+    assert without_extras[program] == ""
+
+
+@pytest.mark.parametrize(
+    ("extra", "program"), [(extra, program) for extra in REFUSED for program in REFUSED[extra] if extra != "clip"]
+)
+def test_what_needs_an_extra_names_it_in_one_line(without_extras: dict[str, str], extra: str, program: str):
+    said = without_extras[program].strip()
+    assert said.endswith(f'pip install "hiertree[{extra}]"')
+    assert len(said.splitlines()) == 1
+    assert said.startswith(("error: ", "MissingPackageError: "))
+
+
+def test_tensors_are_read_without_importing_torch():
+    code = "import sys; from hiertree.metrics import evaluate; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
