@@ -49,7 +49,7 @@ USED = {
         _command("evaluate e.npz --json"),
         _command("report e.npz --out report.html"),
         _command("--help"),
-        _command("recipes show sop-happier"),
+        _command("recipes"),
         _command("datasets list"),
     ),
     "arrow": (
@@ -75,6 +75,7 @@ REFUSED = {
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "train": (
         _command("train synthetic-happier --out run"),
+        _command("recipes show sop-happier"),
         _command("embed sop-happier photos --out embedded"),
         _command("compare synthetic-happier synthetic-smooth-ap --out compared"),
         "import hiertree as ht; ht.load_model('run')",

@@ -8,9 +8,7 @@
 
 from hiertree.errors import require_package
 
-require_package(
-    "bs4", "faiss", "filelock", "pyarrow", "scipy", "sklearn", "starlette", "threadpoolctl", "uvicorn", extra="labels"
-)
+require_package("bs4", "faiss", "filelock", "pyarrow", "scipy", "sklearn", "starlette", "uvicorn", extra="labels")
 
 from .clean.landmark_file import read_kept, write_kept
 from .clean.rules import clean_landmarks

@@ -22,7 +22,6 @@ from ..training.recipe.published import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history
-from ..training.run.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,6 +112,8 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
         CheckpointError: a file of it is missing or damaged.
     """
     import pandas as pd
+
+    from ..training.run.run_folder import RunFolder
 
     folder = RunFolder(Path(path))
     results = folder.finished()
