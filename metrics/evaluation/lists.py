@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..conventions.request import MetricRequest
-    from ..trec.triples import Triples
+    from ..trec.triples import NegativeQrels, Triples
     from .inputs import Labels
 
 
@@ -117,9 +117,11 @@ class NamedLists(NamedTuple):
         return Retrieval(self.lists, request, self.totals, None, card, self.query_ids)
 
 
-def named_lists(run: Any, qrels: Any, num_levels: int | None, unjudged: str) -> NamedLists:
+def named_lists(
+    run: Any, qrels: Any, num_levels: int | None, unjudged: str, negative_qrels: NegativeQrels = "error"
+) -> NamedLists:
     """A run and its judgments, in any form."""
-    listed, judged = as_run(run), as_qrels(qrels)
+    listed, judged = as_run(run), as_qrels(qrels, negative=negative_qrels)
     numbers = {name: number for number, name in enumerate(judged.queries)}
     if not any(name in numbers for name in listed.queries):
         raise OptionError("run and qrels without a shared query", expected="the same query names in both")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,12 @@ from ..conventions.request import Relevance, metric_request
 from ..conventions.rules import Compat, Rules
 from ..conventions.ties import Ties
 from ..result import Evaluation
+from ..trec.triples import NegativeQrels
 from .inputs import MaskOptions, checked_labels
+from .named_paths import indices_of_names
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def evaluate_ranking(
@@ -27,8 +32,11 @@ def evaluate_ranking(
     *,
     query_paths: Any = None,
     gallery_paths: Any = None,
+    query_names: Any = None,
+    gallery_names: Any = None,
     num_levels: int | None = None,
     unjudged: Literal["irrelevant", "error"] = "irrelevant",
+    negative_qrels: NegativeQrels = "error",
     metrics: Iterable[str] | None = None,
     alpha: float = 1.0,
     relevance: Relevance | None = None,
@@ -47,19 +55,28 @@ def evaluate_ranking(
     gallery item i; it is dropped from its own list, wherever it stands, and from the counts.
 
     Or *names*: ``run`` lists the items of each query and ``qrels`` judges them, graded judgments being levels. Each is
-    the path of a TREC file, or a pandas frame (columns query, doc and score or rank; query, doc and level; also under
-    the names of TREC tools), or a ranx Run and Qrels, or a mapping: query → items (best first), query → item → score,
-    query → item → level. Scores rank, also where there are ranks beside them; they are compared as float64 (trec_eval,
-    pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty list; a query of the
-    run that has no judgments has no positives and is skipped.
+    the path of a TREC file, of a Parquet table or of JSON as ranx saves it; a frame of pandas, polars or pyarrow
+    (columns query, doc and score or rank; query, doc and level; also under the names of TREC tools); a ranx Run and
+    Qrels; an iterator of ir_measures' ScoredDocs and Qrels; or a mapping: query → items (best first), query → item →
+    score, query → item → level. Scores rank, also where there are ranks beside them; they are compared as float64
+    (trec_eval, pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty list; a
+    query of the run that has no judgments has no positives and is skipped.
+
+    Or *names without judgments*: ``query_paths`` with ``query_names``, and perhaps ``gallery_paths`` with
+    ``gallery_names``, instead of ``qrels``: the level of an item is where its path agrees with the query's. Without a
+    gallery all are items, the queries are those of the run, and each is dropped from its own list; with one, a query
+    that the run lacks has an empty list.
 
     Args:
         run: the lists.
         qrels: levels 0 … L by query and item, for named lists.
-        query_paths: (Q, L) label ids, for lists of indices.
+        query_paths: (Q, L) label ids, for lists of indices, or with names.
         gallery_paths: (N, L) label ids.
-        unjudged: what a listed item without judgment is, for named lists: ``"irrelevant"``, of level 0, or an
-            ``"error"``; the convention card says which, and how many there were.
+        query_names: Q names of these rows, as the run has them.
+        gallery_names: N names.
+        unjudged: what a listed item without judgment, or without a path, is, for named lists: ``"irrelevant"``, of
+            level 0, or an ``"error"``; the convention card says which, and how many there were.
+        negative_qrels: what a judgment below 0 is, by which TREC marks spam: an ``"error"``, or ``"irrelevant"``.
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
         metrics: names; the default ones unless given.
         alpha: of the relevance of ``H-AP``.
@@ -82,7 +99,7 @@ def evaluate_ranking(
             masks beside ``qrels``, or a retrieval that the protocol does not make.
         ShapeError: indices that are not (Q, K), or of another number of queries.
         PathError: an index outside the gallery, an item listed or judged twice, a level that is no integer from 0 to
-            255, or an item without judgment under ``unjudged="error"``.
+            255, an item without judgment under ``unjudged="error"``, or a named query without a path.
         EmbeddingError: a score is NaN.
         TableError: a broken line of a TREC file; the message names file and line.
 
@@ -95,40 +112,78 @@ def evaluate_ranking(
     >>> run = {"q": {"a": 0.9, "b": 0.4}}
     >>> evaluate_ranking(run, {"q": {"b": 2, "c": 1}}, metrics=["AP[1]", "R@1", "H-AP"]).summary().round(4).to_dict()
     {'AP[1]': 0.25, 'R@1': 0.0, 'H-AP': 0.3333}
+    >>> run = {"a.jpg": ["c.jpg", "a.jpg", "b.jpg"]}
+    >>> names = ["a.jpg", "b.jpg", "c.jpg", "d.jpg"]
+    >>> evaluate_ranking(run, query_paths=paths, query_names=names, metrics=["AP"]).summary().to_dict()
+    {'AP': 0.5}
     """
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
         raise OptionError("both or neither of qrels and paths", expected="qrels for named items, paths for indices")
     check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
+    if query_names is None and gallery_names is not None:
+        raise OptionError("gallery_names without query_names", expected="both, or neither")
     from ..engine.scored_lists import values_of_lists  # takes numba with it
-    from .lists import as_indices, check_indices, named_lists, retrieval_of_indices
+    from .lists import check_indices, named_lists, retrieval_of_indices
 
     protocol_asked, rules = resolve_rules(protocol, compat)
     rules = replace(rules, worst="kept")
     masks = MaskOptions(query_ids, gallery_ids, junk, distractors)
     request = partial(metric_request, metrics, alpha=alpha, relevance=relevance, ties=ties, protocol=protocol_asked)
     if qrels is not None:
-        if any(option is not None for option in masks):
-            raise OptionError(f"one of {', '.join(masks._fields)} beside qrels", expected="it only beside paths")
-        lists = named_lists(run, qrels, num_levels, unjudged)
+        if query_names is not None or any(option is not None for option in masks):
+            given = f"one of query_names, {', '.join(masks._fields)} beside qrels"
+            raise OptionError(given, expected="it only beside paths")
+        lists = named_lists(run, qrels, num_levels, unjudged, negative_qrels)
         rules = replace(rules, counts="strict", itself="masked")
         retrieval = lists.retrieval(request(num_queries=len(lists.totals), num_levels=lists.num_levels, rules=rules))
         return retrieval.evaluation(values_of_lists(retrieval))
-    if num_levels is not None or unjudged == "error":
-        raise OptionError("num_levels= or unjudged='error' beside paths", expected="them only beside qrels")
+    if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
+        given = "num_levels=, negative_qrels= or unjudged='error' beside paths"
+        raise OptionError(given, expected="them only beside qrels")
     if protocol_asked is not None:
         protocol_asked.check(self_retrieval=gallery_paths is None, with_ids=query_ids is not None)
-    indices = as_indices(run)
-    items = None if gallery_paths is None else np.atleast_1d(to_numpy(gallery_paths, name="gallery_paths"))
+    found = _lists_of_indices(run, query_paths, gallery_paths, masks, query_names, gallery_names, unjudged)
     labels = checked_labels(
-        query_paths,
-        gallery_paths,
-        num_queries=len(indices),
-        num_items=None if items is None else len(items),
-        options=masks,
+        found.query_paths,
+        found.gallery_paths,
+        num_queries=len(found.indices),
+        num_items=None if found.gallery_paths is None else len(found.gallery_paths),
+        options=found.masks,
         rules=rules,
     )
-    check_indices(indices, len(labels.gallery_paths))
-    retrieval = retrieval_of_indices(
-        indices, labels, request(num_queries=len(indices), num_levels=labels.query_paths.shape[1], rules=rules)
-    )
+    check_indices(found.indices, len(labels.gallery_paths))
+    asked = request(num_queries=len(found.indices), num_levels=labels.query_paths.shape[1], rules=rules)
+    retrieval = retrieval_of_indices(found.indices, labels, asked, scores=found.scores)
+    if found.query_names is not None:
+        retrieval = replace(retrieval, query_ids=found.query_names)
     return retrieval.evaluation(values_of_lists(retrieval))
+
+
+class _Lists(NamedTuple):
+    """Lists of indices, of names or not, with what labels them."""
+
+    indices: NDArray[np.int64]
+    scores: NDArray[np.float64] | None
+    query_paths: Any
+    gallery_paths: Any
+    masks: MaskOptions
+    query_names: Sequence[Any] | None
+
+
+def _lists_of_indices(
+    run: Any,
+    query_paths: Any,
+    gallery_paths: Any,
+    masks: MaskOptions,
+    query_names: Any,
+    gallery_names: Any,
+    unjudged: str,
+) -> _Lists:
+    if query_names is None:
+        from .lists import as_indices
+
+        items = None if gallery_paths is None else np.atleast_1d(to_numpy(gallery_paths, name="gallery_paths"))
+        return _Lists(as_indices(run), None, query_paths, items, masks, None)
+    if any(option is not None for option in masks):
+        raise OptionError(f"one of {', '.join(masks._fields)} beside names", expected="it only beside indices")
+    return _Lists(*indices_of_names(run, query_paths, gallery_paths, query_names, gallery_names, unjudged=unjudged))

@@ -1,17 +1,20 @@
-"""What users hold as a run or as judgments: TREC files, pandas frames, ranx objects, plain mappings."""
+"""What users hold as a run or as judgments: files, frames, ranx objects, records of ir_measures, plain mappings."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hiertree.errors import EmbeddingError, HiertreeError, OptionError, PathError
+from hiertree.io.frames import frame_columns, is_frame
 
-from .reading import qrels_triples, run_triples
-from .triples import Triples, checked_qrels, checked_run
+from .reading import trec_qrels, trec_run
+from .stored_forms import NAMED_BY_SUFFIX, stored_form
+from .triples import NegativeQrels, Triples, checked_qrels, checked_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,32 +27,79 @@ _COLUMNS = {
     "rank": ("rank",),
     "level": ("level", "relevance", "label", "rel"),
 }
-_RUN_FORMS = "a TREC file, a frame, a ranx Run, or a mapping from query to items, listed or scored"
-_QRELS_FORMS = "a TREC file, a frame, a ranx Qrels, or a mapping from query to items to levels"
+_RUN_FORMS = (
+    "a file, a frame, a ranx Run, ScoredDocs of ir_measures, or a mapping from query to items, listed or scored"
+)
+_QRELS_FORMS = "a file, a frame, a ranx Qrels, Qrels of ir_measures, or a mapping from query to items to levels"
 
 
 def as_run(run: Any) -> Triples:
     """A run in any form, checked; equal scores are ties, and places of a list become scores that fall by one."""
     if isinstance(run, (str, os.PathLike)):
-        return run_triples(run)
-    if _is_frame(run):
-        if _column(run, "score", required=False):
-            return checked_run(_from_frame(run, "score"))
-        return checked_run(_from_frame(run, "rank", sign=-1.0))
+        path = Path(run)
+        return checked_run(
+            _named(as_run(stored_form(path)), path) if path.suffix in NAMED_BY_SUFFIX else trec_run(path)
+        )
+    if is_frame(run):
+        frame = _as_pandas(run)
+        if _column(frame, "score", required=False):
+            return checked_run(_from_frame(frame, "score"))
+        return checked_run(_from_frame(frame, "rank", sign=-1.0))
+    if is_records(run):
+        return checked_run(_from_records(run, "score", _RUN_FORMS, kind=EmbeddingError))
     return checked_run(_from_mapping(run, _RUN_FORMS, kind=EmbeddingError))
 
 
-def as_qrels(qrels: Any) -> Triples:
-    """Judgments in any form, checked."""
+def as_qrels(qrels: Any, *, negative: NegativeQrels = "error") -> Triples:
+    """Judgments in any form, checked; those below 0 are an error, or irrelevant."""
     if isinstance(qrels, (str, os.PathLike)):
-        return qrels_triples(qrels)
-    if _is_frame(qrels):
-        return checked_qrels(_from_frame(qrels, "level"))
-    return checked_qrels(_from_mapping(qrels, _QRELS_FORMS, kind=PathError))
+        path = Path(qrels)
+        if path.suffix not in NAMED_BY_SUFFIX:
+            return checked_qrels(trec_qrels(path), negative=negative)
+        return _named(as_qrels(stored_form(path), negative=negative), path)
+    if is_frame(qrels):
+        return checked_qrels(_from_frame(_as_pandas(qrels), "level"), negative=negative)
+    if is_records(qrels):
+        records = _from_records(qrels, "relevance", _QRELS_FORMS, kind=PathError)
+        return checked_qrels(records, negative=negative)
+    return checked_qrels(_from_mapping(qrels, _QRELS_FORMS, kind=PathError), negative=negative)
 
 
-def _is_frame(values: Any) -> bool:
-    return hasattr(values, "columns") and hasattr(values, "iloc")
+def is_records(values: Any) -> bool:
+    """Whether it may be an iterable of records: an iterator, or a list or tuple that begins with one."""
+    if isinstance(values, (list, tuple)):
+        return bool(values) and hasattr(values[0], "query_id")
+    return isinstance(values, Iterator)
+
+
+def _named(triples: Triples, path: Path) -> Triples:
+    """The triples of a file, their names as text, so that 7 in one file is 7 in another."""
+    queries, items = ([str(name) for name in names] for names in (triples.queries, triples.items))
+    return triples._replace(queries=queries, items=items, source=path.name)
+
+
+def _from_records(records: Any, value: str, forms: str, *, kind: type[HiertreeError]) -> Triples:
+    """Objects with ``query_id``, ``doc_id`` and a score or a relevance, as ir_measures and ir_datasets yield them."""
+    queries: dict[Hashable, int] = {}
+    items: dict[Hashable, int] = {}
+    query, item, values = [], [], []
+    for record in records:
+        try:
+            name, what, number = record.query_id, record.doc_id, getattr(record, value)
+        except AttributeError:
+            expected = f"records of query_id, doc_id and {value}, or {forms}"
+            raise OptionError(f"the record {record!r:.80}", expected=expected) from None
+        query.append(queries.setdefault(name, len(queries)))
+        item.append(items.setdefault(what, len(items)))
+        values.append(number)
+    numbers = np.array(query, np.int64), np.array(item, np.int64)
+    return Triples([*queries], [*items], *numbers, _floats(values, value, kind=kind), f"records, by {value}")
+
+
+def _as_pandas(frame: Any) -> pd.DataFrame:
+    import pandas as pd
+
+    return frame if isinstance(frame, pd.DataFrame) else pd.DataFrame(frame_columns(frame))
 
 
 def _from_frame(frame: pd.DataFrame, by: Literal["score", "rank", "level"], sign: float = 1.0) -> Triples:

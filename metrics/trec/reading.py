@@ -18,7 +18,7 @@ import numpy as np
 
 from hiertree.errors import TableError
 
-from .triples import Triples, checked_qrels, checked_run
+from .triples import NegativeQrels, Triples, checked_qrels, checked_run
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,21 +54,27 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     ...     read_trec_run(file)
     {'q1': {'d7': 0.9}}
     """
-    return _nested(run_triples(path), float)
+    return _nested(checked_run(trec_run(Path(path))), float)
 
 
-def read_trec_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
+def read_trec_qrels(
+    path: str | os.PathLike[str], *, negative_qrels: NegativeQrels = "error"
+) -> dict[str, dict[str, int]]:
     """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgments are levels.
 
     A name that ends in ``.gz`` is decompressed.
+
+    Args:
+        path: the file.
+        negative_qrels: what a judgment below 0 is, by which TREC marks spam: an ``"error"``, or ``"irrelevant"``,
+            level 0.
 
     Returns:
         The level of each query and item.
 
     Raises:
         TableError: no such file, a damaged one, not UTF-8, a line without four columns, a judgment that is no integer
-            from 0 to 255 (TREC marks spam with −2; say whether it is irrelevant), or an item judged twice; the message
-            names file and line.
+            from 0 to 255, or an item judged twice; the message names file and line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -77,17 +83,17 @@ def read_trec_qrels(path: str | os.PathLike[str]) -> dict[str, dict[str, int]]:
     ...     read_trec_qrels(file)
     {'q1': {'d7': 2}}
     """
-    return _nested(qrels_triples(path), int)
+    return _nested(checked_qrels(trec_qrels(Path(path)), negative=negative_qrels), int)
 
 
-def run_triples(path: str | os.PathLike[str]) -> Triples:
-    """A TREC run as triples."""
-    return checked_run(_read(Path(path), _RUN))
+def trec_run(path: Path) -> Triples:
+    """A TREC run as triples, not yet checked."""
+    return _read(path, _RUN)
 
 
-def qrels_triples(path: str | os.PathLike[str]) -> Triples:
-    """TREC qrels as triples."""
-    return checked_qrels(_read(Path(path), _QRELS))
+def trec_qrels(path: Path) -> Triples:
+    """TREC qrels as triples, not yet checked."""
+    return _read(path, _QRELS)
 
 
 def _read(path: Path, form: _Format) -> Triples:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from hiertree.arrays import MAX_LEVELS
 from hiertree.errors import EmbeddingError, HiertreeError, PathError, TableError
+from hiertree.options import check_choice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+NegativeQrels = Literal["error", "irrelevant"]
 
 
 class Triples(NamedTuple):
@@ -60,8 +64,16 @@ def checked_run(run: Triples) -> Triples:
     return run
 
 
-def checked_qrels(qrels: Triples) -> Triples:
-    """Refuse judgments that are no levels, and items judged twice."""
+def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Triples:
+    """Refuse judgments that are no levels, and items judged twice; those below 0 may be irrelevant."""
+    check_choice("negative_qrels", negative, NegativeQrels)
+    whole = qrels.value == np.floor(qrels.value)
+    if negative == "irrelevant":
+        qrels = qrels._replace(value=np.where(whole, qrels.value.clip(min=0), qrels.value))
+    else:
+        advice = "pass negative_qrels='irrelevant' (--negative-qrels irrelevant) to count it at level 0"
+        below = whole & (qrels.value < 0)
+        qrels.refuse(below, "level {:g}", expected="an integer from 0, irrelevant", kind=PathError, remedy=advice)
     level = qrels.value
     bad = ~((level >= 0) & (level <= MAX_LEVELS) & (level == np.floor(level)))
     qrels.refuse(bad, "level {:g}", expected=f"an integer from 0, irrelevant, to {MAX_LEVELS}", kind=PathError)

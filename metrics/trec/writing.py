@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,8 +16,9 @@ from hiertree import levels
 from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
 from hiertree.io.files import open_replacing, replacing
+from hiertree.options import is_integer
 
-from .forms import as_qrels, as_run
+from .forms import as_qrels, as_run, is_records
 from .triples import Triples, checked_run
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def write_trec_run(
     ...     file.read_text().splitlines()
     ['q1 Q0 d7 1 -1.0 hiertree', 'q1 Q0 d2 2 -2.0 hiertree']
     """
-    if hasattr(run, "ndim") or isinstance(run, (list, tuple)):
+    if hasattr(run, "ndim") or (isinstance(run, (list, tuple)) and not is_records(run)):
         triples = checked_run(_indexed(to_numpy(run), scores, self_retrieval))
     elif scores is None and not self_retrieval:
         triples = as_run(run)
@@ -71,35 +72,57 @@ def write_trec_run(
 
 
 def write_trec_qrels(
-    path: str | os.PathLike[str], qrels: Any = None, *, query_paths: Any = None, gallery_paths: Any = None
+    path: str | os.PathLike[str],
+    qrels: Any = None,
+    *,
+    query_paths: Any = None,
+    gallery_paths: Any = None,
+    query_names: Any = None,
+    gallery_names: Any = None,
+    grades: Sequence[int] | None = None,
 ) -> None:
-    """Write TREC qrels, lines ``query 0 item level``; the file appears whole.
+    """Write TREC qrels, lines ``query 0 item grade``, for trec_eval, ranx or ir_measures; the file appears whole.
 
     Either judgments as :func:`hiertree.metrics.evaluate_ranking` takes them, or label paths: then every item at level
-    1 or deeper is written, queries and items named by their numbers. Without ``gallery_paths`` the queries retrieve
-    each other and none is its own item.
+    1 or deeper is written. Without ``gallery_paths`` the queries retrieve each other and none is its own item.
 
     Args:
         path: the file; a name that ends in ``.gz`` is compressed.
-        qrels: a frame, a ranx Qrels, a mapping from query to items to levels, or other TREC qrels.
+        qrels: anything that judges, a frame, a ranx Qrels, a mapping from query to items to levels, or other qrels.
         query_paths: (Q, L) label ids, coarse → fine.
         gallery_paths: (N, L).
+        query_names: Q names; numbers from 0 unless given.
+        gallery_names: N names.
+        grades: the grade of each level, 0 to L, such as (0, 1, 3, 7) for the gains 2^l − 1; the level itself unless
+            given. Items of grade 0 are left out.
 
     Raises:
-        OptionError: both or neither of qrels and paths, or a name that is empty or holds white space.
+        OptionError: both or neither of qrels and paths, names without their paths, a name that is empty or holds white
+            space, or grades that are not L + 1 integers ≥ 0.
+        ShapeError: another number of names than of paths.
         InputError: as :func:`hiertree.metrics.evaluate_ranking`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "qrels.txt"
-    ...     write_trec_qrels(file, query_paths=[[0, 0], [0, 0], [0, 1]])
+    ...     write_trec_qrels(file, query_paths=[[0, 0], [0, 0], [0, 1]], query_names=["a", "b", "c"], grades=(0, 1, 3))
     ...     file.read_text().splitlines()
-    ['0 0 1 2', '0 0 2 1', '1 0 0 2', '1 0 2 1', '2 0 0 1', '2 0 1 1']
+    ['a 0 b 3', 'a 0 c 1', 'b 0 a 3', 'b 0 c 1', 'c 0 a 1', 'c 0 b 1']
     """
     if (qrels is None) == (query_paths is None) or (qrels is not None and gallery_paths is not None):
         raise OptionError("both or neither of qrels and paths", expected="one of the two")
+    if qrels is not None and not (query_names is None and gallery_names is None and grades is None):
+        raise OptionError("names or grades beside qrels", expected="them only beside paths")
+    if gallery_paths is None and gallery_names is not None:
+        raise OptionError("gallery_names without gallery_paths", expected="both, or neither")
     if qrels is None:
-        rows = _levels_of_paths(query_paths, gallery_paths)
+        queries = as_paths(query_paths, name="query_paths")
+        items = queries if gallery_paths is None else as_paths(gallery_paths, name="gallery_paths")
+        names = _names(query_names, len(queries), "query_names")
+        item_names = names if gallery_paths is None else _names(gallery_names, len(items), "gallery_names")
+        found = _levels_of_paths(queries, items, itself=gallery_paths is not None)
+        grade = _checked_grades(grades, queries.shape[1])
+        rows = ((names[query], item_names[item], grade[level]) for query, item, level in found if grade[level])
     else:
         judged = as_qrels(qrels)
         _refuse_spaces([*judged.queries, *judged.items])
@@ -107,6 +130,27 @@ def write_trec_qrels(
     with _open(path) as file:
         for query, item, level in rows:
             file.write(f"{query} 0 {item} {level}\n")
+
+
+def _names(names: Any, number: int, what: str) -> Sequence[object]:
+    if names is None:
+        return range(number)
+    listed = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names)
+    if len(listed) != number or len(set(listed)) < number:
+        raise ShapeError(f"{len(set(listed))} different {what}", expected=f"{number}, one a path")
+    _refuse_spaces(listed)
+    return listed
+
+
+def _checked_grades(grades: Sequence[int] | None, num_levels: int) -> Sequence[int]:
+    if grades is None:
+        return range(num_levels + 1)
+    whole = isinstance(grades, Sequence) and all(is_integer(grade) and grade >= 0 for grade in grades)
+    if not whole or len(grades) != num_levels + 1:
+        raise OptionError(
+            f"grades={grades!r}", expected=f"{num_levels + 1} integers ≥ 0, of the levels 0 to {num_levels}"
+        )
+    return grades
 
 
 @contextmanager
@@ -145,17 +189,17 @@ def _rows(judged: Triples) -> Iterator[tuple[object, object, int]]:
         yield judged.queries[query], judged.items[item], int(level)
 
 
-def _levels_of_paths(query_paths: Any, gallery_paths: Any) -> Iterator[tuple[object, object, int]]:
+def _levels_of_paths(
+    queries: NDArray[np.int64], items: NDArray[np.int64], *, itself: bool
+) -> Iterator[tuple[int, int, int]]:
     """Block by block, so that no Q × N matrix exists."""
-    queries = as_paths(query_paths, name="query_paths")
-    items = queries if gallery_paths is None else as_paths(gallery_paths, name="gallery_paths")
     height = max(_LEVELS_AT_ONCE // max(len(items), 1), 1)
     for start in range(0, len(queries), height):
         found = levels(queries[start : start + height], items)
-        if gallery_paths is None:
+        if not itself:
             found[np.arange(len(found)), start + np.arange(len(found))] = 0
         for row, item in zip(*np.nonzero(found), strict=True):
-            yield start + row, item, int(found[row, item])
+            yield start + int(row), int(item), int(found[row, item])
 
 
 def _refuse_spaces(names: list[Any]) -> None:

@@ -18,7 +18,7 @@ from hiertree.errors import HiertreeError
 from .benchmarks import datasets
 from .checked_paths import group
 from .comparison import compare
-from .evaluation import audit, embed, evaluate
+from .evaluation import audit, embed, evaluate, qrels
 from .labels_group import labels
 from .recipes_group import recipes
 from .reports import browse, demo, report
@@ -59,5 +59,5 @@ def commands() -> None:
     """Hierarchical image retrieval: build label hierarchies, measure H-AP, train HAPPIER models."""
 
 
-for command in (demo, labels, datasets, recipes, train, embed, compare, evaluate, audit, report, browse):
+for command in (demo, labels, datasets, recipes, train, embed, compare, evaluate, qrels, audit, report, browse):
     commands.add_command(command)

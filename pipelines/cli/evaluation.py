@@ -1,4 +1,4 @@
-"""The commands about embeddings: ``hiertree embed``, ``evaluate`` and ``audit``."""
+"""The commands about embeddings and ranked lists: ``hiertree embed``, ``evaluate``, ``qrels`` and ``audit``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME_OR_INPUT, OUTPUT_FILE, command
-from .option_values import COUNT, NAME, NAMES, NUMBERS, SEED
+from .option_values import COUNT, INTEGERS, NAME, NAMES, NUMBERS, SEED
 from .options import json_option, print_json
 
 labels_option = click.option(
@@ -19,6 +19,14 @@ levels_option = click.option(
 )
 gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of a separate gallery.")
 gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Their table of labels.")
+query_labels_option = click.option(
+    "--query-labels", type=INPUT_FILE, help="Names and labels of the queries, where these are not items."
+)
+_OF_RUNS = ("qrels", "tree", "query_labels", "unjudged", "negative_qrels")
+_OF_EMBEDDINGS = (
+    *("labels", "gallery", "gallery_labels", "junk", "distractors", "counts"),
+    *("codes", "block_size", "device", "precision", "approximate", "resume"),
+)
 protocol_option = click.option(
     "--protocol",
     type=click.Choice(
@@ -53,7 +61,25 @@ def embed(
 
 
 @command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1")
-@click.argument("embeddings", type=INPUT_FILE)
+@click.argument("embeddings", type=INPUT_FILE, required=False)
+@click.option("--run", type=INPUT_FILE, help="Ranked lists: a TREC run (.gz too), Parquet, or JSON of ranx.")
+@click.option("--qrels", type=INPUT_FILE, help="Their judgments, in the same formats; grades are levels.")
+@click.option("--tree", type=INPUT_FILE, help="Instead of judgments, a table of the names and labels of all items.")
+@query_labels_option
+@click.option(
+    "--unjudged",
+    type=click.Choice(["irrelevant", "error"]),
+    default="irrelevant",
+    show_default=True,
+    help="What listed items without judgment or labels are.",
+)
+@click.option(
+    "--negative-qrels",
+    type=click.Choice(["error", "irrelevant"]),
+    default="error",
+    show_default=True,
+    help="What judgments below 0 are.",
+)
 @labels_option
 @levels_option
 @gallery_option
@@ -116,66 +142,66 @@ def embed(
 @json_option
 @click.option("--per-query", type=OUTPUT_FILE, help="Parquet or CSV file for the values of every query.")
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for means, conventions and provenance.")
+@click.pass_context
 def evaluate(
-    embeddings: Path,
-    labels: Path | None,
-    levels: tuple[str, ...] | None,
-    gallery: Path | None,
-    gallery_labels: Path | None,
-    ids: str | None,
-    junk: Path | None,
-    distractors: bool,
-    metrics: tuple[str, ...] | None,
-    alpha: float,
-    relevance: Any,
+    context: click.Context,
+    embeddings: Path | None,
+    run: Path | None,
     weights: tuple[float, ...] | None,
-    counts: Any,
-    ties: Any,
-    protocol: Any,
-    compat: Any,
-    codes: bool,
-    block_size: int | None,
-    device: str | None,
-    precision: Any,
-    approximate: Any,
-    resume: Path | None,
-    as_json: bool,
-    per_query: Path | None,
-    out: Path | None,
+    levels: tuple[str, ...] | None,
+    **options: Any,
 ) -> None:
     """Measure EMBEDDINGS, whose labels are paths inside (.npz, .pt), columns (.parquet), or a table of their own.
 
     An .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table, --labels. An .npz or .pt
     may also hold gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors.
-    """
-    from ..evaluation.file_evaluation import evaluate_file
 
-    evaluate_file(
-        embeddings,
-        labels=labels,
-        levels=levels or (),
-        gallery=gallery,
-        gallery_labels=gallery_labels,
-        ids=ids,
-        junk=junk,
-        distractors=distractors,
-        metrics=metrics,
-        alpha=alpha,
-        relevance=relevance if weights is None else weights,
-        counts=counts,
-        ties=ties,
-        protocol=protocol,
-        compat=compat,
-        codes=codes,
-        block_size=block_size,
-        device=device,
-        precision=precision,
-        approximate=approximate,
-        resume=resume,
-        as_json=as_json,
-        per_query=per_query,
-        out=out,
-    )
+    Or measure the ranked lists of --run by --qrels, or by the labels in --tree.
+    """
+    of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
+    for name in of_the_other:
+        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = f"--{name.replace('_', '-')}"
+            raise click.UsageError(f"{option} {'needs --run' if run is None else 'is of embeddings, not of --run'}")
+    if (embeddings is None) == (run is None):
+        raise click.UsageError("expected either EMBEDDINGS or --run")
+    options = {name: value for name, value in options.items() if name not in of_the_other}
+    options |= {"levels": levels or (), "relevance": options["relevance"] if weights is None else weights}
+    if run is not None:
+        from ..evaluation.run_evaluation import evaluate_run
+
+        evaluate_run(run, **options)
+    elif embeddings is not None:
+        from ..evaluation.file_evaluation import evaluate_file
+
+        evaluate_file(embeddings, **options)
+
+
+@command(example="hiertree qrels labels.csv --out qrels.txt")
+@click.argument("tree", metavar="LABELS", type=INPUT_FILE)
+@click.option("--out", type=OUTPUT_FILE, required=True, help="The qrels; a name that ends in .gz is compressed.")
+@query_labels_option
+@levels_option
+@click.option("--ids", type=NAME, metavar="COLUMN", help="Names of items; default: image, or else the first column.")
+@click.option(
+    "--grades", type=INTEGERS, metavar="A,B,…", help="Grade of each level from 0, such as 0,1,3; default: the level."
+)
+def qrels(
+    tree: Path,
+    out: Path,
+    query_labels: Path | None,
+    levels: tuple[str, ...] | None,
+    ids: str | None,
+    grades: tuple[int, ...] | None,
+) -> None:
+    """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.
+
+    LABELS is a CSV or Parquet table with the name and the labels of each item. Every item is also a query, but not its
+    own item, unless --query-labels names the queries.
+    """
+    from ..evaluation.run_evaluation import write_qrels
+
+    write_qrels(tree, out, query_labels=query_labels, levels=levels or (), ids=ids, grades=grades)
 
 
 @command(example="hiertree audit embeddings.npz")

@@ -38,17 +38,19 @@ class LabelColumns:
         ids: the column of ids; unless given, ``image``, as ``hiertree embed`` calls it, where a table has it and it is
             not among the levels.
         distractors: whether a gallery row without any label is a distractor.
+        named: whether rows need ids, which are then those of the first column where no other is known.
     """
 
     levels: tuple[str, ...] = ()
     ids: str | None = None
     distractors: bool = False
+    named: bool = False
 
     def id_column(self, present: Sequence[str]) -> str | None:
         """The column of ids among those of a table, if there is one."""
         if self.ids is None and IMAGE in present and IMAGE not in self.levels and len(present) > 1:
             return IMAGE
-        return self.ids
+        return present[0] if self.named and self.ids is None else self.ids
 
     def chosen(self, present: Sequence[str]) -> list[str]:
         """The columns of labels among those of a table.
@@ -150,6 +152,23 @@ def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns)
     column = columns.id_column(list(table.columns))
     ids = None if column is None else _checked_ids(table[column].tolist(), column, where)
     return LabeledRows(embeddings, tuple(levels), list(zip(*cells, strict=True)), where, ids)
+
+
+def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRows:
+    """The labels of named items, without embeddings.
+
+    Args:
+        file: a CSV or Parquet table with one row an item.
+        levels: columns of labels, coarse → fine; all but that of the names unless given.
+        ids: the column of the names; ``image`` unless given, or else the first.
+
+    Raises:
+        TableError: a table that cannot be read, a column that is not there, no row, or one without a name.
+    """
+    read = rows_with_table(np.empty(()), file, LabelColumns(tuple(levels), ids, named=True))
+    if not read.rows:
+        raise TableError(f"{file} has no rows", expected="a row for each item")
+    return read
 
 
 def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> SharedPaths:

@@ -1,0 +1,205 @@
+"""Runs and judgments in the files and objects of other libraries, and items that paths judge."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from hiertree.errors import OptionError, PathError, ShapeError, TableError
+from hiertree.metrics import evaluate, evaluate_ranking, read_trec_qrels, write_trec_qrels, write_trec_run
+
+METRICS = ["H-AP", "AP[1]", "AP[2]", "P@5", "NDCG@5"]
+
+
+@pytest.fixture(scope="module")
+def named():
+    random = np.random.default_rng(3)
+    items = [f"d{item}" for item in range(30)]
+    run = {
+        f"q{query}": {item: float(score) for item, score in zip(items, random.permutation(30) + 1, strict=True)}
+        for query in range(6)
+    }
+    qrels = {f"q{query}": {item: int(random.integers(0, 3)) for item in items} for query in range(6)}
+    return run, qrels
+
+
+def check_same(found, expected):
+    pd.testing.assert_frame_equal(found.per_query().sort_index(), expected.per_query().sort_index(), atol=1e-12)
+
+
+def rows(nested):
+    return [(query, item, value) for query, own in nested.items() for item, value in own.items()]
+
+
+def test_parquet_and_every_frame_give_the_same_numbers(named, tmp_path):
+    run, qrels = named
+    expected = evaluate_ranking(run, qrels, metrics=METRICS)
+    frames = [
+        pd.DataFrame(rows(run), columns=["q_id", "doc_id", "score"]),
+        pd.DataFrame(rows(qrels), columns=["query_id", "doc_id", "relevance"]),
+    ]
+    for file, frame in zip(("run.parquet", "qrels.parquet"), frames, strict=True):
+        frame.to_parquet(tmp_path / file)
+    check_same(evaluate_ranking(tmp_path / "run.parquet", tmp_path / "qrels.parquet", metrics=METRICS), expected)
+    polars = pytest.importorskip("polars")
+    for library in (pa.Table.from_pandas, polars.from_pandas):
+        check_same(evaluate_ranking(*map(library, frames), metrics=METRICS), expected)
+
+
+def test_numbers_that_name_items_are_texts_in_files(tmp_path):
+    pd.DataFrame({"query": [1], "doc": [7], "score": [0.5]}).to_parquet(tmp_path / "run.parquet")
+    (tmp_path / "qrels.txt").write_text("1 0 7 1\n")
+    assert evaluate_ranking(tmp_path / "run.parquet", tmp_path / "qrels.txt", metrics=["AP"]).summary()["AP"] == 1.0
+
+
+def test_what_ranx_saves_is_read_and_its_numbers_agree(named, tmp_path):
+    ranx = pytest.importorskip("ranx")
+    run, qrels = named
+    ranx.Run(run).save(str(tmp_path / "run.json"))
+    ranx.Qrels(qrels).save(str(tmp_path / "qrels.json"))
+    found = evaluate_ranking(tmp_path / "run.json", tmp_path / "qrels.json", metrics=METRICS)
+    check_same(found, evaluate_ranking(run, qrels, metrics=METRICS))
+    theirs = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), ["map-l2", "precision@5-l2", "ndcg_burges@5"])
+    ours = found.summary()[["AP[2]", "P@5", "NDCG@5"]].to_list()
+    assert ours == pytest.approx(list(theirs.values()), abs=1e-9)
+
+
+def test_iterators_of_ir_measures_are_read_and_its_numbers_agree(named, tmp_path):
+    ir_measures = pytest.importorskip("ir_measures")
+    run, qrels = named
+    write_trec_run(tmp_path / "run.txt", run)
+    write_trec_qrels(tmp_path / "qrels.txt", qrels)
+    found = evaluate_ranking(
+        ir_measures.read_trec_run(str(tmp_path / "run.txt")),
+        ir_measures.read_trec_qrels(str(tmp_path / "qrels.txt")),
+        metrics=METRICS,
+    )
+    check_same(found, evaluate_ranking(run, qrels, metrics=METRICS))
+    docs = [ir_measures.ScoredDoc(*row) for row in rows(run)]
+    judged = [ir_measures.Qrel(*row) for row in rows(qrels)]
+    check_same(evaluate_ranking(docs, judged, metrics=METRICS), found)
+    measures = [ir_measures.AP(rel=1), ir_measures.AP(rel=2), ir_measures.P(rel=2) @ 5]
+    theirs = ir_measures.calc_aggregate(measures, judged, docs)
+    ours = found.summary()[["AP[1]", "AP[2]", "P@5"]].to_list()
+    assert ours == pytest.approx([theirs[measure] for measure in measures], abs=1e-6)
+    write_trec_run(tmp_path / "again.txt", docs)
+    assert (tmp_path / "again.txt").read_bytes() == (tmp_path / "run.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("run.json", "[1]"),
+        ("run.json", '{"q": ["a"]}'),
+        ("run.json", '{"q": {"a": 1, "a": 2}}'),
+        ("run.json", "{"),
+        ("run.parquet", "no"),
+        ("absent.json", None),
+        ("absent.parquet", None),
+    ],
+)
+def test_files_of_another_shape_are_refused_by_name(file, content, tmp_path):
+    if content is not None:
+        (tmp_path / file).write_text(content)
+    with pytest.raises(TableError, match=file):
+        evaluate_ranking(tmp_path / file, {"q": {"a": 1}})
+
+
+def test_records_of_another_kind_are_refused():
+    with pytest.raises(OptionError, match="query_id, doc_id and score"):
+        evaluate_ranking(iter([("q", "a", 1.0)]), {"q": {"a": 1}})
+
+
+def test_judgments_below_0_are_an_error_or_irrelevant(tmp_path):
+    (tmp_path / "qrels.txt").write_text("q 0 a 1\nq 0 spam -2\n")
+    run = {"q": ["spam", "a"]}
+    with pytest.raises(TableError, match=r"qrels\.txt, line 2.*negative_qrels='irrelevant'"):
+        evaluate_ranking(run, tmp_path / "qrels.txt")
+    found = evaluate_ranking(run, tmp_path / "qrels.txt", negative_qrels="irrelevant", unjudged="error", metrics=["AP"])
+    assert found.summary()["AP"] == 0.5
+    assert read_trec_qrels(tmp_path / "qrels.txt", negative_qrels="irrelevant") == {"q": {"a": 1, "spam": 0}}
+    for judged in ({"q": {"a": 1, "spam": -2}}, pd.DataFrame({"query": ["q"], "doc": ["spam"], "level": [-2]})):
+        with pytest.raises(PathError, match="level -2"):
+            evaluate_ranking(run, judged)
+        evaluate_ranking(run, judged, negative_qrels="irrelevant", metrics=["AP"])
+    with pytest.raises(PathError, match=r"-0\.5"):
+        evaluate_ranking(run, {"q": {"a": -0.5}}, negative_qrels="irrelevant")
+    with pytest.raises(OptionError, match="negative_qrels"):
+        evaluate_ranking(run, {"q": {"a": 1}}, negative_qrels="zero")
+
+
+def embedded(seed=0, number=40):
+    random = np.random.default_rng(seed)
+    paths = random.integers(0, 3, (number, 2)) @ np.array([[1, 3], [0, 1]])
+    return random.standard_normal((number, 8)), paths, [f"{row}.jpg" for row in range(number)]
+
+
+def cosines(embeddings):
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+def test_a_run_of_named_items_is_judged_by_their_paths():
+    embeddings, paths, names = embedded()
+    scores = cosines(embeddings)
+    run = {names[row]: dict(zip(names, scores[row].tolist(), strict=True)) for row in range(40)}
+    expected = evaluate(embeddings, paths, metrics=METRICS)
+    found = evaluate_ranking(run, query_paths=paths, query_names=names, metrics=METRICS)
+    np.testing.assert_allclose(found.per_query().to_numpy(), expected.per_query().to_numpy(), atol=1e-9)
+    assert found.per_query().index.tolist() == names
+    few = evaluate_ranking(
+        {name: run[name] for name in names[:5]}, query_paths=paths, query_names=names, metrics=METRICS
+    )
+    np.testing.assert_allclose(few.per_query().to_numpy(), expected.per_query().to_numpy()[:5], atol=1e-9)
+    apart = evaluate(embeddings[:10], paths[:10], embeddings[10:], paths[10:], metrics=METRICS)
+    run = {names[row]: dict(zip(names[10:], scores[row, 10:].tolist(), strict=True)) for row in range(10)}
+    labels = {"query_paths": paths[:10], "query_names": names[:10]}
+    labels |= {"gallery_paths": paths[10:], "gallery_names": names[10:]}
+    found = evaluate_ranking(run, **labels, metrics=METRICS)
+    np.testing.assert_allclose(found.per_query().to_numpy(), apart.per_query().to_numpy(), atol=1e-9)
+    del run[names[3]]  # a query without a list finds nothing
+    assert evaluate_ranking(run, **labels, metrics=["AP[1]"]).per_query()["AP[1]"][names[3]] == 0.0
+
+
+def test_items_without_a_path_are_irrelevant_or_an_error():
+    paths, names = [[0], [0], [1]], ["a", "b", "c"]
+    found = evaluate_ranking({"a": ["x", "b"]}, query_paths=paths, query_names=names, metrics=["AP"])
+    assert found.summary()["AP"] == 0.5
+    assert "1 distractors at level 0" in found.convention.self_rule
+    for run, names_given, error, words in [
+        ({"a": ["x", "b"]}, names, PathError, "an item without a label.*unjudged"),
+        ({"z": ["b"]}, names, PathError, "a query without a label"),
+        ({"a": ["x.jpg"]}, names, OptionError, "items that have labels, such as 'a'"),
+        ({"a": ["b"]}, ["a", "a", "c"], PathError, "rows 0 and 1"),
+        ({"a": ["b"]}, ["a"], ShapeError, "1 query_names"),
+    ]:
+        with pytest.raises(error, match=words):
+            evaluate_ranking(run, query_paths=paths, query_names=names_given, unjudged="error")
+    with pytest.raises(OptionError, match="gallery_names"):
+        evaluate_ranking({"a": ["b"]}, query_paths=paths, query_names=names, gallery_names=names)
+
+
+def test_graded_qrels_of_a_tree_give_others_the_same_relevance(tmp_path):
+    ranx = pytest.importorskip("ranx")
+    embeddings, paths, names = embedded(number=20)
+    write_trec_qrels(tmp_path / "levels.txt", query_paths=paths, query_names=names)
+    write_trec_qrels(tmp_path / "gains.txt", query_paths=paths, query_names=names, grades=(0, 1, 3))
+    scores = cosines(embeddings) + 2
+    run = {
+        names[row]: {names[item]: float(scores[row, item]) for item in range(20) if item != row} for row in range(20)
+    }
+    expected = evaluate(embeddings, paths, metrics=["NDCG@5", "AP[1]"])
+    found = evaluate_ranking(run, tmp_path / "levels.txt", metrics=["NDCG@5", "AP[1]"])
+    np.testing.assert_allclose(found.summary(), expected.summary(), atol=1e-9)
+    judged = ranx.Qrels.from_file(str(tmp_path / "gains.txt"), kind="trec")
+    theirs = ranx.evaluate(judged, ranx.Run({query: run[query] for query in judged.keys()}), ["ndcg@5", "map"])  # noqa: SIM118
+    assert [theirs["ndcg@5"], theirs["map"]] == pytest.approx(expected.summary().to_list(), abs=1e-6)
+
+
+@pytest.mark.parametrize("grades", [(0, 1), (0, 1, -1), (0, 1.5, 2), "012", (0, True, 2)])
+def test_grades_that_are_none_write_nothing(grades, tmp_path):
+    with pytest.raises(OptionError, match="grades"):
+        write_trec_qrels(tmp_path / "qrels.txt", query_paths=[[0, 0], [0, 1]], grades=grades)
+    assert not (tmp_path / "qrels.txt").exists()

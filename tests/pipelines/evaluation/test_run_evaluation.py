@@ -1,0 +1,84 @@
+"""``hiertree evaluate --run`` and ``hiertree qrels``: ranked lists on disk, judged or labeled."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from hiertree.metrics import evaluate_ranking, read_trec_qrels
+from hiertree.pipelines.cli.application import commands, main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "labels.csv").write_text(
+        "image,kind,name\na.jpg,pet,dog\nb.jpg,pet,dog\nc.jpg,pet,cat\nd.jpg,car,van\n", encoding="utf-8"
+    )
+    (tmp_path / "run.txt").write_text(
+        "a.jpg Q0 c.jpg 1 0.9 t\na.jpg Q0 b.jpg 2 0.8 t\nb.jpg Q0 b.jpg 1 1.0 t\nb.jpg Q0 a.jpg 2 0.7 t\n"
+    )
+    (tmp_path / "qrels.txt").write_text("a.jpg 0 b.jpg 2\na.jpg 0 c.jpg 1\na.jpg 0 d.jpg -1\n")
+    return tmp_path
+
+
+def run(*arguments):
+    return CliRunner().invoke(commands, arguments, catch_exceptions=False)
+
+
+def test_a_run_is_measured_by_the_labels_of_a_table(folder):
+    told = run(
+        "evaluate", "--run", "run.txt", "--tree", "labels.csv", "--json", "--per-query", "q.csv", "--out", "r.json"
+    )
+    assert told.exit_code == 0
+    names = ["a.jpg", "b.jpg", "c.jpg", "d.jpg"]
+    paths = [[0, 0], [0, 0], [0, 1], [1, 2]]
+    expected = evaluate_ranking("run.txt", query_paths=paths, query_names=names)
+    assert json.loads(told.stdout)["summary"] == json.loads(expected.to_json())["summary"]
+    assert (folder / "q.csv").read_text().splitlines()[1].startswith("a.jpg,")
+    written = json.loads((folder / "r.json").read_text())
+    assert [made["name"] for made in written["manifest"]["inputs"]] == ["run.txt", "labels.csv"]
+
+
+def test_a_run_is_measured_by_qrels_whose_spam_is_said_to_be_irrelevant(folder):
+    refused = CliRunner().invoke(commands, ["evaluate", "--run", "run.txt", "--qrels", "qrels.txt"])
+    assert "--negative-qrels irrelevant" in str(refused.exception)
+    told = run("evaluate", "--run", "run.txt", "--qrels", "qrels.txt", "--negative-qrels", "irrelevant", "--json",
+               "--metrics", "AP[1],AP[2]")  # fmt: skip
+    assert json.loads(told.stdout)["summary"] == {"AP[1]": 1.0, "AP[2]": 0.5}
+
+
+def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
+    assert run("qrels", "labels.csv", "--out", "made.txt").exit_code == 0
+    assert read_trec_qrels("made.txt")["c.jpg"] == {"a.jpg": 1, "b.jpg": 1}
+    assert (
+        run("qrels", "labels.csv", "--out", "gains.txt.gz", "--grades", "0,1,3", "--levels", "kind,name").exit_code == 0
+    )
+    assert read_trec_qrels("gains.txt.gz")["a.jpg"] == {"b.jpg": 3, "c.jpg": 1}
+    (folder / "queries.csv").write_text("image,kind,name\nq.jpg,car,van\n")
+    assert run("qrels", "labels.csv", "--query-labels", "queries.csv", "--out", "apart.txt").exit_code == 0
+    assert read_trec_qrels("apart.txt") == {"q.jpg": {"d.jpg": 2}}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "either EMBEDDINGS or --run"),
+        (["--qrels", "qrels.txt"], "--qrels needs --run"),
+        (["--run", "run.txt"], "both or neither of qrels and tree"),
+        (["--run", "run.txt", "--tree", "labels.csv", "--qrels", "qrels.txt"], "both or neither"),
+        (["--run", "run.txt", "--tree", "labels.csv", "--device", "cpu"], "--device is of embeddings"),
+        (["--run", "run.txt", "--tree", "labels.csv", "--ids", "nothing"], "no column 'nothing'"),
+        (["--run", "labels.csv", "--tree", "labels.csv"], "line 1"),
+        (["--run", "run.txt", "--tree", "labels.csv", "--out", "run.txt"], "run.txt"),
+    ],
+)
+def test_calls_that_mean_nothing_end_with_status_2(arguments, words, folder, capsys):
+    before = (folder / "run.txt").read_bytes()
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", *arguments])
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+    assert (folder / "run.txt").read_bytes() == before
