@@ -115,6 +115,7 @@ def write_trec_qrels(
         raise OptionError("names or grades beside qrels", expected="them only beside paths")
     if gallery_paths is None and gallery_names is not None:
         raise OptionError("gallery_names without gallery_paths", expected="both, or neither")
+    rows: Iterator[tuple[object, object, int]]
     if qrels is None:
         queries = as_paths(query_paths, name="query_paths")
         items = queries if gallery_paths is None else as_paths(gallery_paths, name="gallery_paths")
@@ -142,7 +143,7 @@ def _names(names: Any, number: int, what: str) -> Sequence[object]:
     return listed
 
 
-def _checked_grades(grades: Sequence[int] | None, num_levels: int) -> Sequence[int]:
+def _checked_grades(grades: Any, num_levels: int) -> Sequence[int]:
     if grades is None:
         return range(num_levels + 1)
     whole = isinstance(grades, Sequence) and all(is_integer(grade) and grade >= 0 for grade in grades)
@@ -150,7 +151,7 @@ def _checked_grades(grades: Sequence[int] | None, num_levels: int) -> Sequence[i
         raise OptionError(
             f"grades={grades!r}", expected=f"{num_levels + 1} integers ≥ 0, of the levels 0 to {num_levels}"
         )
-    return grades
+    return tuple(map(int, grades))
 
 
 @contextmanager

@@ -142,9 +142,7 @@ def embed(
 @json_option
 @click.option("--per-query", type=OUTPUT_FILE, help="Parquet or CSV file for the values of every query.")
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for means, conventions and provenance.")
-@click.pass_context
 def evaluate(
-    context: click.Context,
     embeddings: Path | None,
     run: Path | None,
     weights: tuple[float, ...] | None,
@@ -158,6 +156,7 @@ def evaluate(
 
     Or measure the ranked lists of --run by --qrels, or by the labels in --tree.
     """
+    context = click.get_current_context()
     of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
     for name in of_the_other:
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
