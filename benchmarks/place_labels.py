@@ -28,6 +28,7 @@ from hiertree.pipelines.labels import PlaceNounEncoder, propose, spherical_kmean
 from hiertree.pipelines.labels.cluster.agreement_measures import agreement, read_reference
 from hiertree.pipelines.labels.cluster.clustering import choose_k
 from hiertree.pipelines.labels.cluster.proposing import embed
+from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
 from hiertree.pipelines.labels.encode.phrases import parse
 from hiertree.pipelines.labels.label_texts import normalize_label
 
@@ -36,6 +37,7 @@ REFERENCES = {
     "OpenStreetMap: top key": "place_labels/osm_id_presets.csv:top_key",
     "Places365: indoor or outdoor": "place_labels/places365.csv:indoor_outdoor",
 }
+EDGES = "wikidata_p279/edges.csv"
 RELEASED = "gldv2_hierarchical/pairs.csv"
 WASHINGTON = "commons_instance_of_washington.csv"
 LISTS = {
@@ -73,14 +75,20 @@ def references(data: Path, part: str) -> dict[str, dict[str, str]]:
 def compare(data: Path, part: str) -> None:
     columns = ("reference", "labels", "known", "features", "clusters", "ARI", "NMI", "B³", "purity", "purity by chance")
     print(f"| {' | '.join(columns)} |\n|---|---:|---:|---|{'---:|' * 6}")
+    hypernyms = read_hypernyms(data / EDGES)
     for name, classes in references(data, part).items():
         labels = sorted(classes)
         senses = [parse(label).sense or "unknown" for label in labels]
         known = sum(sense != "unknown" for sense in senses) / len(labels)
         head = f"{name} ({len(set(classes.values()))}) | {len(labels)} | {100 * known:.0f} %"
         show(head, "list only", senses, [classes[label] for label in labels])
-        for features, encoder in (("without the list", PlaceNounEncoder(senses=False)), ("both", PlaceNounEncoder())):
-            embedding = embed(labels, encoder)
+        for features, encoder, above in (
+            ("words", PlaceNounEncoder(senses=False), None),
+            ("words, P279", PlaceNounEncoder(senses=False), hypernyms),
+            ("words, list", PlaceNounEncoder(), None),
+            ("words, list, P279", PlaceNounEncoder(), hypernyms),
+        ):
+            embedding = embed(labels, encoder, hypernyms=above)
             true = [classes[label] for label in embedding.labels]
             for k in (len(set(true)), choose_k(embedding.vectors, restarts=5)[0]):
                 show(head, features, spherical_kmeans(embedding.vectors, k).assignment.tolist(), true)

@@ -16,7 +16,8 @@ from hiertree.io.files import replacing_folder, write_json
 from hiertree.io.outputs import check_outputs
 from hiertree.io.provenance import MANIFEST, manifest, sha256
 
-HISTORY, REPORT, LABELS = "history.json", "report.json", "labels.csv"  # files that several steps write
+# files that several steps write
+HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
 AnyPath = str | os.PathLike[str]
 
 
@@ -92,6 +93,12 @@ class StepRecord:
         made = {**record, "inputs": [file["sha256"] for file in record.get("inputs", [])]}
         untouched = all(_is_whole(Path(folder), file) for file in record.get("outputs", []))
         return untouched and all(made.get(name) == value for name, value in asked.items())
+
+
+def hypernyms_of(folder: AnyPath) -> tuple[Path, ...]:
+    """The table of hypernyms in a folder, if there is one."""
+    file = Path(folder) / HYPERNYMS
+    return (file,) if file.is_file() else ()
 
 
 def history_of(folder: AnyPath) -> list[dict[str, Any]]:

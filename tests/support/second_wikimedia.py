@@ -53,8 +53,10 @@ class Universe:
 
     def __post_init__(self) -> None:
         for key, text in CLASSES.items():
-            self.item(key, labels={"de" if key == "Q14" else "en": text})
-        self.item("Q15")
+            self.item(key, claim("P279", "Q16"), labels={"de" if key == "Q14" else "en": text})
+        self.item("Q15", claim("P279", "Q12"))
+        self.item("Q16", claim("P279", "Q11"), claim("P279", "Q17"), labels={"en": "thing"})  # a circle
+        self.item("Q17", claim("P279", "Q18", "deprecated"))
         self.item(MET_DISAMBIGUATION, labels={"en": "Wikimedia disambiguation page"})
 
     def item(self, key: str, *claims: Json, labels: dict[str, str] | None = None) -> str:
@@ -159,7 +161,7 @@ class Universe:
         titles = {what: title for title, (kind, what) in self.pages.items() if kind == "item"}
         lines = []
         for key, item in self.items.items():
-            claims = dict(item["claims"] or {}) | ({"P279": [claim("P279", "Q35120")]} if int(key[1:]) < 100 else {})
+            claims = dict(item["claims"] or {})
             links = {"commonswiki": {"site": "commonswiki", "title": titles[key]}} if key in titles else {}
             lines.append(json.dumps({**item, "claims": claims, "sitelinks": links}, separators=(",", ":")))
         return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -133,6 +133,19 @@ def label_counts(kept: Iterable[KeptLandmark]) -> Counter[str]:
     return Counter(label for landmark in kept for label in landmark.labels)
 
 
+def label_items(kept: Iterable[KeptLandmark]) -> dict[str, tuple[str, ...]]:
+    """The Wikidata ids of labels, for those that have any.
+
+    >>> label_items([KeptLandmark(1, "A", ("lake",), ("Q23397",)), KeptLandmark(2, "B", ("pond",))])
+    {'lake': ('Q23397',)}
+    """
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for landmark in kept:
+        for label, item in zip(landmark.labels, landmark.item_ids, strict=False):
+            found[label] |= {item: None} if item else {}
+    return {label: tuple(sorted(items)) for label, items in found.items() if items}
+
+
 def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
     """The different labels of a landmark with their Wikidata ids, in the order scraped."""
     labels: dict[str, str] = {}

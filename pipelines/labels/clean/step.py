@@ -1,7 +1,8 @@
 """``hiertree labels clean``: landmarks and their scraped values → the landmarks that have a label, in a folder.
 
 The folder holds ``landmarks.csv`` (those kept), ``labels.csv`` (distinct labels and how many landmarks carry each),
-``dropped.csv`` (the others, each with its reason), ``report.json`` and ``manifest.json``.
+``dropped.csv`` (the others, each with its reason), ``report.json``, ``manifest.json`` and, from a store that knows what
+stands above the labels, ``hypernyms.csv``.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
 from hiertree.io.tables import read_table, write_table
 
-from ..folders import LABELS, REPORT, AnyPath, StepRecord
+from ..encode.hypernyms import EDGE_COLUMNS
+from ..folders import HYPERNYMS, LABELS, REPORT, AnyPath, StepRecord
 from ..landmarks import GLDV2_COLUMNS, ColumnNames, Landmark, join_landmarks, read_landmarks
-from ..scrape.outcomes import COLUMNS, table_rows
+from ..scrape.outcomes import COLUMNS, hypernym_rows, table_rows
 from ..scrape.store import Store
 from ..settings import Settings
 from .landmark_file import DROPPED, LANDMARKS, write_dropped, write_kept
@@ -66,14 +68,19 @@ def clean_step(
     """
     record = clean_record(landmarks, instances=instances, store=store, columns=columns, settings=settings)
     record.check(out)
+    edges: list[tuple[str, ...]] = []
     if store is None:
         read, unknown_ids = read_landmarks(landmarks, instances, columns=columns, separator=settings.separator)
     else:
         read, unknown_ids = read_stored(landmarks, store, columns=columns)
+        with Store(store, create=False) as opened:
+            edges += hypernym_rows(opened)
     cleaned = clean_landmarks(read, multi=settings.multi)
     report = cleaning_report(cleaned, unknown_ids=unknown_ids)
     with record.writing(out) as folder:
         write_cleaned(folder, cleaned, report)
+        if edges:
+            write_table(folder / HYPERNYMS, (*EDGE_COLUMNS, "source"), edges)
     return report
 
 

@@ -11,7 +11,8 @@ from hiertree.io.tables import write_table
 
 from ..clean.landmark_file import SEPARATOR
 from ..clean.rules import KeptLandmark
-from .proposing import Cluster, Proposal
+from ..encode.hypernyms import ARROW
+from .proposing import Cluster, LabelPlace, Proposal
 
 CLUSTERS = "clusters.csv"
 
@@ -36,14 +37,36 @@ def write_clusters(path: Path, proposal: Proposal, kept: Iterable[KeptLandmark])
     landmarks = Counter(cluster.name for cluster in clusters_of(kept, proposal))
     header = ("cluster", "name", "kind", "kind_margin", "landmarks", "distinct_labels", "labels", "uncertain", "doubt")
     rows = (_cluster_row(number, cluster, landmarks) for number, cluster in enumerate(proposal.clusters))
-    write_table(path, (*header, "above"), rows)
+    write_table(path, (*header, "above", "hypernyms"), rows)
 
 
 def write_labels(path: Path, proposal: Proposal) -> None:
     """Write one row per label."""
-    header = ("label", "landmarks", "cluster", "kind", "similarity", "silhouette", "kind_margin", "doubt")
+    header = (
+        "label",
+        "landmarks",
+        "cluster",
+        "kind",
+        "similarity",
+        "silhouette",
+        "kind_margin",
+        "doubt",
+        "natural_probability",
+        "hypernyms",
+    )
     rows = (
-        (p.label, p.landmarks, cluster.name, cluster.kind, p.similarity, p.silhouette, p.margin, p.doubt)
+        (
+            p.label,
+            p.landmarks,
+            cluster.name,
+            cluster.kind,
+            p.similarity,
+            p.silhouette,
+            p.margin,
+            p.doubt,
+            p.natural,
+            _chain(p),
+        )
         for cluster in proposal.clusters
         for p in cluster.labels
     )
@@ -55,4 +78,9 @@ def _cluster_row(number: int, cluster: Cluster, landmarks: Mapping[str, int]) ->
     flag = "yes" if cluster.doubt else "no"
     sizes = (landmarks[cluster.name], len(cluster.labels))
     about = (number, cluster.name, cluster.kind, cluster.margin)
-    return (*about, *sizes, labels, flag, cluster.doubt, SEPARATOR.join(cluster.above))
+    chain = next(filter(None, map(_chain, cluster.labels)), "")
+    return (*about, *sizes, labels, flag, cluster.doubt, SEPARATOR.join(cluster.above), chain)
+
+
+def _chain(place: LabelPlace) -> str:
+    return ARROW.join([place.label, *place.hypernyms]) if place.hypernyms else ""

@@ -1,6 +1,7 @@
 """Natural or human-made: which of two sets of place nouns a label lies nearer to, then one kind for each cluster.
 
-A label's *margin* is its cosine to the nearest natural noun less that to the nearest human-made one. It is *certain*
+A label's *margin* is its cosine to the nearest natural noun less that to the nearest human-made one; where hypernyms
+are known and say the kind, it is 1 or −1. It is *certain*
 when its size reaches the encoder's ``kind_margin``. A label is natural if it certainly is, and human-made otherwise:
 most landmarks are, so that is the better guess where nothing is known; people are asked to look at uncertain ones. A
 cluster takes the sign of the sum of its certain margins, and labels of the other kind move to the nearest cluster of
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..encode.phrases import HUMAN_MADE, NATURAL
+
+_SLOPE = 1.5
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +49,17 @@ def kind_of(margin: float) -> str:
     ('natural', 'human-made')
     """
     return NATURAL if margin > 0 else HUMAN_MADE
+
+
+def natural_probability(margin: float, certain: float) -> float:
+    """How probable it is that a label of this margin is natural: a half where the margin becomes certain.
+
+    The slope was chosen on labels whose kind is known; docs/labels.md shows how often the probabilities come true.
+
+    >>> [round(natural_probability(margin, 0.25), 2) for margin in (-0.25, 0, 0.25, 1)]
+    [0.05, 0.18, 0.5, 0.99]
+    """
+    return float(1 / (1 + np.exp(-_SLOPE * (margin / certain - 1))))
 
 
 def settle_kinds(

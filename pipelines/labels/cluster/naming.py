@@ -18,6 +18,7 @@ from ..encode.phrases import parse, thesaurus
 
 Counts = Mapping[str, int]  # label → number of landmarks
 _MAIN, _PROMINENT = 0.55, 0.3
+_STEPS_UP = 2  # further hypernyms say too little
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,18 @@ class _Share:
     of_landmarks: float
 
 
-def propose_names(clusters: Sequence[Counts]) -> list[str]:
+def propose_names(clusters: Sequence[Counts], *, chains: Mapping[str, Sequence[str]] | None = None) -> list[str]:
     """A readable name for each cluster, no two alike; the clusters of most landmarks choose first.
 
+    Args:
+        clusters: their labels.
+        chains: what stands above labels; it takes the place of a sense that is not known.
+
     >>> propose_names([{"park": 3, "urban park": 2}, {"lake": 4, "pond": 1}, {"church": 2, "cathedral": 2}])
-    ['park', 'lake', 'place of worship']
+    ['park', 'lake', 'church']
     """
     heads = [_shares(counts, {label: _nouns(label) for label in counts}) for counts in clusters]
-    senses = [_shares(counts, {label: _sense(label) for label in counts}) for counts in clusters]
+    senses = [_shares(counts, {label: _sense(label, chains or {}) for label in counts}) for counts in clusters]
     most_heads, most_senses = _greatest(heads), _greatest(senses)
     names: dict[int, str] = {}
     for place in sorted(range(len(clusters)), key=lambda place: (-sum(clusters[place].values()), place)):
@@ -90,9 +95,9 @@ def _greatest(clusters: Sequence[Mapping[str, _Share]]) -> dict[str, float]:
     return greatest
 
 
-def _sense(label: str) -> list[str]:
+def _sense(label: str, chains: Mapping[str, Sequence[str]]) -> list[str]:
     sense = parse(label).sense
-    return [] if sense is None else [sense]
+    return [*chains.get(label, ())][:_STEPS_UP] if sense is None else [sense]
 
 
 def _nouns(label: str) -> list[str]:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hiertree.errors import OptionError
 
+from ..encode.hypernyms import Hypernyms
 from ..encode.phrases import HUMAN_MADE, NATURAL, thesaurus
 from ..encode.text_encoders import TextEncoder
 from .clustering import RESTARTS, choose_k, spherical_kmeans, unit_centers
 from .grouping import groups_above
-from .kinds import kind_margins, kind_of, settle_kinds
+from .kinds import kind_margins, kind_of, natural_probability, settle_kinds
 from .naming import propose_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_MARGIN_OF_KIND: dict[str | None, float] = {NATURAL: 1.0, HUMAN_MADE: -1.0}
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class LabelPlace:
         silhouette: in [−1, 1]; negative when another cluster is nearer.
         margin: positive for natural, negative for human-made.
         doubt: what people should look at, or an empty string.
+        natural: how probable it is that it is natural, or None in a proposal of an earlier version.
+        hypernyms: what stands above it in the source, from the nearest on, if that is known.
     """
 
     label: str
@@ -40,6 +46,8 @@ class LabelPlace:
     silhouette: float
     margin: float
     doubt: str
+    natural: float | None = None
+    hypernyms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,20 +97,23 @@ class Embedding:
         vectors: (n, d) float32 of unit norm.
         margins: (n,) positive for natural, negative for human-made (:func:`kind_margins`).
         certain: the size from which a margin decides.
+        chains: what stands above labels in the source, for those where that is known.
     """
 
     labels: tuple[str, ...]
     vectors: NDArray[np.float32]
     margins: NDArray[np.float64]
     certain: float
+    chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def embed(labels: Iterable[str], encoder: TextEncoder) -> Embedding:
+def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms | None = None) -> Embedding:
     """Encode labels together with the place nouns that anchor the two kinds.
 
     Args:
         labels: in any order.
         encoder: what encodes.
+        hypernyms: what stands above labels; with it, labels are also alike if they stand near in that graph.
 
     Raises:
         OptionError: fewer than two labels.
@@ -111,9 +122,15 @@ def embed(labels: Iterable[str], encoder: TextEncoder) -> Embedding:
     if len(texts) < 2:
         raise OptionError(f"{len(texts)} distinct labels", expected="at least 2 to cluster")
     nouns = {kind: thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE)}
-    encoded = encoder.encode([*texts, *nouns[NATURAL], *nouns[HUMAN_MADE]])
+    together = [*texts, *nouns[NATURAL], *nouns[HUMAN_MADE]]
+    encoded = encoder.encode(together)
     vectors, natural, human_made = np.split(encoded, np.cumsum([len(texts), len(nouns[NATURAL])]))
-    return Embedding(tuple(texts), vectors, kind_margins(vectors, natural, human_made), encoder.kind_margin)
+    margins = kind_margins(vectors, natural, human_made)
+    if hypernyms is None:
+        return Embedding(tuple(texts), vectors, margins, encoder.kind_margin)
+    known = [_MARGIN_OF_KIND.get(hypernyms.kind(text), margin) for text, margin in zip(texts, margins, strict=True)]
+    chains = {text: chain for text in texts if (chain := hypernyms.chain(text))}
+    return Embedding(tuple(texts), hypernyms.join(texts, vectors), np.array(known), encoder.kind_margin, chains)
 
 
 def label_weights(labels: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.float64]:
@@ -129,6 +146,7 @@ def propose(
     seed: int = 0,
     restarts: int = RESTARTS,
     levels: int = 0,
+    hypernyms: Hypernyms | None = None,
 ) -> Proposal:
     """Propose supercategories for labels; the order in which they are given does not matter.
 
@@ -140,6 +158,7 @@ def propose(
         seed: of k-means.
         restarts: of k-means.
         levels: of groups between kinds and clusters.
+        hypernyms: what stands above labels, where that is known.
 
     Raises:
         OptionError: more clusters than labels, or fewer than two labels.
@@ -149,7 +168,7 @@ def propose(
     >>> [(cluster.name, cluster.kind) for cluster in propose(labels, PlaceNounEncoder(), clusters=2).clusters]
     [('lake', 'natural'), ('bridge', 'human-made')]
     """
-    embedding = embed(counts, encoder)
+    embedding = embed(counts, encoder, hypernyms=hypernyms)
     return propose_for(embedding, counts, clusters=clusters, seed=seed, restarts=restarts, levels=levels)
 
 
@@ -175,7 +194,8 @@ def propose_for(
     )
     centers = unit_centers(vectors, assignment, weights)
     members = _members(embedding, counts, assignment, centers)
-    names = propose_names([{place.label: place.landmarks for place in cluster} for cluster in members])
+    named = [{place.label: place.landmarks for place in cluster} for cluster in members]
+    names = propose_names(named, chains=embedding.chains)
     kinds = [kind_of(margin) for margin in cluster_margins]
     sizes = [sum(place.landmarks for place in cluster) for cluster in members]
     above = groups_above(centers, kinds, names, sizes, levels=levels)
@@ -194,7 +214,8 @@ def _members(
     numbers = np.stack([similarity, _silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
     members: list[list[LabelPlace]] = [[] for _ in centers]
     for label, row, own in zip(embedding.labels, numbers, assignment, strict=True):
-        members[own].append(_place(label, counts[label], row, embedding.certain))
+        place = _place(label, counts[label], row, embedding.certain)
+        members[own].append(replace(place, hypernyms=embedding.chains.get(label, ())))
     return members
 
 
@@ -202,7 +223,8 @@ def _place(label: str, landmarks: int, numbers: NDArray[np.float64], certain: fl
     similarity, silhouette, margin = (round(float(number), 4) for number in numbers)
     doubts = ["kind"] if abs(margin) < certain else []
     doubts += ["nearer to another cluster"] if silhouette < 0 else []
-    return LabelPlace(label, landmarks, similarity, silhouette, margin, ", ".join(doubts))
+    natural = round(natural_probability(margin, certain), 4)
+    return LabelPlace(label, landmarks, similarity, silhouette, margin, ", ".join(doubts), natural)
 
 
 def _silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -2,13 +2,14 @@
 
 The folder holds ``proposal.json``, ``clusters.csv``, ``labels.csv``, ``quality.json``, ``manifest.json``, a drawing
 where numbers of clusters were compared (``scan.svg`` and ``scan.png``), and what the next steps need of the earlier
-ones: ``landmarks.csv``, ``dropped.csv``, ``report.json`` and ``history.json``.
+ones: ``landmarks.csv``, ``dropped.csv``, ``report.json``, ``history.json`` and, if hypernyms are known,
+``hypernyms.csv``.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,11 +20,12 @@ from hiertree.errors import TableError
 from hiertree.io.files import write_json
 
 from ..clean.landmark_file import DROPPED, LANDMARKS, read_kept
-from ..clean.rules import label_counts
+from ..clean.rules import KeptLandmark, label_counts, label_items
 from ..clean.step import COMMAND as CLEAN_COMMAND
 from ..encode.encoders import EncoderSettings
+from ..encode.hypernyms import Hypernyms, copy_hypernyms, read_hypernyms
 from ..encode.text_encoders import TextEncoder
-from ..folders import HISTORY, LABELS, REPORT, AnyPath, StepRecord, history_of, made_by
+from ..folders import HISTORY, HYPERNYMS, LABELS, REPORT, AnyPath, StepRecord, history_of, hypernyms_of, made_by
 from ..settings import Count, Seed
 from .agreement_measures import read_reference, split_reference
 from .cluster_tables import CLUSTERS, write_clusters, write_labels
@@ -52,6 +54,13 @@ class ClusterSettings(EncoderSettings):
     scan: Annotated[
         bool, Field(description="Compare numbers of clusters by silhouette and stability, and draw both.")
     ] = False
+    hypernyms: Annotated[
+        Path | None,
+        Field(
+            description="Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label); default: "
+            "those scraped with the labels, if any."
+        ),
+    ] = None
     references: Annotated[
         tuple[Path, ...],
         Field(
@@ -104,7 +113,8 @@ def cluster_step(
     counts = label_counts(kept)
     if not counts:
         raise TableError(f"{source / LANDMARKS} holds no landmark", expected="labels to cluster")
-    embedding = embed(counts, encode)
+    hypernyms = _hypernyms(source, settings, kept)
+    embedding = embed(counts, encode, hypernyms=hypernyms)
     proposal = propose_for(
         embedding,
         counts,
@@ -126,6 +136,8 @@ def cluster_step(
         if points:
             draw_scan(folder / "scan", points, proposed=len(proposal.clusters))
         write_json(folder / HISTORY, history_of(source))
+        for edges in _edges(source, settings):
+            copy_hypernyms(edges, folder / HYPERNYMS, children=hypernyms.above(counts) if hypernyms else frozenset())
         for name in PASSED_ON:
             shutil.copyfile(source / name, folder / name)
     return Clustered(proposal, report)
@@ -137,7 +149,22 @@ def cluster_record(cleaned: AnyPath, *, settings: ClusterSettings, encoder: Text
     compared = {"references": [path.name for path in settings.references]}
     read = [Path(cleaned) / name for name in PASSED_ON]
     tables = [split_reference(path)[0] for path in settings.references]
-    return StepRecord(COMMAND, {**encoder.settings(), **own, **compared}, (*read, *tables), settings.seed)
+    edges = _edges(cleaned, settings)
+    above = {"hypernyms": [path.name for path in edges]} if edges else {}
+    return StepRecord(
+        COMMAND, {**encoder.settings(), **own, **compared, **above}, (*read, *tables, *edges), settings.seed
+    )
+
+
+def _edges(cleaned: AnyPath, settings: ClusterSettings) -> tuple[Path, ...]:
+    """The table of hypernyms that counts, if there is one."""
+    return hypernyms_of(cleaned) if settings.hypernyms is None else (settings.hypernyms,)
+
+
+def _hypernyms(cleaned: Path, settings: ClusterSettings, kept: Iterable[KeptLandmark]) -> Hypernyms | None:
+    for edges in _edges(cleaned, settings):
+        return read_hypernyms(edges, items=label_items(kept))
+    return None
 
 
 def _points(

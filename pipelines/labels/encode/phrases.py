@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 NATURAL, HUMAN_MADE = KINDS = ("natural", "human-made")
-_WORD = re.compile(r"[^\W\d_]+(?:[-.'’][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:[.'’][^\W\d_]+)*")
 _PREPOSITIONS = frozenset(
     ("of", "in", "at", "on", "to", "for", "from", "with", "by", "near", "under", "over", "between")
 )
@@ -75,7 +75,7 @@ def thesaurus() -> Thesaurus:
     themes = [(kind, theme, senses) for kind in KINDS for theme, senses in content[kind].items()]
     groups = [(sense, nouns) for _, _, senses in themes for sense, nouns in senses.items()]
     return Thesaurus(
-        noun_of={" ".join(_words(noun)): noun for _, nouns in groups for noun in nouns},
+        noun_of={" ".join(words_of(noun)): noun for _, nouns in groups for noun in nouns},
         sense_of={noun: sense for sense, nouns in groups for noun in nouns},
         theme_of={sense: theme for _, theme, senses in themes for sense in senses},
         kind_of={sense: kind for kind, _, senses in themes for sense in senses},
@@ -93,7 +93,7 @@ def parse(label: str) -> Phrase:
     >>> parse("Rock formations in the United States")
     Phrase(words=('rock', 'formation', 'united', 'state'), head='rock formation', sense='rock formation', certain=True)
     """
-    words = _words(label)
+    words = words_of(label)
     content = tuple(word for word in words if word not in _PREPOSITIONS and word not in _ARTICLES)
     for part in _head_parts(words):
         noun = _head_noun(part)
@@ -117,8 +117,24 @@ def singular(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")) else word
 
 
-def _words(label: str) -> tuple[str, ...]:
+def words_of(label: str) -> tuple[str, ...]:
+    """The words of a label, lower case and singular; a hyphen separates them.
+
+    >>> words_of("Co-cathedrals in Spain")
+    ('co', 'cathedral', 'in', 'spain')
+    """
     return tuple(singular(word) for word in _WORD.findall(label.casefold()))
+
+
+def head_endings(label: str) -> Iterator[tuple[str, ...]]:
+    """What a label may be a kind of: all its words, then ever fewer of those that end in its head noun.
+
+    >>> [" ".join(words) for words in head_endings("stone arch bridge over a valley")]
+    ['stone arch bridge over a valley', 'stone arch bridge', 'arch bridge', 'bridge']
+    """
+    for part in _head_parts(words_of(label)):
+        ends = 1 if any(word in _PREPOSITIONS for word in part) else len(part)
+        yield from (tuple(part[start:]) for start in range(ends))
 
 
 def _head_parts(words: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,13 +1,14 @@
 """``hiertree labels export``: a proposal, as it is or as people left it → a data set ready to publish.
 
 The folder holds the hierarchical table in GLDv2's published columns, the tree (JSON, CSV, GraphML), the provenance of
-every landmark (Parquet), ``clusters.csv``, ``labels.csv``, ``dropped.csv``, ``report.json``, ``history.json``, a data
-card (``README.md``) and ``manifest.json``. The same folder and review log give the same bytes, the manifest's time
-apart.
+every landmark (Parquet), ``clusters.csv``, ``labels.csv``, ``hypernyms.csv`` where they are known, ``dropped.csv``,
+``report.json``, ``history.json``, a data card (``README.md``) and ``manifest.json``. The same folder and review log
+give the same bytes, the manifest's time apart.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ from ..cluster.proposing import Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
-from ..folders import HISTORY, LABELS, REPORT, AnyPath, StepRecord, history_of, made_by
+from ..folders import HISTORY, LABELS, REPORT, AnyPath, StepRecord, history_of, hypernyms_of, made_by
 from ..review import reviewed
 from ..settings import Settings
 from .data_card import CARD, fill_card
@@ -123,14 +124,17 @@ def export_step(
             "history": history,
             "review": review_counts,
             "version": hiertree.__version__,
+            "has_hypernyms": bool(hypernyms_of(source)),
         }
         write_text(folder / CARD, fill_card(facts))
+        for file in hypernyms_of(source):
+            shutil.copy(file, folder)
     return Exported(Path(out), final, tree, report)
 
 
 def export_record(clustered: AnyPath, *, review: AnyPath | None, settings: ExportSettings) -> StepRecord:
     """What :func:`export_step` makes its folder from."""
-    read = tuple(Path(clustered) / name for name in READ)
+    read = (*(Path(clustered) / name for name in READ), *hypernyms_of(clustered))
     return StepRecord(COMMAND, settings.model_dump(), read if review is None else (*read, review))
 
 

@@ -6,6 +6,7 @@ label that the images vote for, and whether it was taken. Landmarks that were dr
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from ..clean.rules import Cleaned, DroppedLandmark, KeptLandmark, label_counts
 from ..clean.step import COMMAND as CLEAN_COMMAND
 from ..clean.step import describe_cleaning, read_report, write_cleaned
 from ..encode.encoders import ClipSettings
-from ..folders import HISTORY, REPORT, AnyPath, StepRecord, history_of, made_by
+from ..folders import HISTORY, REPORT, AnyPath, StepRecord, history_of, hypernyms_of, made_by
 from ..settings import Count
 from .filling import NEIGHBORS, TEMPERATURE, THRESHOLD, Filled, fill_by_neighbors, fill_by_texts
 from .image_folder import ImageFolder
@@ -97,6 +98,8 @@ def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict
         rows = ((*one[:3], round(one.votes, 4), round(one.confidence, 4), _yes(one, taken)) for one in found)
         write_table(temporary / FILLED, (*Filled._fields, "taken"), rows)
         write_json(temporary / HISTORY, history_of(folder))
+        for file in hypernyms_of(folder):
+            shutil.copy(file, temporary)
     return report
 
 
@@ -112,7 +115,7 @@ def fill_record(cleaned: AnyPath, *, settings: FillSettings, vectors: ImageVecto
         **vectors.identity(looked_at),
     }
     files = [path for path in (settings.image_table, settings.embeddings) if path is not None]
-    return StepRecord(COMMAND, parameters, (*(folder / name for name in READ), *files))
+    return StepRecord(COMMAND, parameters, (*(folder / name for name in READ), *hypernyms_of(folder), *files))
 
 
 def describe_filling(report: Mapping[str, Any]) -> str:

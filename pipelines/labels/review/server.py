@@ -94,6 +94,7 @@ class Review:
                 place.label: {
                     "landmarks": place.landmarks,
                     "doubt": place.doubt,
+                    "hypernyms": place.hypernyms,
                     "examples": list(map(vars, self.examples.get(place.label, []))),
                 }
                 for cluster in clusters

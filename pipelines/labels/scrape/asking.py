@@ -14,7 +14,7 @@ from hiertree.errors import ScrapeError
 from hiertree.io.progress import show_progress
 
 from .clock import REAL_TIME, Clock
-from .facts import Fact, SourceName, Stage
+from .facts import PLURALS, Fact, SourceName, Stage
 from .settings import ScrapeSettings
 from .store import Store
 from .web import action_api, category_page
@@ -41,6 +41,7 @@ def api_source(client: Client, settings: ScrapeSettings) -> FactSource:
         "page": partial(action_api.ask_pages, client, settings.commons_api),
         "move": partial(action_api.ask_moves, client, settings.commons_api),
         "item": partial(action_api.ask_items, client, settings.wikidata_api),
+        "class": partial(action_api.ask_classes, client, settings.wikidata_api),
         "label": partial(action_api.ask_labels, client, settings.wikidata_api),
     }
     return FactSource("api", stages, action_api.MOST_KEYS)
@@ -175,7 +176,7 @@ def _show(
     """Pass batches on, showing rate, time left and counts."""
     statuses: Counter[str] = Counter()
     done, started = 0, clock.monotonic()
-    with show_progress(description=f"{stage}s", total=len(keys)) as advance:
+    with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
         for batch in answered:
             yield batch
             done += len(batch.asked)

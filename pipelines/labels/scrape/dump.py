@@ -1,9 +1,9 @@
 """A Wikidata dump, ``latest-all.json.gz`` or ``.bz2``, read once from front to back: without any request.
 
 An item is kept if its Commons category is wanted. Which classes and main topics will be needed is not known before
-the end, so that every item with a "topic's main category" (P910) and the label of every item with a "subclass of"
-(P279) waits in a temporary file; what is needed is taken from there. The few that a dump does not answer (categories
-that were moved, unusual classes) stay missing, and a run with the api source asks for these alone.
+the end, so that every item with a "topic's main category" (P910), and label and superclasses of every item with a
+"subclass of" (P279), wait in a temporary file; what is needed is taken from there. The few that a dump does not answer
+(categories that were moved, unusual classes) stay missing, and a run with the api source asks for these alone.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from hiertree.errors import ScrapeError
 
 from .clock import REAL_TIME, Clock
 from .dump_blocks import shown_blocks
-from .facts import FOUND, Fact, Item, Label, Page
+from .facts import FOUND, MOST_STEPS_UP, Fact, Item, Label, Page, Superclasses
 from .store import Store
 from .titles import PREFIX
-from .wikibase import item_fact, label_fact
+from .wikibase import item_fact, label_fact, superclasses_fact
 
 _SITE, _MAIN_CATEGORY, _SUBCLASS = b'"commonswiki"', b'"P910"', b'"P279"'
 _PAGE = re.compile(rb'"commonswiki":\{"site":"commonswiki","title":("(?:[^"\\]|\\.)*")')
@@ -52,6 +52,7 @@ class Found:
     facts: list[Fact] = field(default_factory=list)
     topics: list[Item] = field(default_factory=list)
     labels: list[Label] = field(default_factory=list)
+    above: list[Superclasses] = field(default_factory=list)
     entities: int = 0
     unreadable: int = 0
 
@@ -108,6 +109,9 @@ def read_dump(
         finally:
             for items in _pieces(store.missing("item")):
                 store.save(waiting.topics(items), source="dump", time=now)
+            for _ in range(MOST_STEPS_UP):
+                for classes in _pieces(store.missing("class")):
+                    store.save(waiting.superclasses(classes), source="dump", time=now)
             for labels in _pieces(store.missing("label")):
                 store.save(waiting.labels(labels), source="dump", time=now)
     reading.seconds = clock.monotonic() - started
@@ -161,6 +165,8 @@ def _take(entity: dict[str, Any], wanted: Wanted, found: Found) -> None:
         found.facts.append(label_fact(key, entity))
     elif "P279" in claims:
         found.labels.append(label_fact(key, entity))
+    if "P279" in claims:
+        found.above.append(superclasses_fact(key, entity))
 
 
 @contextmanager
@@ -215,6 +221,7 @@ class _Waiting:
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
             "CREATE TABLE topics (item TEXT PRIMARY KEY, fact TEXT) WITHOUT ROWID;"
             "CREATE TABLE labels (item TEXT PRIMARY KEY, text TEXT, language TEXT) WITHOUT ROWID;"
+            "CREATE TABLE above (item TEXT PRIMARY KEY, parents TEXT) WITHOUT ROWID;"
         )
 
     def __enter__(self) -> _Waiting:
@@ -231,6 +238,8 @@ class _Waiting:
         self._connection.execute("BEGIN")
         self._connection.executemany("INSERT OR REPLACE INTO topics VALUES (?, ?)", topics)
         self._connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?)", labels)
+        above = [(one.key, " ".join(one.parents)) for one in found.above]
+        self._connection.executemany("INSERT OR REPLACE INTO above VALUES (?, ?)", above)
         self._connection.execute("COMMIT")
 
     def topics(self, keys: Sequence[str]) -> list[Item]:
@@ -238,6 +247,12 @@ class _Waiting:
         rows = (self._connection.execute("SELECT fact FROM topics WHERE item = ?", (key,)).fetchone() for key in keys)
         facts = [json.loads(row[0]) for row in rows if row is not None]
         return [Item(**{**fact, "instances": tuple(fact["instances"])}) for fact in facts]
+
+    def superclasses(self, keys: Sequence[str]) -> list[Superclasses]:
+        """Those of the classes that waited."""
+        query = "SELECT item, parents FROM above WHERE item = ?"
+        rows = (self._connection.execute(query, (key,)).fetchone() for key in keys)
+        return [Superclasses(row[0], tuple(row[1].split())) for row in rows if row is not None]
 
     def labels(self, keys: Sequence[str]) -> list[Label]:
         """Those of the labels that waited."""

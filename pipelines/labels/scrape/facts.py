@@ -1,14 +1,16 @@
-"""What Wikimedia is asked for: where a category leads, what an item is, what a class is called."""
+"""What Wikimedia is asked for: where a category leads, what an item is, what a class is called and is a subclass of."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Stage: TypeAlias = Literal["page", "move", "item", "label"]
-STAGES: tuple[Stage, ...] = ("page", "move", "item", "label")
+Stage: TypeAlias = Literal["page", "move", "item", "class", "label"]
+PLURALS: dict[Stage, str] = {"page": "pages", "move": "moves", "item": "items", "class": "classes", "label": "labels"}
+STAGES: tuple[Stage, ...] = tuple(PLURALS)
 SourceName: TypeAlias = Literal["api", "html", "dump"]
 MOST_MOVES = 5  # soft redirects followed from one category to the next
+MOST_STEPS_UP = 5  # of "subclass of", from the classes of landmarks
 
 FOUND, MISSING = "found", "missing"
 MOVED, UNREADABLE_MOVE = "moved", "unreadable move"
@@ -76,4 +78,17 @@ class Label:
         return self.language or "no label"
 
 
-Fact: TypeAlias = Page | Item | Label
+@dataclass(frozen=True)
+class Superclasses:
+    """What a class is a subclass of (P279): ids, best rank only."""
+
+    key: str
+    parents: tuple[str, ...]
+
+    @property
+    def status(self) -> str:
+        """Whether there are any, for counts."""
+        return FOUND if self.parents else "no subclass of"
+
+
+Fact: TypeAlias = Page | Item | Superclasses | Label

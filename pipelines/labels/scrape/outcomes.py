@@ -104,6 +104,16 @@ def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, 
         )
 
 
+def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
+    """What is a subclass of what above the landmarks: child, its label, parent, its label (or nothing), source."""
+    found = store.connection.execute(
+        "SELECT edges.item, coalesce(below.text, ''), value, coalesce(above.text, ''), classes.source"
+        " FROM superclasses AS edges JOIN classes USING (item) LEFT JOIN labels AS below ON below.item = edges.item"
+        " LEFT JOIN labels AS above ON above.item = value ORDER BY edges.item, position"
+    )
+    return found.fetchall()
+
+
 def write_table(store: Store, path: str | os.PathLike[str], *, separator: str = "|") -> None:
     """Write the table that ``labels build --instances`` reads, whole or not at all.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from hiertree.io.outputs import check_outputs
 
-from .facts import STAGES
+from .facts import PLURALS, STAGES, Stage
 from .outcomes import Tally, tally, write_table
 from .scraping import AnyPath
 from .store import Store
@@ -75,8 +75,8 @@ def describe_status(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _keys(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {stage}s" for stage, count in counts.items() if count) or "nothing"
+def _keys(counts: dict[Stage, int]) -> str:
+    return ", ".join(f"{count} {PLURALS[stage]}" for stage, count in counts.items() if count) or "nothing"
 
 
 def _date(seconds: int | None) -> str | None:

@@ -47,6 +47,19 @@ CREATE TABLE IF NOT EXISTS labels (
     time INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE IF NOT EXISTS classes (
+    item TEXT PRIMARY KEY,           -- a class of landmarks, or one above it, that was asked what it is a subclass of
+    source TEXT NOT NULL,
+    time INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS superclasses (
+    item TEXT NOT NULL REFERENCES classes (item) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    value TEXT NOT NULL,             -- P279
+    PRIMARY KEY (item, position)
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS failures (
     stage TEXT NOT NULL,
     key TEXT NOT NULL,

@@ -18,10 +18,15 @@ from typing import NamedTuple
 
 from hiertree.errors import ScrapeError
 
-from .facts import MOST_MOVES, Fact, Item, Page, SourceName, Stage
+from .facts import MOST_MOVES, MOST_STEPS_UP, Fact, Item, Page, SourceName, Stage, Superclasses
 
 APPLICATION, VERSION = 0x68697274, 1  # "hirt"
 
+_CLASSES = """
+    WITH RECURSIVE wanted (class, steps) AS (
+        SELECT DISTINCT value, 0 FROM instances
+        UNION SELECT value, steps + 1 FROM wanted JOIN superclasses ON item = class WHERE steps < :steps
+    )"""
 _WANTED: dict[Stage, str] = {
     "page": """
         WITH RECURSIVE wanted (title, hop) AS (
@@ -37,9 +42,12 @@ _WANTED: dict[Stage, str] = {
             UNION SELECT topic FROM items WHERE topic IS NOT NULL AND item IN (SELECT item FROM pages)
         ) LEFT JOIN items ON item = key
         WHERE item IS NULL OR time < :before""",
-    "label": """
-        SELECT DISTINCT value AS key FROM instances LEFT JOIN labels ON labels.item = value
-        WHERE labels.item IS NULL OR time < :before""",
+    "class": f"""
+        {_CLASSES} SELECT DISTINCT class AS key FROM wanted LEFT JOIN classes ON classes.item = class
+        WHERE steps < :steps AND (classes.item IS NULL OR time < :before)""",  # noqa: S608
+    "label": f"""
+        {_CLASSES} SELECT DISTINCT class AS key FROM wanted LEFT JOIN labels ON labels.item = class
+        WHERE labels.item IS NULL OR time < :before""",  # noqa: S608
 }
 
 
@@ -83,7 +91,7 @@ class Store:
         one("PRAGMA journal_mode = WAL")
         one("PRAGMA synchronous = NORMAL")
         one("PRAGMA foreign_keys = ON")
-        if "next_request" not in known:  # nothing is there yet, or what an earlier hiertree knew
+        if not known >= {"next_request", "superclasses"}:  # nothing is there yet, or what an earlier hiertree knew
             schema = files("hiertree.pipelines.labels.scrape").joinpath("schema.sql").read_text(encoding="utf-8")
             header = f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
             self.connection.executescript(f"{header} {schema} COMMIT;")
@@ -167,7 +175,7 @@ class Store:
         """What is still to be asked in a stage, in order; facts older than ``before`` count as missing."""
         given_up = "SELECT key FROM failures WHERE stage = :stage"
         query = f"SELECT key FROM ({_WANTED[stage]}) WHERE key NOT IN ({given_up}) ORDER BY key"  # noqa: S608
-        named = {"before": before, "stage": stage, "moves": MOST_MOVES}
+        named = {"before": before, "stage": stage, "moves": MOST_MOVES, "steps": MOST_STEPS_UP}
         return [key for (key,) in self.connection.execute(query, named)]
 
     def save(self, facts: Sequence[Fact], *, source: SourceName, time: int) -> None:
@@ -193,7 +201,7 @@ class Store:
 
     def counts(self) -> dict[str, int]:
         """Rows of each table."""
-        tables = ("landmarks", "pages", "items", "labels", "failures")
+        tables = ("landmarks", "pages", "items", "classes", "labels", "failures")
         return {name: self.connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}  # noqa: S608
 
 
@@ -209,6 +217,11 @@ def _save(connection: sqlite3.Connection, fact: Fact, source: SourceName, time: 
         connection.execute("INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*about, source, time))
         rows = [(fact.key, position, value) for position, value in enumerate(fact.instances)]
         connection.executemany("INSERT INTO instances VALUES (?, ?, ?)", rows)
+    elif isinstance(fact, Superclasses):
+        connection.execute("DELETE FROM superclasses WHERE item = ?", (fact.key,))
+        connection.execute("INSERT OR REPLACE INTO classes VALUES (?, ?, ?)", (fact.key, source, time))
+        above = [(fact.key, position, value) for position, value in enumerate(fact.parents)]
+        connection.executemany("INSERT INTO superclasses VALUES (?, ?, ?)", above)
     else:
         row = (fact.key, fact.text, fact.language, source, time)
         connection.execute("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)", row)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .facts import FOUND, MISSING, Item, Label
+from .facts import FOUND, MISSING, Item, Label, Superclasses
 
-INSTANCE_OF, MAIN_TOPIC = "P31", "P301"
+INSTANCE_OF, SUBCLASS_OF, MAIN_TOPIC = "P31", "P279", "P301"
 WIKIMEDIA_CATEGORY = "Q4167836"
 LANGUAGES = ("en", "mul", "en-gb", "en-ca", "de", "fr", "es", "it", "nl", "pt")  # the first that has a label
 _ITEM = re.compile(r"Q[1-9][0-9]{0,11}")
@@ -54,6 +54,16 @@ def label_fact(key: str, entity: Mapping[str, Any]) -> Label:
         if text.strip():
             return Label(key, text, language)
     return Label(key, None, None)
+
+
+def superclasses_fact(key: str, entity: Mapping[str, Any]) -> Superclasses:
+    """What a class is a subclass of; an entity that is not whole raises KeyError or TypeError.
+
+    >>> superclasses_fact("Q1", {"id": "Q1", "claims": {}})
+    Superclasses(key='Q1', parents=())
+    """
+    parents = best_items(_mapping(entity["claims"]).get(SUBCLASS_OF, ()))
+    return Superclasses(key, tuple(item for item in parents if item != key))
 
 
 def best_items(statements: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

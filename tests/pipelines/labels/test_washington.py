@@ -59,6 +59,7 @@ def test_either_source_cleans_to_the_same_labels(scraped, tmp_path):
     for source in SOURCES:
         out = tmp_path / source
         assert clean_step(scraped[0], store=scraped[1] / f"{source}.sqlite", out=out)["kept"] == 841
+        assert (out / "hypernyms.csv").exists() == (source == "api")  # pages name no ids to ask about
         with (out / "landmarks.csv").open(encoding="utf-8", newline="") as file:
             labels = {row["landmark_id"]: row["labels"] for row in csv.DictReader(file)}
         cleaned.append((labels, (out / "labels.csv").read_bytes()))

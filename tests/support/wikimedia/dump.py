@@ -18,7 +18,7 @@ def dump_text(world: World) -> str:
     lines = []
     for key, made in sorted(world.entities.items(), key=lambda pair: int(pair[0][1:]) % 997):
         claims = dict(made["claims"] or {})
-        claims |= {"P279": []} if int(key[1:]) < 200 else {}
+        claims |= {"P279": claims.get("P279", [])} if int(key[1:]) < 200 else {}
         claims |= {"P910": []} if key in topics else {}
         sites = {"commonswiki": {"site": "commonswiki", "title": titles[key], "badges": []}} if key in titles else {}
         lines.append(json.dumps({**made, "claims": claims, "sitelinks": sites}, separators=(",", ":")))

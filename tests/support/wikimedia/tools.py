@@ -69,6 +69,8 @@ def facts(store: Store) -> list[tuple[object, ...]]:
         "pages": "title, status, item, redirects, target, read, source",
         "items": "item, status, redirect, category, topic, revision, modified, source",
         "instances": "*",
+        "classes": "item, source",
+        "superclasses": "*",
         "labels": "item, text, language, source",
     }
     return [

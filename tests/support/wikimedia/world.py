@@ -96,13 +96,34 @@ class World:
                 item = topic
             world.add(entity(item, *statements))
         world.add(*(entity(value, labels={"en": label}) for label, value in classes.items() if label))
+        world.add_hypernyms({value: label for label, value in classes.items() if label and value != CATEGORY})
         return world
+
+    def add_hypernyms(self, classes: dict[str, str]) -> None:
+        """Two layers above classes of these names: what their last word says, and one for each of its letters.
+
+        The uppermost stand in a circle, and every tenth class has a second parent.
+        """
+        above = {f"Q{6_000_000 + sum(name.split()[-1].encode())}": name.split()[-1] for name in classes.values()}
+        tops = sorted({f"Q{6_100_000 + ord(name[0])}" for name in above.values()})
+        self.add(
+            *(
+                entity(top, statement(tops[number - 1], prop="P279"), labels={"en": top})
+                for number, top in enumerate(tops)
+            )
+        )
+        for item, name in above.items():
+            self.add(entity(item, statement(f"Q{6_100_000 + ord(name[0])}", prop="P279"), labels={"en": name}))
+        for number, (item, name) in enumerate(classes.items()):
+            parents = [f"Q{6_000_000 + sum(name.split()[-1].encode())}", *([tops[0]] if number % 10 == 9 else [])]
+            self.add(entity(item, *(statement(parent, prop="P279") for parent in parents), labels={"en": name}))
 
     @classmethod
     def numbered(cls, count: int, kinds: int = 40) -> World:
         """Landmarks ``Place 0`` …, with every complication now and then."""
         world = cls()
         world.add(*(entity(f"Q{100 + kind}", labels={"en": f"kind {kind}"}) for kind in range(kinds)))
+        world.add_hypernyms({f"Q{100 + kind}": f"kind {kind}" for kind in range(kinds)})
         world.add(entity("Q90", labels={"de": "Klamm"}), entity("Q91"), entity("Q4167410", labels={"en": "x"}))
         for number in range(count):
             _add_numbered(world, number, f"Q{100 + number % kinds}")

@@ -76,14 +76,15 @@ function labelList(group, known) {
 }
 
 function option(label, known) {
-  const { landmarks, doubt } = review.labels[label];
+  const { landmarks, doubt, hypernyms } = review.labels[label];
   const irrelevant = known.irrelevant.has(label);
   const doubtful = doubt && known.doubtful.includes(label);
-  const notes = [irrelevant && "irrelevant", doubtful && `in doubt: ${doubt}`, known.settled.has(label) && "settled"];
+  const chain = hypernyms.length ? [label, ...hypernyms].join(" → ") : label;
+  const notes = [hypernyms.length && chain, irrelevant && "irrelevant", doubtful && `in doubt: ${doubt}`, known.settled.has(label) && "settled"];
   const spoken = [label, count(landmarks, "landmark"), ...notes.filter(Boolean)].join(", ");
   return h("li", {
     role: "option", tabIndex: -1, draggable: true, data: { label }, "aria-label": spoken,
-    "aria-selected": String(selection.labels.has(label)), title: doubtful ? `${label}: ${doubt}` : label,
+    "aria-selected": String(selection.labels.has(label)), title: doubtful ? `${chain}: ${doubt}` : chain,
     class: [irrelevant && "irrelevant", doubtful && "doubt", isHit(label) && "hit"].filter(Boolean).join(" "),
   }, h("span", { class: "text" }, label), h("span", { class: "count" }, String(landmarks)));
 }

@@ -1,4 +1,4 @@
-"""The action API, 50 keys per request: category → item, soft redirects, item → classes, class → label.
+"""The action API, 50 keys per request: category → item, soft redirects, item → classes → classes above, labels.
 
 Each request is answered for all of its keys or not at all: an answer that leaves one out is asked for again.
 """
@@ -24,9 +24,10 @@ from ..facts import (
     Item,
     Label,
     Page,
+    Superclasses,
 )
 from ..titles import PREFIX, normal_title
-from ..wikibase import LANGUAGES, is_item_id, item_fact, label_fact
+from ..wikibase import LANGUAGES, is_item_id, item_fact, label_fact, superclasses_fact
 from .answers import HttpAnswer, Incomplete, TryAgain, check_error, check_parts, check_status
 from .client import Client, Read, Unanswered
 
@@ -72,6 +73,17 @@ def ask_items(client: Client, url: str, ids: Sequence[str]) -> list[Item]:
     return _ask(
         client, url, parameters, lambda content: [item_fact(key, _entity(content["entities"], key)) for key in ids]
     )
+
+
+def ask_classes(client: Client, url: str, ids: Sequence[str]) -> list[Superclasses | Label]:
+    """What each class is a subclass of, and what it is called."""
+    parameters = {"action": "wbgetentities", "props": "claims|labels", "ids": "|".join(ids)}
+
+    def read(content: Any) -> list[Superclasses | Label]:
+        entities = [(key, _entity(content["entities"], key)) for key in ids]
+        return [fact(key, entity) for key, entity in entities for fact in (superclasses_fact, label_fact)]
+
+    return _ask(client, url, {**parameters, "languages": "|".join(LANGUAGES)}, read)
 
 
 def ask_labels(client: Client, url: str, ids: Sequence[str]) -> list[Label]:

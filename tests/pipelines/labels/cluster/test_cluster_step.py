@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from hiertree.errors import OptionError, OutputError, ShapeError, TableError
-from hiertree.pipelines.labels import CleanSettings, ClusterSettings, clean_step, cluster_step, read_kept, read_proposal
+from hiertree.pipelines.labels import (
+    CleanSettings,
+    ClusterSettings,
+    clean_step,
+    cluster_step,
+    export_step,
+    read_kept,
+    read_proposal,
+)
 from hiertree.pipelines.labels.cluster.agreement_measures import agreement, read_reference
 from hiertree.pipelines.labels.cluster.grouping import groups_above
 from hiertree.pipelines.labels.cluster.scanning import scan
@@ -142,3 +150,21 @@ def test_wrong_folders_and_references_leave_nothing_behind(cleaned, reference, l
     with pytest.raises(OutputError, match="an input, inside"):
         cluster_step(cleaned, out=cleaned)
     assert not (tmp_path / "out").exists()
+
+
+def test_hypernyms_say_kinds_and_come_with_the_labels_to_the_export(cleaned, tmp_path):
+    edges = tmp_path / "edges.csv"
+    rows = ["Q1,waterfall,Q2,watercourse", "Q2,watercourse,Q35145263,natural geographic object", "Q9,opera,Q8,work"]
+    edges.write_text("\n".join(["child_qid,child_label,parent_qid,parent_label", *rows]) + "\n")
+    found = cluster_step(cleaned, out=tmp_path / "out", settings=ClusterSettings(clusters=5, hypernyms=edges))
+    place = next(p for cluster in found.proposal.clusters for p in cluster.labels if p.label == "waterfall")
+    assert (place.margin, place.hypernyms) == (1, ("watercourse", "natural geographic object"))
+    assert place.natural > 0.98
+    assert read_proposal(tmp_path / "out") == found.proposal
+    with (tmp_path / "out" / "labels.csv").open(encoding="utf-8", newline="") as file:
+        chains = {row["label"]: row["hypernyms"] for row in csv.DictReader(file)}
+    assert chains["waterfall"] == "waterfall → watercourse → natural geographic object"
+    assert chains["castle"] == ""
+    exported = export_step(tmp_path / "out", out=tmp_path / "exported").folder
+    assert (exported / "hypernyms.csv").read_text().splitlines()[1:] == rows[:2]
+    assert "hypernyms.csv" in (exported / "README.md").read_text()

@@ -132,7 +132,7 @@ def test_a_proposal_is_a_tree_a_person_would_accept():
     assert found == {
         "lake": ("natural", {"lake", "glacial lake", "pond"}),
         "bridge": ("human-made", {"road bridge", "railway bridge", "footbridge"}),
-        "place of worship": ("human-made", {"church building", "Catholic cathedral", "mosque"}),
+        "church": ("human-made", {"church building", "Catholic cathedral", "mosque"}),
         "urban park": ("human-made", {"urban park", "botanical garden"}),
         "state park": ("natural", {"Washington state park", "national park"}),
     }

@@ -20,7 +20,7 @@ from hiertree.pipelines.labels.encode.phrases import KINDS, parse, thesaurus
         ("mixed-use building", "mixed-use building", "office and commerce"),
         ("diocese of the Catholic Church", "diocese", "organisation"),
         ("natural history museum", "history museum", "museum"),
-        ("church", "church", "place of worship"),
+        ("church", "church", "church"),
     ],
 )
 def test_the_head_noun_and_its_sense_are_found(label, head, sense):

@@ -52,8 +52,8 @@ def test_washington_costs_full_batches_and_no_question_twice(washington):
         for key in request.keys
     )
     assert max(keys.values()) == 1
-    # 17 + 1 for pages, 1 for moves, 17 + 2 for items and topics, 5 for labels
-    assert len(asked) == 43
+    # 17 + 1 for pages, 1 for moves, 17 + 2 for items and topics, 5 + 3 + 1 for classes and what stands above them
+    assert len(asked) == 47
     assert counts["page found"] == 844
     assert counts["page moved"] == counts["move moved"] == 18
 

@@ -1,0 +1,224 @@
+"""Hypernyms: Wikidata's "subclass of" (P279), what stands above a label and how near two labels lie to each other.
+
+The graph is tangled: it has cycles, classes with several parents, homonyms, and ancestors that nearly all classes
+share. So nearness is not counted in steps. From each label a random walk goes up and down the edges for a few steps,
+and may end at each (Tong et al. 2006, "random walk with restart"); two labels are alike if their walks visit the same
+classes. A walk that has come to a common ancestor spreads over its many children, so that such ancestors weigh little.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree.errors import TableError
+from hiertree.io.tables import read_table, write_table
+
+from .phrases import HUMAN_MADE, NATURAL, head_endings, parse, thesaurus, words_of
+from .text_encoders import unit_rows
+
+if TYPE_CHECKING:
+    import networkx as nx
+    from numpy.typing import NDArray
+
+EDGE_COLUMNS = ("child_qid", "child_label", "parent_qid", "parent_label")
+ARROW = " → "
+KIND_OF_ROOT = {
+    "Q35145263": NATURAL,  # natural geographic object
+    "Q27096220": NATURAL,  # natural geographic entity
+    "Q15324": NATURAL,  # body of water
+    "Q20719696": NATURAL,  # physico-geographical object
+    "Q811979": HUMAN_MADE,  # architectural structure
+    "Q811430": HUMAN_MADE,  # human-made geographic feature
+    "Q41176": HUMAN_MADE,  # building
+    "Q27096235": HUMAN_MADE,  # artificial geographic entity
+    "Q102074988": HUMAN_MADE,  # artificial physical structure
+}
+SHARE = 1 / 3  # of a label's square norm
+_GOES_ON, _STEPS = 0.85, 5
+_LEAST = 1e-4  # of a walk: what is visited less is left out
+_DIMENSIONS = 256
+_ROWS = 256  # walks at a time
+_LONGEST_CHAIN = 5
+
+
+@dataclass(frozen=True)
+class Hypernyms:
+    """Edges between classes.
+
+    Args:
+        edges: (child, parent), ids of classes; those of a class to itself are left out.
+        names: what classes are called; one that is not named is called by its id.
+        items: the classes that labels stand for, where the source says so; other labels are found by name.
+
+    >>> edges = (("Q1", "Q2"), ("Q2", "Q811979"), ("Q3", "Q2"))
+    >>> names = {"Q1": "lighthouse", "Q2": "tower", "Q3": "bell tower", "Q811979": "architectural structure"}
+    >>> above = Hypernyms(edges, names)
+    >>> above.chain("lighthouse"), above.chain("Scottish lighthouses"), above.chain("lake")
+    (('tower', 'architectural structure'), ('lighthouse', 'tower', 'architectural structure'), ())
+    """
+
+    edges: tuple[tuple[str, str], ...]
+    names: Mapping[str, str]
+    items: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def classes(self, label: str) -> tuple[str, ...]:
+        """The ids that a label stands for: by id, by name, by the end of its head noun, or by that noun's sense.
+
+        A head noun that says little ("system") is passed over. Of several classes of one name, those count that have a
+        place among their ancestors, if any have.
+        """
+        given = tuple(item for item in self.items.get(label, ()) if item in self._graph)
+        if given:
+            return given
+        found = next((self._named[words] for words in _names_of(label) if words in self._named), ())
+        places = tuple(item for item in found if item in self._below_roots)
+        return places or found
+
+    def chain(self, label: str) -> tuple[str, ...]:
+        """Names of what stands above a label: the shortest way to a class whose kind is known, or a few steps."""
+        import networkx as nx
+
+        for item in self.classes(label)[:1]:
+            ways = nx.single_source_shortest_path(self._graph, item, cutoff=_LONGEST_CHAIN)
+            roots = [way for end, way in ways.items() if end in KIND_OF_ROOT]
+            steps = min(roots, key=len) if roots else max((way for way in ways.values() if len(way) < 4), key=len)
+            names = [self._name(step) for step in steps]
+            return tuple(names[1:] if words_of(names[0]) == words_of(label) else names)
+        return ()
+
+    def kind(self, label: str) -> str | None:
+        """The kind that what stands above a label says; None where that says both, or nothing."""
+        import networkx as nx
+
+        own = self.classes(label)
+        above = set(own).union(*(nx.descendants(self._graph, item) for item in own))
+        kinds = {KIND_OF_ROOT[root] for root in KIND_OF_ROOT.keys() & above}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    def above(self, labels: Iterable[str]) -> frozenset[str]:
+        """The classes that labels stand for, and all above them."""
+        import networkx as nx
+
+        own = frozenset(item for label in labels for item in self.classes(label))
+        return own.union(*(nx.descendants(self._graph, item) for item in own))
+
+    def join(self, labels: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Unit vectors of labels, with where their walks lead beside them; unchanged in their cosines without any.
+
+        Args:
+            labels: n texts.
+            vectors: (n, d) float32 of unit norm.
+        """
+        walks = self.walks(labels)
+        return unit_rows(np.hstack([np.sqrt(1 - SHARE) * vectors, np.sqrt(SHARE) * walks]), labels)
+
+    def walks(self, labels: Sequence[str]) -> NDArray[np.float32]:
+        """(n, d) float32: where walks from each label lead, unit rows, or zeros for labels outside the graph."""
+        from scipy.sparse import vstack
+        from sklearn.decomposition import TruncatedSVD
+        from sklearn.preprocessing import normalize
+        from threadpoolctl import threadpool_limits
+
+        starts = [self.classes(label) for label in labels]
+        visits = vstack([self._visits(starts[row : row + _ROWS]) for row in range(0, len(starts), _ROWS)])
+        dimensions = min(_DIMENSIONS, *(side - 1 for side in visits.shape))
+        if dimensions < 1 or not visits.nnz:
+            return np.asarray(visits.toarray(), dtype=np.float32)
+        with threadpool_limits(1):  # many small products: threads would only wait for each other
+            reduced = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit_transform(visits)
+        reduced[[not start for start in starts]] = 0
+        return np.asarray(normalize(reduced), dtype=np.float32)
+
+    def _visits(self, starts: Sequence[Sequence[str]]) -> Any:
+        """Square roots of how often walks from each row's classes visit each class, unit rows."""
+        from scipy.sparse import csr_matrix
+        from sklearn.preprocessing import normalize
+
+        here = np.zeros((len(self._numbers), len(starts)), dtype=np.float32)
+        for column, items in enumerate(starts):
+            here[[self._numbers[item] for item in items], column] = 1 / max(len(items), 1)
+        visits = here.copy()
+        for _ in range(_STEPS):
+            here = _GOES_ON * (self._steps @ here)
+            visits += here
+        visits[visits < _LEAST] = 0
+        return normalize(csr_matrix(np.sqrt(visits.T)))
+
+    @cached_property
+    def _graph(self) -> nx.DiGraph[str]:
+        import networkx as nx
+
+        return nx.DiGraph(edge for edge in self.edges if edge[0] != edge[1])
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {item: number for number, item in enumerate(self._graph)}
+
+    @cached_property
+    def _steps(self) -> Any:
+        """From each column's class to its parents and children, with equal chances."""
+        from networkx import to_scipy_sparse_array
+        from sklearn.preprocessing import normalize
+
+        both = to_scipy_sparse_array(self._graph.to_undirected()).astype(np.float32)
+        return normalize(both.tocsc(), norm="l1", axis=0)
+
+    @cached_property
+    def _named(self) -> dict[tuple[str, ...], tuple[str, ...]]:
+        named: dict[tuple[str, ...], tuple[str, ...]] = {}
+        for item in self._graph:
+            words = words_of(self._name(item))
+            named[words] = (*named.get(words, ()), item)
+        return named
+
+    @cached_property
+    def _below_roots(self) -> frozenset[str]:
+        import networkx as nx
+
+        roots = [root for root in KIND_OF_ROOT if root in self._graph]
+        return frozenset(roots).union(*(nx.ancestors(self._graph, root) for root in roots))
+
+    def _name(self, item: str) -> str:
+        return self.names.get(item) or item
+
+
+def _names_of(label: str) -> Iterator[tuple[str, ...]]:
+    whole, *endings = head_endings(label)
+    yield whole
+    yield from (words for words in endings if len(words) > 1 or words[0] not in thesaurus().light)
+    yield words_of(parse(label).sense or "")
+
+
+def read_hypernyms(path: str | os.PathLike[str], *, items: Mapping[str, Sequence[str]] | None = None) -> Hypernyms:
+    """Read edges.
+
+    Args:
+        path: a table of ``child_qid, child_label, parent_qid, parent_label``, as ``labels clean`` writes it.
+        items: ids of labels, where they are known.
+
+    Raises:
+        TableError: no such table, a missing column, or an edge without a child or a parent; the line is named.
+    """
+    table = read_table(path, required=EDGE_COLUMNS)
+    edges: list[tuple[str, str]] = []
+    names: dict[str, str] = {}
+    for line, *cells in table[list(EDGE_COLUMNS)].itertuples(name=None):
+        child, child_name, parent, parent_name = (cell.strip() for cell in cells)
+        if not child or not parent:
+            raise TableError(f"{path}, line {line}: an edge from {child!r} to {parent!r}", expected="two ids")
+        edges.append((child, parent))
+        names |= {item: name for item, name in ((child, child_name), (parent, parent_name)) if name}
+    return Hypernyms(tuple(dict.fromkeys(edges)), names, items or {})
+
+
+def copy_hypernyms(path: str | os.PathLike[str], out: str | os.PathLike[str], *, children: Set[str]) -> None:
+    """Write the edges of a table that lead up from some classes, with all its columns."""
+    table = read_table(path, required=EDGE_COLUMNS)
+    kept = table[table["child_qid"].str.strip().isin(children)]
+    write_table(out, tuple(table.columns), kept.itertuples(index=False, name=None))

@@ -1,0 +1,83 @@
+"""Hypernyms: what stands above labels, in graphs with cycles, homonyms and several parents."""
+
+import numpy as np
+import pytest
+
+from hiertree.errors import TableError
+from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, copy_hypernyms, read_hypernyms
+
+STRUCTURE, LANDFORM = "Q811979", "Q35145263"
+NAMES = {
+    STRUCTURE: "architectural structure",
+    LANDFORM: "natural geographic object",
+    "Q1": "lighthouse",
+    "Q2": "tower",
+    "Q3": "bay",
+    "Q4": "bay",  # the color of a horse
+    "Q5": "color",
+    "Q6": "minaret",
+    "Q7": "inlet",
+}
+EDGES = (
+    ("Q1", "Q2"),
+    ("Q2", STRUCTURE),
+    ("Q6", "Q2"),
+    ("Q4", "Q5"),
+    ("Q3", "Q7"),
+    ("Q7", LANDFORM),
+    (STRUCTURE, STRUCTURE),
+    (LANDFORM, "Q7"),  # a cycle
+)
+
+
+@pytest.fixture
+def graph():
+    return Hypernyms(EDGES, NAMES)
+
+
+def test_a_label_has_the_chain_to_the_class_that_says_its_kind(graph):
+    assert graph.chain("lighthouse") == ("tower", "architectural structure")
+    assert graph.chain("inlet") == ("natural geographic object",)
+    assert graph.chain("railway station") == ()
+
+
+def test_a_compound_stands_below_its_head_noun(graph):
+    assert graph.chain("Lighthouses of Brazil") == ("lighthouse", "tower", "architectural structure")
+    assert graph.classes("co-minaret of a mosque") == ("Q6",)
+
+
+def test_a_label_says_its_kind_by_what_stands_above_it_if_that_is_one(graph):
+    assert [graph.kind(label) for label in ("lighthouse", "inlet", "quay")] == ["human-made", "natural", None]
+    both = Hypernyms((*EDGES, ("Q1", "Q7")), NAMES)
+    assert both.kind("lighthouse") is None
+
+
+def test_of_homonyms_the_place_counts_and_a_scraped_id_before_either(graph):
+    assert graph.classes("bay") == ("Q3",)
+    assert Hypernyms(EDGES, NAMES, {"bay": ("Q4",)}).classes("bay") == ("Q4",)
+
+
+def test_labels_near_in_the_graph_are_alike_whatever_their_letters(graph):
+    labels = ["lighthouse", "minaret", "inlet", "quay"]
+    joined = graph.join(labels, np.eye(4, dtype=np.float32))
+    cosines = joined @ joined.T
+    np.testing.assert_allclose(np.diag(cosines), 1, atol=1e-6)
+    assert cosines[0, 1] > 0.1 > cosines[0, 2]
+    assert cosines[3, :3].max() == 0  # it is not in the graph
+
+
+def test_only_what_stands_above_the_labels_is_written_and_read_again(graph, tmp_path):
+    rows = [f"{child},{NAMES[child]},{parent},{NAMES[parent]},api" for child, parent in EDGES]
+    header = "child_qid,child_label,parent_qid,parent_label,source"
+    (tmp_path / "all.csv").write_text("\n".join([header, *rows]) + "\n")
+    copy_hypernyms(tmp_path / "all.csv", tmp_path / "edges.csv", children=graph.above(["lighthouse", "inlet"]))
+    assert (tmp_path / "edges.csv").read_text().splitlines()[:2] == [header, rows[0]]
+    again = read_hypernyms(tmp_path / "edges.csv")
+    assert set(again.edges) == set(EDGES) - {("Q6", "Q2"), ("Q4", "Q5"), ("Q3", "Q7")}
+    assert again.chain("lighthouse") == graph.chain("lighthouse")
+
+
+def test_an_edge_without_an_end_is_refused_with_its_line(tmp_path):
+    (tmp_path / "edges.csv").write_text("child_qid,child_label,parent_qid,parent_label\nQ1,lake,Q2,water\nQ1,lake,,\n")
+    with pytest.raises(TableError, match=r"edges\.csv, line 3"):
+        read_hypernyms(tmp_path / "edges.csv")
