@@ -1,16 +1,19 @@
 """Conversion and checks of array arguments: numpy, torch, or nested lists.
 
 hiertree works with two kinds of arrays. *Embeddings* are (n, d) real vectors, finite and of non-zero norm.
-*Paths* are (n, L) non-negative integers, coarse → fine, with 1 ≤ L ≤ 255; 1-D labels mean L = 1.
+*Paths* are (n, L) non-negative integers, coarse → fine, with 1 ≤ L ≤ 255; 1-D labels mean L = 1. Labels in text, and
+frames of them, are numbered.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import EmbeddingError, InputError, PathError, ShapeError
+from .level_columns import LabelNames, LevelColumns, columns_of_frame, level_names, number_labels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,37 +90,134 @@ def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
 
 
 def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
-    """Check label paths and return them as a C-contiguous int64 array of shape (n, L).
+    """Label paths as a C-contiguous int64 array of shape (n, L).
 
     Args:
-        values: (n, L) or (n,) integers, coarse → fine.
+        values: (n, L) or (n,) labels, coarse → fine: integers, which stay as they are; or text, objects, or a frame or
+            series of pandas, polars and others, numbered in order of first appearance. One name under two parents is
+            two ids.
         name: of the argument, for error messages.
         num_items: when given, n must equal it.
 
     Raises:
         ShapeError: neither one- nor two-dimensional, no level, more than 255 levels, or n is not ``num_items``.
-        PathError: not integers, or negative; the message names the row.
+        PathError: a missing label, a negative id, or numbers with a fraction; the message names the row.
 
     >>> as_paths([7, 7, 9]).shape
     (3, 1)
+    >>> as_paths([("natural", "lake"), ("human-made", "lake"), ("natural", "lake")])
+    array([[0, 0],
+           [1, 1],
+           [0, 0]])
+    """
+    return shared_paths({name: values}, num_items={} if num_items is None else {name: num_items})[0][name]
+
+
+def shared_paths(
+    sides: Mapping[str, Any],
+    *,
+    num_items: Mapping[str, int] | None = None,
+    unlabeled: Mapping[str, NDArray[np.bool_]] | None = None,
+) -> tuple[dict[str, NDArray[np.int64]], LabelNames]:
+    """Label paths of several sides, such as queries and gallery, in one numbering; see :func:`as_paths`.
+
+    Args:
+        sides: labels, by the name of the argument that gave them.
+        num_items: how many items a side has.
+        unlabeled: for a side, (n,) booleans of the items without a label, whose ids become 0.
+
+    Returns:
+        The (n, L) paths of each side, and what their ids stand for.
+
+    Raises:
+        ShapeError: as :func:`as_paths`, or text and frames of different numbers of levels.
+        PathError: as :func:`as_paths`, or text on one side and numbers on the other.
+
+    >>> paths, names = shared_paths({"query": ["lake", "hill"], "gallery": ["hill", "bay", "lake"]})
+    >>> paths["query"].ravel(), paths["gallery"].ravel(), names.class_names
+    (array([0, 1]), array([1, 2, 0]), (('lake', 'hill', 'bay'),))
+    """
+    num_items, unlabeled = num_items or {}, unlabeled or {}
+    given = {name: _label_array(values, name) for name, values in sides.items()}
+    arrays = {name: labels for name, labels in given.items() if not isinstance(labels, LevelColumns)}
+    if len(arrays) == len(given) and not any(array.dtype.kind in "OUST" for array in arrays.values()):
+        known = {name: _without(array, unlabeled.get(name)) for name, array in arrays.items()}
+        paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
+        return paths, LabelNames()
+    columns = {name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()}
+    if not all(side.are_ids for side in columns.values()):
+        return number_labels(columns, unlabeled=unlabeled)
+    ids = {name: _without(np.stack(side.cells, axis=1), unlabeled.get(name)) for name, side in columns.items()}
+    paths = {name: as_integer_paths(array, name=name) for name, array in ids.items()}
+    return paths, LabelNames(level_names(columns))
+
+
+def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
+    """As :func:`as_paths`, for integers alone: where ids are those of a tree, of proxies or of other batches.
+
+    Raises:
+        ShapeError: as :func:`as_paths`.
+        PathError: labels that are not integers, or are negative; the message names the row.
+
+    >>> as_integer_paths([[0, 1], [0, -1]])
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.PathError: paths holds negative ids (1 rows: 1): expected ids from 0; correct or remove these rows
     """
     array = to_numpy(values, name=name)
     if array.ndim == 1:
         array = array[:, None]
-    if array.ndim != 2 or not 1 <= array.shape[1] <= MAX_LEVELS:
-        raise ShapeError(f"{name} of shape {array.shape}", expected=f"shape (n, L) with 1 ≤ L ≤ {MAX_LEVELS}")
-    if num_items is not None and len(array) != num_items:
-        raise ShapeError(f"{name} of {len(array)} rows", expected=f"{num_items} rows, one per item")
+    _check_path_shape(array.shape, name, num_items)
+    if array.dtype.kind == "f":
+        _refuse(np.isnan(array).any(axis=1), f"{name} without a label", "a label in every row", kind=PathError)
     if array.dtype.kind not in "iu":
         raise PathError(
             f"{name} of type {array.dtype}",
             expected="integer ids, coarse → fine",
-            remedy="turn labels into ids with LabelTree.paths",
+            remedy="number all labels at once with hiertree.arrays.as_paths or LabelTree.paths",
         )
     _refuse((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0", kind=PathError)
     if array.dtype == np.uint64:
         _refuse((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids", kind=PathError)
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _label_array(values: Any, name: str) -> NDArray[Any] | LevelColumns:
+    """Labels as an array, or as the columns of a frame."""
+    if not isinstance(values, np.ndarray | list | tuple) and not hasattr(values, "detach"):
+        columns = columns_of_frame(values, name)
+        if columns is not None:
+            return columns
+    array = to_numpy(values, name=name)
+    if array.dtype.kind in "US" and not isinstance(
+        values, np.ndarray
+    ):  # of ["a", None] and ["a", nan] numpy makes text
+        return np.array(values, dtype=object)
+    return array
+
+
+def _level_columns(labels: NDArray[Any] | LevelColumns, name: str, num_items: int | None) -> LevelColumns:
+    """The columns of labels, as many as there are levels, each as long as there are items."""
+    if not isinstance(labels, LevelColumns):
+        labels = labels[:, None] if labels.ndim == 1 else labels
+        _check_path_shape(labels.shape, name, num_items)
+        return LevelColumns(list(labels.T))
+    _check_path_shape((len(labels.cells[0]) if labels.cells else 0, len(labels.cells)), name, num_items)
+    return labels
+
+
+def _check_path_shape(shape: tuple[int, ...], name: str, num_items: int | None) -> None:
+    if len(shape) != 2 or not 1 <= shape[1] <= MAX_LEVELS:
+        raise ShapeError(f"{name} of shape {shape}", expected=f"shape (n, L) with 1 ≤ L ≤ {MAX_LEVELS}")
+    if num_items is not None and shape[0] != num_items:
+        raise ShapeError(f"{name} of {shape[0]} rows", expected=f"{num_items} rows, one per item")
+
+
+def _without(ids: NDArray[Any], unlabeled: NDArray[np.bool_] | None) -> NDArray[Any]:
+    """Ids with 0 in the rows that have no label."""
+    if unlabeled is None or ids.shape[:1] != unlabeled.shape:
+        return ids
+    return np.where(unlabeled.reshape(-1, *(1,) * (ids.ndim - 1)), 0, ids)
 
 
 def _refuse(bad: Any, given: str, expected: str, *, kind: type[EmbeddingError | PathError] = EmbeddingError) -> None:

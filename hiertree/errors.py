@@ -8,6 +8,7 @@
     │   ├── EmbeddingError                  NaN, infinite or zero-norm embeddings, NaN scores
     │   ├── PathError                       label paths that are not non-negative integers of one length
     │   ├── OptionError                     an option outside its range, or a name that does not exist
+    │   │   └── UnknownMetricError (also a KeyError)  a metric that a result does not hold
     │   ├── OutputError                     an output that would overwrite an input or other people's files
     │   └── CategoryError                   a URL that leads to no category of Wikimedia Commons
     ├── HierarchyError (also a ValueError)  labels that do not form a tree of one depth
@@ -87,6 +88,10 @@ class PathError(InputError):
 
 class OptionError(InputError):
     """An option outside its range, or a name that does not exist."""
+
+
+class UnknownMetricError(OptionError, KeyError):
+    """A metric that a result does not hold, or that no query has a value for."""
 
 
 class OutputError(InputError):

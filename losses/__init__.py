@@ -11,6 +11,7 @@ gives a scalar; ``valid`` masks candidates, or queries:
 * :func:`decomposability_gap` and its bounds: how far batches are from the whole; measured, not trained;
 * :class:`FastAP`, :class:`SoftBinAP`, :class:`BlackboxAP`, :class:`CSL`: the baselines of the papers;
 * :class:`PytorchMetricLearning`: any loss of that library; :func:`as_pytorch_metric_learning`: the other way round;
+  :class:`TreeMiner`: any of its miners, at every level;
 * :class:`LevelSum` adds a flat loss over levels, :class:`CrossBatchMemory` ranks among earlier batches.
 
 :func:`large_batch_backward` backpropagates a batch in chunks; :class:`DistributedLoss` spreads one over processes,
@@ -39,6 +40,7 @@ from .baselines.blackbox import BlackboxAP
 from .baselines.csl import CSL
 from .baselines.level_sum import LevelSum
 from .baselines.metric_learning import PytorchMetricLearning, as_pytorch_metric_learning
+from .baselines.tree_miner import TreeMiner
 from .batches.distributed import DistributedLoss
 from .batches.gathering import all_gather
 from .batches.memory import CrossBatchMemory
@@ -84,6 +86,7 @@ __all__ = [
     "SupRecall",
     "TieAwareAP",
     "TieAwareNDCG",
+    "TreeMiner",
     "all_gather",
     "as_pytorch_metric_learning",
     "binary_codes",

@@ -7,7 +7,8 @@
 * :class:`Approximate`: a faiss index in place of the exact search, for metrics of a top k.
 * :func:`overall`, :func:`revisitop_levels`: DyML's mean over results, and the labels of the revisited Oxford and Paris.
 * :mod:`hiertree.metrics.statistics`: whether systems differ, by paired randomization tests.
-* :class:`HierarchicalAP`, :class:`HierarchicalNDCG`, :class:`ASI`: the same numbers, batch by batch, as torchmetrics.
+* :class:`RetrievalMetric`: any of these metrics, batch by batch and across processes, as torchmetrics do;
+  :class:`RetrievalCallback` for Lightning, :class:`HierarchicalAccuracyCalculator` for pytorch-metric-learning.
 * One function a metric, of (Q, N) scores and levels: ``h_ap``, ``ndcg``, ``asi``, ``average_precision``, …
 
 Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP(alpha=3)``, ``NDCG``, ``NDCG@k``,
@@ -33,6 +34,7 @@ A query without positives has no value: NaN where values are listed by query, le
 if __name__ != "hiertree.metrics":
     raise ImportError("import this package as hiertree.metrics (pip install the repository first)")
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import require_package
@@ -65,18 +67,20 @@ from .trec.reading import read_trec_qrels, read_trec_run
 from .trec.writing import write_trec_qrels, write_trec_run
 
 if TYPE_CHECKING:
-    from .evaluation.streaming import ASI, HierarchicalAP, HierarchicalNDCG
+    from .interop.accuracy_calculator import HierarchicalAccuracyCalculator
+    from .interop.retrieval_callback import RetrievalCallback
+    from .interop.retrieval_metric import RetrievalMetric
 
 __all__ = [
-    "ASI",
     "Approximate",
     "Compat",
     "Convention",
     "Evaluation",
-    "HierarchicalAP",
-    "HierarchicalNDCG",
+    "HierarchicalAccuracyCalculator",
     "PrecisionRecall",
     "ProtocolName",
+    "RetrievalCallback",
+    "RetrievalMetric",
     "Rules",
     "asi",
     "average_precision",
@@ -102,11 +106,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The classes that need torch and torchmetrics load when they are asked for."""
-    if name in ("ASI", "HierarchicalAP", "HierarchicalNDCG"):
-        require_package("torch", "torchmetrics", extra="interop")
-        from .evaluation import streaming as _streaming
+_IN_LOOPS = {
+    "HierarchicalAccuracyCalculator": ("accuracy_calculator", "pytorch_metric_learning"),
+    "RetrievalCallback": ("retrieval_callback", "lightning"),
+    "RetrievalMetric": ("retrieval_metric", "torchmetrics"),
+}
 
-        return getattr(_streaming, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """The classes for other libraries' loops load, with these libraries, when they are asked for."""
+    if name not in _IN_LOOPS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, library = _IN_LOOPS[name]
+    require_package(library, "torch", extra="interop")
+    return getattr(import_module(f".interop.{module}", __name__), name)

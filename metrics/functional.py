@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree.errors import OptionError
+from hiertree.options import check_integer
 
 from .conventions.names import H_AP
 from .conventions.request import Relevance, metric_request
@@ -69,7 +70,7 @@ def ndcg(
     >>> ndcg([[0.9, 0.8, 0.7]], [[0, 2, 1]]).round(4)
     array([0.659])
     """
-    name = "NDCG" if k is None else f"NDCG@{k}"
+    name = "NDCG" if k is None else _cut_at(k, "NDCG")
     return _values(scores, levels, name, valid=valid, ties=ties)
 
 
@@ -108,7 +109,7 @@ def recall_at_k(
     >>> recall_at_k([[3, 2, 1]], [[0, 1, 1]], k=1)
     array([0.])
     """
-    return _values(scores, levels, f"R@{k}", level, valid=valid, ties=ties)
+    return _values(scores, levels, _cut_at(k, "R"), level, valid=valid, ties=ties)
 
 
 def true_recall_at_k(
@@ -121,7 +122,7 @@ def true_recall_at_k(
     >>> true_recall_at_k([[3, 2, 1]], [[0, 1, 1]], k=2)
     array([0.5])
     """
-    return _values(scores, levels, f"TR@{k}", level, valid=valid, ties=ties)
+    return _values(scores, levels, _cut_at(k, "TR"), level, valid=valid, ties=ties)
 
 
 def precision_at_k(
@@ -134,7 +135,7 @@ def precision_at_k(
     >>> precision_at_k([[3, 2, 1]], [[0, 1, 1]], k=2)
     array([0.5])
     """
-    return _values(scores, levels, f"P@{k}", level, valid=valid, ties=ties)
+    return _values(scores, levels, _cut_at(k, "P"), level, valid=valid, ties=ties)
 
 
 def map_at_r(
@@ -160,7 +161,7 @@ def map_at_k(
     >>> map_at_k([[3, 2, 1]], [[1, 0, 1]], k=2)
     array([0.5])
     """
-    return _values(scores, levels, f"mAP@{k}", level, valid=valid, ties=ties)
+    return _values(scores, levels, _cut_at(k, "mAP"), level, valid=valid, ties=ties)
 
 
 class PrecisionRecall(NamedTuple):
@@ -215,8 +216,14 @@ def hierarchical_precision_recall(
     return PrecisionRecall(np.where(total > 0, precision, np.nan), ratio(recall, total))
 
 
+def _cut_at(k: object, kind: str) -> str:
+    check_integer("k", k)
+    return f"{kind}@{k}"
+
+
 def _values(
     scores: Any, levels: Any, name: str, level: int | None = None, *, valid: Any, ties: Ties
 ) -> NDArray[np.float64]:
+    check_integer("level", level, or_none=True)
     wanted = name if level is None else f"{name}[{level}]"
     return evaluate_scores(scores, levels, valid=valid, metrics=[wanted], ties=ties).values[:, 0]

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import hiertree
 from hiertree.arrays import to_numpy
-from hiertree.errors import OptionError, ShapeError
+from hiertree.errors import OptionError, ShapeError, UnknownMetricError
 from hiertree.options import check_integer, check_number
 
 from .conventions.card import Convention
+from .result_tables import page_of, table_by_class, table_by_level
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,11 +39,13 @@ class Evaluation:
         query_ids: Q ids, the row names of ``per_query()``.
         convention: how the numbers were computed.
         query_paths: (Q, L) label ids of the queries, where the evaluation knows them.
+        level_names: the names of the levels, where labels were given as a frame.
+        class_names: for each level the label of each id, where labels were text; None where ids are the labels.
 
     >>> from hiertree.metrics import evaluate
-    >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 0, 1], metrics=["AP", "R@1"])
-    >>> result.summary().to_dict(), result.skipped
-    ({'AP': 1.0, 'R@1': 1.0}, {'AP': 1, 'R@1': 1})
+    >>> result = evaluate([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], ["lake", "lake", "hill"], metrics=["AP", "R@1"])
+    >>> result["AP"], result.skipped
+    (1.0, {'AP': 1, 'R@1': 1})
     """
 
     names: tuple[str, ...]
@@ -49,6 +53,28 @@ class Evaluation:
     query_ids: Sequence[Any]
     convention: Convention
     query_paths: NDArray[np.int64] | None = None
+    level_names: tuple[str, ...] | None = None
+    class_names: tuple[tuple[Hashable, ...], ...] | None = None
+
+    __iter__ = None  # ``result["H-AP"]`` alone would make it a sequence
+
+    def __getitem__(self, metric: str) -> float:
+        """The mean of a metric over the queries that have a value.
+
+        Raises:
+            UnknownMetricError: it was not computed, or no query has a positive.
+        """
+        if metric not in self.names:
+            near = get_close_matches(str(metric), self.names, n=1, cutoff=0.3)
+            remedy = f"did you mean {near[0]!r}? Others are computed" if near else "others are computed"
+            remedy += " where metrics= names them"
+            raise UnknownMetricError(f"metric {metric!r}", expected=f"one of {', '.join(self.names)}", remedy=remedy)
+        if metric not in self._columns():
+            raise UnknownMetricError(f"{metric} of {len(self)} queries without positives", expected="a positive of any")
+        return float(self._columns()[metric].mean())
+
+    def __contains__(self, metric: object) -> bool:
+        return metric in self._columns()
 
     def __len__(self) -> int:
         return len(self.values)
@@ -67,7 +93,7 @@ class Evaluation:
         """Mean of each metric over the queries that have a value; a metric that none has is absent."""
         import pandas as pd
 
-        return pd.Series({name: float(column.mean()) for name, column in self._columns().items()}, dtype=float)
+        return pd.Series(self._means(), dtype=float)
 
     def per_query(self) -> pd.DataFrame:
         """One row a query, one column a metric; NaN where a query has no positive."""
@@ -77,6 +103,36 @@ class Evaluation:
             self.values, columns=list(self.names), index=pd.Index(self.query_ids, name="query")
         )
         return table
+
+    def by_level(self) -> pd.DataFrame:
+        """A row a level, coarse → fine, a column a metric of one level; NaN where a level was not asked for.
+
+        >>> from hiertree.metrics import evaluate
+        >>> embeddings, paths = [[1.0, 0.0], [0.9, 0.1], [0.6, 0.8], [0.5, 0.9]], [(0, 0), (0, 1), (0, 0), (0, 1)]
+        >>> evaluate(embeddings, paths, metrics=["AP[1]", "AP[2]", "R@1"]).by_level()
+                AP  R@1
+        level
+        1      1.0  NaN
+        2      0.5  0.0
+        """
+        return table_by_level(self._means(), self.names, self.level_names, self.convention.num_levels)
+
+    def by_class(self, *, level: int | str | None = None) -> pd.DataFrame:
+        """A row a class of the queries: their number, and the mean of each metric over those that have a value.
+
+        Args:
+            level: whose classes, by number (from 1) or by the name of its column; the finest unless given. Below the
+                first level a class is named by its path, in an index of as many columns.
+
+        Raises:
+            OptionError: a level that does not exist, or a result that does not know its queries' labels.
+
+        >>> from hiertree.metrics import evaluate
+        >>> embeddings, labels = [[1.0, 0.0], [0.9, 0.1], [0.6, 0.8], [0.5, 0.9]], ["hill", "hill", "lake", "lake"]
+        >>> evaluate(embeddings, labels, metrics=["AP"]).by_class().loc["lake"].to_dict()
+        {'queries': 2.0, 'AP': 1.0}
+        """
+        return table_by_class(self.per_query(), self.query_paths, level, self.level_names, self.class_names)
 
     def confidence_interval(
         self, *, clusters: Any = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
@@ -129,7 +185,7 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         """Means, skipped counts, number of queries, convention and version: what ``to_json`` writes."""
         return {
-            "summary": {name: float(column.mean()) for name, column in self._columns().items()},
+            "summary": self._means(),
             "skipped": self.skipped,
             "num_queries": len(self),
             "convention": self.convention.as_dict(),
@@ -162,6 +218,13 @@ class Evaluation:
             for name, skipped in self.skipped.items()
         ]
         return "\n".join([*rows, "", str(self.convention)])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return page_of(self._means(), self.skipped, len(self), self.convention)
+
+    def _means(self) -> dict[str, float]:
+        return {name: float(column.mean()) for name, column in self._columns().items()}
 
     def _clusters(self, clusters: Any) -> NDArray[np.int64]:
         """The cluster of each query, as asked for or by default."""

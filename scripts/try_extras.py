@@ -58,7 +58,7 @@ USED = {
     ),
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "labels": (_command(_BUILD), _command("labels tree labels --out tree.html")),
-    "interop": ("from hiertree.metrics import HierarchicalAP; HierarchicalAP(num_levels=2)", _command("audit e.npz")),
+    "interop": ("from hiertree.metrics import RetrievalMetric; RetrievalMetric('H-AP')", _command("audit e.npz")),
     "train": (
         _command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW}"),
         "import hiertree as ht; ht.load_model('run')",
@@ -69,7 +69,7 @@ USED = {
 REFUSED = {
     "all": (_command("demo"),),
     "arrow": ("open('t.parquet', 'w'); from hiertree.io.tables import read_table; read_table('t.parquet')",),
-    "interop": ("from hiertree.metrics import HierarchicalAP",),
+    "interop": ("from hiertree.metrics import RetrievalMetric",),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
     "labels": (_command(_BUILD), "import hiertree.pipelines.labels"),
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),

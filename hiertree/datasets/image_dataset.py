@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import as_paths
+from ..arrays import as_integer_paths
 from ..errors import OptionError, ShapeError
 from .readers.images import ImageSource, SelectedImages
 
@@ -61,7 +61,7 @@ class ImageDataset:
     beside: tuple[ImageDataset, ...] = ()
 
     def __post_init__(self) -> None:
-        paths = as_paths(self.paths, name=f"paths of {self.name}", num_items=len(self.images))
+        paths = as_integer_paths(self.paths, name=f"paths of {self.name}", num_items=len(self.images))
         if paths.shape[1] != self.tree.num_levels:
             raise ShapeError(f"paths of {paths.shape[1]} levels", expected=f"the tree's {self.tree.num_levels}")
         if (self.queries is None) != (self.gallery is None):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError, PathError
-from ..options import check_integer
+from ..options import check_choice, check_integer
 from .epochs import PlannedBatches, SmallClasses, in_turn, remedy_for_few_classes
 
 if TYPE_CHECKING:
@@ -35,10 +36,15 @@ class SuperCategoryPairSampler(PlannedBatches):
             (``"replace"``) or left out (``"drop"``).
         reduce_per_class: the most items of a class that an epoch shows, drawn anew for each epoch, as H-GLDv2
             is trained.
+        small_supers: a super-category of fewer classes than its half of a batch needs is an error (``"error"``), or is
+            left out, with a warning that counts them (``"drop"``).
+
+    Attributes:
+        supers_left_out: ids of the super-categories that were left out.
 
     Raises:
         OptionError: a batch size that is not such a multiple, a level that does not exist, fewer than two
-            super-categories, or one with fewer classes than its half of a batch needs.
+            super-categories, or one that is too small.
         PathError: paths that are not non-negative integers, or a class in two super-categories.
 
     >>> paths = [[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2], [1, 3], [1, 3]]
@@ -58,7 +64,9 @@ class SuperCategoryPairSampler(PlannedBatches):
         seed: int = 0,
         small_classes: SmallClasses = "replace",
         reduce_per_class: int | None = None,
+        small_supers: Literal["error", "drop"] = "error",
     ) -> None:
+        check_choice("small_supers", small_supers, Literal["error", "drop"])
         checked = as_paths(paths)
         labels = checked[:, -1]
         super().__init__(
@@ -83,16 +91,26 @@ class SuperCategoryPairSampler(PlannedBatches):
                 expected="a level from 1 that is coarser than the finest",
             )
         self.batches_per_pair = batches_per_pair
-        self._classes_of_super = self._group_classes(checked[:, super_level - 1], super_level, small_classes)
+        ids, classes = self._group_classes(checked[:, super_level - 1], super_level)
+        large = [len(own) >= self.classes_per_batch // 2 for own in classes]
+        if small_supers == "error" or sum(large) < 2:
+            self._refuse_small(ids, classes, small_classes)
+        self.supers_left_out = [int(number) for number, fits in zip(ids, large, strict=True) if not fits]
+        self._classes_of_super = [own for own, fits in zip(classes, large, strict=True) if fits]
+        if self.supers_left_out:
+            shown = ", ".join(map(str, self.supers_left_out[:5])) + (", …" if len(self.supers_left_out) > 5 else "")
+            items = sum(int(self._class_sizes[own].sum()) for own, fits in zip(classes, large, strict=True) if not fits)
+            given = f"{len(self.supers_left_out)} of {len(ids)} super-categories left out ({shown}; {items} items)"
+            warnings.warn(f"{given}: fewer than {self.classes_per_batch // 2} classes", UserWarning, stacklevel=2)
 
     def __len__(self) -> int:
         count = len(self._classes_of_super)
         return count * (count - 1) // 2 * self.batches_per_pair
 
     def _group_classes(
-        self, supers: NDArray[np.int64], super_level: int, small_classes: SmallClasses
-    ) -> list[NDArray[np.int64]]:
-        """The classes of each super-category."""
+        self, supers: NDArray[np.int64], super_level: int
+    ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+        """The ids of the super-categories, and the classes of each."""
         super_of_item = supers[self._items]
         super_of_class = np.empty(len(self._class_sizes), dtype=np.int64)
         super_of_class[self._class_of_item] = super_of_item
@@ -103,17 +121,22 @@ class SuperCategoryPairSampler(PlannedBatches):
                 expected="ids unique inside a level, as LabelTree.paths gives them",
             )
         ids, group = np.unique(super_of_class, return_inverse=True)
-        sizes, needed = np.bincount(group), self.classes_per_batch // 2
         if len(ids) < 2:
             raise OptionError(f"{len(ids)} super-categories at level {super_level}", expected="at least two")
+        return ids, np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+
+    def _refuse_small(
+        self, ids: NDArray[np.int64], classes: list[NDArray[np.int64]], small_classes: SmallClasses
+    ) -> None:
+        """Refuse a super-category that cannot fill half of a batch."""
+        sizes, needed = np.array([len(own) for own in classes]), self.classes_per_batch // 2
         if sizes.min() < needed:
             most = 2 * int(sizes.min()) * self.images_per_class
             raise OptionError(
                 f"{needed} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}",
                 expected="as many classes in every super-category",
-                remedy=remedy_for_few_classes(small_classes, f"pass batch_size ≤ {most}, fewer super-categories or"),
+                remedy=remedy_for_few_classes(small_classes, f"pass batch_size ≤ {most}, small_supers='drop' or"),
             )
-        return np.split(np.argsort(group, kind="stable"), np.cumsum(sizes)[:-1])
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         pairs = np.array(list(combinations(range(len(self._classes_of_super)), 2)))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from array_api_compat import array_namespace, device
 
-from ..arrays import MAX_LEVELS, as_array, is_on_host
+from ..arrays import MAX_LEVELS, as_array, is_on_host, shared_paths
 from ..errors import InputError, PathError, ShapeError
 from ..options import check_integer, require
 
@@ -19,7 +20,7 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     """Depth of the lowest common ancestor of every query and gallery item.
 
     Args:
-        query_paths: (Q, L) integers, coarse → fine, numpy or torch; (Q,) means L = 1.
+        query_paths: (Q, L) integers, coarse → fine, numpy or torch; (Q,) means L = 1. Or text, or a frame.
         gallery_paths: (N, L) or (N,), of the same library and device.
 
     Returns:
@@ -34,7 +35,10 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     >>> levels(np.array([[0, 1, 2]]), np.array([[0, 1, 2], [0, 1, 3], [0, 5, 2], [4, 1, 2]]))
     array([[3, 2, 1, 0]], dtype=uint8)
     """
-    query_paths, gallery_paths = as_array(query_paths, name="paths"), as_array(gallery_paths, name="paths")
+    given = {"query_paths": query_paths, "gallery_paths": gallery_paths}
+    query_paths, gallery_paths = (as_array(paths, name=name) for name, paths in given.items())
+    if any(isinstance(paths, np.ndarray) and paths.dtype.kind in "OUST" for paths in (query_paths, gallery_paths)):
+        query_paths, gallery_paths = shared_paths(given)[0].values()
     try:
         xp = array_namespace(query_paths, gallery_paths)
     except TypeError as error:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as nn_functional
 
-from hiertree.arrays import as_paths
+from hiertree.arrays import as_integer_paths
 from hiertree.errors import PathError, ShapeError
 from hiertree.options import check_each, check_integer, check_number, require
 
@@ -61,7 +61,7 @@ class CSL(Loss):
         super().__init__()
         check_integer("embedding_size", embedding_size)
         check_number("scale", scale, above=0)
-        paths = _by_finest_id(torch.tensor(as_paths(class_paths, name="class_paths")))
+        paths = _by_finest_id(torch.tensor(as_integer_paths(class_paths, name="class_paths")))
         self.margins, self.scale = _margins(margins, paths.shape[1]), scale
         self.register_buffer("class_paths", paths, persistent=False)
         self.proxies = nn.Parameter(torch.randn(len(paths), embedding_size))

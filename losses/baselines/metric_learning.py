@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_each, check_integer, require
@@ -18,11 +15,12 @@ from hiertree.options import check_each, check_integer, require
 from ..base import Loss, check_loss
 from ..decomposability import check_classes
 from ..pairs.inputs import finite_vectors, full_mask, has_candidate, path_tensor
+from .from_library import LIBRARY, built, library_class
+from .tree_miner import TreeMiner
 
 if TYPE_CHECKING:
     from .as_metric_learning import MetricLearningLoss
 
-LIBRARY = "pytorch_metric_learning"
 Indices: TypeAlias = "tuple[Tensor, ...]"  # as the library returns them: anchors and positives, anchors and negatives
 
 
@@ -38,7 +36,8 @@ class PytorchMetricLearning(Loss):
         embedding_size: d, for such a loss too.
         level: labels are the nodes of this level; None: the finest.
         loss_options: of the named loss.
-        miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one; None: all pairs.
+        miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one, or a :class:`TreeMiner`,
+            which sees the levels down to ``level``; None: all pairs.
         miner_options: of the named miner.
 
     Raises:
@@ -71,8 +70,8 @@ class PytorchMetricLearning(Loss):
         loss_options, miner_options = loss_options or {}, miner_options or {}
         require(isinstance(loss_options, Mapping), "loss_options", loss_options, "a mapping of names to values")
         require(isinstance(miner_options, Mapping), "miner_options", miner_options, "a mapping of names to values")
-        self.loss = _built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options})
-        self.miner = None if miner is None else _built("miners", miner, miner_options)
+        self.loss = built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options})
+        self.miner = None if miner is None else built("miners", miner, miner_options)
         self.weights = {type(self.loss).__name__: 1.0}
 
     @property
@@ -84,28 +83,33 @@ class PytorchMetricLearning(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the library's class; a loss of proxies ignores reference embeddings."""
-        vectors, labels = self._labeled(embeddings, paths, "embeddings", "paths")
-        refs: tuple[Tensor | None, Tensor | None] = (None, None)
+        vectors, columns = self._labeled(embeddings, paths, "embeddings", "paths")
+        refs, ref_columns = None, None
         if _learns_proxies(type(self.loss)):
             queries = has_candidate(valid, vectors, ref_embeddings)
-            vectors, labels, valid = vectors[queries], labels[queries], None
+            vectors, columns, valid = vectors[queries], columns[queries], None
             if len(vectors) == 0:
                 return {type(self.loss).__name__: vectors.sum()}
         elif ref_embeddings is not None and ref_embeddings is not embeddings:
-            refs = self._labeled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
-            shapes = [tuple(each.shape) for each in (vectors, refs[0])]
+            refs, ref_columns = self._labeled(ref_embeddings, ref_paths, "ref_embeddings", "ref_paths")
+            shapes = [tuple(each.shape) for each in (vectors, refs)]
             if shapes[0][1] != shapes[1][1]:
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
+        ref_labels = None if ref_columns is None else ref_columns[:, -1]
         with torch.autocast(vectors.device.type, enabled=False):
-            value: Tensor = self.loss(vectors, labels, self._indices(vectors, labels, *refs, valid), *refs)
+            chosen = self._indices(vectors, columns, refs, ref_columns, valid)
+            value: Tensor = self.loss(vectors, columns[:, -1], chosen, refs, ref_labels)
         return {type(self.loss).__name__: value}
 
     def _indices(
-        self, vectors: Tensor, labels: Tensor, refs: Tensor | None, ref_labels: Tensor | None, valid: Any
+        self, vectors: Tensor, columns: Tensor, refs: Tensor | None, ref_columns: Tensor | None, valid: Any
     ) -> Indices | None:
         """The pairs or triplets that the miner chose and the mask allows; None lets the loss take all."""
         if self.miner is None and valid is None:
             return None
+        labels, ref_labels = columns, ref_columns
+        if not isinstance(self.miner, TreeMiner):
+            labels, ref_labels = columns[:, -1], None if ref_columns is None else ref_columns[:, -1]
         chosen: Indices = (
             _all_pairs(labels, ref_labels) if self.miner is None else self.miner(vectors, labels, refs, ref_labels)
         )
@@ -119,13 +123,13 @@ class PytorchMetricLearning(Loss):
         columns = path_tensor(paths, vectors, name=paths_name)
         level = columns.shape[1] if self.level is None else self.level
         require(level <= columns.shape[1], "level", level, f"a level of these labels, 1 to {columns.shape[1]}")
-        labels = columns[:, level - 1]
+        columns = columns[:, :level]
         if self.num_classes is not None and _learns_proxies(type(self.loss)):
-            check_classes(labels, self.num_classes)
-        return vectors, labels
+            check_classes(columns[:, -1], self.num_classes)
+        return vectors, columns
 
     def _sizes(self, loss: Any, embedding_size: int | None) -> dict[str, int]:
-        if not isinstance(loss, str) or not _learns_proxies(_library_class("losses", loss)):
+        if not isinstance(loss, str) or not _learns_proxies(library_class("losses", loss)):
             return {}
         if self.num_classes is None or embedding_size is None:
             raise OptionError(f"{loss} alone", expected="level_sizes and embedding_size too, for its proxies")
@@ -155,39 +159,10 @@ def as_pytorch_metric_learning(loss: Loss) -> MetricLearningLoss:
     torch.Size([])
     """
     check_loss(loss)
-    _library("losses")
+    require_package(LIBRARY, extra="interop")
     from .as_metric_learning import MetricLearningLoss
 
     return MetricLearningLoss(loss)
-
-
-def _library(part: str) -> ModuleType:
-    require_package(LIBRARY, extra="interop")
-    return import_module(f"{LIBRARY}.{part}")
-
-
-def _library_class(part: str, name: str) -> type:
-    module = _library(part)
-    known = [other for other, value in vars(module).items() if inspect.isclass(value)]
-    if name in known:
-        found: type = getattr(module, name)
-        return found
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    remedy = f"did you mean {close[0]!r}?" if close else None
-    raise OptionError(repr(name), expected=f"a class of {LIBRARY}.{part}", remedy=remedy)
-
-
-def _built(part: str, given: Any, options: Mapping[str, Any]) -> nn.Module:
-    if isinstance(given, nn.Module):
-        require(not options, "options", options, f"none for a {type(given).__name__} that is already made")
-        return given
-    require(isinstance(given, str), part, given, f"the name of a class of {LIBRARY}.{part}, or an object of one")
-    found = _library_class(part, given)
-    try:
-        built: nn.Module = found(**options)
-    except TypeError as error:
-        raise OptionError(f"options {sorted(options)} of {given}", expected=f"its own ({error})") from error
-    return built
 
 
 def _learns_proxies(library_class: type) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.arrays import as_paths
+from hiertree.arrays import as_integer_paths
 from hiertree.errors import EmbeddingError, PathError, ShapeError
 
 
@@ -98,7 +98,7 @@ def check_same_paths(paths: Tensor, ref_paths: Tensor) -> None:
 
 def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
     """Checked (n, L) int64 paths of these vectors, on their device."""
-    return torch.tensor(as_paths(paths, name=name, num_items=len(vectors)), device=vectors.device)
+    return torch.tensor(as_integer_paths(paths, name=name, num_items=len(vectors)), device=vectors.device)
 
 
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:

@@ -100,6 +100,20 @@ class Metric:
     cutoff: int | None = None
     alpha: float | None = None
 
+    @property
+    def has_level(self) -> bool:
+        """Whether it measures one level."""
+        return self.level > 0 or self.kind == "first-error"
+
+    @property
+    def name_without_level(self) -> str:
+        """``R@1`` of ``R@1[2]``, ``AP#`` of ``AP#2``.
+
+        >>> [metric.name_without_level for metric in parse_metrics(["AP[1]", "AP#2", "R@1"], num_levels=2)]
+        ['AP', 'AP#', 'R@1']
+        """
+        return "AP#" if self.kind == "AP#" else self.name.partition("[")[0]
+
 
 H_AP = Metric("H-AP", "H-AP", "hierarchical_ap")
 

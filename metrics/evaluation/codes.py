@@ -105,7 +105,7 @@ def evaluate_codes(
         of_codes=True,
     )
     retrieval = _retrieval(queries, items, num_bits, labels, request)
-    return retrieval.evaluation(values_of_codes(retrieval))
+    return labels.named(retrieval.evaluation(values_of_codes(retrieval)))
 
 
 def _retrieval(
@@ -115,7 +115,7 @@ def _retrieval(
     from ..engine.retrieval import Retrieval
     from ..ranking.gallery import labeled_gallery
 
-    gallery = labeled_gallery(*labels, request.rules)
+    gallery = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
     codes = Codes(queries, np.ascontiguousarray(items[gallery.tree.order].T), num_bits, gallery)
     hashing = any(metric.kind == "AP@" for metric in request.metrics)
     words = "; AP@k divided by the positives in the top k, 0 if it holds none" if hashing else ""

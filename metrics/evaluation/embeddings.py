@@ -166,12 +166,12 @@ def evaluate(
         if any(option is not None for option in beside):
             others = "tile_size=, device=, resume=, precision= or distributed="
             raise OptionError(f"{others} beside approximate=", expected="them without it")
-        return evaluate_approximately(queries, items, labels, request, approximate, progress=progress)
+        return labels.named(evaluate_approximately(queries, items, labels, request, approximate, progress=progress))
     retrieval = _retrieval(queries, items, labels, request, tile_size, device, precision)
     values = values_of_embeddings(
         retrieval, block_size=block_size, distributed=distributed, resume=resume, progress=progress
     )
-    return retrieval.evaluation(values)
+    return labels.named(retrieval.evaluation(values))
 
 
 def _retrieval(
@@ -187,7 +187,10 @@ def _retrieval(
     from ..engine.similarity import Similarity
     from ..ranking.gallery import labeled_gallery
 
-    gallery, where = labeled_gallery(*labels, request.rules), device_of(device, precision)
+    gallery, where = (
+        labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules),
+        device_of(device, precision),
+    )
     dtype = None if precision is None else np.dtype(np.float32)
     similarity = Similarity(queries, items, gallery, tile_size=tile_size, device=where, dtype=dtype)
     card = request.convention(self_rule=labels.mask.rule, scores=describe_scores(similarity.dtype, precision))

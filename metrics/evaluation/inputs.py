@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hiertree.arrays import MAX_LEVELS, as_paths
+import numpy as np
+
+from hiertree.arrays import MAX_LEVELS, shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.level_columns import LabelNames
 from hiertree.options import is_integer
 
 from ..conventions.rules import Rules
 from ..ranking.masks import Mask, describe_distractors, mask_of, with_distractors
+from ..result import Evaluation
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
 
@@ -33,15 +37,21 @@ class Labels(NamedTuple):
         query_paths: (Q, L).
         gallery_paths: (N, L), those of the queries in self-retrieval; a distractor's path is −1.
         mask: what each list leaves out.
+        names: of levels and classes, where the labels had some.
     """
 
     query_paths: NDArray[np.int64]
     gallery_paths: NDArray[np.int64]
     mask: Mask
+    names: LabelNames = LabelNames()
 
     def rows(self, queries: slice) -> Labels:
         """The same for some queries."""
         return self._replace(query_paths=self.query_paths[queries], mask=self.mask.rows(queries))
+
+    def named(self, result: Evaluation) -> Evaluation:
+        """A result with the names of levels and classes."""
+        return replace(result, **self.names._asdict())
 
 
 def check_pair(gallery: Any, gallery_paths: Any, name: str = "gallery") -> None:
@@ -63,8 +73,8 @@ def checked_labels(
     """Check the paths of queries and gallery, and turn what lists leave out into a mask.
 
     Args:
-        query_paths: (Q, L).
-        gallery_paths: (N, L), or None in self-retrieval.
+        query_paths: (Q, L) labels of any kind.
+        gallery_paths: (N, L), or None in self-retrieval. Text is numbered together with that of the queries.
         num_queries: Q.
         num_items: N, or None in self-retrieval.
         options: what lists leave out.
@@ -73,9 +83,18 @@ def checked_labels(
     Raises:
         ShapeError: another number of paths than of queries or items, other numbers of levels, or nothing to retrieve.
         OptionError: distractors in self-retrieval, or ids of one side only.
-        PathError: paths that are not integers ≥ 0, or a junk index outside the gallery.
+        PathError: a missing label, an id below 0, or a junk index outside the gallery.
     """
-    queries = as_paths(query_paths, name="query_paths", num_items=num_queries)
+    sides, marked = {"query_paths": query_paths}, None
+    if num_items is not None:
+        sides["gallery_paths"] = gallery_paths
+        marked = None if options.distractors is None else to_numpy(options.distractors)
+    paths, names = shared_paths(
+        sides,
+        num_items={"query_paths": num_queries, "gallery_paths": num_items or 0},
+        unlabeled={"gallery_paths": marked} if marked is not None and _is_mask(marked, num_items) else None,
+    )
+    queries = paths["query_paths"]
     if num_items is None:
         if options.distractors is not None:
             raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
@@ -84,7 +103,7 @@ def checked_labels(
             raise ShapeError(given, expected="at least two, or a separate gallery")
         items = queries
     else:
-        items = with_distractors(gallery_paths, options.distractors, num_items)
+        items = with_distractors(paths["gallery_paths"], marked, num_items)
         if num_items == 0:
             raise ShapeError("an empty gallery", expected="at least one item")
         if items.shape[1] != queries.shape[1]:
@@ -98,7 +117,11 @@ def checked_labels(
         junk=options.junk,
         rules=rules,
     )
-    return Labels(queries, items, mask._replace(rule=mask.rule + describe_distractors(items)))
+    return Labels(queries, items, mask._replace(rule=mask.rule + describe_distractors(items)), names)
+
+
+def _is_mask(marked: NDArray[Any], num_items: int | None) -> bool:
+    return marked.dtype == np.bool_ and marked.shape == (num_items,)
 
 
 def check_same_width(queries: int, items: int, what: str) -> None:

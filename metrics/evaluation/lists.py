@@ -62,7 +62,7 @@ def retrieval_of_indices(
         request: what to compute.
         scores: (Q, K), larger being better; unless given the order of each list ranks.
     """
-    queries, items, mask = labels
+    queries, items, mask = labels.query_paths, labels.gallery_paths, labels.mask
     gallery = labeled_gallery(queries, items, mask, request.rules)
     agree, levels = np.ones(indices.shape, np.bool_), np.zeros(indices.shape, np.uint8)
     for column in range(items.shape[1]):

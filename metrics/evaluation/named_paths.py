@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import as_paths, to_numpy
+from hiertree.arrays import shared_paths, to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.level_columns import LabelNames
 
 from ..trec.forms import as_run
 from .inputs import MaskOptions
@@ -27,6 +28,7 @@ class NamedIndices(NamedTuple):
         gallery_paths: (N, L); items without a label come last.
         masks: each query's own row, and which items have no label.
         query_names: Q names.
+        label_names: of levels and classes, where the labels had some.
     """
 
     indices: NDArray[np.int64]
@@ -35,6 +37,7 @@ class NamedIndices(NamedTuple):
     gallery_paths: NDArray[np.int64]
     masks: MaskOptions
     query_names: Sequence[Hashable]
+    label_names: LabelNames
 
 
 def indices_of_names(
@@ -57,9 +60,10 @@ def indices_of_names(
     """
     if (gallery_paths is None) != (gallery_names is None):
         raise OptionError("gallery_paths or gallery_names alone", expected="both or neither")
-    queries = as_paths(query_paths, name="query_paths")
+    sides = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
+    numbered, label_names = shared_paths(sides)
+    queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
     row_of_query = _numbered(query_names, "query_names", len(queries))
-    gallery = queries if gallery_paths is None else as_paths(gallery_paths, name="gallery_paths")
     row_of_item = row_of_query if gallery_paths is None else _numbered(gallery_names, "gallery_names", len(gallery))
     listed = as_run(run)
     listed.refuse(
@@ -94,7 +98,7 @@ def indices_of_names(
         distractors=np.arange(len(rows)) >= len(gallery) if unknown else None,
     )
     filled = np.concatenate([gallery, np.zeros((len(unknown), gallery.shape[1]), np.int64)])
-    return NamedIndices(indices, scores, paths, filled, masks, chosen)
+    return NamedIndices(indices, scores, paths, filled, masks, chosen, label_names)
 
 
 def _numbered(names: Any, what: str, number: int) -> dict[Hashable, int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError
+from hiertree.level_columns import LabelNames
 from hiertree.options import check_choice
 
 from ..conventions.protocols import ProtocolName, resolve_rules
@@ -156,7 +157,9 @@ def evaluate_ranking(
     retrieval = retrieval_of_indices(found.indices, labels, asked, scores=found.scores)
     if found.query_names is not None:
         retrieval = replace(retrieval, query_ids=found.query_names)
-    return retrieval.evaluation(values_of_lists(retrieval))
+    if found.label_names is not None:
+        labels = labels._replace(names=found.label_names)
+    return labels.named(retrieval.evaluation(values_of_lists(retrieval)))
 
 
 class _Lists(NamedTuple):
@@ -168,6 +171,7 @@ class _Lists(NamedTuple):
     gallery_paths: Any
     masks: MaskOptions
     query_names: Sequence[Any] | None
+    label_names: LabelNames | None = None
 
 
 def _lists_of_indices(
@@ -182,7 +186,8 @@ def _lists_of_indices(
     if query_names is None:
         from .lists import as_indices
 
-        items = None if gallery_paths is None else np.atleast_1d(to_numpy(gallery_paths, name="gallery_paths"))
+        is_single = gallery_paths is not None and np.ndim(to_numpy(gallery_paths, name="gallery_paths")) == 0
+        items = np.atleast_1d(to_numpy(gallery_paths)) if is_single else gallery_paths
         return _Lists(as_indices(run), None, query_paths, items, masks, None)
     if any(option is not None for option in masks):
         raise OptionError(f"one of {', '.join(masks._fields)} beside names", expected="it only beside indices")

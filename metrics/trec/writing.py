@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree import levels
-from hiertree.arrays import as_paths, to_numpy
+from hiertree.arrays import shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
 from hiertree.io.files import open_replacing, replacing
 from hiertree.options import is_integer
@@ -117,8 +117,9 @@ def write_trec_qrels(
         raise OptionError("gallery_names without gallery_paths", expected="both, or neither")
     rows: Iterator[tuple[object, object, int]]
     if qrels is None:
-        queries = as_paths(query_paths, name="query_paths")
-        items = queries if gallery_paths is None else as_paths(gallery_paths, name="gallery_paths")
+        sides = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
+        paths, _ = shared_paths(sides)
+        queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
         names = _names(query_names, len(queries), "query_names")
         item_names = names if gallery_paths is None else _names(gallery_names, len(items), "gallery_names")
         found = _levels_of_paths(queries, items, itself=gallery_paths is not None)

@@ -76,3 +76,18 @@ def test_a_single_super_category_makes_no_pair() -> None:
 def test_a_class_in_two_super_categories_is_refused() -> None:
     with pytest.raises(PathError, match="two nodes of level 1"):
         SuperCategoryPairSampler([[0, 5], [1, 5], [0, 6]], batch_size=2, images_per_class=1)
+
+
+def test_a_super_category_that_is_too_small_is_left_out_where_that_is_asked_for():
+    paths = [[kind, 10 * kind + fine] for kind, classes in enumerate((4, 4, 1, 5)) for fine in range(classes)] * 2
+    with pytest.raises(OptionError, match="small_supers='drop'"):
+        SuperCategoryPairSampler(paths, batch_size=8, images_per_class=2)
+    with pytest.warns(UserWarning, match=r"1 of 4 super-categories left out \(2; 2 items\): fewer than 2 classes"):
+        sampler = SuperCategoryPairSampler(paths, batch_size=8, images_per_class=2, small_supers="drop")
+    assert sampler.supers_left_out == [2]
+    assert len(sampler) == 3 * 5
+    assert {paths[item][0] for batch in sampler for item in batch} == {0, 1, 3}
+    whole = SuperCategoryPairSampler([path for path in paths if path[0] != 2], batch_size=8, images_per_class=2)
+    assert len(whole) == len(sampler)
+    with pytest.raises(OptionError, match="classes from each super-category"):
+        SuperCategoryPairSampler(paths, batch_size=20, images_per_class=2, small_supers="drop")

@@ -1,0 +1,184 @@
+"""Columns of labels as people have them, numbered: texts, categories and frames become integer paths.
+
+The nodes of a level are numbered from 0 in order of first appearance. A node is a whole path from the root, so that one
+name under two parents is two nodes. Queries and gallery are numbered together, and share their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .errors import PathError, ShapeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_LABELS = "iubOUST"  # kinds of columns that name classes; the others are numbers with a fraction, times, …
+
+
+class LevelColumns(NamedTuple):
+    """The labels of n items.
+
+    Attributes:
+        cells: L arrays of n labels, coarse → fine.
+        names: of the columns, where a frame gave them.
+    """
+
+    cells: list[NDArray[Any]]
+    names: tuple[str, ...] | None = None
+
+    def title(self, column: int) -> str:
+        """How messages call a column."""
+        return f"level {column + 1}" if self.names is None else repr(self.names[column])
+
+    @property
+    def are_ids(self) -> bool:
+        """Whether every label is an integer already."""
+        return all(cells.dtype.kind in "iu" for cells in self.cells)
+
+
+class LabelNames(NamedTuple):
+    """What the ids of paths stand for.
+
+    Attributes:
+        level_names: the names of the L levels, where a frame gave them.
+        class_names: for each level the label of each id; None where the ids are the labels.
+    """
+
+    level_names: tuple[str, ...] | None = None
+    class_names: tuple[tuple[Hashable, ...], ...] | None = None
+
+
+def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
+    """The columns of a frame or series of pandas, polars or another library that narwhals knows; None for the rest.
+
+    Raises:
+        PathError: a frame that cannot be read, or without columns.
+    """
+    import narwhals as nw
+
+    try:
+        table: Any = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+        if isinstance(table, nw.Series):
+            return LevelColumns([table.to_numpy()], _texts([table.name]))
+        if not isinstance(table, nw.DataFrame):
+            return None
+        names, cells = _texts(table.columns), [column.to_numpy() for column in table.iter_columns()]
+    except (nw.exceptions.NarwhalsError, ValueError) as error:
+        raise PathError(f"{name}: a frame that cannot be read ({error})", expected="one column a level") from error
+    return LevelColumns(cells, names)
+
+
+def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
+    """Names of columns; those of pandas may be numbers, which say nothing."""
+    return tuple(map(str, names)) if all(isinstance(name, str) for name in names) else None
+
+
+def number_labels(
+    sides: Mapping[str, LevelColumns], *, unlabeled: Mapping[str, NDArray[np.bool_]] | None = None
+) -> tuple[dict[str, NDArray[np.int64]], LabelNames]:
+    """Integer paths of all sides, in one numbering.
+
+    Args:
+        sides: the labels, by the name of the argument that gave them.
+        unlabeled: for a side, which items have no label, whatever their cells hold; their ids are 0.
+
+    Returns:
+        (n, L) paths of each side, and what the ids stand for.
+
+    Raises:
+        ShapeError: sides of different numbers of levels.
+        PathError: a missing label, or one that cannot be a label; the message names side, column and row.
+    """
+    _check_fit(sides)
+    kept = {name: np.ones(len(side.cells[0]), np.bool_) for name, side in sides.items()}
+    kept.update({name: ~rows for name, rows in (unlabeled or {}).items()})
+    splits = np.cumsum([int(rows.sum()) for rows in kept.values()])
+    parents, levels, classes = np.zeros(splits[-1], np.int64), [], []
+    for column in range(len(next(iter(sides.values())).cells)):
+        cells = [_labels(name, side, column, kept[name]) for name, side in sides.items()]
+        parents, labels = _nodes(parents, np.concatenate(cells), next(iter(sides.values())).title(column))
+        _check_same_type(sides, column, [{isinstance(each, str) for each in set(part.tolist())} for part in cells])
+        levels.append(parents)
+        classes.append(labels)
+    numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
+    paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in kept.items()}
+    for (name, rows), ids in zip(kept.items(), numbered, strict=True):
+        paths[name][rows] = ids
+    return paths, LabelNames(level_names(sides), tuple(classes))
+
+
+def _nodes(
+    parents: NDArray[np.int64], cells: NDArray[Any], title: str
+) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+    """The node of each item below its parent, and the label of each node."""
+    import pandas as pd
+
+    try:
+        own, labels = pd.factorize(cells)
+    except TypeError as error:
+        raise PathError(f"{title}: {error}", expected="text, numbers or other hashable labels") from None
+    nodes, pairs = pd.factorize(parents * max(len(labels), 1) + own)
+    return nodes, tuple(labels[pairs % max(len(labels), 1)].tolist())
+
+
+def level_names(sides: Mapping[str, LevelColumns]) -> tuple[str, ...] | None:
+    """The names of the levels, as the first frame says them."""
+    return next((side.names for side in sides.values() if side.names is not None), None)
+
+
+def _check_fit(sides: Mapping[str, LevelColumns]) -> None:
+    """Refuse sides of different numbers of columns, and the same columns in two orders."""
+    (first_name, first), *others = sides.items()
+    for name, side in others:
+        if len(side.cells) != len(first.cells):
+            given = f"{name} of {len(side.cells)} levels"
+            raise ShapeError(given, expected=f"those of {first_name}, {len(first.cells)}")
+        if first.names and side.names and first.names != side.names and sorted(first.names) == sorted(side.names):
+            raise PathError(
+                f"{name} with the columns {', '.join(side.names)}",
+                expected=f"the order of {first_name}, {', '.join(first.names)}",
+            )
+
+
+def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_]) -> NDArray[Any]:
+    """A side's labels of one level, as objects, or an error that names the rows without one."""
+    import pandas as pd
+
+    cells = side.cells[column]
+    texts = cells.dtype.kind in "OUST"
+    missing = pd.isna(cells) | (
+        np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
+    )
+    _refuse(missing & kept, f"{name} without a label in {side.title(column)}", "a label in every row")
+    if cells.dtype.kind not in _LABELS:
+        raise PathError(
+            f"{name} of type {cells.dtype} in {side.title(column)}",
+            expected="integer ids or text",
+            remedy="turn numbers that are ids into integers, others into text",
+        )
+    if cells.dtype.kind == "i":
+        _refuse((cells < 0) & kept, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
+    return cells[kept].astype(object)
+
+
+def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequence[set[bool]]) -> None:
+    """Refuse text on one side and numbers on the other, which are never equal."""
+    (first, side), *others = sides.items()
+    for (name, _), own in zip(others, texts[1:], strict=True):
+        if own and texts[0] and not own & texts[0]:
+            kinds = ("text", "numbers") if texts[0] == {True} else ("numbers", "text")
+            given = f"{side.title(column)}: {kinds[0]} in {first}, {kinds[1]} in {name}"
+            raise PathError(given, expected="labels of one type", remedy="turn the numbers into text, or the reverse")
+
+
+def _refuse(bad: NDArray[np.bool_], given: str, expected: str) -> None:
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
+        raise PathError(
+            f"{given} ({len(rows)} rows: {shown})", expected=expected, remedy="correct or remove these rows"
+        )

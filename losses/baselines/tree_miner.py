@@ -1,0 +1,83 @@
+"""A miner of pytorch-metric-learning at every level of a hierarchy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hiertree.options import check_each, check_integer, require
+
+from ..pairs.inputs import finite_vectors, path_tensor
+from .from_library import built
+
+
+class TreeMiner(nn.Module):
+    """Triplets that know the tree: the positive shares more levels with the anchor than the negative does.
+
+    At each level a flat miner of pytorch-metric-learning chooses among items of the anchor's node, as positives, and of
+    other nodes, as negatives; pairs become the triplets of their anchors. What the levels choose is put together, each
+    triplet once. ``miner(embeddings, labels)`` gives an ``indices_tuple`` for that library's losses and trainers and
+    for :func:`as_pytorch_metric_learning`; :class:`PytorchMetricLearning` takes it as ``miner``.
+
+    Args:
+        miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one.
+        levels: at which it chooses, from 1, the coarsest; all unless given.
+        miner_options: of the named miner.
+
+    Raises:
+        MissingPackageError: the library is not installed.
+        OptionError: a name or an option that it does not have, or a level that the labels do not have.
+
+    >>> miner = TreeMiner("TripletMarginMiner", miner_options={"margin": 0.2, "type_of_triplets": "all"})
+    >>> embeddings, paths = torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])
+    >>> anchors, positives, negatives = miner(embeddings, paths)
+    >>> [(int(p), int(n)) for a, p, n in zip(anchors, positives, negatives) if a == 0]  # 2 is of the same kind
+    [(1, 2), (1, 3), (2, 3)]
+    """
+
+    def __init__(
+        self, miner: Any, *, levels: Sequence[int] | None = None, miner_options: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__()
+        options = miner_options or {}
+        require(isinstance(options, Mapping), "miner_options", options, "a mapping of names to values")
+        self.miner = built("miners", miner, options)
+        self.levels = None if levels is None else check_each("levels", levels, check_integer, "levels from 1")
+
+    @torch.no_grad()
+    def forward(
+        self, embeddings: Any, labels: Any, ref_emb: Any = None, ref_labels: Any = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Anchors among the embeddings, positives and negatives among them or the reference ones.
+
+        Args:
+            embeddings: (B, d).
+            labels: (B, L) paths, coarse → fine; (B,) labels mean L = 1.
+            ref_emb: (M, d), for triplets with reference embeddings.
+            ref_labels: (M, L).
+        """
+        from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_triplets
+
+        vectors = finite_vectors(embeddings)
+        paths = path_tensor(labels, vectors, name="labels")
+        refs = None if ref_emb is None else finite_vectors(ref_emb, name="ref_emb")
+        ref_paths = None if refs is None else path_tensor(ref_labels, refs, name="ref_labels")
+        chosen = []
+        for level in self.levels or range(1, paths.shape[1] + 1):
+            require(level <= paths.shape[1], "level", level, f"a level of these labels, 1 to {paths.shape[1]}")
+            nodes, ref_nodes = _nodes(paths, ref_paths, level)
+            mined = self.miner(vectors, nodes, refs, ref_nodes)
+            chosen.append(torch.stack(convert_to_triplets(mined, nodes, ref_nodes)))
+        triplets = torch.cat(chosen, dim=1)
+        anchors, positives, negatives = torch.unique(triplets, dim=1) if triplets.shape[1] else triplets
+        return anchors, positives, negatives
+
+
+def _nodes(paths: Tensor, ref_paths: Tensor | None, level: int) -> tuple[Tensor, Tensor | None]:
+    """A number for the node of each item at a level; the same id under two parents is two nodes."""
+    every = paths if ref_paths is None else torch.cat([paths, ref_paths])
+    numbers = torch.unique(every[:, :level], dim=0, return_inverse=True)[1]
+    return numbers[: len(paths)], None if ref_paths is None else numbers[len(paths) :]

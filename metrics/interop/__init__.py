@@ -1,0 +1,1 @@
+"""Metrics inside the loops of other libraries: torchmetrics, pytorch-metric-learning, Lightning."""

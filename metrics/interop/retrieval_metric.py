@@ -1,0 +1,212 @@
+"""Metrics that gather embeddings batch by batch, across processes too, as torchmetrics do.
+
+A batch alone has no ranking: what is gathered is the embeddings and paths, and ``compute`` evaluates them all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torchmetrics import Metric
+from torchmetrics.utilities import dim_zero_cat
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.errors import OptionError, PathError, ShapeError
+
+from ..conventions.names import parse_metrics
+from ..conventions.protocols import ProtocolName, resolve_rules
+from ..conventions.request import RelevanceFunction, metric_request
+from ..conventions.rules import Compat, Rules
+from ..conventions.ties import Ties
+from ..evaluation.embeddings import evaluate
+from ..result import Evaluation
+
+_NONE = -1
+
+
+class RetrievalMetric(Metric):
+    """Any metrics of a retrieval as one torchmetrics metric: one ranking of all gathered items gives them all.
+
+    Args:
+        metrics: a name, of which ``compute`` returns the mean; or several, or None for the default ones, of which it
+            returns a dictionary. See :mod:`hiertree.metrics`.
+        alpha: as :func:`hiertree.metrics.evaluate` takes it, as are the next ones.
+        relevance: a function counts (r, L+1) → table (r, L+1).
+        counts: likewise.
+        ties: likewise.
+        protocol: likewise.
+        compat: likewise.
+        options: of torchmetrics' ``Metric``, such as ``compute_on_cpu`` and ``sync_on_compute``.
+
+    Raises:
+        OptionError: an unknown metric, or an option outside its range.
+
+    >>> metric = RetrievalMetric(["H-AP", "R@1"])
+    >>> metric.update(torch.tensor([[1.0, 0.0], [0.6, 0.8]]), torch.tensor([[0, 0], [0, 0]]))
+    >>> metric.update(torch.tensor([[0.0, 1.0]]), torch.tensor([[0, 1]]))
+    >>> metric.compute()
+    {'H-AP': tensor(0.9444), 'R@1': tensor(0.5000)}
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    embeddings: list[torch.Tensor]
+    paths: list[torch.Tensor]
+    in_gallery: list[torch.Tensor]
+    ids: list[torch.Tensor]
+    groups: list[torch.Tensor]
+
+    def __init__(
+        self,
+        metrics: str | Iterable[str] | None = None,
+        *,
+        alpha: float = 1.0,
+        relevance: RelevanceFunction | None = None,
+        counts: Literal["strict", "official"] | None = None,
+        ties: Ties = "average",
+        protocol: ProtocolName | None = None,
+        compat: Compat | Rules | None = None,
+        **options: Any,
+    ) -> None:
+        try:
+            super().__init__(**{"dist_sync_fn": _gather, **options})
+        except ValueError as error:
+            raise OptionError(f"options {sorted(options)}", expected=f"torchmetrics' own ({error})") from error
+        names = (metrics,) if isinstance(metrics, str) else None if metrics is None else tuple(metrics)
+        resolve_rules(protocol, compat)  # wrong options fail here
+        metric_request(["H-AP"], num_queries=1, num_levels=1, alpha=alpha, relevance=None, ties=ties)
+        if names is not None:
+            parse_metrics(names, num_levels=MAX_LEVELS)
+        self.names, self.is_one = names, isinstance(metrics, str)
+        self.options: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "counts": counts, "ties": ties}
+        self.options |= {"protocol": protocol, "compat": compat}
+        self._result: Evaluation | None = None
+        for state in ("embeddings", "paths", "in_gallery", "ids", "groups"):
+            self.add_state(state, default=[], dist_reduce_fx="cat")
+
+    def update(
+        self,
+        embeddings: torch.Tensor,
+        paths: Any,
+        *,
+        gallery: bool | torch.Tensor = False,
+        ids: Any = None,
+        groups: Any = None,
+    ) -> None:
+        """Add a batch.
+
+        Args:
+            embeddings: (n, d).
+            paths: (n, L) label ids, coarse → fine, on any device; (n,) means L = 1.
+            gallery: whether the batch belongs to a separate gallery, or (n,) booleans. Once an item does, the others
+                are queries only; without any, all items retrieve each other.
+            ids: (n,) integers ≥ 0, one an item. Of the queries, and of the gallery items, of one id only one counts: a
+                distributed sampler repeats some so that every process has as many, and a repeated item would be an easy
+                positive.
+            groups: (n,) integers ≥ 0, in every batch or in none; items of a query's own group are left out of its list,
+                as ``query_ids`` and ``gallery_ids`` of :func:`hiertree.metrics.evaluate` say it.
+
+        Raises:
+            ShapeError: arrays that do not fit together.
+            PathError: labels, ids or groups that are not integers, or negative ids or groups.
+        """
+        where, number = embeddings.device, len(embeddings)
+        labels = torch.as_tensor(paths, device=where)
+        labels = labels[:, None] if labels.ndim == 1 else labels
+        apart = torch.as_tensor(gallery, dtype=torch.bool, device=where).expand(number if np.ndim(gallery) == 0 else -1)
+        own = _numbers(ids, "ids", embeddings)
+        shared = _numbers(groups, "groups", embeddings)
+        if (
+            embeddings.ndim != 2
+            or labels.ndim != 2
+            or any(len(part) != number for part in (labels, apart, own, shared))
+        ):
+            raise ShapeError(
+                f"embeddings {tuple(embeddings.shape)}, paths {tuple(labels.shape)}, {len(apart)} of gallery=, "
+                f"{len(own)} ids, {len(shared)} groups",
+                expected="(n, d), (n, L) and n",
+            )
+        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+            raise PathError(f"paths of type {labels.dtype}", expected="integer ids, coarse → fine")
+        self.embeddings.append(embeddings.detach())
+        self.paths.append(labels.detach().to(torch.int64))
+        self.in_gallery.append(apart)
+        self.ids.append(own)
+        self.groups.append(shared)
+
+    def compute(self) -> torch.Tensor | dict[str, torch.Tensor]:
+        """Means over the queries, float32 scalars; NaN, with a warning, where no query has a positive."""
+        result = self._result = self._evaluated()
+        means = result.summary()
+        lost = [name for name in result.names if name not in means]
+        if lost:
+            text = f"{', '.join(lost)}: no query has a positive among the gathered items"
+            warnings.warn(text, UserWarning, stacklevel=2)
+        values = {name: torch.tensor(float(means.get(name, np.nan)), device=self.device) for name in result.names}
+        return values[result.names[0]] if self.is_one else values
+
+    def evaluation(self) -> Evaluation:
+        """Everything about the items of all processes: values by query, skipped ones, the convention card.
+
+        Raises:
+            ShapeError: no batch has been added.
+        """
+        if self._result is None or self._computed is None:
+            self._computed = None
+            self.compute()
+        assert self._result is not None
+        return self._result
+
+    def reset(self) -> None:
+        """Forget all items."""
+        super().reset()
+        self._result = None
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """A figure and axes of one value of ``compute``, the current one unless given, or of several over time."""
+        return self._plot(val, ax)
+
+    def _evaluated(self) -> Evaluation:
+        states = self.embeddings, self.paths, self.in_gallery, self.ids, self.groups
+        if len(self.embeddings) == 0:
+            raise ShapeError(f"{type(self).__name__} without items", expected="update before compute")
+        embeddings, paths, in_gallery, ids, groups = (to_numpy(dim_zero_cat(state)) for state in states)
+        keys = np.stack([in_gallery.astype(np.int64), np.where(ids == _NONE, -1 - np.arange(len(ids)), ids)])
+        kept = np.sort(np.unique(keys, axis=1, return_index=True)[1])
+        embeddings, paths, apart, groups = embeddings[kept], paths[kept], in_gallery[kept].astype(bool), groups[kept]
+        if (groups == _NONE).any() != (groups == _NONE).all():
+            raise PathError("groups in some batches only", expected="groups in every batch, or in none")
+        options, alone = {**self.options, "metrics": self.names}, not apart.any()
+        if (groups != _NONE).any():
+            options |= {"query_ids": groups[~apart], "gallery_ids": None if alone else groups[apart]}
+        gallery, gallery_paths = (None, None) if alone else (embeddings[apart], paths[apart])
+        return evaluate(embeddings[~apart], paths[~apart], gallery, gallery_paths, **options)
+
+
+def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:
+    """(n,) int64, −1 where none are given."""
+    if values is None:
+        return torch.full((len(embeddings),), _NONE, device=embeddings.device)
+    numbers = torch.as_tensor(values, device=embeddings.device)
+    if numbers.is_floating_point() or numbers.dtype == torch.bool or bool((numbers < 0).any()):
+        raise PathError(f"{name} that are negative, or no integers", expected="integers ≥ 0")
+    return numbers.detach().reshape(-1).to(torch.int64)
+
+
+def _gather(values: torch.Tensor, group: Any = None) -> list[torch.Tensor]:
+    """As torchmetrics gathers, also where a process has no items and so knows neither width nor type."""
+    shapes: list[Any] = [None] * torch.distributed.get_world_size(group)
+    torch.distributed.all_gather_object(shapes, (tuple(values.shape), values.dtype), group)
+    shape, dtype = max(shapes, key=lambda each: len(each[0]) * (each[0] != (0,)))
+    if values.shape == (0,):
+        values = torch.empty((0, *shape[1:]), dtype=dtype, device=values.device)
+    return gather_all_tensors(values, group)

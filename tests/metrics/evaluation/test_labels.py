@@ -1,0 +1,181 @@
+"""Labels of any form give the numbers of integer paths, and a result that knows their names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import hiertree as ht
+from hiertree.arrays import as_paths, shared_paths
+from hiertree.errors import HiertreeError, OptionError, PathError, ShapeError, UnknownMetricError
+from hiertree.losses import SupAP
+from hiertree.metrics import evaluate, evaluate_codes, evaluate_ranking
+
+FRAME = pd.DataFrame(
+    {
+        "kind": ["natural", "built", "natural", "built"] * 3,
+        "class": ["lake", "lake", "bay", "dam"] * 3,  # a lake of each kind: two classes
+        "image": range(12),
+    }
+)
+LABELS = FRAME[["kind", "class"]]
+IDS = np.array([[0, 0], [1, 1], [0, 2], [1, 3]] * 3)
+EMBEDDINGS = np.random.default_rng(0).standard_normal((12, 4))
+
+
+def polars_frame():
+    return pytest.importorskip("polars").DataFrame(LABELS.to_dict("list"))
+
+
+FORMS = {
+    "a frame": lambda: LABELS,
+    "categories": lambda: LABELS.astype("category"),
+    "a frame of polars": polars_frame,
+    "texts": lambda: LABELS.to_numpy().astype(str),
+    "objects": lambda: LABELS.to_numpy(),
+    "lists": lambda: LABELS.to_numpy().tolist(),
+    "a frame of ids": lambda: pd.DataFrame(IDS, columns=["kind", "class"]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_labels_of_every_form_give_the_numbers_of_integer_paths(form):
+    labels = FORMS[form]()
+    np.testing.assert_array_equal(evaluate(EMBEDDINGS, labels).values, evaluate(EMBEDDINGS, IDS).values)
+    apart = evaluate(EMBEDDINGS[:5], labels[:5], EMBEDDINGS[5:], labels[5:])
+    np.testing.assert_array_equal(apart.values, evaluate(EMBEDDINGS[:5], IDS[:5], EMBEDDINGS[5:], IDS[5:]).values)
+
+
+def test_texts_of_one_dimension_are_one_level():
+    flat, ids = LABELS["class"], (IDS[:, 1] - 1).clip(min=0)
+    for labels in (flat, list(flat), flat.to_numpy(), flat.astype("category")):
+        np.testing.assert_array_equal(evaluate(EMBEDDINGS, labels).values, evaluate(EMBEDDINGS, ids).values)
+    np.testing.assert_array_equal(ht.levels(flat[:2], list(flat)), ht.levels(ids[:2], ids))
+
+
+def test_queries_and_gallery_share_their_numbers_everywhere():
+    codes = EMBEDDINGS > 0
+    for labels in (LABELS, IDS):
+        coded = evaluate_codes(codes[:3], labels[:3], codes[3:], labels[::-1][:9])
+        listed = evaluate_ranking([[1, 0, 2]], query_paths=labels[:1], gallery_paths=labels[:3], metrics=["AP[1]"])
+        if labels is LABELS:
+            expected = coded.values, listed.values
+    np.testing.assert_array_equal(coded.values, expected[0])
+    np.testing.assert_array_equal(listed.values, expected[1])
+    assert evaluate(EMBEDDINGS[:2], ["b", "a"], EMBEDDINGS[2:4], ["a", "b"], metrics=["R@10"])["R@10"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("labels", "row"),
+    [
+        (["a", None, "a"], 1),
+        (["a", "a", float("nan")], 2),
+        (["a", " ", "b"], 1),
+        (pd.Series([3.0, 3.0, np.nan]), 2),
+        (np.array([np.nan, 1.0, 2.0]), 0),
+        (pd.Series([3, None, 4], dtype="Int64"), 1),
+        (pd.DataFrame({"kind": ["x", "x", "x"], "class": ["a", None, "b"]}), 1),
+        (pd.DataFrame({"kind": pd.Categorical(["x", None, "x"]), "class": [1, 2, 3]}), 1),
+    ],
+)
+def test_a_missing_label_is_refused_by_row(labels, row):
+    with pytest.raises(PathError, match=rf"without a label.*\(1 rows: {row}\)"):
+        evaluate(EMBEDDINGS[:3], labels)
+
+
+@pytest.mark.parametrize(
+    ("query", "gallery", "error", "message"),
+    [
+        (["1", "2"], [1, 2], PathError, "text in query_paths, numbers in gallery_paths"),
+        (LABELS[:2], LABELS[["class", "kind"]][:2], PathError, "the order of query_paths, kind, class"),
+        (LABELS[:2], ["lake", "dam"], ShapeError, "those of query_paths, 2"),
+        (LABELS[:1], LABELS[:2], ShapeError, "1 rows: expected 2"),
+        (pd.DataFrame({"class": [0.5, 1.5]}), IDS[:2, 1], PathError, "float64 in 'class'"),
+        (["a", "b"], [{}, {}], PathError, "unhashable"),
+        (pd.DataFrame(IDS[:2], columns=["a", "a"]), IDS[:2], PathError, "unique"),
+    ],
+)
+def test_labels_that_cannot_be_compared_are_refused(query, gallery, error, message):
+    with pytest.raises(error, match=message):
+        evaluate(EMBEDDINGS[:2], query, EMBEDDINGS[2:4], gallery)
+
+
+def test_distractors_need_no_label():
+    labels = LABELS.copy()
+    labels.loc[[3, 7], ["kind", "class"]] = None
+    marked = labels["kind"].isna().to_numpy()
+    found = evaluate(EMBEDDINGS[:3], LABELS[:3], EMBEDDINGS, labels, distractors=marked)
+    expected = evaluate(EMBEDDINGS[:3], IDS[:3], EMBEDDINGS, IDS, distractors=marked)
+    np.testing.assert_array_equal(found.values, expected.values)
+
+
+def test_samplers_take_text_and_losses_refuse_it():
+    sampler = ht.samplers.SuperCategoryPairSampler(LABELS, batch_size=4, images_per_class=2)
+    assert list(sampler) == list(ht.samplers.SuperCategoryPairSampler(IDS, batch_size=4, images_per_class=2))
+    with pytest.raises(PathError, match="as_paths"):  # each batch would have its own numbers
+        SupAP()(torch.randn(12, 4), np.array(LABELS, dtype=str))
+    assert SupAP()(torch.from_numpy(EMBEDDINGS), as_paths(LABELS)).isfinite()
+
+
+def test_a_name_below_two_parents_is_two_classes():
+    paths, names = shared_paths({"query": LABELS, "gallery": LABELS[::-1]})
+    np.testing.assert_array_equal(paths["query"], IDS)
+    np.testing.assert_array_equal(paths["gallery"], IDS[::-1])
+    assert names.class_names == (("natural", "built"), ("lake", "lake", "bay", "dam"))
+    assert names.level_names == ("kind", "class")
+
+
+def test_a_result_answers_by_metric():
+    result = evaluate(EMBEDDINGS, LABELS, metrics=["H-AP", "AP[1]", "R@1"])
+    assert result["H-AP"] == result.summary()["H-AP"]
+    assert "R@1" in result
+    assert "NDCG" not in result
+    with pytest.raises(KeyError, match="did you mean 'H-AP'"):
+        result["HAP"]
+    alone = evaluate(EMBEDDINGS[:2], ["a", "b"], metrics=["AP"])
+    with pytest.raises(UnknownMetricError, match="2 queries without positives"):
+        alone["AP"]
+    with pytest.raises(TypeError):
+        iter(result)
+
+
+def test_a_result_by_level_has_the_names_of_the_columns():
+    metrics = ["H-AP", "AP[1]", "AP[2]", "R@1", "R@1[1]", "AP#1", "NDCG@3"]
+    result = evaluate(EMBEDDINGS, LABELS, metrics=metrics)
+    table = result.by_level()
+    assert list(table.index) == ["kind", "class"]
+    assert list(table.columns) == ["AP", "R@1", "AP#"]
+    assert table.loc["kind", "AP"] == result["AP[1]"]
+    assert table.loc["class", "R@1"] == result["R@1"]
+    assert np.isnan(table.loc["class", "AP#"])
+    errors = evaluate(EMBEDDINGS, IDS, metrics=[f"first-error[{level}]" for level in range(3)]).by_level()
+    assert list(errors.index) == [0, 1, 2]
+    assert errors["first-error"].sum() == pytest.approx(1.0)
+
+
+def test_a_result_by_class_has_the_names_as_given():
+    result = evaluate(EMBEDDINGS, LABELS, metrics=["AP"])
+    values = result.per_query()["AP"].to_numpy()
+    fine = result.by_class()
+    assert fine.index.names == ["kind", "class"]
+    assert fine.loc[("built", "lake"), "AP"] == pytest.approx(values[1::4].mean())
+    assert fine["queries"].tolist() == [3, 3, 3, 3]
+    coarse = result.by_class(level="kind")
+    assert coarse.loc["natural", "AP"] == pytest.approx(values[::2].mean())
+    pd.testing.assert_frame_equal(coarse, result.by_class(level=1))
+    assert evaluate(EMBEDDINGS, IDS[:, 1] + 5, metrics=["AP"]).by_class().index.tolist() == [5, 6, 7, 8]
+    with pytest.raises(OptionError, match="kind, class"):
+        result.by_class(level="family")
+    with pytest.raises(OptionError, match="between 1"):
+        result.by_class(level=3)
+    with pytest.raises(HiertreeError, match="per_query"):
+        evaluate_ranking({"q": ["a"]}, {"q": {"a": 1}}, metrics=["AP"]).by_class()
+
+
+def test_a_notebook_shows_a_table():
+    page = evaluate(EMBEDDINGS, LABELS, metrics=["H-AP", "AP"])._repr_html_()
+    assert page.count("<table") == 2
+    assert "H-AP" in page
+    assert "self-retrieval" in page

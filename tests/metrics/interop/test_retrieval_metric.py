@@ -1,0 +1,194 @@
+"""One torchmetrics metric for any names: batches and processes give the numbers of one evaluation."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.metrics import RetrievalMetric, evaluate
+
+torchmetrics = pytest.importorskip("torchmetrics")
+NAMES = ["H-AP", "NDCG@5", "ASI", "AP[1]", "R@1", "mAP@R[1]"]
+
+
+def retrieval(dtype=torch.float32):
+    random = torch.Generator().manual_seed(0)
+    paths = torch.stack([torch.arange(40) // 20, torch.arange(40) // 4], dim=1)
+    return torch.randn(40, 6, generator=random).to(dtype), paths
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_batches_give_the_numbers_of_one_evaluation_and_reset_forgets_them(dtype):
+    embeddings, paths = retrieval(dtype)
+    expected = evaluate(embeddings, paths, metrics=NAMES)
+    metric = RetrievalMetric(NAMES)
+    for _ in range(2):
+        for rows in torch.arange(40).split(7):
+            metric.update(embeddings[rows], paths[rows].to(torch.int32))
+        found = metric.compute()
+        assert list(found) == NAMES
+        assert {name: value.item() for name, value in found.items()} == pytest.approx(
+            expected.summary().to_dict(), abs=1e-6
+        )
+        np.testing.assert_array_equal(metric.evaluation().values, expected.values)
+        metric.reset()
+    with pytest.raises(ShapeError, match="update before"), pytest.warns(UserWarning, match="before the"):
+        metric.evaluation()
+
+
+def test_one_name_gives_a_number_and_none_the_default_ones(monkeypatch):
+    embeddings, paths = retrieval()
+    one, every = RetrievalMetric("TR@3[1]"), RetrievalMetric()
+    expected = evaluate(embeddings, paths, metrics=["TR@3[1]"])["TR@3[1]"]
+    assert one(embeddings, paths).item() == one.compute().item() == pytest.approx(expected, abs=1e-6)
+    every.update(embeddings, paths)
+    calls = []
+    monkeypatch.setattr(
+        "hiertree.metrics.interop.retrieval_metric.evaluate", lambda *a, **o: calls.append(1) or evaluate(*a, **o)
+    )
+    assert list(every.compute()) == list(every.evaluation().names) == list(evaluate(embeddings, paths).names)
+    assert len(calls) == 1  # one ranking for all
+
+
+def test_options_are_those_of_evaluate():
+    embeddings, paths = retrieval()
+    embeddings = embeddings.sign()  # ties
+    for options in ({"alpha": 3.0, "ties": "worst"}, {"protocol": "sop"}, {"compat": "delf"}, {"counts": "official"}):
+        metric = RetrievalMetric(**options)
+        metric.update(embeddings, paths)
+        np.testing.assert_array_equal(metric.evaluation().values, evaluate(embeddings, paths, **options).values)
+
+
+def test_a_separate_gallery_and_repeated_items():
+    embeddings, paths = retrieval()
+    expected = evaluate(embeddings[:10], paths[:10], embeddings[10:], paths[10:], metrics=["H-AP"])
+    metric = RetrievalMetric("H-AP")
+    metric.update(embeddings[:10], paths[:10], ids=torch.arange(10))
+    metric.update(embeddings[8:10], paths[8:10], ids=torch.arange(8, 10))
+    metric.update(embeddings[10:], paths[10:], gallery=True)
+    np.testing.assert_array_equal(metric.evaluation().values, expected.values)
+    mixed = RetrievalMetric("H-AP")
+    mixed.update(embeddings, paths.numpy(), gallery=torch.arange(40) >= 10)
+    np.testing.assert_array_equal(mixed.evaluation().values, expected.values)
+
+
+def test_items_of_a_querys_own_group_leave_its_list():
+    embeddings, paths = retrieval()
+    groups = torch.arange(40) % 7
+    alone, apart = RetrievalMetric("AP"), RetrievalMetric("AP")
+    alone.update(embeddings, paths, groups=groups)
+    np.testing.assert_array_equal(
+        alone.evaluation().values, evaluate(embeddings, paths, query_ids=groups, metrics=["AP"]).values
+    )
+    apart.update(embeddings[:9], paths[:9], groups=groups[:9])
+    apart.update(embeddings, paths, groups=groups, gallery=True)
+    expected = evaluate(
+        embeddings[:9], paths[:9], embeddings, paths, query_ids=groups[:9], gallery_ids=groups, metrics=["AP"]
+    )
+    np.testing.assert_array_equal(apart.evaluation().values, expected.values)
+    apart.update(embeddings, paths)
+    with pytest.raises(PathError, match="every batch"):
+        apart.compute()
+
+
+def test_a_collection_logs_it_beside_others():
+    embeddings, paths = retrieval()
+    collection = torchmetrics.MetricCollection(
+        {"many": RetrievalMetric(["H-AP", "R@1"]), "one": RetrievalMetric("R@10")}, prefix="val/"
+    )
+    for rows in torch.arange(40).split(9):
+        collection.update(embeddings[rows], paths[rows])
+    expected = evaluate(embeddings, paths, metrics=["H-AP", "R@1", "R@10"])
+    found = {name: value.item() for name, value in collection.compute().items()}
+    assert found == pytest.approx(
+        {"val/H-AP": expected["H-AP"], "val/R@1": expected["R@1"], "val/one": expected["R@10"]}, abs=1e-6
+    )
+
+
+def test_values_are_plotted():
+    metric = RetrievalMetric(["H-AP", "R@1"])
+    metric.update(*retrieval())
+    figure, axes = metric.plot()
+    assert {text.get_text() for text in axes.get_legend().get_texts()} == {"H-AP", "R@1"}
+    figure, _ = RetrievalMetric("H-AP").plot([torch.tensor(0.2), torch.tensor(0.4)])
+    assert figure is not None
+
+
+def test_no_positive_anywhere_warns_and_is_no_number():
+    metric = RetrievalMetric("H-AP")
+    metric.update(torch.eye(3), torch.tensor([0, 1, 2]))
+    with pytest.warns(UserWarning, match="no query has a positive"):
+        assert metric.compute().isnan()
+
+
+PROCESS = """
+import sys, torch
+from hiertree.metrics import RetrievalMetric
+rank, folder = int(sys.argv[1]), sys.argv[2]
+torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+embeddings, paths, names = torch.load(f"{folder}/retrieval.pt", weights_only=True)
+own = torch.cat([torch.arange(rank, 40, 2), torch.tensor([0])])  # a sampler repeats an item
+metric, late = RetrievalMetric(names), RetrievalMetric(names)
+for rows in own.split(6 + rank):
+    metric.update(embeddings[rows], paths[rows], ids=rows)
+if rank == 0:
+    late.update(embeddings, paths)  # the other process has no items at all
+found = [torch.stack(list(each.compute().values())) for each in (metric, late)]
+torch.save([*found, torch.tensor(metric.evaluation().values)], f"{folder}/{rank}.pt")
+torch.distributed.destroy_process_group()
+"""
+
+
+def test_two_processes_compute_what_one_would_also_where_an_item_is_given_to_both_or_one_has_none(tmp_path):
+    torch.save([*retrieval(), NAMES], tmp_path / "retrieval.pt")
+    command = [sys.executable, "-c", PROCESS]
+    running = [subprocess.Popen([*command, str(rank), str(tmp_path)]) for rank in range(2)]
+    assert [process.wait(timeout=200) for process in running] == [0, 0]
+    expected = evaluate(*retrieval(), metrics=NAMES)
+    for rank in range(2):
+        *found, values = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        for means in found:
+            np.testing.assert_allclose(means, expected.summary(), atol=1e-6)
+        assert values.shape == expected.values.shape
+
+
+def test_a_metric_is_pickled_with_what_it_gathered():
+    metric = RetrievalMetric("ASI")
+    metric.update(*retrieval())
+    assert pickle.loads(pickle.dumps(metric)).compute() == metric.compute()
+
+
+@pytest.mark.parametrize(
+    ("error", "call"),
+    [
+        (OptionError, lambda: RetrievalMetric("H-AP", alpha=-1.0)),
+        (OptionError, lambda: RetrievalMetric("NDCG@0")),
+        (OptionError, lambda: RetrievalMetric(["H-AP", "recal@1"])),
+        (OptionError, lambda: RetrievalMetric("ASI", ties="random")),
+        (OptionError, lambda: RetrievalMetric("ASI", compute_on_gpu=True)),
+        (ShapeError, lambda: RetrievalMetric("ASI").update(torch.eye(3), torch.tensor([0, 1]))),
+        (ShapeError, lambda: RetrievalMetric("ASI").update(torch.ones(3), torch.tensor([0, 1, 1]))),
+        (PathError, lambda: RetrievalMetric("ASI").update(torch.eye(2), torch.tensor([0.0, 1.0]))),
+        (ShapeError, lambda: RetrievalMetric("ASI").update(torch.eye(2), torch.tensor([0, 1]), ids=torch.tensor([0]))),
+        (PathError, lambda: RetrievalMetric("ASI").update(torch.eye(2), torch.tensor([0, 1]), ids=[0, -1])),
+    ],
+)
+def test_bad_options_and_batches_are_refused(error, call):
+    with pytest.raises(error):
+        call()
+
+
+def test_heavy_libraries_load_only_when_asked_for():
+    heavy = "('torch', 'torchmetrics', 'numba', 'scipy', 'pandas', 'faiss', 'sklearn', 'matplotlib', 'pyarrow')"
+    code = (
+        f"import sys, hiertree.metrics as m; print([name for name in {heavy} if name in sys.modules]); "
+        "m.RetrievalMetric; print('torchmetrics' in sys.modules)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.split() == ["[]", "True"]
