@@ -2,9 +2,10 @@ r"""Time and memory of ``evaluate`` against the matrix product it cannot do with
 
 Run ``python benchmarks/evaluation.py``; about two minutes on two quiet cores. Embeddings are float32 in self-retrieval;
 all default metrics, ties averaged. The product is that of all query blocks with the gallery, nothing else, interleaved
-with the evaluation in one process. Times are medians, in milliseconds a query and for evaluation also in nanoseconds
-for each of its scores, which stays the same where cost is linear; the ratios are evaluation / product, of the clock and
-of the processor's time, which says more where other work shares the machine. Memory is the peak beyond the embeddings,
+with the evaluation in one process. Times are medians by the clock, in milliseconds a query and for evaluation also in
+nanoseconds for each of its scores, which stays the same where cost is linear; the ratios are evaluation / product, of
+the clock and of the processor's time. Rounds that other processes disturb are repeated; where the machine is not idle,
+the row says so instead of a ratio. Memory is the peak beyond the embeddings,
 the normalized copy of the gallery included, pages of a memory map not. L = 1 has classes of five, L = 2 also 12
 super-categories of them; L = 7 is a skewed tree like iNaturalist's, where about half the gallery is relevant to a
 query.
@@ -22,18 +23,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from idle_machine import in_turn, medians, ratio, timed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,12 +81,12 @@ def row(arguments: argparse.Namespace, num_items: int, num_levels: int, block_si
     product, evaluation = 1e3 * found["product"], 1e3 * found["evaluate"]
     return (
         f"{num_items:>8}  {num_levels}  {block_size or 'auto':>5}  {arguments.queries or num_items:>7}"
-        f"  {product:>10.3f}  {evaluation:>11.3f}  {1e6 * evaluation / num_items:>10.2f}  {evaluation / product:>5.2f}"
-        f"  {found['evaluate cpu'] / found['product cpu']:>11.2f}  {found['mebibytes']:>8.0f}  {size:>9.0f}"
+        f"  {product:>10.3f}  {evaluation:>11.3f}  {1e6 * evaluation / num_items:>10.2f}  {found['ratio']:>5}"
+        f"  {found['of the processor']:>11.2f}  {found['mebibytes']:>8.0f}  {size:>9.0f}"
     )
 
 
-def measure(arguments: argparse.Namespace) -> dict[str, float]:
+def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Median seconds a query of product and evaluation, by clock and processor, and the peak beyond the inputs."""
     from hiertree.metrics import evaluate
 
@@ -101,25 +101,26 @@ def measure(arguments: argparse.Namespace) -> dict[str, float]:
         gallery = (embeddings, paths) if arguments.queries else ()
         multiplied = queries[: arguments.product_queries or number]
         evaluate(embeddings[:200], paths[:200], device=arguments.device)  # compile
-        times: dict[str, list[float]] = {}
         options = {"block_size": block_size or None, "device": arguments.device}
+
+        def evaluation() -> object:
+            return evaluate(queries, paths[:number], *gallery, **options)
+
         with peak_memory() as peak:
-            evaluation = clocked(lambda: evaluate(queries, paths[:number], *gallery, **options), number)
-        for repeat in range(arguments.repeats):
-            if repeat:
-                evaluation = clocked(lambda: evaluate(queries, paths[:number], *gallery, **options), number)
-            bare = clocked(lambda: product(multiplied, embeddings, arguments.device), len(multiplied))
-            for name, seconds in (("evaluate", evaluation), ("product", bare)):
-                times.setdefault(name, []).append(seconds[0])
-                times.setdefault(f"{name} cpu", []).append(seconds[1])
-    return {name: statistics.median(values) for name, values in times.items()} | {"mebibytes": peak[0]}
-
-
-def clocked(work: Callable[[], object], number: int) -> tuple[float, float]:
-    """Seconds by the clock and of the processor, for each of a number of queries."""
-    begin = time.perf_counter(), time.process_time()
-    work()
-    return (time.perf_counter() - begin[0]) / number, (time.process_time() - begin[1]) / number
+            evaluation()
+        works = {
+            "evaluate": lambda: timed(evaluation, number),
+            "product": lambda: timed(lambda: product(multiplied, embeddings, arguments.device), len(multiplied)),
+        }
+        found = in_turn(works, arguments.repeats)
+    middle = {name: medians(timings) for name, timings in found.items()}
+    return {
+        "evaluate": middle["evaluate"].clock,
+        "product": middle["product"].clock,
+        "ratio": ratio(found["evaluate"], found["product"]),
+        "of the processor": middle["evaluate"].processor / middle["product"].processor,
+        "mebibytes": peak[0],
+    }
 
 
 @contextmanager

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
-from typing import TypeVar, cast
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.core.caching import FunctionCache
 
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
@@ -16,15 +20,44 @@ def jit(kernel: Kernel) -> Kernel:
     numba renews the cache when the kernel's own file changes, but not when another file does. A kernel may therefore
     call only kernels of its own file.
     """
-    return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy")(kernel))
+    return _cached(kernel)
 
 
 def reordering_jit(kernel: Kernel) -> Kernel:
     """As :func:`jit`, but sums may be reordered, so that the processor can add several terms at once."""
-    reorder = {"reassoc", "contract", "nsz", "arcp"}
-    return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=reorder)(kernel))
+    return _cached(kernel, fastmath={"reassoc", "contract", "nsz", "arcp"})
 
 
 def jit_without_nan(kernel: Kernel) -> Kernel:
     """As :func:`jit`, for inputs without NaN. The order of operations and every rounding stay as written."""
-    return cast(Kernel, numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})(kernel))
+    return _cached(kernel, fastmath={"nnan", "nsz"})
+
+
+def _cached(kernel: Kernel, **options: Any) -> Kernel:
+    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(kernel)
+    cache_of: Any = _Cache  # numba's types are incomplete
+    dispatcher._cache = cache_of(kernel)  # as njit(cache=True) does, with the cache below
+    return cast(Kernel, dispatcher)
+
+
+class _Cache(FunctionCache):
+    """numba's cache on disk, but one that names a type which was renamed or moved is emptied, not an error."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The machine code for a signature; None where it must be compiled."""
+        numbas: Any = super()
+        try:
+            found = numbas.load_overload(sig, target_context)
+        except (AttributeError, ImportError):
+            numbas.flush()
+            found = None
+        if found is None:
+            _say_that_it_compiles()
+        return found
+
+
+@cache
+def _say_that_it_compiles() -> None:
+    """Once a process, unless progress is not wanted."""
+    if os.environ.get("HIERTREE_PROGRESS") != "0":
+        print("hiertree: compiling for this machine, once; the next runs start at once", file=sys.stderr, flush=True)

@@ -38,7 +38,7 @@ def for_each(work: Callable[[Key], object], keys: Iterable[Key], *, threads: int
         for key in keys:
             work(key)
         return
-    with ThreadPoolExecutor(threads, initializer=limit_blas) as pool:
+    with ThreadPoolExecutor(threads, initializer=_limit_thread) as pool:
         for _ in pool.map(work, keys):
             pass
 
@@ -70,7 +70,7 @@ def for_blocks(work: Callable[[Key, int], Value], keys: Sequence[Key], *, block_
     """
     everyone = num_threads()
     blocks = max(min(everyone, BUDGET // max(block_bytes, 1), len(keys)), 1)
-    pool = ThreadPoolExecutor(blocks, initializer=limit_blas)
+    pool = ThreadPoolExecutor(blocks, initializer=_limit_thread)
     try:
         yield from pool.map(lambda key: work(key, -(-everyone // blocks)), keys)
     finally:
@@ -119,7 +119,7 @@ class _SingleThreadedBlas:
     def __call__(self) -> Iterator[None]:
         with self._lock:
             if self._users == 0:
-                self._limit, self._owner = limit_blas(), threading.current_thread()
+                self._limit, self._owner = _limit_blas(), threading.current_thread()
             self._users += 1
         try:
             yield
@@ -131,12 +131,22 @@ class _SingleThreadedBlas:
                     self._limit.restore_original_limits()
                     _release_blas(force=False)
 
+    @property
+    def wanted(self) -> bool:
+        """Whether any evaluation needs it."""
+        return self._users > 0
+
 
 single_threaded_blas = _SingleThreadedBlas()
 
 
-def limit_blas() -> Any:
-    """Have one thread for each product: of the process, or of this thread where each has a number of its own."""
+def _limit_thread() -> None:
+    """For a new thread, where BLAS has a number of threads for each thread that calls it."""
+    if single_threaded_blas.wanted:
+        _limit_blas()
+
+
+def _limit_blas() -> Any:
     return _blas().limit(limits=1, user_api="blas")
 
 

@@ -13,10 +13,13 @@ import numpy as np
 
 from hiertree.jit import jit
 
+from .blocks import for_each, num_threads, ranges
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BYTES_AT_ONCE = 2**25
+_ROWS_OF_A_THREAD = 2048
 _FACTOR, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
 
 
@@ -56,7 +59,8 @@ def first_of_equal(
 
 def _hashes(words: NDArray[Any]) -> NDArray[np.uint64]:
     hashes = np.empty(len(words), np.uint64)
-    _hash_rows(words, hashes)
+    rows = ranges(len(words), _ROWS_OF_A_THREAD)
+    for_each(lambda part: _hash_rows(words[part], hashes[part]), rows, threads=num_threads())
     return hashes
 
 

@@ -30,6 +30,7 @@ def values_in_memory(
     """Yield the values of each block."""
     similarity = retrieval.source
     num_items = len(similarity.gallery)
+    _ = similarity.parts  # once, before threads want them
     memory = Memory(layout.rows * num_items, similarity.dtype)
 
     def compute(rows: NDArray[np.int64], threads: int) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .blocks import for_each, ranges
+from .blocks import for_each, num_threads, ranges
 from .duplicates import first_of_equal, words_of
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Similarity:
     def _copy(self) -> Any:
         """The whole gallery in tree order, where it is multiplied."""
         if self.device is None:
-            return self._items.unit(self.gallery.tree.order, self.dtype)
+            return self._items.unit(self.gallery.tree.order, self.dtype, threads=num_threads())
         return self.device.put_all(self._pieces(), (len(self.gallery), self.dimensions), self.dtype)
 
     @cached_property

@@ -11,11 +11,14 @@ import numpy as np
 from hiertree.arrays import as_embeddings
 from hiertree.jit import jit, reordering_jit
 
+from .blocks import for_each, ranges
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROWS_AT_ONCE = 256
 _ROWS_IN_CACHE = 64
+_ROWS_OF_A_THREAD = 2048
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of sums in which no square overflows or loses digits
 
 
@@ -41,14 +44,18 @@ class Vectors:
         """The length of each vector."""
         return int(self.array.shape[1])
 
-    def unit(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any]) -> NDArray[Any]:
+    def unit(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any], *, threads: int = 1) -> NDArray[Any]:
         """Some rows, each of norm 1."""
         indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
         unit = np.empty((len(indices), self.dimensions), dtype)
-        for start in range(0, len(indices), _ROWS_IN_CACHE):
-            part = slice(start, start + _ROWS_IN_CACHE)
-            unit[part] = self.array[indices[part]]
-            _normalize(unit[part])
+
+        def normalize(rows: slice) -> None:
+            for start in range(rows.start, rows.stop, _ROWS_IN_CACHE):
+                part = slice(start, min(start + _ROWS_IN_CACHE, rows.stop))
+                unit[part] = self.array[indices[part]]
+                _normalize(unit[part])
+
+        for_each(normalize, ranges(len(indices), _ROWS_OF_A_THREAD), threads=threads)
         return unit
 
 

@@ -99,8 +99,8 @@ def forward(
             spread = grade
             polynomials = _polynomials(_convolve(moments, grid.sigmoid, 1.0))
             for k in targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]:
-                value, fall = _evaluate(polynomials, positions[k])
-                item = ranking.items[row, k]
+                value, fall = _evaluate(polynomials, positions[np.uint32(k)])
+                item = np.uint32(ranking.items[row, np.uint32(k)])
                 sums[row, item] += value
                 slopes[row, item] -= fall * grid.per_tau / step.tau
 
@@ -131,10 +131,11 @@ def backward(
                 polynomials = _polynomials(_convolve(moments, grid.bell, 0.0))
                 start = candidates.start[row]
                 for j in candidates.places[row, start[grade] : start[received_from]]:
-                    gradient[row, items[j]] += _evaluate(polynomials, positions[j])[0] / step.tau
+                    item = np.uint32(items[np.uint32(j)])
+                    gradient[row, item] += _evaluate(polynomials, positions[np.uint32(j)])[0] / step.tau
             wanted = targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]
             for k in wanted:
-                weights[k] = upstream[row, items[k]]
+                weights[np.uint32(k)] = upstream[row, np.uint32(items[np.uint32(k)])]
             _spread(positions, weights, wanted, moments)
             received_from = grade
 
@@ -153,8 +154,9 @@ def _spread(
     positions: NDArray[np.float64], masses: NDArray[np.float64], items: NDArray[np.int32], moments: NDArray[np.float64]
 ) -> None:
     """Add the mass of each item, times the powers of its place, to the moments of its interval."""
-    for item in items:
-        interval = int(positions[item])
+    for listed in items:
+        item = np.uint32(listed)  # an index that might be negative takes longer
+        interval = np.uint32(np.int32(positions[item]))
         place, power = positions[item] - interval, masses[item]
         square = place * place
         for degree in range(0, NODES, 2):
@@ -203,7 +205,7 @@ def _correlate(source: NDArray[np.float64], table: NDArray[np.float64], result: 
 @reordering_jit
 def _evaluate(polynomials: NDArray[np.float64], position: float) -> tuple[float, float]:
     """The polynomial of the interval there, and its derivative by the position."""
-    interval = int(position)
+    interval = np.uint32(np.int32(position))
     place, value, slope = position - interval, polynomials[NODES - 1, interval], 0.0
     for degree in range(NODES - 2, -1, -1):
         slope = slope * place + value

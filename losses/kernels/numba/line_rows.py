@@ -56,7 +56,8 @@ def forward(
                 if term == 0:
                     _run_lines(scores, running, lines)
                 beyond = 0
-                for k in wanted:
+                for target in wanted:
+                    k = np.uint32(target)  # an index that might be negative takes longer
                     while scores[beyond] - scores[k] > step.margin:
                         beyond += 1
                     if beyond == 0:
@@ -68,8 +69,8 @@ def forward(
                         line = lines[beyond - 1] + number * (scores[beyond - 1] - scores[k] - step.margin)
                         value += step.rho * line + (step.offset - step.start) * number
                         slope += step.rho * number
-                    sums[row, items[k]] += value
-                    slopes[row, items[k]] += slope
+                    sums[row, np.uint32(items[k])] += value
+                    slopes[row, np.uint32(items[k])] += slope
 
 
 @jit
@@ -95,7 +96,7 @@ def backward(
         decay, items, number = decays.values[row], ranking.items[row], len(scores)
         for place in range(number):
             growth[number - 1 - place] = 1.0 / decay[place]
-            weights[number - 1 - place] = upstream[row, items[place]]
+            weights[number - 1 - place] = upstream[row, np.uint32(items[place])]
         acts = by_grid[row].astype(np.float64)
         for lower in range(by_grid.shape[1] - 1):
             acts[lower] = 0.0
@@ -107,14 +108,15 @@ def backward(
             for term in range(0, terms, SIDE_BY_SIDE):
                 _run(powers[:number], growth, running)
                 behind = 0
-                for j in receiving:
+                for candidate in receiving:
+                    j = np.uint32(candidate)
                     while behind < number and scores[j] - scores[behind] <= step.margin:
                         behind += 1
                     if behind == number:
                         continue
                     own = running[number - 1 - behind]
                     slope = -_series(own, term, decay[j])[1] / step.tau + (step.rho * own[0] if term == 0 else 0.0)
-                    gradient[row, items[j]] += slope
+                    gradient[row, np.uint32(items[j])] += slope
 
 
 @jit

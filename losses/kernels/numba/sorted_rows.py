@@ -73,7 +73,7 @@ def sort_rows(rows: NDArray[np.int64], scores: NDArray[Any], valid: NDArray[np.b
     sorted by comparison.
     """
     num_items = scores.shape[1]
-    start, bucket = np.empty(num_items + 1, np.int32), np.empty(num_items, np.int32)
+    start, bucket = np.empty(num_items + 1, np.int32), np.empty(num_items, np.uint32)  # signed indices take longer
     for row in rows:
         own, values, items = scores[row], result.values[row], result.items[row]
         top, scale = _intervals(own, valid[row])
@@ -82,15 +82,15 @@ def sort_rows(rows: NDArray[np.int64], scores: NDArray[Any], valid: NDArray[np.b
         for item in range(num_items):
             if valid[row, item]:
                 bucket[item] = np.int32((top - own[item]) * scale)
-                start[bucket[item] + 1] += 1
+                start[bucket[item] + np.uint32(1)] += np.int32(1)
         fullest = start.max()
         for place in range(num_items):
             start[place + 1] += start[place]
         number = start[num_items]
         for item in range(num_items):
             if valid[row, item]:
-                place = start[bucket[item]]
-                start[bucket[item]] += 1
+                place = np.uint32(start[bucket[item]])
+                start[bucket[item]] += np.int32(1)
                 values[place], items[place] = own[item], item
         result.number[row] = number
         if fullest <= _LONGEST_INSERTION:
@@ -160,7 +160,7 @@ def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.
         start, number = result.start[row], ranking.number[row]
         start[:] = 0
         for place in range(number):
-            grade = grades[row, ranking.items[row, place]]
+            grade = grades[row, np.uint32(ranking.items[row, place])]
             result.grades[row, place] = grade
             start[grade + 1] += 1
         for grade in range(1, len(start)):
@@ -224,5 +224,5 @@ def _sum_row(
                 state[grade] += added[grade]
             end += 1
         for place in range(first, end):
-            sums[items[place]] = state[targets[place]]
+            sums[np.uint32(items[place])] = state[targets[place]]
         first = end

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info
 
-from hiertree.metrics import evaluate
+from hiertree.metrics import evaluate, evaluate_codes, evaluate_scores
 from hiertree.metrics.engine import blocks
 from hiertree.relevance import linear
 
@@ -50,6 +50,12 @@ def test_products_take_one_thread_each_and_the_settings_of_the_user_come_back() 
     evaluate(EMBEDDINGS, PATHS, relevance=relevance)
     assert seen[0] == 3  # the check of the relevance, before anything is computed
     assert set(seen[1:]) == {1}
+    assert blas_threads() == 3
+
+
+def test_what_multiplies_nothing_leaves_them_alone() -> None:
+    evaluate_codes(EMBEDDINGS > 0, PATHS)
+    evaluate_scores(EMBEDDINGS @ EMBEDDINGS.T, np.eye(60, dtype=np.uint8))
     assert blas_threads() == 3
 
 
