@@ -22,7 +22,8 @@ from hiertree.pipelines.inference import load_model
 from hiertree.pipelines.inference.image_inputs import image_files
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.network.backbones import TimmBackbone, build_backbone
+from hiertree.pipelines.training.network.backbones import build_backbone
+from hiertree.pipelines.training.network.feature_backbone import FeatureBackbone
 from hiertree.pipelines.training.network.embedder import Embedder
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.settings import ModelSettings
@@ -107,7 +108,7 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, mon
 def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_from(tmp_path: Path) -> None:
     write_benchmark("sop", tmp_path / "data")
     backbone = build_backbone(ModelSettings(backbone="resnet18"), channels=3)
-    assert isinstance(backbone, TimmBackbone)
+    assert isinstance(backbone, FeatureBackbone)
     save_file(backbone.network.state_dict(), tmp_path / "weights.safetensors")
     settings = ["images.size=32", "images.workers=0", "data.verify=structure", "model.backbone=resnet18"]
     network = [f"model.pretrained={tmp_path / 'weights.safetensors'}", "model.embedding_size=3"]

@@ -37,8 +37,8 @@ def load_learning_splits(recipe: Recipe) -> LearningSplits:
     """Load the training images of a recipe without those of its validation, and these.
 
     Raises:
-        RecipeError: the share of classes leaves fewer than two on one side, or the validation split is not labeled at
-            the levels of training.
+        RecipeError: the share of classes leaves fewer than two on one side, or no class of the validation has two
+            images.
         HiertreeError: the loader finds something wrong with the files.
     """
     train, settings = load_split(recipe, "train"), recipe.validation
@@ -115,7 +115,15 @@ def _part(dataset: ImageDataset, rows: NDArray[np.int64], *, split: str) -> Imag
 
 
 def _measurable(dataset: ImageDataset) -> ImageDataset:
-    """The data set without a protocol that only its benchmark's queries and gallery can follow."""
+    """The data set without a protocol that only its benchmark's queries and gallery can follow.
+
+    Raises:
+        RecipeError: no class has two images, so that no query would have a value.
+    """
+    if dataset.gallery is None and np.unique(dataset.paths[:, -1], return_counts=True)[1].max() < 2:
+        raise RecipeError(
+            f"validation: {len(dataset)} images of {len(dataset)} classes", expected="classes of two images or more"
+        )
     if dataset.protocol is None or dataset.gallery is not None or protocol_of(dataset.protocol).gallery != "separate":
         return dataset
     return replace(dataset, protocol=None)

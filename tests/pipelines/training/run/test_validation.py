@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from click.testing import CliRunner
@@ -14,6 +15,7 @@ from interrupted_runs import assert_same_weights, break_at, curve, weights
 from safetensors.torch import load_file
 
 import hiertree as ht
+from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, RecipeError
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.training.data.splits import load_split
@@ -158,8 +160,28 @@ def test_impossible_validation_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("images", [4, 1])
+def test_rows_of_a_table_validate(tiny_recipe: Tiny, tmp_path: Path, images: int) -> None:
+    drawn, rows = load_synthetic("train", families=2, kinds=2, instances=3, images=4, image_size=16), []
+    for row, (family, _, leaf) in enumerate(drawn.paths.tolist()):
+        split = ("train", "val", "test")[leaf % 3]
+        if split != "val" or row % 4 < images:
+            drawn.images[row].save(tmp_path / f"{row}.png")
+            rows.append({"file": f"{row}.png", "family": family, "leaf": f"class {leaf}", "split": split})
+    pd.DataFrame(rows).to_csv(tmp_path / "images.csv", index=False)
+    table = {"name": "table", "path": str(tmp_path / "images.csv"), "root": str(tmp_path), "image": "file"}
+    data = {**table, "levels": ["family", "leaf"], "split": "split"}
+    values = tiny_recipe("validation={split: val}", "sampler.batch_size=4", "training.epochs=1").as_dict()
+    recipe = Recipe.model_validate({**values, "data": data})
+    if images == 1:
+        with pytest.raises(RecipeError, match="2 images of 2 classes"):
+            train(recipe, tmp_path / "run")
+        return
+    assert train(recipe, tmp_path / "run").best_metrics == train(recipe, tmp_path / "run").metrics
+    assert content(tmp_path / "run")["left_out"] == {"train": [], "val": [], "test": []}
+
+
 def test_earlier_runs_without_the_section_still_resume(tiny_recipe: Tiny) -> None:
-    """The fingerprint that version 1's recipe of the drawn images had."""
     assert "validation" not in tiny_recipe().experiment()
     assert "start_from" not in tiny_recipe().experiment()["training"]
 
