@@ -23,8 +23,8 @@ from hiertree.pipelines.inference.image_inputs import image_files
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.network.backbones import build_backbone
-from hiertree.pipelines.training.network.feature_backbone import FeatureBackbone
 from hiertree.pipelines.training.network.embedder import Embedder
+from hiertree.pipelines.training.network.feature_backbone import FeatureBackbone
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.settings import ModelSettings
 from hiertree.pipelines.training.run.experiment import train
