@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from importlib.resources import files as resources
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from PIL import Image
 
 LARGEST_SIDE = 160  # pixels of a picture inside a page
@@ -28,7 +30,19 @@ def fill_page(package: str, values: Mapping[str, Any], *, style_of: str | None =
     template = resources(package).joinpath("page.html").read_text(encoding="utf-8")
     css = resources(style_of or package).joinpath("page.css").read_text(encoding="utf-8").rstrip()
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["breakable"] = breakable
     return environment.from_string(template).render(values, css=Markup(css)) + "\n"  # noqa: S704  (our own file)
+
+
+def breakable(text: object) -> Markup:
+    """A text whose lines may break after / and _, not inside words.
+
+    >>> breakable("chair/a_<b>")
+    Markup('chair/<wbr>a_<wbr>&lt;b&gt;')
+    """
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"([/_])", r"\1<wbr>", str(escape(text))))  # noqa: S704  (escaped before)
 
 
 def data_uri(image: Image.Image) -> str:

@@ -44,7 +44,7 @@ def write_comparison(
     texts = {
         "comparison.md": markdown(table) + "\n",
         "comparison.tex": latex(table) + "\n",
-        "comparison.html": html(table, title="Comparison", lead=lead, figures=figures),
+        "comparison.html": html(table, title="Comparison", lead=lead, figures=figures.values()),
     }
     for name, text in texts.items():
         files.write_text(folder / name, text)
@@ -54,14 +54,14 @@ def write_comparison(
     files.write_json(folder / "manifest.json", made)
 
 
-def _draw(runs: pd.DataFrame, folder: Path) -> dict[Path, str]:
-    """The figures, and what each shows."""
+def _draw(runs: pd.DataFrame, folder: Path) -> dict[Path, tuple[str, str]]:
+    """The figures: each as SVG inside a page, and what it shows."""
     points, lines = folder / "comparison.png", folder / _LINES
-    plot_points(runs, points)
-    drawn = {points: "Each metric in a panel of its own: every run a point, the mean of a row a line."}
+    shown = "Each metric in a panel of its own: every run a point, the mean of a row a line."
+    drawn = {points: (plot_points(runs, points), shown)}
     if (key := varied_number(runs)) is not None:
-        plot_lines(runs, lines, key=key)
-        drawn[lines] = f"Each metric over {key}: means as lines, ± standard deviation as bands."
+        shown = f"Each metric over {key}: means as lines, ± standard deviation as bands."
+        drawn[lines] = (plot_lines(runs, lines, key=key), shown)
     return drawn
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hiertree.io import files
 
+from ..inline_svg import STYLE, inline_svg
 from .grid import setting_text
 from .result_table import groups_of
 from .run_rows import metric_names, row_names
@@ -14,6 +18,7 @@ from .run_rows import metric_names, row_names
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _PANELS_IN_A_ROW = 4
 _INCHES_A_LETTER = 0.085
@@ -21,59 +26,76 @@ _LOGARITHMIC_FROM = 16  # largest value over smallest
 _MARKERS = "osD^vP*X<>"
 
 
-def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> None:
+def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
     """Draw a panel for each metric, on its own scale: runs as points, means over seeds as lines, recipes by color.
 
     Args:
         runs: as :func:`hiertree.pipelines.comparison.run_rows.runs_table` makes it.
         path: a PNG, PDF or SVG file.
+
+    Returns:
+        The same as SVG inside a page.
     """
-    labels = row_names(runs)
-    names = list(dict.fromkeys(labels))
-    height = 0.9 + max(0.3 * min(len(names), 8), 0.2 * len(names))
-    figure, panels = _panels(runs, height=height, margin=_INCHES_A_LETTER * max(map(len, names)), sharey=True)
-    recipes = runs["recipe"].tolist()
-    own = recipes if len(set(recipes)) > 1 else labels
-    colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(own))}
-    for metric, panel in panels.items():
-        for place, name in enumerate(names):
-            rows = [number for number, label in enumerate(labels) if label == name]
-            values, color = 100 * runs[metric].iloc[rows].dropna(), colors[own[rows[0]]]
-            panel.plot(values, [place] * len(values), "o", color=color, alpha=0.6)
-            panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=color)
-        panel.set_title(f"{metric} (%)", fontsize="medium")
-        panel.set_yticks(range(len(names)), names)
-        panel.set_ylim(len(names) - 0.5, -0.5)
-        panel.margins(x=0.15)
-    _save(figure, path)
+    with _page_style():
+        labels = row_names(runs)
+        names = list(dict.fromkeys(labels))
+        height = 0.9 + max(0.3 * min(len(names), 8), 0.2 * len(names))
+        figure, panels = _panels(runs, height=height, margin=_INCHES_A_LETTER * max(map(len, names)), sharey=True)
+        recipes = runs["recipe"].tolist()
+        own = recipes if len(set(recipes)) > 1 else labels
+        colors = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(own))}
+        for metric, panel in panels.items():
+            for place, name in enumerate(names):
+                rows = [number for number, label in enumerate(labels) if label == name]
+                values, color = 100 * runs[metric].iloc[rows].dropna(), colors[own[rows[0]]]
+                panel.plot(values, [place] * len(values), "o", color=color, alpha=0.6)
+                panel.plot([values.mean()] * 2, [place - 0.3, place + 0.3], color=color)
+            panel.set_title(f"{metric} (%)", fontsize="medium")
+            panel.set_yticks(range(len(names)), names)
+            panel.set_ylim(len(names) - 0.5, -0.5)
+            panel.margins(x=0.15)
+        return _save(figure, path)
 
 
-def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) -> None:
+def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) -> str:
     """Draw a panel for each metric over the values of a setting: means as lines, ± standard deviation as bands.
 
     Args:
         runs: as :func:`plot_points` takes them.
         path: a PNG, PDF or SVG file.
         key: a key of the grid whose values are numbers; the others tell lines apart, as recipes do.
+
+    Returns:
+        The same as SVG inside a page.
     """
-    lines = runs.assign(line=row_names(runs, without=key))
-    values = sorted(runs[key].unique().tolist())
-    figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
-    for metric, panel in panels.items():
-        for number, (name, own) in enumerate(lines.groupby("line", sort=False)):
-            over = 100 * own.groupby(key)[metric].agg(["mean", "std"]).fillna({"std": 0.0})
-            color, marker = f"C{number}", _MARKERS[number % len(_MARKERS)]
-            panel.plot(over.index, over["mean"], marker=marker, markersize=4, color=color, label=str(name))
-            low, high = over["mean"] - over["std"], over["mean"] + over["std"]
-            panel.fill_between(over.index, low, high, color=color, alpha=0.15, linewidth=0)
-        panel.set_title(f"{metric} (%)", fontsize="medium")
-        _scale(panel, key, values)
-    handles, names = next(iter(panels.values())).get_legend_handles_labels()
-    figure.legend(handles, names, loc="outside lower center", ncols=min(3, len(names)), frameon=False)
-    _save(figure, path)
+    with _page_style():
+        lines = runs.assign(line=row_names(runs, without=key))
+        values = sorted(runs[key].unique().tolist())
+        figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
+        for metric, panel in panels.items():
+            for number, (name, own) in enumerate(lines.groupby("line", sort=False)):
+                over = 100 * own.groupby(key)[metric].agg(["mean", "std"]).fillna({"std": 0.0})
+                color, marker = f"C{number}", _MARKERS[number % len(_MARKERS)]
+                panel.plot(over.index, over["mean"], marker=marker, markersize=4, color=color, label=str(name))
+                low, high = over["mean"] - over["std"], over["mean"] + over["std"]
+                panel.fill_between(over.index, low, high, color=color, alpha=0.15, linewidth=0)
+            panel.set_title(f"{metric} (%)", fontsize="medium")
+            _scale(panel, key, values)
+        handles, names = next(iter(panels.values())).get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=min(3, len(names)), frameon=False)
+        return _save(figure, path)
 
 
-def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -> tuple[Any, dict[str, Axes]]:
+@contextmanager
+def _page_style() -> Iterator[None]:
+    """Colors that the page replaces by its own."""
+    import matplotlib as mpl
+
+    with mpl.rc_context({**STYLE, "font.size": 10}):
+        yield
+
+
+def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -> tuple[Figure, dict[str, Axes]]:
     """A figure with a panel for each metric that some run has."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -101,6 +123,7 @@ def _scale(panel: Axes, key: str, values: list[Any]) -> None:
     panel.set_xlabel(key)
 
 
-def _save(figure: Any, path: str | os.PathLike[str]) -> None:
+def _save(figure: Figure, path: str | os.PathLike[str]) -> str:
     with files.replacing(path) as temporary:
         figure.savefig(temporary, dpi=150)
+    return inline_svg(figure, name=Path(path).stem)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable
 
 from ..pages import fill_page
 from .result_table import ResultTable
 
 
-def html(table: ResultTable, *, title: str, lead: str, figures: Mapping[Path, str]) -> str:
+def html(table: ResultTable, *, title: str, lead: str, figures: Iterable[tuple[str, str]]) -> str:
     """The page.
 
     Args:
         table: what it shows.
         title: its heading.
         lead: a paragraph below that.
-        figures: PNG files, and what each shows, as their text.
+        figures: SVG elements, and what each shows, as its text.
     """
-    pictures = [(base64.b64encode(path.read_bytes()).decode("ascii"), text) for path, text in figures.items()]
-    page = {"table": table, "title": title, "lead": lead, "pictures": pictures}
+    page = {"table": table, "title": title, "lead": lead, "pictures": list(figures)}
     return fill_page("hiertree.pipelines.comparison", page, style_of="hiertree.pipelines.report")

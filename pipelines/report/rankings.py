@@ -68,27 +68,43 @@ def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list
     return sorted(chosen.tolist(), key=lambda index: tuple(paths[index].tolist()))
 
 
-def extreme_queries(values: NDArray[np.float64], *, count: int) -> dict[str, list[int]]:
-    """The queries with the least values, those in the middle and those with the greatest.
+def extreme_queries(
+    values: NDArray[np.float64], *, count: int, classes: NDArray[np.integer] | None = None
+) -> dict[str, list[int]]:
+    """The queries with the least values, those in the middle and those with the greatest, of different classes.
 
     Args:
         values: (Q,), NaN where a query has none and cannot be chosen.
         count: queries of each kind; fewer where there are fewer than three times as many. No query is of two kinds.
+        classes: (Q,) of which a kind has one query each, as far as there are as many; None: as many as there are.
 
     Returns:
         Indices under ``worst``, ``median`` and ``best``; the smaller index first in a tie.
 
     >>> extreme_queries(np.array([0.5, 0.1, np.nan, 0.9, 0.4, 0.6]), count=1)
     {'worst': [1], 'median': [0], 'best': [3]}
+    >>> extreme_queries(np.array([0.1, 0.2, 0.3, 0.5, 0.8, 0.9]), count=2, classes=np.array([0, 0, 1, 2, 3, 3]))
+    {'worst': [0, 2], 'median': [1, 4], 'best': [5, 3]}
     """
     known = np.flatnonzero(~np.isnan(values))
     order = known[np.argsort(values[known], kind="stable")].tolist()
     if len(order) < 3:
         return {"worst": order[:1], "median": [], "best": order[1:]}
-    each = min(count, len(order) // 3)
-    middle = (len(order) - each) // 2
-    best = sorted(order[-each:], key=lambda query: (-values[query], query))
-    return {"worst": order[:each], "median": order[middle : middle + each], "best": best}
+    each, of = min(count, len(order) // 3), np.arange(len(values)) if classes is None else classes
+    worst = _of_different_classes(order, of, each)
+    rest = [query for query in sorted(order, key=lambda query: (-values[query], query)) if query not in set(worst)]
+    best = _of_different_classes(rest, of, each)
+    left = [query for query in order if query not in {*worst, *best}]
+    middle = sorted(range(len(left)), key=lambda place: abs(2 * place + 1 - len(left)))
+    median = _of_different_classes([left[place] for place in middle], of, each)
+    return {"worst": worst, "median": sorted(median, key=lambda query: (values[query], query)), "best": best}
+
+
+def _of_different_classes(order: Sequence[int], classes: NDArray[np.integer], count: int) -> list[int]:
+    """The first queries of an order whose classes differ, and then the first of the others, in that order."""
+    first = {int(classes[query]): query for query in reversed(order)}
+    ranked = sorted(range(len(order)), key=lambda place: first[int(classes[order[place]])] != order[place])
+    return [order[place] for place in sorted(ranked[:count])]
 
 
 def ranked_images(

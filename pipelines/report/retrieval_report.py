@@ -76,7 +76,7 @@ def make_report(
     grids = RankingGrids(data)
     groups = [
         QueryGroup(_TITLES[name], grids.queries(found, chosen, hits=hits, metric=judged_by))
-        for name, chosen in extreme_queries(values.mean(axis=1), count=queries).items()
+        for name, chosen in extreme_queries(values.mean(axis=1), count=queries, classes=data.query_paths[:, -1]).items()
         if chosen
     ]
     return write_page(
@@ -88,7 +88,8 @@ def make_report(
         title=title,
         lead=[_OF_COMPARISONS] if any(is_comparison(Path(source)) for source in sources) else [],
         rule=f"The queries are those with the least, the median and the greatest {judged_by}"
-        + (", the mean over the models." if len(found) > 1 else "."),
+        + (", the mean over the models" if len(found) > 1 else "")
+        + ", each of another class where there are enough.",
         hits=hits,
         judged_by=judged_by,
         figures=learning_curves(

@@ -1,44 +1,19 @@
-"""Learning curves and histograms as SVG inside the page, in the page's own fonts and colors, light or dark.
-
-matplotlib draws with placeholder colors, which become CSS: ``currentColor`` for ink, ``var(--run-1)`` … for the runs.
-The same numbers give the same bytes.
-"""
+"""Learning curves and histograms as SVG inside the page, in the page's own fonts and colors, light or dark."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ..inline_svg import INK, STYLE, inline_svg, run_color
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-COLORS = 6  # of runs, in the page's style
 Lines: TypeAlias = "Mapping[str, Sequence[tuple[float, float]]]"
-_INK = "#010203"
-_STYLE: Any = {  # matplotlib types its keys one by one, and each release has others
-    "svg.fonttype": "none",
-    "svg.hashsalt": "hiertree",
-    "text.parse_math": False,
-    "font.size": 11,
-    "axes.edgecolor": _INK,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "text.color": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "axes.titlelocation": "left",
-    "axes.titlesize": 12,
-    "axes.titlepad": 10,
-}
 
 
 @dataclass(frozen=True)
@@ -118,31 +93,29 @@ def _drawing(lines: Lines, *, title: str, first_color: int, steps_of: str = "", 
     from matplotlib.figure import Figure as Canvas
     from matplotlib.ticker import MaxNLocator
 
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(STYLE):
         canvas = Canvas(figsize=(4.8, 2.7), layout="constrained")
         axes = canvas.subplots()
         axes.set_title(title)
         axes.set_xlabel(steps_of or "epoch")
         if not steps_of:
             axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-        axes.grid(axis="y", color=_INK, alpha=0.12, linewidth=0.6)
+        axes.grid(axis="y", color=INK, alpha=0.12, linewidth=0.6)
         for number, (name, points) in enumerate(lines.items(), start=first_color):
             if points:
                 _line(axes, name if len(lines) > 1 else "", points, color=number, steps=bool(steps_of))
         axes.set_xlim(left=0)
         if steps_of:
             axes.set(xlim=(0, 100), ylim=(0, None))
-        text = StringIO()
-        canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    described = description or _described(lines)
-    return SvgFigure(_embeddable(text.getvalue(), prefix=f"{_slug(title)}-{first_color}"), f"{title}. {described}")
+        svg = inline_svg(canvas, name=f"{title}-{first_color}")
+    return SvgFigure(svg, f"{title}. {description or _described(lines)}")
 
 
 def _line(axes: Axes, name: str, points: Sequence[tuple[float, float]], *, color: int, steps: bool) -> None:
     epochs, values = zip(*points, strict=True)
     dashes = ((None, None), (5, 2), (2, 2), (6, 2, 1, 2))[color % 4]  # so that lines differ without color too
     look: dict[str, Any] = {"drawstyle": "steps-post"} if steps else {"marker": "o", "markersize": 3}
-    axes.plot(epochs, values, color=_placeholder(color), linewidth=1.8, dashes=dashes, label=name, **look)
+    axes.plot(epochs, values, color=run_color(color), linewidth=1.8, dashes=dashes, label=name, **look)
     if name:
         axes.legend(frameon=False, loc="best", handlelength=2.6)
 
@@ -154,22 +127,3 @@ def _described(lines: Lines) -> str:
         for name, points in lines.items()
         if points
     )
-
-
-def _placeholder(color: int) -> str:
-    return f"#0000{color % COLORS + 16:02x}"
-
-
-def _embeddable(svg: str, *, prefix: str) -> str:
-    """The ``<svg>`` element alone, in the page's colors and fonts, its ids its own."""
-    svg = svg[svg.index("<svg") :].replace(_INK, "currentColor")
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"#0000([0-9a-f]{2})\b", lambda found: f"var(--run-{int(found[1], 16) - 15})", svg)
-    svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}-", svg)
-    svg = re.sub(r'<svg([^>]*?) height="[^"]*"([^>]*?) width="[^"]*"', r"<svg\1\2", svg, count=1)
-    return svg.replace("<svg", '<svg aria-hidden="true"', 1).strip()
-
-
-def _slug(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

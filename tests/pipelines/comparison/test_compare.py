@@ -162,12 +162,11 @@ def test_latex_is_a_booktabs_table_of_even_rows(table: ResultTable) -> None:
     assert r" & 50.0$^{\dagger}$ & " in body[5]
 
 
-def test_page_is_one_file_whose_table_reads_as_the_others(table: ResultTable, tmp_path: Path) -> None:
-    (tmp_path / "a.png").write_bytes(b"\x89PNG")
-    text = html(table, title="T", lead="L", figures={tmp_path / "a.png": "What it shows"})
+def test_page_is_one_file_whose_table_reads_as_the_others(table: ResultTable) -> None:
+    text = html(table, title="T", lead="L", figures=[("<svg></svg>", "What it shows")])
     page = BeautifulSoup(text, "html.parser")
     assert not page.select("script, link[rel=stylesheet], [src^=http], [href^=http]")
-    assert [image["alt"] for image in page.select("img")] == ["What it shows"]
+    assert [drawing["aria-label"] for drawing in page.select("[role=img]:has(svg)")] == ["What it shows"]
     rows = [[cell.get_text(" ", strip=True) for cell in row.select("th, td")] for row in page.select("tbody tr")]
     assert rows[0] == ["sop-happier", "2", *7 * ["★ 60.0 ± 14.1 best"]]
     assert rows[3] == ["<b> & 100%_", "1", "–", *4 * ["50.0"], "50.0 †", "50.0"]

@@ -3,7 +3,7 @@ const { tree: root, pictures: pictureOf } = JSON.parse(document.getElementById("
 const icicle = document.getElementById("icicle"), path = document.getElementById("path");
 const about = document.getElementById("about"), query = document.getElementById("query");
 const matches = document.getElementById("matches"), found = document.getElementById("found");
-const SMALLEST = 3, READABLE = 15, MOST_MATCHES = 40;
+const SMALLEST = 0.25, READABLE = 17, MOST_MATCHES = 40, MOST_NAMED = 90, SHORT = 544, NARROW = 105;
 const all = [], blocks = new Map();
 let zoomed = root, chosen = root, hits = new Set();
 
@@ -51,11 +51,10 @@ function block(node) {
   return blocks.get(node);
 }
 
-function place(node, height, width) {
-  const made = block(node), scale = height / zoomed.c;
-  const high = node.c * scale;
+function place(node, top, high, width) {
+  const made = block(node);
   Object.assign(made.style, {
-    top: `${(node.start - zoomed.start) * scale}px`, height: `${high}px`,
+    top: `${top}px`, height: `${high}px`,
     left: `${(node.depth - zoomed.depth) * width}px`, width: `${width}px`,
   });
   made.classList.toggle("small", high < READABLE);
@@ -66,15 +65,45 @@ function place(node, height, width) {
   else if (!made.firstChild) made.append(node.n, element("span", number(node.c), null, "count"));
 }
 
-function draw() {
-  const height = icicle.clientHeight, width = icicle.clientWidth / (deepest - zoomed.depth + 1);
-  const shown = new Set();
-  (function visit(node) {
-    if (node !== chosen && node.c * height < SMALLEST * zoomed.c) return;
-    shown.add(node);
-    place(node, height, width);
-    node.k.forEach(visit);
+// Blocks are as high as their landmarks are many, but those of the levels with few nodes leave room for a name.
+function heights() {
+  const named = zoomed.depth + [...Array(deepest - zoomed.depth).keys()].findLastIndex((step) =>
+    below(zoomed, zoomed.depth + step + 1).length <= MOST_NAMED) + 1;
+  const high = new Map(), scale = SHORT / zoomed.c;
+  (function measure(node) {
+    const inside = node.depth < named ? node.k.reduce((sum, child) => sum + measure(child), 0) : 0;
+    high.set(node, Math.max(READABLE, node.c * scale, inside));
+    return high.get(node);
   })(zoomed);
+  (function share(node) { // what is left of a block's height goes to its children, by their landmarks
+    const measured = node.k.reduce((sum, child) => sum + (high.get(child) ?? 0), 0);
+    for (const child of node.k) {
+      high.set(child, measured ? (high.get(child) * high.get(node)) / measured : (child.c * high.get(node)) / node.c);
+      share(child);
+    }
+  })(zoomed);
+  return high;
+}
+
+// The levels that are shown at once: all, or on a phone those whose names there is room for.
+function columns() {
+  return Math.max(2, Math.min(deepest - zoomed.depth + 1, Math.floor(icicle.clientWidth / NARROW)));
+}
+
+function below(node, depth) {
+  return node.depth === depth ? [node] : node.k.flatMap((child) => below(child, depth));
+}
+
+function draw() {
+  const width = icicle.clientWidth / columns();
+  const high = heights(), shown = new Set();
+  icicle.style.height = `${high.get(zoomed) + 2}px`;
+  (function visit(node, top) {
+    if (node.depth - zoomed.depth >= columns() || (node !== chosen && high.get(node) < SMALLEST)) return;
+    shown.add(node);
+    place(node, top, high.get(node), width);
+    for (const child of node.k) { visit(child, top); top += high.get(child); }
+  })(zoomed, 0);
   for (const [node, made] of blocks) if (!shown.has(node)) { made.remove(); blocks.delete(node); }
   path.replaceChildren(...lineage(zoomed).map((node) => {
     const made = element("button", node.n);
@@ -105,8 +134,7 @@ function tell() {
 function choose(node, focus = true) {
   chosen = node;
   const inside = lineage(node).includes(zoomed);
-  const high = (node.c * icicle.clientHeight) / zoomed.c;
-  if (!inside || high < READABLE) zoomed = node.parent ?? node;
+  if (!inside || node.depth - zoomed.depth >= columns() || heights().get(node) < READABLE) zoomed = node.parent ?? node;
   draw();
   tell();
   if (focus) block(node).focus({ preventScroll: true });

@@ -1,0 +1,142 @@
+"""Every page that people meet, in a real headless Chromium: on a phone and at a desk, in the light and in the dark."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from local_server import chromium
+from review_server import running
+
+from hiertree import LabelTree
+from hiertree.pipelines.browse.embedded_images import read_embedded
+from hiertree.pipelines.browse.server import served
+from hiertree.pipelines.comparison.recipe_comparison import compare
+from hiertree.pipelines.labels.export.tables import HierarchicalRow
+from hiertree.pipelines.labels.export.tree_page.content import tree_of
+from hiertree.pipelines.labels.export.tree_page.page import write_tree_page
+from hiertree.pipelines.report import make_report, write_demo_page
+
+FAULTS = (Path(__file__).parent.parent / "support" / "page_faults.js").read_text(encoding="utf-8")
+TWO = ("synthetic-happier", "synthetic-smooth-ap")
+LONG = "natural region, plain, desert and other open land"
+
+
+@pytest.fixture(scope="module")
+def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The address of each page."""
+    home = tmp_path_factory.mktemp("pages")
+    values = tiny_recipe().as_dict()
+    sections = ("data", "images", "sampler", "model", "evaluation")
+    overrides = [f"{name}={values[name]}".replace("None", "null") for name in sections]
+    compare(TWO, seeds=[0], out=home / "runs", overrides=[*overrides, "training={epochs: 2, device: cpu}"])
+    make_report([home / "runs"], home / "report.html", queries=1)
+    tree = LabelTree.from_paths([("natural", LONG, 1), ("natural", "peak", 2), ("human-made", "lake", 3)])
+    write_demo_page(home / "demo.html", sorted((home / "runs").glob("*/seed-0")), tree=tree, queries=2)
+    write_export(home / "export")
+    write_tree_page(home / "tree.html", tree_of(home / "export"))
+    write_embeddings(home / "embeddings")
+    files = {"report": "report.html", "demo": "demo.html", "tree": "tree.html", "comparison": "runs/comparison.html"}
+    with ExitStack() as servers:
+        review = servers.enter_context(running(home / "log.jsonl"))
+        browse = servers.enter_context(served(read_embedded([home / "embeddings"])))
+        search = {"browse": browse, "neighbors": f"{browse.partition('?')[0]}#query=3&node=1"}
+        yield {"review": review.url, **search} | {name: (home / file).as_uri() for name, file in files.items()}
+
+
+def write_export(folder: Path) -> None:
+    """A hierarchical table with forty supercategories, and its tree."""
+    names = [LONG, *(f"supercategory {number}" for number in range(39))]
+    kinds = ["natural", "human-made"]
+    rows = [
+        HierarchicalRow(41 * number + n, f"C{n}", f"label {number}-{n % 3}", name, kinds[number % 2])
+        for number, name in enumerate(names)
+        for n in range(1 + 40 // (1 + number))
+    ]
+    folder.mkdir()
+    with (folder / "hierarchical.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([HierarchicalRow._fields, *rows])
+    levels = ["natural_or_human_made", "hierarchical_label", "landmark_id"]
+    LabelTree.from_paths([(row[4], row[3], row[0]) for row in rows], level_names=levels).to_json(folder / "tree.json")
+
+
+def write_embeddings(folder: Path) -> None:
+    """A folder as ``hiertree embed`` writes it; its images are missing."""
+    folder.mkdir()
+    np.save(folder / "embeddings.npy", np.random.default_rng(0).normal(size=(30, 8)).astype(np.float32))
+    labels = {"supercategory": np.arange(30) // 15, "species": [f"{LONG}/{row // 5}" for row in range(30)]}
+    names = [f"a_rather_long_folder/photograph_{row}.jpg" for row in range(30)]
+    pd.DataFrame({"image": names, **labels}).to_csv(folder / "labels.csv", index=False)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    driver = chromium()
+    yield driver
+    driver.quit()
+
+
+def show(browser: Any, url: str, *, width: int, dark: bool) -> None:
+    """Open a page in a window of that width and wait until it is drawn."""
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    view = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", view)
+    browser.get("about:blank")
+    browser.get(url)
+    ready = "return !document.querySelector('script') || !!document.documentElement.dataset.ready"
+    for _ in range(400):
+        if browser.execute_script(ready):
+            break
+        time.sleep(0.02)
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(360, False), (360, True), (1280, False), (1280, True)])
+def test_pages_fit_their_window_name_their_controls_and_are_legible(browser, pages, width, dark):
+    faults = {}
+    for name, url in pages.items():
+        show(browser, url, width=width, dark=dark)
+        faults[name] = browser.execute_script(FAULTS)
+    assert {name: found for name, found in faults.items() if found} == {}
+
+
+def test_bars_of_different_models_have_tracks_of_one_length(browser, pages):
+    for width in (360, 1280):
+        show(browser, pages["report"], width=width, dark=False)
+        lengths = browser.execute_script("return [...document.querySelectorAll('.bar')].map(b => b.clientWidth)")
+        assert len(set(lengths)) == 1
+
+
+def test_every_metric_of_both_models_stands_on_a_phone(browser, pages):
+    show(browser, pages["comparison"], width=360, dark=True)
+    shown = browser.execute_script("""
+        return [...document.querySelectorAll("tbody tr")].map((row) => [...row.querySelectorAll("td")]
+            .filter((cell) => cell.getBoundingClientRect().right <= innerWidth).map((cell) => cell.dataset.by))
+    """)
+    assert len(shown) == 2
+    assert {"R@1", "H-AP", "NDCG", "ASI"} <= set(shown[0]) == set(shown[1])
+    show(browser, pages["demo"], width=360, dark=False)
+    differences = browser.find_elements("css selector", "td.difference")
+    assert differences
+    assert all(cell.is_displayed() for cell in differences)
+
+
+def test_the_tree_names_every_supercategory_and_leaves_no_gap(browser, pages):
+    show(browser, pages["tree"], width=1280, dark=False)
+    blocks = browser.execute_script("""
+        return [...document.querySelectorAll("[aria-level='3']")].map((block) =>
+            [block.offsetTop, block.getBoundingClientRect().height, block.textContent])
+    """)
+    assert len(blocks) == 40
+    assert all(text for _, _, text in blocks)
+    tops = sorted((top, high) for top, high, _ in blocks)
+    assert max(abs(after[0] - top - high) for (top, high), after in pairwise(tops)) < 2
