@@ -122,18 +122,20 @@ def test_a_run_on_dymls_lists_shows_the_first_and_masks_the_query_in_its_gallery
 
 
 def test_the_worst_the_median_and_the_best_queries_are_shown(runs: list[Path], tmp_path: Path) -> None:
-    page = parsed(make_report(runs, tmp_path / "page.html", queries=2, hits=2))
+    page = parsed(make_report(runs, tmp_path / "page.html", queries=3, hits=2))
     values = sum(pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy() for run in runs) / 2
     scores = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
-    shown = np.array(scores).reshape(-1, 2).mean(axis=1)
+    shown = np.array(scores).reshape(3, 3, 2).mean(axis=2)
     known = 100 * np.sort(values)
     assert [heading.text for heading in page.select(".group")] == [
         "Worst queries",
         "Median queries",
         "Best queries",
     ]
-    middle = (len(known) - 2) // 2
-    assert shown == pytest.approx([*known[:2], *known[middle : middle + 2], *known[:-3:-1]], abs=0.1)
+    assert [shown[0, 0], shown[2, 0]] == pytest.approx([known[0], known[-1]], abs=0.1)
+    assert [list(group) for group in (shown[0], shown[1], shown[2][::-1])] == [sorted(group) for group in shown]
+    labels = np.array([asked.text for asked in page.select(".asked figcaption")]).reshape(3, 3)
+    assert [len(set(group)) for group in labels] == [3, 3, 3]  # classes
     assert extreme_queries(np.array([np.nan, 0.5]), count=3) == {"worst": [1], "median": [], "best": []}
 
 
