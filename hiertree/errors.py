@@ -27,6 +27,7 @@
     ├── ScrapeError                         a scrape that cannot go on, or a store that cannot be used
     ├── ReviewError                         a review log that cannot be used, or an action that is impossible
     │   └── ReviewConflictError             an action on a state that is no longer the latest
+    ├── ExportError                         an exported network or index that differs from what it was made of
     └── TrainingError                       a training run that cannot go on: the loss is no longer finite
 
 A message says what was given, what was expected, and how to fix it. The command line prints the message alone and
@@ -168,6 +169,10 @@ class ReviewError(HiertreeError):
 
 class ReviewConflictError(ReviewError):
     """An action on a state that is no longer the latest."""
+
+
+class ExportError(HiertreeError):
+    """An exported network or index that differs from what it was made of."""
 
 
 class TrainingError(HiertreeError):

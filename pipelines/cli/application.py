@@ -18,6 +18,7 @@ from hiertree.errors import HiertreeError
 from .benchmarks import datasets
 from .checked_paths import group
 from .comparison import compare
+from .deployment import export
 from .evaluation import audit, embed, evaluate, qrels
 from .labels_group import labels
 from .recipes_group import recipes
@@ -59,5 +60,5 @@ def commands() -> None:
     """Hierarchical image retrieval: build label hierarchies, measure H-AP, train HAPPIER models."""
 
 
-for command in (demo, labels, datasets, recipes, train, embed, compare, evaluate, qrels, audit, report, browse):
+for command in (demo, labels, datasets, recipes, train, embed, export, compare, evaluate, qrels, audit, report, browse):
     commands.add_command(command)

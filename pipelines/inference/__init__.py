@@ -4,6 +4,7 @@ from hiertree.errors import require_package
 
 require_package("torch", "torchvision", "timm", "safetensors", extra="train")
 
+from .gallery_index import GalleryIndex
 from .trained_model import TrainedModel, load_model
 
-__all__ = ["TrainedModel", "load_model"]
+__all__ = ["GalleryIndex", "TrainedModel", "load_model"]

@@ -93,6 +93,8 @@ def as_image_source(images: object) -> ImageSource:
     if hasattr(images, "name") and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
         source: ImageSource = images
         return source
+    if isinstance(images, Sequence) and not len(images):
+        raise InputError("no images: an empty list", expected="at least one image")
     listed = list(images) if isinstance(images, Sequence) else []
     if not listed:
         raise InputError(f"images of type {type(images).__name__}", expected="a folder, files, PIL images or a tensor")

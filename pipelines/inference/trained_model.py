@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,10 +23,12 @@ from ..training.network.embedder import Embedder
 from ..training.network.model_files import load_embedder, load_preprocessing
 from ..training.network.preprocessing import Preprocessing
 from ..training.network.scales import embed_at_scales
+from .gallery_index import GalleryIndex
 from .image_inputs import as_image_source
+from .model_folder import HUB, TREE, ModelRecord, download_model, save_model, upload_model
 
 if TYPE_CHECKING:
-    import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
 
 
@@ -41,6 +44,7 @@ class TrainedModel:
         preprocessing: of its images.
         tree: the classes it has learned; None if its run did not keep them.
         device: ``"auto"`` takes a GPU if there is one.
+        record: its recipe and metrics, which are saved with it.
 
     Raises:
         DeviceError: the device is absent.
@@ -53,9 +57,82 @@ class TrainedModel:
         *,
         tree: LabelTree | None = None,
         device: str | torch.device = "auto",
+        record: ModelRecord | None = None,
     ) -> None:
+        self.record = record or ModelRecord()
         self.preprocessing, self.tree, self.device = preprocessing, tree, _device(device)
         self.network = embedder.to(self.device).eval()
+
+    def __repr__(self) -> str:
+        settings, tree = self.preprocessing, self.tree
+        image = f"{settings.channels}×{settings.size}×{settings.size}"
+        levels = (
+            ""
+            if tree is None
+            else "".join(f", {size} {name}" for name, size in zip(tree.level_names, tree.level_sizes, strict=True))
+        )
+        backbone = self.network.settings.backbone
+        return f"TrainedModel({backbone}, {image} → {self.embedding_size}{levels}, on {self.device})"
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        token: str | None = None,
+        device: str | torch.device = "auto",
+        backbone: Callable[..., nn.Module] | None = None,
+    ) -> TrainedModel:
+        """Load a model from a folder, or ``OWNER/NAME`` from the Hugging Face hub.
+
+        Args:
+            name: an existing folder, or else the name on the hub.
+            revision: branch, tag or commit on the hub.
+            token: of the hub; None takes that of ``hf auth login``.
+            device: ``"auto"`` takes a GPU if there is one.
+            backbone: as for :func:`load_model`; a model of the hub whose network is code of someone's own needs it.
+
+        Raises:
+            MissingResourceError: there is no such model, or it is out of reach.
+            CheckpointError: its files are damaged.
+            RecipeError: its network is code of someone's own, and ``backbone`` is not given.
+        """
+        is_local = Path(name).is_dir()
+        folder = Path(name) if is_local else download_model(str(name), revision=revision, token=token)
+        return _loaded(folder, device=device, backbone=backbone, imports=is_local)
+
+    def save(self, folder: str | os.PathLike[str]) -> list[Path]:
+        """Save the model for :func:`load_model`, with a card: README.md with metrics, classes, preprocessing, recipe.
+
+        Absolute paths of the recipe are shortened to their last part.
+
+        Raises:
+            OptionError: the folder holds something else than a model.
+        """
+        return save_model(self, folder)
+
+    def push_to_hub(
+        self,
+        name: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "Add a model of hiertree",
+    ) -> str:
+        """Put what :meth:`save` writes on the Hugging Face hub as ``OWNER/NAME``; returns the commit's address.
+
+        Args:
+            name: made if it does not exist.
+            private: whether a new one is; None takes the owner's default.
+            token: of the hub; None takes that of ``hf auth login``.
+            commit_message: of the commit.
+
+        Raises:
+            MissingResourceError: the hub is out of reach, or refuses.
+            MissingPackageError: huggingface_hub is not installed.
+        """
+        return upload_model(self, name, private=private, token=token, message=commit_message)
 
     @property
     def embedding_size(self) -> int:
@@ -103,6 +180,47 @@ class TrainedModel:
         tracked = track(batches, description="embedding", total=-(-count // batch_size), enabled=progress)
         return torch.cat([self._embedded(batch) for batch in tracked]).numpy()
 
+    def search(
+        self,
+        index: GalleryIndex | str | os.PathLike[str],
+        photos: object,
+        *,
+        k: int = 10,
+        batch_size: int = 64,
+        progress: bool = True,
+    ) -> pd.DataFrame:
+        """Find the images of a gallery that are nearest to photos.
+
+        Args:
+            index: the folder that ``hiertree export --faiss`` wrote, or what ``GalleryIndex.load`` read of it.
+            photos: as for :meth:`embed`.
+            k: images for each photo, or all if there are fewer.
+            batch_size: photos embedded at once.
+            progress: whether to show progress.
+
+        Returns:
+            A row for each photo and image, best first: ``photo``, ``rank`` from 1, ``image``, ``score`` (the cosine),
+            and the image's labels, coarse → fine, where the index knows them.
+
+        Raises:
+            ShapeError: the index is of another network.
+            HiertreeError: whatever :meth:`embed` raises.
+        """
+        import pandas as pd
+
+        gallery = index if isinstance(index, GalleryIndex) else GalleryIndex.load(index)
+        source = None if isinstance(photos, Tensor) else as_image_source(photos)
+        embeddings = self.embed(photos if source is None else source, batch_size=batch_size, progress=progress)
+        scores, rows = gallery.search(embeddings, k=k)
+        names = [f"image {row}" if source is None else source.name(row) for row in range(len(rows))]
+        found = rows.ravel() >= 0  # an approximate index may find fewer
+        photo, rank = np.repeat(names, rows.shape[1]), np.tile(np.arange(1, rows.shape[1] + 1), len(rows))
+        table = gallery.table.iloc[rows.ravel()[found]].reset_index(drop=True)
+        head = pd.DataFrame({"photo": photo[found], "rank": rank[found]})
+        head["image"], head["score"] = table.pop("image"), scores.ravel()[found]
+        result: pd.DataFrame = pd.concat([head, table], axis=1)
+        return result
+
     @torch.inference_mode()
     def _embedded(self, images: Tensor) -> Tensor:
         """(B, C, S, S) uint8 → (B, d) float32 on the CPU."""
@@ -133,21 +251,30 @@ def load_model(
     """Load what a run has learned, with its preprocessing and its tree.
 
     Args:
-        run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it.
+        run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it, or of a
+            model that was saved; or ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub.
         device: ``"auto"`` takes a GPU if there is one.
         backbone: builds a backbone of your own, in place of importing what the model names by ``module:attribute``.
-            Only modules on your own Python path are imported for it, none from the folder.
+            Only modules on your own Python path are imported for it, none from the folder, and none for the hub's.
 
     Raises:
         CheckpointError: the run is not finished, or its files are damaged.
+        MissingResourceError: a model of the hub is out of reach, or a backbone of your own cannot be imported.
         DeviceError: the device is absent.
     """
-    folder = Path(run)
-    tree = folder / "tree-train.json"
+    if str(run).startswith(HUB):
+        return TrainedModel.from_pretrained(str(run).removeprefix(HUB), device=device, backbone=backbone)
+    return _loaded(Path(run), device=device, backbone=backbone, imports=True)
+
+
+def _loaded(
+    folder: Path, *, device: str | torch.device, backbone: Callable[..., nn.Module] | None, imports: bool
+) -> TrainedModel:
+    embedder = load_embedder(folder, backbone=backbone, imports=imports)
+    tree = folder / TREE
     classes = LabelTree.from_json(tree) if tree.is_file() else None  # earlier versions kept none
-    return TrainedModel(
-        load_embedder(folder, backbone=backbone), load_preprocessing(folder), tree=classes, device=device
-    )
+    record = ModelRecord.read(folder)
+    return TrainedModel(embedder, load_preprocessing(folder), tree=classes, device=device, record=record)
 
 
 def _device(device: str | torch.device) -> torch.device:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 from torch import nn
 
-from hiertree.errors import CheckpointError
+from hiertree.errors import CheckpointError, RecipeError
 from hiertree.io import files
 
 from ..recipe.reading import load_recipe
@@ -36,13 +36,16 @@ def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocess
     return [weights, settings]
 
 
-def load_embedder(folder: str | os.PathLike[str], *, backbone: Callable[..., nn.Module] | None = None) -> Embedder:
+def load_embedder(
+    folder: str | os.PathLike[str], *, backbone: Callable[..., nn.Module] | None = None, imports: bool = True
+) -> Embedder:
     """Load the trained network of a run folder, in evaluation mode on the CPU.
 
     Args:
         folder: of the run or the model.
         backbone: builds a backbone of one's own; by default what the model names by ``module:attribute`` is imported,
             from the Python path and never from the folder.
+        imports: False imports none: such a model then needs ``backbone``.
 
     Raises:
         CheckpointError: the run is not finished, the folder holds no model, or the two files do not fit together.
@@ -58,6 +61,12 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Callable[..., nn.
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(folder, error) from error
     if backbone is None and is_imported(model.backbone):
+        if not imports:
+            raise RecipeError(
+                f"the network of this model is {model.backbone}, code that is not part of it",
+                expected="that code from you, for a model of the hub names nothing that is imported",
+                remedy="load_model(…, backbone=…) takes the class or function",
+            )
         backbone = import_backbone(model.backbone, outside=Path(folder))
     try:
         embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=backbone)

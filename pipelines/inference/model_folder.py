@@ -1,0 +1,195 @@
+"""A trained model as a folder to hand on, with its card; on the Hugging Face hub too."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import yaml
+
+from hiertree.errors import MissingResourceError, OptionError, require_package
+from hiertree.io import files
+from hiertree.io.provenance import MANIFEST, manifest
+
+from ..training.network.model_files import SETTINGS, WEIGHTS, save_embedder
+from ..yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from .trained_model import TrainedModel
+
+HUB = "hf-hub:"
+TREE, RECIPE, METRICS, CARD = "tree-train.json", "recipe.yaml", "metrics.json", "README.md"
+_LABELS_SHOWN = 12
+_INTRODUCTION = """\
+Images → embeddings of {size} dimensions and unit length, for retrieval by inner product; backbone `{backbone}`.
+
+```python
+import hiertree as ht
+
+model = ht.load_model("FOLDER")  # or "hf-hub:OWNER/NAME"
+embeddings = model.embed("photos/")
+```
+"""
+
+
+class ModelRecord(NamedTuple):
+    """How a model was made and what it reached, as far as that is known.
+
+    Attributes:
+        recipe: every setting.
+        metrics: the content of the run's ``metrics.json``.
+    """
+
+    recipe: dict[str, Any] | None = None
+    metrics: dict[str, Any] | None = None
+
+    @classmethod
+    def read(cls, folder: Path) -> ModelRecord:
+        """Read the two files of a run or of a model, where they are."""
+        recipe, metrics = folder / RECIPE, folder / METRICS
+        return cls(
+            dict(read_yaml(recipe)) if recipe.is_file() else None,
+            json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else None,
+        )
+
+
+def save_model(model: TrainedModel, folder: str | os.PathLike[str]) -> list[Path]:
+    """Write a model's files and its card, whole, into a new folder or over an earlier model.
+
+    Raises:
+        OptionError: the folder holds something else than a model.
+    """
+    target = Path(folder)
+    if target.exists() and not _is_replaceable(target):
+        raise OptionError(f"{target} holds other files", expected="a new or empty folder, or that of a saved model")
+    with files.replacing_folder(target) as made:
+        save_embedder(model.network, made, model.preprocessing)
+        if model.tree is not None:
+            model.tree.to_json(made / TREE)
+        recipe = None if model.record.recipe is None else _without_places(model.record.recipe)
+        if recipe is not None:
+            files.write_text(made / RECIPE, yaml.safe_dump(recipe, sort_keys=False, allow_unicode=True))
+        if model.record.metrics is not None:
+            files.write_json(made / METRICS, model.record.metrics)
+        files.write_text(made / CARD, model_card(model))
+        written = sorted(made.iterdir())
+        record = manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=written)
+        files.write_json(made / MANIFEST, record)
+    return [target / path.name for path in written]
+
+
+def model_card(model: TrainedModel) -> str:
+    """The README.md of a model, in Markdown with the header that the hub reads."""
+    name = (model.record.recipe or {}).get("name", "model")
+    header = {
+        "library_name": "hiertree",
+        "pipeline_tag": "image-feature-extraction",
+        "tags": ["image-retrieval", "hierarchical-retrieval", "metric-learning"],
+    }
+    parts = [
+        f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {name}\n",
+        _INTRODUCTION.format(size=model.embedding_size, backbone=model.network.settings.backbone),
+        _metrics_section(model),
+        _tree_section(model),
+        "## Preprocessing\n\n```yaml\n" + yaml.safe_dump(model.preprocessing.model_dump(mode="json")) + "```\n",
+    ]
+    if model.record.recipe is not None:
+        recipe = yaml.safe_dump(_without_places(model.record.recipe), sort_keys=False, allow_unicode=True)
+        parts.append(f"## Recipe\n\n```yaml\n{recipe}```\n")
+    return "\n".join(part for part in parts if part)
+
+
+def download_model(name: str, *, revision: str | None = None, token: str | None = None) -> Path:
+    """The folder of a model of the hub, from the local cache or fetched: weights, settings, tree and card, no code.
+
+    Args:
+        name: ``OWNER/NAME`` or ``OWNER/NAME@REVISION``.
+        revision: branch, tag or commit.
+        token: of the hub; None takes that of ``hf auth login``.
+
+    Raises:
+        MissingResourceError: there is no such model, or it is neither here nor within reach.
+    """
+    require_package("huggingface_hub", extra="train")  # timm needs it too
+    from huggingface_hub import snapshot_download
+
+    repository, _, tagged = name.removeprefix(HUB).partition("@")
+    wanted = [WEIGHTS, SETTINGS, TREE, RECIPE, METRICS]
+    try:
+        found = snapshot_download(repository, revision=revision or tagged or None, token=token, allow_patterns=wanted)
+    except (OSError, ValueError) as error:
+        raise MissingResourceError(
+            f"{HUB}{repository} ({(str(error).splitlines() or [type(error).__name__])[0]})",
+            expected="a model that model.push_to_hub has put there, and a connection or the hub's cache",
+            remedy=f"where there is a connection, `hf download {repository}` brings it",
+        ) from error
+    return Path(found)
+
+
+def upload_model(model: TrainedModel, name: str, *, private: bool | None, token: str | None, message: str) -> str:
+    """Put a model's files on the hub; returns the address of the commit.
+
+    Raises:
+        MissingResourceError: the hub is out of reach, or refuses.
+    """
+    import tempfile
+
+    require_package("huggingface_hub", extra="train")
+    from huggingface_hub import HfApi
+
+    api = HfApi(token=token)
+    try:
+        repository = api.create_repo(name, private=private, exist_ok=True).repo_id
+        with tempfile.TemporaryDirectory() as folder:
+            save_model(model, Path(folder) / "model")
+            done = api.upload_folder(repo_id=repository, folder_path=Path(folder) / "model", commit_message=message)
+    except (OSError, ValueError) as error:
+        raise MissingResourceError(
+            f"{name} on the hub ({(str(error).splitlines() or [type(error).__name__])[0]})",
+            expected="OWNER/NAME where you may write, and a connection",
+            remedy="`hf auth login` sets your token",
+        ) from error
+    return str(done)
+
+
+def _is_replaceable(folder: Path) -> bool:
+    if not folder.is_dir():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    return not names or (CARD in names and names <= {WEIGHTS, SETTINGS, TREE, RECIPE, METRICS, CARD, MANIFEST})
+
+
+def _without_places(value: Any) -> Any:
+    """Settings without the folders of this machine: of an absolute path, only the last part."""
+    if isinstance(value, Mapping):
+        return {key: _without_places(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_places(inner) for inner in value]
+    return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
+
+
+def _metrics_section(model: TrainedModel) -> str:
+    metrics = (model.record.metrics or {}).get("metrics") or {}
+    rows = [f"| {name} | {100 * value:.2f} |" for name, value in metrics.items() if isinstance(value, (int, float))]
+    return "\n".join(["## Metrics\n", "| metric | % |", "|---|---|", *rows, ""]) if rows else ""
+
+
+def _tree_section(model: TrainedModel) -> str:
+    if model.tree is None:
+        return ""
+    rows = [
+        f"| {name} | {size} | {_examples(model, level)} |"
+        for level, (name, size) in enumerate(zip(model.tree.level_names, model.tree.level_sizes, strict=True))
+    ]
+    return "\n".join(["## Classes it has learned\n", "| level | labels | |", "|---|---|---|", *rows, ""])
+
+
+def _examples(model: TrainedModel, level: int) -> str:
+    assert model.tree is not None
+    paths = model.tree.paths(model.tree.leaves).tolist()
+    found = list(dict.fromkeys(str(model.tree.labels_of(path)[level]) for path in paths))
+    shown = ", ".join(label.replace("|", "\\|") for label in found[:_LABELS_SHOWN])
+    return shown + (", …" if len(found) > _LABELS_SHOWN else "")

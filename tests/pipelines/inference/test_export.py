@@ -1,0 +1,175 @@
+"""What ``hiertree export`` writes gives the network's own embeddings and neighbors, on real photos, or is not kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import hiertree as ht
+from hiertree.errors import MissingPackageError, OptionError, ShapeError
+from hiertree.pipelines.cli import main
+from hiertree.pipelines.embedding import embed
+from hiertree.pipelines.inference import GalleryIndex, TrainedModel
+from hiertree.pipelines.inference.exporting import export
+from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.run.experiment import train
+
+Tiny = Callable[..., Recipe]
+
+
+def run_command(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture(scope="module")
+def run(tiny_recipe: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run at two scales, whose images are cropped."""
+    folder = tmp_path_factory.mktemp("run")
+    overrides = ("images.size=48", "images.resize=56", "evaluation.scales=[1.0, 0.7]", "training.epochs=1")
+    train(tiny_recipe(*overrides), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(run: Path) -> TrainedModel:
+    loaded: TrainedModel = ht.load_model(run, device="cpu")
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Crops of scikit-learn's two photographs."""
+    datasets = pytest.importorskip("sklearn.datasets")
+    folder = tmp_path_factory.mktemp("photos")
+    for name in ("china.jpg", "flower.jpg"):
+        whole = Image.fromarray(datasets.load_sample_image(name))
+        for number in range(4):
+            whole.crop((100 * number, 50, 100 * number + 240, 250)).save(folder / f"{name[:-4]}-{number}.png")
+    return folder
+
+
+def prepared(photos: Path) -> torch.Tensor:
+    """The photos as the exported networks take them, by the rule in their metadata: (n, 3, 48, 48) uint8."""
+    from torchvision.transforms.v2.functional import center_crop, pil_to_tensor, resize
+
+    images = [pil_to_tensor(Image.open(path)) for path in sorted(photos.glob("*.png"))]
+    return torch.stack([center_crop(resize(image, [56], antialias=True), [48, 48]) for image in images])
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:FutureWarning", "ignore:`torch.jit:DeprecationWarning")
+def test_networks_give_the_models_own_embeddings_of_photos_in_batches_of_any_size(
+    run: Path, model: TrainedModel, photos: Path, tmp_path: Path
+) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    assert run_command("export", run, "--onnx", "--torchscript", "--images", photos, "--out", tmp_path / "out") == 0
+    expected, images = model.embed(photos, progress=False), prepared(photos)
+    session = runtime.InferenceSession(str(tmp_path / "out" / "model.onnx"))
+    extra = {"hiertree.json": ""}
+    scripted = torch.jit.load(str(tmp_path / "out" / "model.torchscript"), _extra_files=extra)
+    for count in (8, 3, 1):
+        found = session.run(None, {"images": images[:count].numpy()})[0]
+        np.testing.assert_allclose(found, expected[:count], atol=1e-5)
+        np.testing.assert_allclose(scripted(images[:count]).detach().numpy(), expected[:count], atol=1e-6)
+    described = {key: json.loads(value) for key, value in session.get_modelmeta().custom_metadata_map.items()}
+    assert described == json.loads(extra["hiertree.json"])
+    assert described["preprocessing"] == model.preprocessing.model_dump(mode="json")
+    assert (described["levels"], described["level_sizes"]) == (
+        list(model.tree.level_names),
+        list(model.tree.level_sizes),
+    )
+    checks = json.loads((tmp_path / "out" / "manifest.json").read_text())["parameters"]["checks"]
+    assert 0 <= checks["model.onnx"] <= 1e-5
+    assert 0 <= checks["model.torchscript"] <= 1e-6
+
+
+def test_network_that_differs_is_not_written(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def trace(network: torch.nn.Module, images: torch.Tensor, **_: object) -> torch.jit.ScriptModule:
+        network.requires_grad_(False)
+        return original(lambda batch: 1.00001 * network(batch), images, check_trace=False)
+
+    original = torch.jit.trace
+    monkeypatch.setattr(torch.jit, "trace", trace)
+    assert run_command("export", run, "--torchscript", "--images", photos, "--out", tmp_path / "out") == 2
+    assert "TorchScript embeddings that differ by" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_photos_find_themselves_in_an_index_of_their_folder(
+    run: Path, model: TrainedModel, photos: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("faiss")
+    embed(run, photos, tmp_path / "embedded", labeled=False)
+    out = tmp_path / "index"
+    assert run_command("export", run, "--faiss", "--gallery", tmp_path / "embedded", "--out", out) == 0
+    found = model.search(out, photos, k=3, progress=False)
+    assert found.columns.tolist() == ["photo", "rank", "image", "score"]
+    assert len(found) == 24
+    best = found[found["rank"] == 1]
+    assert best["image"].tolist() == best["photo"].tolist()
+    np.testing.assert_allclose(best["score"], 1, atol=1e-5)
+    embeddings = model.embed(photos, progress=False)
+    exact = -np.sort(-(embeddings @ embeddings.T), axis=1)[:, :3]
+    np.testing.assert_allclose(found["score"].to_numpy().reshape(8, 3), exact, atol=1e-5)
+    one = model.search(GalleryIndex.load(out), Image.open(photos / "flower-2.png"), k=100, progress=False)
+    assert (len(one), one["image"][0]) == (8, "flower-2.png")
+
+
+def test_index_of_a_run_knows_the_labels_of_its_images(run: Path, model: TrainedModel, tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    made = export(run, tmp_path / "index", faiss=True, index="HNSW8")
+    assert made.checks["index.faiss"] > 0.9
+    tree = ht.LabelTree.from_json(run / "tree.json")
+    found = model.search(tmp_path / "index", torch.zeros(2, 3, 48, 48), k=2, progress=False)
+    assert found.columns.tolist() == ["photo", "rank", "image", "score", *tree.level_names]
+    assert set(found[tree.level_names[-1]]) <= set(map(str, tree.leaves))
+    with pytest.raises(OptionError, match="k=0"):
+        model.search(tmp_path / "index", torch.zeros(1, 3, 48, 48), k=0, progress=False)
+
+
+def test_index_of_another_network_is_refused(run: Path, model: TrainedModel, tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    np.save(tmp_path / "embeddings.npy", np.eye(5, 9, dtype=np.float32))
+    (tmp_path / "images.csv").write_text("image\na\nb\nc\nd\ne\n")
+    with pytest.raises(ShapeError, match="a gallery of 9 dimensions: expected 8"):
+        export(run, tmp_path / "index", faiss=True, gallery=tmp_path)
+    assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])
+def test_missing_package_is_named_with_its_extra(
+    run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingPackageError, match=rf'{package} is not installed; pip install "hiertree\[export\]"'):
+        export(run, tmp_path / "out", onnx=True, images=photos)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing to export"),
+        (("--torchscript", "--images", "nowhere"), "nowhere"),
+        (("--faiss", "--index", "X"), "X"),
+    ],
+)
+def test_export_that_cannot_be_is_one_line(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    assert run_command("export", run, *arguments, "--out", tmp_path / "out") == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert printed.count("\n") == 1
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,204 @@
+"""A model as a folder to hand on: saved, described by its card, and put on the hub and taken from it again."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+import hiertree as ht
+from hiertree.errors import MissingResourceError, OptionError, RecipeError
+from hiertree.pipelines.embedding import embed
+from hiertree.pipelines.inference import TrainedModel
+from hiertree.pipelines.training.recipe.schema import Recipe
+from hiertree.pipelines.training.run.experiment import train
+
+IMAGES = torch.randint(0, 256, (3, 3, 20, 20), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def run(tiny_recipe: Callable[..., Recipe], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    train(tiny_recipe("training.epochs=1"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(run: Path) -> TrainedModel:
+    loaded: TrainedModel = ht.load_model(run, device="cpu")
+    return loaded
+
+
+def test_saved_model_is_the_same_model_and_needs_no_run(model: TrainedModel, run: Path, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    saved = ht.load_model(tmp_path / "model", device="cpu")
+    assert np.array_equal(saved.embed(IMAGES, progress=False), model.embed(IMAGES, progress=False))
+    assert (saved.tree, saved.preprocessing, saved.record) == (model.tree, model.preprocessing, model.record)
+    saved.save(tmp_path / "model")
+    (tmp_path / "photos").mkdir()
+    photo = Image.fromarray(IMAGES[0].permute(1, 2, 0).numpy())
+    photo.save(tmp_path / "photos" / "a.png")
+    assert embed(tmp_path / "model", tmp_path / "photos", tmp_path / "embedded", labeled=False).images == 1
+
+
+def test_card_tells_metrics_classes_preprocessing_and_recipe_without_the_places_of_this_machine(
+    model: TrainedModel, run: Path, tmp_path: Path
+) -> None:
+    recipe = {**model.record.recipe, "data": {"name": "sop", "root": "/home/me/Stanford_Online_Products"}}
+    TrainedModel(
+        model.network, model.preprocessing, tree=model.tree, device="cpu", record=model.record._replace(recipe=recipe)
+    ).save(tmp_path / "model")
+    card = (tmp_path / "model" / "README.md").read_text()
+    header = yaml.safe_load(card.split("---")[1])
+    assert header["library_name"] == "hiertree"
+    metrics = json.loads((run / "metrics.json").read_text())["metrics"]
+    assert f"| H-AP | {100 * metrics['H-AP']:.2f} |" in card
+    for name, size in zip(model.tree.level_names, model.tree.level_sizes, strict=True):
+        assert f"| {name} | {size} |" in card
+    assert "root: Stanford_Online_Products" in card
+    assert "size: 16" in card
+    assert not any("/home" in path.read_text() for path in (tmp_path / "model").glob("*.[yjm]*"))
+
+
+def test_folder_of_other_files_is_not_replaced_by_a_model(model: TrainedModel, run: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    for folder in (tmp_path, run):
+        with pytest.raises(OptionError, match="holds other files"):
+            model.save(folder)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+def test_model_shows_what_it_is(model: TrainedModel) -> None:
+    levels = ", ".join(
+        f"{size} {name}" for name, size in zip(model.tree.level_names, model.tree.level_sizes, strict=True)
+    )
+    assert repr(model) == f"TrainedModel(small_cnn, 3×16×16 → 8, {levels}, on cpu)"
+
+
+def test_no_images_are_refused_as_such(model: TrainedModel) -> None:
+    with pytest.raises(ValueError, match=r"^no images: .*at least one image"):
+        model.embed([])
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """As much of the hub as a model needs: repositories of files that are committed whole and read by name."""
+
+    files: dict[str, bytes]
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path == "/api/repos/create":
+            self._answer(
+                {"url": "https://huggingface.co/someone/model", "id": "someone/model", "name": "someone/model"}
+            )
+        elif "/preupload/" in self.path:
+            names = [file["path"] for file in json.loads(body)["files"]]
+            entries = [{"path": name, "uploadMode": "regular", "shouldIgnore": False} for name in names]
+            self._answer({"files": entries})
+        elif "/commit/" in self.path:
+            for line in map(json.loads, body.splitlines()):
+                if line["key"] == "file":
+                    self.files[line["value"]["path"]] = base64.b64decode(line["value"]["content"])
+            self._answer({"commitUrl": "https://huggingface.co/someone/model/commit/0", "commitOid": "0" * 40})
+        else:
+            self._answer({}, status=200)
+
+    def do_GET(self) -> None:
+        self._read(with_body=True)
+
+    def do_HEAD(self) -> None:
+        self._read(with_body=False)
+
+    def _read(self, *, with_body: bool) -> None:
+        if "/tree/" in self.path:
+            sizes = {name: len(content) for name, content in self.files.items()}
+            self._answer([{"type": "file", "path": name, "size": size, "oid": name} for name, size in sizes.items()])
+            return
+        if self.path.startswith("/api/"):
+            siblings = [{"rfilename": name} for name in self.files]
+            self._answer({"id": "someone/model", "sha": "0" * 40, "siblings": siblings, "private": False})
+            return
+        content = self.files.get(self.path.rpartition("/")[2])
+        self.send_response(404 if content is None else 200)
+        for name, value in {
+            "Content-Length": str(len(content or b"")),
+            "ETag": f'"{hashlib.sha1(content or b"").hexdigest()}"',
+            "X-Repo-Commit": "0" * 40,
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if with_body and content:
+            self.wfile.write(content)
+
+    def _answer(self, content: object, status: int = 200) -> None:
+        body = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
+    """The files of ``someone/model`` on a server of this machine, for which huggingface_hub's own client is set up."""
+    files: dict[str, bytes] = {}
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Hub", (_Hub,), {"files": files}))
+    Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", address)
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HUGGINGFACE_CO_URL_TEMPLATE", address + "/{repo_id}/resolve/{revision}/{filename}"
+    )
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DISABLE_XET", True)
+    yield files
+    server.shutdown()
+    server.server_close()
+
+
+def test_model_on_the_hub_is_the_same_model(model: TrainedModel, hub: dict[str, bytes]) -> None:
+    model.push_to_hub("someone/model", token="hf_test")
+    assert {"README.md", "model.safetensors", "model.json", "tree-train.json"} <= hub.keys()
+    loaded = ht.load_model("hf-hub:someone/model", device="cpu")
+    assert np.array_equal(loaded.embed(IMAGES, progress=False), model.embed(IMAGES, progress=False))
+    assert TrainedModel.from_pretrained("someone/model", device="cpu").tree == model.tree
+
+
+def test_model_of_the_hub_imports_no_code_by_itself(
+    tiny_recipe: Callable[..., Recipe], tmp_path: Path, hub: dict[str, bytes]
+) -> None:
+    own = (
+        "model.backbone=torchvision.models:squeezenet1_1",
+        "model.backbone_options={num_classes: 5}",
+        "images.size=32",
+    )
+    declared = ("model.pooling=backbone", "model.mean=[0, 0, 0]", "model.std=[1, 1, 1]", "training.epochs=1")
+    train(tiny_recipe(*own, *declared), tmp_path / "run")
+    ht.load_model(tmp_path / "run", device="cpu").push_to_hub("someone/model", token="hf_test")
+    with pytest.raises(RecipeError, match=r"torchvision\.models:squeezenet1_1, code .*load_model\(…, backbone=…\)"):
+        ht.load_model("hf-hub:someone/model")
+    from torchvision.models import squeezenet1_1
+
+    assert ht.load_model("hf-hub:someone/model", backbone=squeezenet1_1).embedding_size == 8
+
+
+def test_model_that_the_hub_does_not_have_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(MissingResourceError, match=r"`hf download someone/absent` brings it"):
+        ht.load_model("hf-hub:someone/absent")
