@@ -10,7 +10,7 @@ from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, command
 from .option_values import NAME
 
 
-@command()
+@command(example="hiertree export runs/mine --onnx --torchscript --faiss --out exported")
 @click.argument("model", metavar="RUN", type=INPUT_FOLDER)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="New or empty folder.")
 @click.option("--onnx", is_flag=True, help="model.onnx: pixels → embeddings, batches of any size.")

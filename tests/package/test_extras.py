@@ -25,7 +25,7 @@ DISTRIBUTIONS = {
     "yaml": "pyyaml",
 }
 WITH_TORCH = {"triton"}  # torch brings it, on Linux
-NOT_IMPORTED = {"tensorboard", "datasets"}  # by torch.utils.tensorboard; by those who hand its objects over
+NOT_IMPORTED = {"tensorboard", "datasets", "onnx", "onnxscript"}  # by torch, and by those who hand their objects over
 
 
 def distribution(module: str) -> str:

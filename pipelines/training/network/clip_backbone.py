@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from hiertree.errors import OptionError, RecipeError
+from hiertree.errors import OptionError, RecipeError, require_package
 
 from ...clip_model import load_clip
 
@@ -26,6 +26,7 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
         RecipeError: no such model, no such weights, or a size that it cannot have.
         MissingResourceError: named weights are neither here nor within reach.
     """
+    require_package("open_clip", extra="clip")
     import open_clip
 
     name = model.backbone.removeprefix(PREFIX)
@@ -48,6 +49,7 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
 
 def clip_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and standard deviation by which named weights normalize pixels in [0, 1]; else OpenAI's."""
+    require_package("open_clip", extra="clip")
     import open_clip
 
     tag = model.pretrained if isinstance(model.pretrained, str) else ""
