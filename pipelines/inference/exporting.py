@@ -28,7 +28,7 @@ ONNX, TORCHSCRIPT = "model.onnx", "model.torchscript"
 _COMPARED = 8  # images
 
 
-class Exported(NamedTuple):
+class ExportedFiles(NamedTuple):
     """What was written.
 
     Attributes:
@@ -51,7 +51,7 @@ def export(
     images: str | os.PathLike[str] | None = None,
     gallery: str | os.PathLike[str] | None = None,
     index: str = "Flat",
-) -> Exported:
+) -> ExportedFiles:
     """Write a trained network as ONNX or TorchScript, and an index of a gallery; each is compared before it is kept.
 
     ``out`` then holds ``model.onnx``, ``model.torchscript``, ``index.faiss`` with ``index.csv``, as asked for, and
@@ -98,7 +98,7 @@ def export(
         parameters = {**describe_model(model), "index": index if faiss else None, "checks": checks}
         made = manifest(command=f"hiertree export {run}", parameters=parameters, inputs=read, outputs=written)
         files.write_json(folder / MANIFEST, made)
-    return Exported([target / path.name for path in written], checks)
+    return ExportedFiles([target / path.name for path in written], checks)
 
 
 def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[str] | None) -> Tensor:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PAIRS = (("gallery.npy", "gallery.csv"), ("embeddings.npy", "labels.csv"), ("embeddings.npy", "images.csv"))
 
 
-class Gallery(NamedTuple):
+class NamedGallery(NamedTuple):
     """Embeddings, and a table with the name and the labels of each image.
 
     Attributes:
@@ -32,7 +32,7 @@ class Gallery(NamedTuple):
     files: list[Path]
 
 
-def read_gallery(folder: Path) -> Gallery:
+def read_gallery(folder: Path) -> NamedGallery:
     """Read the embeddings of a gallery, or of all images where there are no queries of their own.
 
     Args:
@@ -45,7 +45,7 @@ def read_gallery(folder: Path) -> Gallery:
     for array, table in _PAIRS:
         if (folder / array).is_file() and (folder / table).is_file():
             embeddings = np.load(folder / array, allow_pickle=False)
-            found = Gallery(
+            found = NamedGallery(
                 embeddings, read_table(folder / table, required=["image"]), [folder / array, folder / table]
             )
             break
@@ -56,7 +56,7 @@ def read_gallery(folder: Path) -> Gallery:
     return found
 
 
-def _test_split(run: Path) -> Gallery:
+def _test_split(run: Path) -> NamedGallery:
     """What a run has embedded itself."""
     import pandas as pd
 
@@ -74,4 +74,4 @@ def _test_split(run: Path) -> Gallery:
         names = arrays[f"{prefix}names"] if f"{prefix}names" in arrays else np.arange(len(paths)).astype(str)
     table = pd.DataFrame([tree.labels_of(path) for path in paths.tolist()], columns=list(tree.level_names))
     table.insert(0, "image", names)
-    return Gallery(embeddings, table, [file, tree_file])
+    return NamedGallery(embeddings, table, [file, tree_file])

@@ -6,19 +6,19 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
 from hiertree.errors import MissingResourceError, OptionError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, manifest
+from hiertree.tree import LabelTree
 
+from ..training.network.embedder import Embedder
 from ..training.network.model_files import SETTINGS, WEIGHTS, save_embedder
+from ..training.network.preprocessing import Preprocessing
 from ..yaml_files import read_yaml
-
-if TYPE_CHECKING:
-    from .trained_model import TrainedModel
 
 HUB = "hf-hub:"
 TREE, RECIPE, METRICS, CARD = "tree-train.json", "recipe.yaml", "metrics.json", "README.md"
@@ -56,7 +56,23 @@ class ModelRecord(NamedTuple):
         )
 
 
-def save_model(model: TrainedModel, folder: str | os.PathLike[str]) -> list[Path]:
+class ModelParts(NamedTuple):
+    """What a folder of a model holds.
+
+    Attributes:
+        network: weights and settings.
+        preprocessing: of its images.
+        tree: the classes it has learned, if they are known.
+        record: how it was made.
+    """
+
+    network: Embedder
+    preprocessing: Preprocessing
+    tree: LabelTree | None
+    record: ModelRecord
+
+
+def save_model(model: ModelParts, folder: str | os.PathLike[str]) -> list[Path]:
     """Write a model's files and its card, whole, into a new folder or over an earlier model.
 
     Raises:
@@ -81,7 +97,7 @@ def save_model(model: TrainedModel, folder: str | os.PathLike[str]) -> list[Path
     return [target / path.name for path in written]
 
 
-def model_card(model: TrainedModel) -> str:
+def model_card(model: ModelParts) -> str:
     """The README.md of a model, in Markdown with the header that the hub reads."""
     name = (model.record.recipe or {}).get("name", "model")
     header = {
@@ -91,7 +107,7 @@ def model_card(model: TrainedModel) -> str:
     }
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {name}\n",
-        _INTRODUCTION.format(size=model.embedding_size, backbone=model.network.settings.backbone),
+        _INTRODUCTION.format(size=model.network.projection.out_features, backbone=model.network.settings.backbone),
         _metrics_section(model),
         _tree_section(model),
         "## Preprocessing\n\n```yaml\n" + yaml.safe_dump(model.preprocessing.model_dump(mode="json")) + "```\n",
@@ -129,7 +145,7 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
     return Path(found)
 
 
-def upload_model(model: TrainedModel, name: str, *, private: bool | None, token: str | None, message: str) -> str:
+def upload_model(model: ModelParts, name: str, *, private: bool | None, token: str | None, message: str) -> str:
     """Put a model's files on the hub; returns the address of the commit.
 
     Raises:
@@ -171,13 +187,13 @@ def _without_places(value: Any) -> Any:
     return PurePath(value).name if isinstance(value, str) and PurePath(value).is_absolute() else value
 
 
-def _metrics_section(model: TrainedModel) -> str:
+def _metrics_section(model: ModelParts) -> str:
     metrics = (model.record.metrics or {}).get("metrics") or {}
     rows = [f"| {name} | {100 * value:.2f} |" for name, value in metrics.items() if isinstance(value, (int, float))]
     return "\n".join(["## Metrics\n", "| metric | % |", "|---|---|", *rows, ""]) if rows else ""
 
 
-def _tree_section(model: TrainedModel) -> str:
+def _tree_section(model: ModelParts) -> str:
     if model.tree is None:
         return ""
     rows = [
@@ -187,7 +203,7 @@ def _tree_section(model: TrainedModel) -> str:
     return "\n".join(["## Classes it has learned\n", "| level | labels | |", "|---|---|---|", *rows, ""])
 
 
-def _examples(model: TrainedModel, level: int) -> str:
+def _examples(model: ModelParts, level: int) -> str:
     assert model.tree is not None
     paths = model.tree.paths(model.tree.leaves).tolist()
     found = list(dict.fromkeys(str(model.tree.labels_of(path)[level]) for path in paths))

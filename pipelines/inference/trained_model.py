@@ -25,7 +25,7 @@ from ..training.network.preprocessing import Preprocessing
 from ..training.network.scales import embed_at_scales
 from .gallery_index import GalleryIndex
 from .image_inputs import as_image_source
-from .model_folder import HUB, TREE, ModelRecord, download_model, save_model, upload_model
+from .model_folder import HUB, TREE, ModelParts, ModelRecord, download_model, save_model, upload_model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,7 @@ class TrainedModel:
         Raises:
             OptionError: the folder holds something else than a model.
         """
-        return save_model(self, folder)
+        return save_model(self._parts(), folder)
 
     def push_to_hub(
         self,
@@ -132,7 +132,10 @@ class TrainedModel:
             MissingResourceError: the hub is out of reach, or refuses.
             MissingPackageError: huggingface_hub is not installed.
         """
-        return upload_model(self, name, private=private, token=token, message=commit_message)
+        return upload_model(self._parts(), name, private=private, token=token, message=commit_message)
+
+    def _parts(self) -> ModelParts:
+        return ModelParts(self.network, self.preprocessing, self.tree, self.record)
 
     @property
     def embedding_size(self) -> int:
