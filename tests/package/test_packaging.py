@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -79,3 +80,23 @@ def test_one_version_everywhere():
 
     assert project_table()["project"]["version"] == hiertree.__version__
     assert f"## {hiertree.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_description_on_an_index_has_absolute_links_alone(wheel: Path):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        described = archive.read(name).decode()
+    links = re.findall(r"\]\(([^)]+)\)", described)
+    assert links
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+@pytest.mark.parametrize("field", ["Project-URL: Repository", "Classifier: Programming Language :: Python :: 3.13"])
+def test_an_index_says_where_it_comes_from_and_where_it_runs(wheel: Path, field: str):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        assert f"\n{field}" in archive.read(name).decode()
+
+
+def test_one_version_is_cited():
+    assert f"\nversion: {project_table()['project']['version']}\n" in (ROOT / "CITATION.cff").read_text()
