@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from .encode.phrases import singular
 from .landmarks import InstanceValue
 
 WIKIMEDIA_ITEMS = {
@@ -27,23 +28,48 @@ _WIKIMEDIA_TEXT = re.compile(
     re.IGNORECASE,
 )
 _QUALIFIER = re.compile(r"\s*\([^()]*\)?$")
+_OF_A_PLACE = re.compile(r"([^\W\d_][^,]*?) (?:of|in) (?:the )?[A-Z]\w.*")
+_BRITISH = ((re.compile(r"(?<=[^\W\d_]{2})tre\b"), "ter"), (re.compile(r"(?<=[^\W\d_]{3})our\b"), "or"))
 
 
 def normalize_label(text: str) -> str:
     """One form of a label: Unicode NFC, single spaces, no control characters, no qualifier in parentheses at the end.
 
     ``|``, which separates labels in files, becomes ``/``. Qualifiers are what the infobox adds to a label (a year, a
-    place) and what scraping may cut off half-way.
+    place) and what scraping may cut off half-way. A plural of a place, as lists are named, becomes what it lists.
 
     >>> normalize_label("county hall ("), normalize_label(" church  building (1909)"), normalize_label("cafe\u0301")
     ('county hall', 'church building', 'café')
+    >>> normalize_label("fortresses of Brazil"), normalize_label("city of Japan"), normalize_label("ways of the cross")
+    ('fortress', 'city of Japan', 'ways of the cross')
     """
     plain = text.replace("|", "/")
     visible = "".join(" " if unicodedata.category(sign) in ("Cc", "Zs", "Zl", "Zp") else sign for sign in plain)
     label = " ".join(unicodedata.normalize("NFC", visible.replace("\u200b", "").replace("\ufeff", "")).split())
     while (shorter := _QUALIFIER.sub("", label)) != label:
         label = shorter
-    return label
+    return _without_place(label)
+
+
+def _without_place(label: str) -> str:
+    """The type in the singular, where a label has the form of a list's name: several of a kind, and where they are."""
+    found = _OF_A_PLACE.fullmatch(label)
+    last = found[1].split()[-1] if found else ""
+    return (
+        found[1].removesuffix(last) + singular(last) if found and last.islower() and singular(last) != last else label
+    )
+
+
+def spelling_key(label: str) -> str:
+    """What labels have in common that differ in case or in British and American spelling alone.
+
+    >>> spelling_key("Theatre") == spelling_key("theater"), spelling_key("harbour"), spelling_key("tour")
+    (True, 'harbor', 'tour')
+    """
+    key = label.casefold()
+    for british, american in _BRITISH:
+        key = british.sub(american, key)
+    return key
 
 
 def is_wikimedia_page(value: InstanceValue) -> bool:

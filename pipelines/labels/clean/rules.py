@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias, get_args
 
 from hiertree.errors import OptionError
 
-from ..label_texts import is_wikimedia_page, normalize_label
+from ..label_texts import is_wikimedia_page, normalize_label, spelling_key
 from ..landmarks import NO_ORIGIN, InstanceValue, Landmark, Origin
 
 Multi: TypeAlias = Literal["drop", "first", "all"]
@@ -68,7 +68,7 @@ class Cleaned:
 def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> Cleaned:
     """Apply the rules: Wikimedia's own pages go first, then landmarks without a label, then those with several.
 
-    Spellings that differ in case alone are one label, written as it is most often.
+    Spellings that differ in case, or in British and American use, are one label, written as it is most often.
 
     Args:
         landmarks: as read.
@@ -165,14 +165,19 @@ def _reason(landmark: Landmark, labels: Mapping[str, str], multi: Multi) -> Reas
 
 
 def _common_spellings(texts: Sequence[str]) -> dict[str, str]:
-    """Each scraped text with its label: the commonest spelling among those that differ in case alone, or nothing."""
+    """Each scraped text with its label: the commonest spelling of those that mean the same, or nothing."""
     spellings: defaultdict[str, Counter[str]] = defaultdict(Counter)
     labels = {text: normalize_label(text) for text in set(texts)}
     for text in texts:
-        spellings[labels[text].casefold()][labels[text]] += 1
+        spellings[spelling_key(labels[text])][labels[text]] += 1
     best = {key: min(counts, key=lambda label: (-counts[label], label)) for key, counts in spellings.items()}
-    return {text: "" if _says_nothing(label) else best[label.casefold()] for text, label in labels.items()}
+    return {text: "" if _says_nothing(label) else best[spelling_key(label)] for text, label in labels.items()}
+
+
+def is_item_id(text: str) -> bool:
+    """Whether a text is only a Wikidata id, which stands where an item has no label."""
+    return _ITEM_ID.fullmatch(text.strip()) is not None
 
 
 def _says_nothing(label: str) -> bool:
-    return label.casefold() in _NO_VALUE or _ITEM_ID.fullmatch(label) is not None
+    return label.casefold() in _NO_VALUE or is_item_id(label)

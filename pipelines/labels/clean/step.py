@@ -26,9 +26,10 @@ from ..scrape.outcomes import COLUMNS, hypernym_rows, table_rows
 from ..scrape.store import Store
 from ..settings import Settings
 from .landmark_file import DROPPED, LANDMARKS, write_dropped, write_kept
-from .rules import Cleaned, Multi, clean_landmarks, label_counts
+from .rules import Cleaned, DroppedLandmark, Multi, clean_landmarks, is_item_id, label_counts
 
 COMMAND = "hiertree labels clean"
+_MENDED_SHOWN = 3
 _UNIT_SEPARATOR = "\x1f"  # no label holds it: normalize_label replaces it
 
 
@@ -131,7 +132,7 @@ def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
     """
     reasons = Counter(drop.reason for drop in cleaned.dropped)
     landmarks = len(cleaned.kept) + len(cleaned.dropped)
-    causes = Counter(drop.origin.reason for drop in cleaned.dropped if drop.reason == "no label" and drop.origin.reason)
+    causes = Counter(cause for drop in cleaned.dropped if drop.reason == "no label" and (cause := _cause(drop)))
     return {
         "landmarks": landmarks,
         "scraped": landmarks - reasons["not scraped"],
@@ -143,6 +144,11 @@ def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
         "scraped_ids_without_landmark": unknown_ids,
         "mended_labels": cleaned.mended,
     }
+
+
+def _cause(drop: DroppedLandmark) -> str:
+    is_id = bool(drop.values) and all(map(is_item_id, drop.values))
+    return "only a Wikidata id" if is_id else drop.origin.reason
 
 
 def describe_cleaning(report: Mapping[str, Any]) -> str:
@@ -167,6 +173,11 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
         *((number, f"dropped: {reason}{notes.get(reason, '')}") for reason, number in report["dropped"].items()),
         (report["kept"], f"kept, with {report['distinct_labels']} distinct labels"),
     ]
+    if mended := report.get("mended_labels"):
+        first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended.items())[:_MENDED_SHOWN])
+        lines.append(
+            (len(mended), f"texts put into the form of their label: {first}{', …' * (len(mended) > _MENDED_SHOWN)}")
+        )
     return "\n".join(f"{number:8d} {text}" for number, text in lines)
 
 

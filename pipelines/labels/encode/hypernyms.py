@@ -173,8 +173,8 @@ class Hypernyms:
     def _named(self) -> dict[tuple[str, ...], tuple[str, ...]]:
         named: dict[tuple[str, ...], tuple[str, ...]] = {}
         for item in self._graph:
-            words = words_of(self._name(item))
-            named[words] = (*named.get(words, ()), item)
+            if words := words_of(self._name(item)):
+                named[words] = (*named.get(words, ()), item)
         return named
 
     @cached_property

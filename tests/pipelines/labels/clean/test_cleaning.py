@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hiertree.errors import OptionError
 from hiertree.pipelines.labels import clean_landmarks, normalize_label, read_landmarks
+from hiertree.pipelines.labels.clean.step import cleaning_report, describe_cleaning
 from hiertree.pipelines.labels.label_texts import is_wikimedia_page
 from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
 
@@ -114,3 +115,22 @@ def test_texts_that_say_nothing_are_no_label(text):
 def test_an_unknown_policy_is_refused():
     with pytest.raises(OptionError, match="multi='some'"):
         clean_landmarks([], multi="some")
+
+
+def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
+    texts = ["theatre", "theater", "theatre", "Shinto shrine", "shinto shrine", "shinto shrine", "castle (–1731)"]
+    texts += ["rathaus (early modern period", "fortresses of Brazil", "fortress", "stations of the cross", "Q25416095"]
+    scraped = [Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)]
+    cleaned = clean_landmarks(scraped)
+    assert [kept.labels[0] for kept in cleaned.kept] == [
+        *["theatre"] * 3,
+        *["shinto shrine"] * 3,
+        "castle",
+        "rathaus",
+        *["fortress"] * 2,
+        "stations of the cross",
+    ]
+    report = cleaning_report(cleaned, unknown_ids=0)
+    assert report["no_label_because"] == {"only a Wikidata id": 1}
+    assert report["mended_labels"]["fortresses of Brazil"] == "fortress"
+    assert "5 texts put into the form of their label: 'Shinto shrine' → 'shinto shrine'" in describe_cleaning(report)

@@ -39,6 +39,9 @@ def test_a_label_has_the_chain_to_the_class_that_says_its_kind(graph):
     assert graph.chain("lighthouse") == ("tower", "architectural structure")
     assert graph.chain("inlet") == ("natural geographic object",)
     assert graph.chain("railway station") == ()
+    assert (
+        Hypernyms((*EDGES, ("Q20", "Q21")), {**NAMES, "Q20": "₹"}).chain("studio glass") == ()
+    )  # a name without words
 
 
 def test_a_compound_stands_below_its_head_noun(graph):
