@@ -100,6 +100,31 @@ def extreme_queries(
     return {"worst": worst, "median": sorted(median, key=lambda query: (values[query], query)), "best": best}
 
 
+def changed_queries(
+    before: NDArray[np.float64], after: NDArray[np.float64], *, count: int, classes: NDArray[np.integer]
+) -> dict[str, list[int]]:
+    """The queries whose values rose the most and those whose values fell the most, of different classes.
+
+    Args:
+        before: (Q,), NaN where a query has none and cannot be chosen.
+        after: (Q,) likewise.
+        count: queries of each kind; fewer where fewer rose or fell.
+        classes: (Q,) of which a kind has one query each, as far as there are as many.
+
+    Returns:
+        Indices under ``improved`` and ``damaged``, the greatest change first; the smaller index first in a tie.
+
+    >>> changed_queries(np.zeros(4), np.array([0.1, 0.3, -0.2, 0.0]), count=2, classes=np.arange(4))
+    {'improved': [1, 0], 'damaged': [2]}
+    """
+    gains = after - before
+    rose, fell = np.flatnonzero(gains > 0), np.flatnonzero(gains < 0)
+    return {
+        "improved": _of_different_classes(rose[np.argsort(-gains[rose], kind="stable")].tolist(), classes, count),
+        "damaged": _of_different_classes(fell[np.argsort(gains[fell], kind="stable")].tolist(), classes, count),
+    }
+
+
 def _of_different_classes(order: Sequence[int], classes: NDArray[np.integer], count: int) -> list[int]:
     """The first queries of an order whose classes differ, and then the first of the others, in that order."""
     first = {int(classes[query]): query for query in reversed(order)}

@@ -14,7 +14,7 @@ from hiertree.errors import OptionError
 from .node_means import answered_nodes, tree_of_means
 from .page import QueryGroup, judging_metric, write_page
 from .ranking_grids import RankingGrids
-from .rankings import extreme_queries
+from .rankings import changed_queries, extreme_queries
 from .sources import EmbeddingsOptions, is_comparison, read_sources, values_of
 from .svg_figures import histogram, learning_curves
 
@@ -70,13 +70,13 @@ def make_report(
         given = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(given, expected="1 or more of each")
     found, data = read_sources(sources, overrides=overrides, options=options)
-    _require_few(3 * queries * (1 + len(found) * min(hits, len(data.gallery_paths))))
+    _require_few((3 if len(found) == 1 else 5) * queries * (1 + len(found) * min(hits, len(data.gallery_paths))))
     judged_by = judging_metric(found)
     values = values_of(found, judged_by)
     grids = RankingGrids(data)
     groups = [
-        QueryGroup(_TITLES[name], grids.queries(found, chosen, hits=hits, metric=judged_by))
-        for name, chosen in extreme_queries(values.mean(axis=1), count=queries, classes=data.query_paths[:, -1]).items()
+        QueryGroup(title, grids.queries(found, chosen, hits=hits, metric=judged_by))
+        for title, chosen in _chosen(list(found), values, data.query_paths[:, -1], queries).items()
         if chosen
     ]
     return write_page(
@@ -89,7 +89,8 @@ def make_report(
         lead=[_OF_COMPARISONS] if any(is_comparison(Path(source)) for source in sources) else [],
         rule=f"The queries are those with the least, the median and the greatest {judged_by}"
         + (", the mean over the models" if len(found) > 1 else "")
-        + ", each of another class where there are enough.",
+        + ", each of another class where there are enough"
+        + (f"; and those whose {judged_by} the last model changes the most." if len(found) > 1 else "."),
         hits=hits,
         judged_by=judged_by,
         figures=learning_curves(
@@ -99,6 +100,18 @@ def make_report(
         ),
         analysis=_analysis(found, data, values, judged_by),
     )
+
+
+def _chosen(
+    names: Sequence[str], values: NDArray[np.float64], classes: NDArray[np.integer], count: int
+) -> dict[str, list[int]]:
+    """The queries that are shown, by the title of their group."""
+    extreme = extreme_queries(values.mean(axis=1), count=count, classes=classes)
+    groups = {_TITLES[name]: chosen for name, chosen in extreme.items()}
+    if len(names) > 1:
+        changed = changed_queries(values[:, 0], values[:, -1], count=count, classes=classes)
+        groups |= {f"Most {name} from {names[0]} to {names[-1]}": chosen for name, chosen in changed.items()}
+    return groups
 
 
 def _require_few(pictures: int) -> None:

@@ -125,17 +125,23 @@ def test_the_worst_the_median_and_the_best_queries_are_shown(runs: list[Path], t
     page = parsed(make_report(runs, tmp_path / "page.html", queries=3, hits=2))
     values = sum(pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy() for run in runs) / 2
     scores = [float(score.text.removeprefix("H-AP")) for score in page.select(".score")]
-    shown = np.array(scores).reshape(3, 3, 2).mean(axis=2)
+    pairs = np.array(scores).reshape(5, 3, 2)
+    shown = pairs[:3].mean(axis=2)
     known = 100 * np.sort(values)
     assert [heading.text for heading in page.select(".group")] == [
         "Worst queries",
         "Median queries",
         "Best queries",
+        "Most improved from SmoothAP to HAPPIER",
+        "Most damaged from SmoothAP to HAPPIER",
     ]
+    before, after = (100 * pd.read_parquet(run / "per_query.parquet")["H-AP"].to_numpy() for run in runs)
+    gains = pairs[3:, 0, 1] - pairs[3:, 0, 0]
+    assert gains == pytest.approx([(after - before).max(), (after - before).min()], abs=0.2)
     assert [shown[0, 0], shown[2, 0]] == pytest.approx([known[0], known[-1]], abs=0.1)
     assert [list(group) for group in (shown[0], shown[1], shown[2][::-1])] == [sorted(group) for group in shown]
-    labels = np.array([asked.text for asked in page.select(".asked figcaption")]).reshape(3, 3)
-    assert [len(set(group)) for group in labels] == [3, 3, 3]  # classes
+    labels = np.array([asked.text for asked in page.select(".asked figcaption")]).reshape(5, 3)
+    assert [len(set(group)) for group in labels] == [3] * 5  # classes
     assert extreme_queries(np.array([np.nan, 0.5]), count=3) == {"worst": [1], "median": [], "best": []}
 
 
