@@ -263,7 +263,7 @@ def count_others(
     Additions to the same counter wait for each other, so four tallies take turns where they stay in the cache. What is
     left, about 2.3 ns an item, is loads that wait for loads: the interval's first positive, its score, the counter.
     """
-    interval, tally = np.empty(_AT_ONCE, np.int32), np.zeros((4, _MOST_TALLIED + 1), np.int32)
+    interval, tally = np.empty(_AT_ONCE, np.int32), np.zeros((_MOST_TALLIED + 1, 4), np.int32)
     for row in range(len(scores)):
         number = positives.number[row]
         if number == 0:
@@ -286,13 +286,13 @@ def count_others(
                     if place < limit and score[place] == own:
                         others[place, 1] += np.int32(1)
                     elif turns > 0:
-                        tally[np.uint32(item) & turns, place] += np.int32(1)
+                        tally[place, np.uint32(item) & turns] += np.int32(1)
                     else:
                         others[place, 0] += np.int32(1)
         if turns > 0:
             for place in range(number + 1):
-                others[place, 0] += tally[0, place] + tally[1, place] + tally[2, place] + tally[3, place]
-                tally[:, place] = 0
+                others[place, 0] += tally[place, 0] + tally[place, 1] + tally[place, 2] + tally[place, 3]
+                tally[place] = 0
 
 
 @jit
