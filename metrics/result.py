@@ -109,11 +109,8 @@ class Evaluation:
 
         >>> from hiertree.metrics import evaluate
         >>> embeddings, paths = [[1.0, 0.0], [0.9, 0.1], [0.6, 0.8], [0.5, 0.9]], [(0, 0), (0, 1), (0, 0), (0, 1)]
-        >>> evaluate(embeddings, paths, metrics=["AP[1]", "AP[2]", "R@1"]).by_level()
-                AP  R@1
-        level
-        1      1.0  NaN
-        2      0.5  0.0
+        >>> evaluate(embeddings, paths, metrics=["AP[1]", "AP[2]", "R@1"]).by_level()["AP"].round(3).to_dict()
+        {1: 1.0, 2: 0.417}
         """
         return table_by_level(self._means(), self.names, self.level_names, self.convention.num_levels)
 

@@ -38,8 +38,7 @@ class RetrievalCallback(Callback):
         MissingPackageError: Lightning is not installed.
         OptionError: an unknown metric, or a gallery that is no number.
 
-    >>> from lightning.pytorch import Trainer
-    >>> trainer = Trainer(callbacks=[RetrievalCallback(["H-AP", "R@1"])], logger=False)  # logs val/H-AP and val/R@1
+    >>> callback = RetrievalCallback(["H-AP", "R@1"])  # Trainer(callbacks=[callback]) logs val/H-AP and val/R@1
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from hiertree.pipelines.cli.application import main
 _BLOCK = re.compile(r"^```(pycon|console)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
 PAGES = {
     "hierarchy.md": (),
-    "metrics.md": (),
+    "metrics.md": ("torchmetrics", "pytorch_metric_learning"),
     "statistics.md": (),
     "peers.md": ("ir_measures", "ranx", "pytorch_metric_learning"),
 }

@@ -16,6 +16,7 @@ PAGE = ROOT / "docs" / "losses.md"
 
 
 def test_examples_print_what_they_say() -> None:
+    pytest.importorskip("pytorch_metric_learning")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # small tensors, and the same sums everywhere
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
