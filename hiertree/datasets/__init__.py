@@ -28,7 +28,9 @@ from .benchmarks.vehicleid import load_vehicleid
 from .completeness import SplitReport, check
 from .description import Benchmark, Counts, Download, Verify
 from .duplicate_images import check_duplicates, duplicates, repeated
+from .huggingface import from_huggingface
 from .image_dataset import ImageDataset
+from .image_folder import load_folder
 from .image_tables import load_table
 from .readers.images import ImageSource
 from .registry import ENTRIES, entry_of
@@ -49,11 +51,13 @@ __all__ = [
     "describe",
     "download",
     "duplicates",
+    "from_huggingface",
     "load",
     "load_cars",
     "load_cifar",
     "load_cub",
     "load_dyml",
+    "load_folder",
     "load_gldv2",
     "load_inaturalist",
     "load_inshop",
@@ -69,14 +73,14 @@ __all__ = [
 
 
 def load(
-    name: str, root: str | os.PathLike[str] | None = None, split: str = "train", *, verify: Verify = "published"
+    name: str, root: str | os.PathLike[str] | None = None, split: str | None = "train", *, verify: Verify = "published"
 ) -> ImageDataset:
     """Load one split of a named benchmark with its loader's defaults.
 
     Args:
-        name: one of :func:`available`, or "synthetic".
+        name: one of :func:`available`, "synthetic", or "folder" for folders of your own images (:func:`load_folder`).
         root: the folder of the benchmark's files; None for "synthetic", whose images are drawn.
-        split: "train", "test", or another of the benchmark's splits.
+        split: "train", "test", or another of the benchmark's splits; for "folder" also None, all images.
         verify: "published" compares the sizes with the published ones; "structure" does not, so that a part of a
             benchmark can be read.
 
@@ -89,8 +93,12 @@ def load(
     if name == "synthetic":
         if root is not None:
             raise OptionError(f"root={str(root)!r} for {name!r}", expected="no root, as its images are drawn")
-        return load_synthetic(split)
+        return load_synthetic(split or "train")
+    if name == "folder" and root is not None:
+        return load_folder(root, split)
     entry = entry_of(name)
+    if split is None:
+        raise OptionError(f"split=None of {name!r}", expected="the name of a split")
     if root is None:
         raise OptionError(f"no root for {name!r}", expected="the file or folder that holds it")
     return entry.load(root, split, verify=verify)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from .readers.images import ImageSource, SelectedImages
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from PIL import Image
 
     from ..tree.label_tree import LabelTree
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class ImageDataset:
     """The images of one split and the label tree of that split.
+
+    It is a map-style data set of torch: ``dataset[i]`` is an image and its path, the image as ``transform`` makes it.
 
     Every split has its own tree: the ids of each level run from 0 without gaps, as class proxies require. Queries and
     their gallery are one split and share its tree, so that an id means the same in both.
@@ -35,6 +40,8 @@ class ImageDataset:
         ids: (n,) names of the photographs, equal where one is both a query and in the gallery; or None.
         protocol: the evaluation protocol of the benchmark's published numbers, or None for hiertree's defaults.
         left_out: names of images that did not decode and were skipped at the caller's request.
+        transform: what ``dataset[i]`` makes of the decoded image, for instance one of torchvision's; None leaves it as
+            it is. Training has its own, and reads ``images``.
         beside: further tests, each of one level, if the benchmark reports the mean over this one and those. An image
             that is in several of them has the same name in each.
 
@@ -46,6 +53,9 @@ class ImageDataset:
     >>> train = load_synthetic("train", families=2, kinds=2, instances=3, images=4)
     >>> len(train), train.paths.shape, train.images[0].size
     (24, (24, 3), (32, 32))
+    >>> image, path = train.with_transform(np.asarray)[23]
+    >>> image.shape, path.tolist()
+    ((32, 32, 3), [1, 1, 5])
     """
 
     name: str
@@ -58,6 +68,7 @@ class ImageDataset:
     ids: NDArray[np.str_] | None = None
     protocol: str | None = None
     left_out: tuple[str, ...] = ()
+    transform: Callable[[Image.Image], Any] | None = None
     beside: tuple[ImageDataset, ...] = ()
 
     def __post_init__(self) -> None:
@@ -72,6 +83,26 @@ class ImageDataset:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def __getitem__(self, index: int) -> tuple[Any, NDArray[np.int64]]:
+        """An image and its (L,) path, as int64, which losses and ``torch.utils.data.DataLoader`` take.
+
+        Raises:
+            IndexError: there is no such image.
+            ImageError: it does not decode.
+        """
+        place = operator.index(index)
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"image {index} of {len(self)}")
+        place %= len(self)
+        image = self.images[place]
+        return image if self.transform is None else self.transform(image), self.paths[place].astype(np.int64)
+
+    def with_transform(self, transform: Callable[[Image.Image], Any] | None) -> ImageDataset:
+        """The same images, with what ``dataset[i]`` makes of each."""
+        if transform is not None and not callable(transform):
+            raise OptionError(f"transform={transform!r}", expected="a function of a PIL image, or None")
+        return replace(self, transform=transform)
 
     def select(self, rows: Any, *, split: str) -> ImageDataset:
         """A data set of some of the images, with the same tree.

@@ -74,7 +74,8 @@ def load_table(
         table = _rows_of(table, split, split_column, file)
     lines = table.index.to_numpy()
     list(inside(table[image].tolist(), lambda row: f"{file}, line {lines[row]}"))
-    bad = _missing(table[image], folder) if on_bad_image == "error" else _undecodable(table[image], folder)
+    listed = table[image].unique().tolist()
+    bad = missing_files(folder, listed) if on_bad_image == "error" else undecodable_files(listed, folder)
     table = _without(table, image, bad, folder, on_bad_image)
     kept = table.index.to_numpy()
     labeled = label_paths(
@@ -117,17 +118,12 @@ def _rows_of(table: pd.DataFrame, split: str, column: str, file: Path) -> pd.Dat
     return chosen
 
 
-def _missing(names: pd.Series[str], folder: Path) -> list[str]:
-    return missing_files(folder, dict.fromkeys(names.tolist()))
-
-
-def _undecodable(names: pd.Series[str], folder: Path) -> list[str]:
-    """Decode every image once, several at a time."""
-    listed = names.unique().tolist()
+def undecodable_files(names: Sequence[str], folder: Path) -> list[str]:
+    """The files that do not decode; every one is tried, several at a time."""
     with ThreadPoolExecutor() as pool:
-        fails = pool.map(partial(_fails, folder), listed)
-        shown = track(fails, description="checking images", total=len(listed))
-        return [name for name, failed in zip(listed, shown, strict=True) if failed]
+        fails = pool.map(partial(_fails, folder), names)
+        shown = track(fails, description="checking images", total=len(names))
+        return [name for name, failed in zip(names, shown, strict=True) if failed]
 
 
 def _fails(folder: Path, name: str) -> bool:

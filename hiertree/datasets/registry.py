@@ -70,7 +70,7 @@ def entry_of(name: str) -> Entry:
         close = get_close_matches(str(name), ENTRIES, n=1)
         raise OptionError(
             f"name={name!r}",
-            expected=f"one of {', '.join(map(repr, ENTRIES))}, 'synthetic', or load_table for your own table",
+            expected=f"one of {', '.join(map(repr, ENTRIES))}, 'synthetic', 'folder', or load_table for your own table",
             remedy=f"did you mean {close[0]!r}?" if close else None,
         )
     return ENTRIES[name]

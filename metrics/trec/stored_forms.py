@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hiertree.errors import TableError
+from hiertree.errors import TableError, require_package
 
 NAMED_BY_SUFFIX = (".parquet", ".json")
 
@@ -21,6 +21,7 @@ def stored_form(path: Path) -> Any:
 
 
 def _parquet(path: Path) -> Any:
+    require_package("pyarrow", extra="arrow")
     import pyarrow as pa
     import pyarrow.parquet as pq
 

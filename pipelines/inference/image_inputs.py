@@ -9,12 +9,10 @@ from pathlib import Path
 from PIL import Image
 
 from hiertree.datasets import ImageSource
-from hiertree.datasets.readers.image_names import inside, missing_files
+from hiertree.datasets.readers.image_names import image_files, inside, missing_files
 from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import ImageError, InputError, TableError
 from hiertree.io.tables import read_table
-
-SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 
 class DecodedImages:
@@ -32,22 +30,6 @@ class DecodedImages:
     def name(self, index: int) -> str:
         """The file an image was opened from, or its number."""
         return str(getattr(self._images[index], "filename", "") or f"image {index}")
-
-
-def image_files(folder: str | os.PathLike[str]) -> list[str]:
-    """List the image files below a folder, relative to it, sorted; hidden ones are left out.
-
-    Raises:
-        ImageError: there is no such folder, or no image file in it.
-    """
-    root = Path(folder)
-    if not root.is_dir():
-        raise ImageError(f"{folder}", expected="a folder of images")
-    paths = (path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in SUFFIXES)
-    found = sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts))
-    if not found:
-        raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(SUFFIXES)}")
-    return found
 
 
 def listed_images(path: str | os.PathLike[str]) -> FileImages:

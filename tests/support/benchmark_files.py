@@ -187,6 +187,22 @@ def write_cars(root: Path) -> None:
     savemat(root / "cars_annos.mat", {"annotations": np.array(rows, dtype=fields), "class_names": names})
 
 
+def write_cars_devkit(root: Path, *, test_annotations: str) -> None:
+    """The same images as the second release lays them out: halves of every class, and a devkit."""
+    fields = [("bbox_x1", object), ("class", object), ("fname", object)]
+    rows: dict[str, list[tuple[int, int, str]]] = {"cars_train": [], "cars_test": []}
+    for number in range(8):
+        folder = ["cars_train", "cars_test"][number % 2]
+        rows[folder].append((1, 97 + number // 2, f"{len(rows[folder]) + 1:05d}.jpg"))
+        write_image(root / folder / rows[folder][-1][2], number)
+    (root / "devkit").mkdir()
+    names = np.array([f"Make Model {number} 2012" for number in range(1, 197)], dtype=object)
+    savemat(root / "devkit" / "cars_meta.mat", {"class_names": names})
+    train, test = (np.array(rows[folder], dtype=fields) for folder in rows)
+    savemat(root / "devkit" / "cars_train_annos.mat", {"annotations": train})
+    savemat(root / test_annotations / "cars_test_annos_withlabels.mat", {"annotations": test})
+
+
 def write_inshop(root: Path) -> None:
     """Two items train; two others have a query and two gallery images each."""
     rows = []

@@ -91,7 +91,7 @@ class LandmarkImages(NamedTuple):
 
 
 def load_gldv2(
-    root: str | os.PathLike[str], split: str = "train", *, hierarchy: bool = True, verify: Verify = "published"
+    root: str | os.PathLike[str], split: str = "train", *, hierarchy: bool = False, verify: Verify = "published"
 ) -> ImageDataset:
     """Read a split of Google Landmarks v2.
 
@@ -103,7 +103,8 @@ def load_gldv2(
         root: the folder of the CSV files and of ``train``, ``index`` and ``test`` (or ``images/train`` …).
         split: "train" (the clean list), "train_all", "index", "query" (the test images that are not ignored), or
             "test": queries and index, which the data set's ``queries`` and ``gallery`` index.
-        hierarchy: H-GLDv2's three levels, or with False landmarks alone.
+        hierarchy: H-GLDv2's three levels, as ``load("h-gldv2")`` reads them; without it landmarks alone, as
+            ``load("gldv2")`` does.
         verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
 
     Raises:

@@ -32,11 +32,16 @@ INSHOP = Benchmark(
     url="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
     steps=(
         "ask for In-shop Clothes Retrieval at https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion.html",
-        "put list_eval_partition.txt (or its folder Eval) beside the folder img of img.zip; pass the folder of both",
+        (
+            "unpack Img/img.zip (or img_highres.zip) where it is, or put its folder beside list_eval_partition.txt; "
+            "pass the folder that holds Eval and Img"
+        ),
     ),
+    folder="In-shop Clothes Retrieval Benchmark",
 )
 COLUMNS = ("image_name", "item_id", "evaluation_status")
-LISTS = ("list_eval_partition.txt", "Eval/list_eval_partition.txt")
+LISTS = ("list_eval_partition.txt", "Eval/list_eval_partition.txt", "Anno/list_eval_partition.txt")
+IMAGES = ("img", "Img/img", "img_highres", "Img/img_highres")  # where the archives of images are unpacked to
 
 
 def load_inshop(
@@ -47,7 +52,8 @@ def load_inshop(
     Gender and category are the folders of an image, ``img/WOMEN/Dresses/id_00000002/02_1_front.jpg``.
 
     Args:
-        root: the folder that holds ``img`` and the list, or ``Eval`` with it.
+        root: the folder that holds ``img`` and the list, or ``Eval`` and ``Img``, as published; or the parent of such a
+            folder. Images of high resolution, ``img_highres``, are read where there are no others.
         split: "train", "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index),
             "query" or "gallery".
         hierarchy: True reads three levels; False the item alone, as in published numbers.
@@ -62,7 +68,9 @@ def load_inshop(
         ``load_inshop("data/inshop", "test")``
     """
     INSHOP.check_options(split, verify)
-    home, file = INSHOP.files(root, LISTS[1] if Path(root, LISTS[1]).is_file() else LISTS[0])
+    homes = [Path(root), Path(root, INSHOP.folder)]
+    found = (name for name in reversed(LISTS) if any((home / name).is_file() for home in homes))
+    home, file = INSHOP.files(root, next(found, LISTS[0]))
     listed = read_words(file, COLUMNS, header=True, count=True)
     status = np.array(listed["evaluation_status"])
     unknown = np.flatnonzero(~np.isin(status, ("train", "query", "gallery")))
@@ -73,11 +81,17 @@ def load_inshop(
     chosen = listed.select(rows)
     columns = [*_folders(chosen), chosen["item_id"]] if hierarchy else [chosen["item_id"]]
     labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=chosen.where)
-    images = INSHOP.image_files(home, chosen["image_name"], chosen.where)
+    images = INSHOP.image_files(home, _image_names(home, chosen["image_name"]), chosen.where)
     if split == "train":
         return INSHOP.dataset(split, labeled, images, verify=verify)
     queries, gallery = (np.flatnonzero(status[rows] == part) for part in ("query", "gallery"))
     return INSHOP.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=gallery)
+
+
+def _image_names(home: Path, listed: list[str]) -> list[str]:
+    """The files of the listed names, which all begin with ``img``, below the folder of images that is there."""
+    folder = next((folder for folder in IMAGES if (home / folder).is_dir()), IMAGES[0])
+    return [f"{folder}/{name.removeprefix('img/')}" if name.startswith("img/") else name for name in listed]
 
 
 def _folders(listed: TextList) -> list[list[str]]:

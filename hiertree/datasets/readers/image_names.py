@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from ...errors import TableError
+from ...errors import ImageError, TableError
 from ...io.provenance import sha256
 
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 _LEADS_OUT = re.compile(r"^\s*$|^[/\\]|^[A-Za-z]:|\0|(?:^|[/\\])\.\.(?:[/\\]|$)")
 
 
@@ -24,6 +25,22 @@ def inside(names: Iterable[str], where: Callable[[int], str]) -> Iterator[str]:
         if suspicious and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
             raise TableError(f"{where(row)}: image {name!r}", expected="a file below root, relative to it")
         yield name
+
+
+def image_files(folder: str | os.PathLike[str]) -> list[str]:
+    """List the image files below a folder, relative to it, sorted; hidden ones are left out.
+
+    Raises:
+        ImageError: there is no such folder, or no image file in it.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise ImageError(f"{folder}", expected="a folder of images")
+    paths = (path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
+    found = sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts))
+    if not found:
+        raise ImageError(f"{folder} without images", expected=f"files that end in {', '.join(IMAGE_SUFFIXES)}")
+    return found
 
 
 def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -> list[str]:

@@ -93,3 +93,19 @@ def test_an_image_that_unpacks_to_billions_of_pixels_is_refused(
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     with pytest.raises(ImageError, match=r"'bomb\.png' does not decode"):
         FileImages(tmp_path, ["bomb.png"])[0]
+
+
+def test_it_is_a_data_set_of_torch() -> None:
+    torch_data = pytest.importorskip("torch.utils.data")
+    train = load_synthetic("train", families=2, kinds=2, instances=3, images=4)
+    image, path = train[-1]
+    assert (image.size, path.tolist()) == ((32, 32), [1, 1, 5])
+    arrays = train.with_transform(lambda image: np.array(image))
+    images, paths = next(iter(torch_data.DataLoader(arrays, batch_size=5)))
+    assert (tuple(images.shape), tuple(paths.shape), str(paths.dtype)) == ((5, 32, 32, 3), (5, 3), "torch.int64")
+    assert len(list(train)) == 24
+    assert arrays.select([3], split="one")[0][0].shape == (32, 32, 3)
+    with pytest.raises(IndexError, match="image 24 of 24"):
+        _ = train[24]
+    with pytest.raises(OptionError, match="transform"):
+        train.with_transform(3)  # type: ignore[arg-type]

@@ -10,7 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmark_files import NAMES, SHAPES, Shape, jpeg, write_benchmark, write_distractors, write_gldv2, write_image
+from benchmark_files import (
+    NAMES,
+    SHAPES,
+    Shape,
+    jpeg,
+    write_benchmark,
+    write_cars_devkit,
+    write_distractors,
+    write_gldv2,
+    write_image,
+)
 
 from hiertree import datasets
 from hiertree.datasets import (
@@ -173,27 +183,27 @@ def test_the_index_of_archives_is_kept_and_made_anew_when_they_change(
     members = _tar_images._members
     monkeypatch.setattr(_tar_images, "_members", lambda path: (made.append(path), members(path))[1])
     write_gldv2(tmp_path)
-    first = load_gldv2(tmp_path, verify="structure")
+    first = load_gldv2(tmp_path, hierarchy=True, verify="structure")
     assert [path.name for path in made] == ["images_000.tar", "images_001.tar"]
-    assert load_gldv2(tmp_path, verify="structure").images[6].tobytes() == first.images[6].tobytes()
+    assert load_gldv2(tmp_path, hierarchy=True, verify="structure").images[6].tobytes() == first.images[6].tobytes()
     assert len(made) == 2
     (tmp_path / "train" / ".hiertree-index.npz").write_bytes(b"damaged")
-    load_gldv2(tmp_path, verify="structure")
+    load_gldv2(tmp_path, hierarchy=True, verify="structure")
     assert len(made) == 4
     archive = tmp_path / "train" / "images_001.tar"
     archive.write_bytes(archive.read_bytes()[:700])
     with pytest.raises(ImageError, match=r"images_001\.tar|in no archive"):
-        load_gldv2(tmp_path, verify="structure")
+        load_gldv2(tmp_path, hierarchy=True, verify="structure")
     archive.unlink()
     with pytest.raises(ImageError, match="3 of 7 images are in no archive"):
-        load_gldv2(tmp_path, verify="structure")
+        load_gldv2(tmp_path, hierarchy=True, verify="structure")
 
 
 def test_landmarks_without_a_hierarchical_label_are_left_out_everywhere(
     written: dict[str, Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("INFO"):
-        test = load_gldv2(written["h-gldv2"], "test", verify="structure")
+        test = load_gldv2(written["h-gldv2"], "test", hierarchy=True, verify="structure")
     assert "1 of 6 images have no hierarchical label" in caplog.text
     assert {test.tree.labels_of(path)[2] for path in test.paths.tolist()} == {5, 8}
     assert test.tree.labels_of(test.paths[test.queries[0]].tolist()) == ("human-made", "church", 8)
@@ -374,3 +384,37 @@ def test_an_image_of_a_list_is_named_when_it_does_not_decode(tmp_path: Path) -> 
     with pytest.raises(ImageError, match=re.escape(dataset.images.name(4))):
         dataset.images[4]
     write_image(tmp_path / dataset.images.name(4))
+
+
+@pytest.mark.parametrize(
+    ("images", "listed"), [("Img/img", "Eval"), ("Img/img_highres", "Eval"), ("img_highres", "Anno")]
+)
+def test_inshop_is_read_as_its_archives_unpack(tmp_path: Path, images: str, listed: str) -> None:
+    home = tmp_path / "In-shop Clothes Retrieval Benchmark"
+    write_benchmark("inshop", home)
+    (home / images).parent.mkdir(exist_ok=True)
+    (home / "img").rename(home / images)
+    if listed != "Eval":
+        (home / "Eval").rename(home / listed)
+    for root in (tmp_path, home):
+        test = load_inshop(root, "test", verify="structure")
+        assert (len(test), len(test.queries), len(test.gallery)) == (6, 2, 4)
+        assert test.images[0].size == (8, 6)
+        assert test.images.name(0).startswith(f"{images}/")
+
+
+@pytest.mark.parametrize("place", ["devkit", "."])
+def test_cars_are_read_from_the_devkit_of_their_second_release(
+    written: dict[str, Path], tmp_path: Path, place: str
+) -> None:
+    home = tmp_path / "stanford_cars"
+    write_cars_devkit(home, test_annotations=place)
+    for split in ("train", "test"):
+        first = datasets.load("cars", written["cars"], split, verify="structure")
+        second = datasets.load("cars", tmp_path, split, verify="structure")
+        assert (len(second), second.tree.level_sizes) == (len(first), first.tree.level_sizes)
+        assert set(second.tree.leaves) == set(first.tree.leaves)
+        assert {image.tobytes() for image in second.images} == {image.tobytes() for image in first.images}
+    (home / place / "cars_test_annos_withlabels.mat").unlink()
+    with pytest.raises(MissingResourceError, match="cars_test_annos_withlabels"):
+        datasets.load("cars", home)

@@ -1,0 +1,61 @@
+"""Data sets of Hugging Face's library, made here without a download."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from PIL import Image
+
+import hiertree as ht
+from hiertree.errors import HierarchyError, ImageError, InputError, OptionError
+
+huggingface = pytest.importorskip("datasets")
+
+
+@pytest.fixture
+def rows(tmp_path):
+    Image.new("RGB", (8, 6), "red").save(tmp_path / "lake.png")
+    images = [Image.new("RGB", (8, 6), "blue"), Image.new("L", (4, 4)), str(tmp_path / "lake.png")]
+    columns = {"photo": images, "kind": [0, 1, 0], "name": ["lake", "church", "lake"]}
+    kinds = huggingface.ClassLabel(names=["natural", "built"])
+    features = huggingface.Features({"photo": huggingface.Image(), "kind": kinds, "name": huggingface.Value("string")})
+    return huggingface.Dataset.from_dict(columns, features=features)
+
+
+def test_columns_are_levels_and_class_labels_have_names(rows):
+    dataset = ht.datasets.from_huggingface(rows, levels=["kind", "name"], image="photo", split="train")
+    assert (len(dataset), dataset.split, dataset.tree.level_names) == (3, "train", ("kind", "name"))
+    assert dataset.tree.labels_of(dataset.paths[1].tolist()) == ("built", "church")
+    assert [dataset.images[row].size for row in range(3)] == [(8, 6), (4, 4), (8, 6)]
+    assert dataset.images[2].getpixel((0, 0)) == (255, 0, 0)
+    image, path = dataset.with_transform(lambda image: image.size)[2]
+    assert (image, path.tolist()) == ((8, 6), [0, 0])
+    assert pickle.loads(pickle.dumps(dataset.images))[0].tobytes() == dataset.images[0].tobytes()
+    assert ht.datasets.duplicates(dataset) == {}
+
+
+def test_what_is_no_split_with_images_and_labels_is_refused(rows):
+    for bad, words in [
+        (huggingface.DatasetDict({"train": rows, "test": rows}), "train, test"),
+        (rows.to_iterable_dataset(), "streaming"),
+        ([1], "a list"),
+        (rows.select([]), "without rows"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            ht.datasets.from_huggingface(bad, levels=["kind", "name"], image="photo")
+    with pytest.raises(OptionError, match="no column 'image'"):
+        ht.datasets.from_huggingface(rows, levels=["kind"])
+    with pytest.raises(OptionError, match="image='photo'"):
+        ht.datasets.from_huggingface(rows, levels=["kind"], image="name")
+    with pytest.raises(OptionError, match="levels"):
+        ht.datasets.from_huggingface(rows, levels="kind", image="photo")
+
+
+def test_rows_without_label_or_image_are_named(rows):
+    unlabeled = rows.add_item({"photo": None, "kind": -1, "name": "dam"})
+    with pytest.raises(HierarchyError, match="row 3"):
+        ht.datasets.from_huggingface(unlabeled, levels=["kind", "name"], image="photo")
+    dataset = ht.datasets.from_huggingface(unlabeled, levels=["name"], image="photo")
+    with pytest.raises(ImageError, match="image 3"):
+        _ = dataset.images[3]

@@ -1,0 +1,112 @@
+"""Folders of folders as data sets, from Python and from a recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmark_files import write_image
+
+from hiertree import datasets
+from hiertree.errors import HiertreeError, ImageError, OptionError, UnevenDepthError
+from hiertree.pipelines.training.data.splits import load_split
+from hiertree.pipelines.training.recipe.reading import load_recipe
+
+
+def write(root: Path, *names: str) -> Path:
+    for number, name in enumerate(names):
+        write_image(root / name, number)
+    return root
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    classes = ("natural/lake", "natural/peak", "built/church", "built/lake")
+    return write(tmp_path / "photos", *(f"{name}/{view}.jpg" for name in classes for view in range(2)))
+
+
+def test_nested_folders_are_levels(photos: Path) -> None:
+    (photos / "natural" / "lake" / "notes.txt").write_text("no image")
+    write_image(photos / ".thumbnails" / "natural" / "lake" / "0.jpg")
+    dataset = datasets.load("folder", photos, None)
+    assert (len(dataset), dataset.tree.level_names, dataset.tree.level_sizes) == (8, ("level_1", "level_2"), (2, 4))
+    assert dataset.tree.labels_of(dataset.paths[0].tolist()) == ("built", "church")
+    named = datasets.load_folder(photos, levels=["kind", "type"])
+    assert named.tree.level_names == ("kind", "type")
+    assert named.images[0].size == (8, 6)
+
+
+def test_splits_are_top_level_folders(tmp_path: Path) -> None:
+    root = write(tmp_path, "train/a/x/1.jpg", "train/a/y/1.jpg", "validation/b/z/1.jpg", "test/c/w/1.JPG")
+    sizes = {split: len(datasets.load("folder", root, split)) for split in ("train", "val", "test")}
+    assert sizes == {"train": 2, "val": 1, "test": 1}
+    with pytest.raises(OptionError, match=r"split='dev' of .*test, train, validation.*holdout"):
+        datasets.load("folder", root, "dev")
+    with pytest.raises(OptionError, match=r"split='\.\.'"):
+        datasets.load("folder", root / "train", "..")
+
+
+def test_a_share_of_the_classes_is_held_out(photos: Path) -> None:
+    parts = {split: datasets.load_folder(photos, split, holdout=0.5, seed=3) for split in ("train", "test")}
+    classes = {split: set(part.tree.leaves) for split, part in parts.items()}
+    assert (len(classes["train"]), len(classes["test"]), classes["train"] & classes["test"]) == (2, 2, set())
+    assert set(datasets.load_folder(photos, "test", holdout=0.5, seed=3).tree.leaves) == classes["test"]
+    for share in (0.01, 1.0, 0.0, "half"):
+        with pytest.raises(OptionError, match="holdout"):
+            datasets.load_folder(photos, "train", holdout=share)
+    with pytest.raises(OptionError, match="'train' or 'test'"):
+        datasets.load_folder(photos, "val", holdout=0.5)
+
+
+def test_images_at_different_depths_need_a_policy(photos: Path) -> None:
+    write_image(photos / "sky" / "1.jpg")
+    with pytest.raises(UnevenDepthError, match=r"'sky/1\.jpg' is 1 folders deep"):
+        datasets.load_folder(photos)
+    padded = datasets.load_folder(photos, uneven="pad")
+    assert padded.tree.labels_of(padded.paths[-1].tolist()) == ("sky", "sky")
+    assert datasets.load_folder(photos, uneven="truncate").tree.level_sizes == (3,)
+    write_image(photos / "stray.jpg")
+    with pytest.raises(UnevenDepthError, match=r"stray\.jpg lies in no folder"):
+        datasets.load_folder(photos, uneven="pad")
+
+
+def test_bad_images_are_errors_or_left_out(photos: Path) -> None:
+    (photos / "built" / "church" / "0.jpg").write_bytes(b"no image")
+    assert len(datasets.load_folder(photos)) == 8
+    dataset = datasets.load_folder(photos, on_bad_image="skip")
+    assert (len(dataset), dataset.left_out) == (7, ("built/church/0.jpg",))
+
+
+@pytest.mark.parametrize("options", [{"levels": ["kind"]}, {"levels": "kind"}, {"uneven": "cut"}, {"seed": -1}])
+def test_options_that_cannot_be_are_refused(photos: Path, options: dict[str, object]) -> None:
+    with pytest.raises(OptionError, match=next(iter(options))):
+        datasets.load_folder(photos, **options)
+
+
+def test_folders_without_images_are_refused(tmp_path: Path) -> None:
+    for root in (tmp_path, tmp_path / "absent"):
+        with pytest.raises(ImageError):
+            datasets.load_folder(root)
+    with pytest.raises(HiertreeError):
+        datasets.load("folder", tmp_path / "absent", "train")
+
+
+def test_a_recipe_reads_folders(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(
+        f"extends: synthetic-happier\ndata: {{name: folder, root: {photos}, holdout: 0.5, levels: [kind, type]}}\n"
+    )
+    recipe = load_recipe(tmp_path / "mine.yaml")
+    assert [len(load_split(recipe, split)) for split in ("train", "test")] == [4, 4]
+
+
+def test_gldv2_means_the_same_in_a_recipe_and_by_name(tmp_path: Path) -> None:
+    from benchmark_files import write_benchmark
+
+    write_benchmark("gldv2", tmp_path)
+    by_name = datasets.load("gldv2", tmp_path, verify="structure")
+    (tmp_path / "mine.yaml").write_text(
+        f"extends: synthetic-happier\ndata: {{name: gldv2, root: {tmp_path}, verify: structure}}\n"
+    )
+    by_recipe = load_split(load_recipe(tmp_path / "mine.yaml"), "train")
+    assert (by_recipe.name, by_recipe.tree) == (by_name.name, by_name.tree)
+    assert by_name.tree.level_names == ("landmark_id",)
