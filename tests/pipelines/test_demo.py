@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
 from click.testing import CliRunner, Result
+from project import ROOT
 
 from hiertree import LabelTree
 from hiertree.errors import MissingResourceError, OutputError
@@ -70,6 +72,19 @@ def test_another_seed_trains_other_models_beside_them(made: tuple[Path, Result])
 def test_it_runs_on_omniglot(shared_data: Path, tmp_path: Path):
     demo = run_demo(tmp_path / "out", data=shared_data / "omniglot" / "images_background_small1.zip", quick=True)
     assert "alphabet" in demo.page.read_text(encoding="utf-8")
+
+
+def test_the_snippets_of_the_readme_run_on_what_it_has_written(made: tuple[Path, Result], tmp_path, monkeypatch):
+    folder, _ = made
+    monkeypatch.chdir(tmp_path)
+    Path("hiertree-demo").symlink_to(folder)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("/synthetic-happier", "/synthetic-happier-quick")
+    snippets = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.DOTALL | re.MULTILINE)
+    assert len(snippets) == 3
+    names: dict[str, object] = {}
+    for snippet in snippets:
+        exec(compile(snippet, "README.md", "exec"), names)
+    assert names["paths"].shape[1] == 3
 
 
 def test_a_folder_of_other_files_is_left_alone(tmp_path: Path):

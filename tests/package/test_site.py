@@ -1,0 +1,28 @@
+"""The documentation's site builds without a warning, and its notebooks run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+from project import ROOT
+
+TUTORIALS = ("labels", "metrics", "training")
+
+
+@pytest.mark.slow
+def test_the_site_builds_strictly_and_the_tutorials_show_what_they_print(tmp_path):
+    for library in ("mkdocs", "mkdocs_jupyter", "mkdocstrings"):
+        pytest.importorskip(library, reason="the site is built with hiertree[dev]")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])  # a notebook calls the command
+    environment = {**os.environ, "PATH": path, "TMPDIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    environment |= {"NO_MKDOCS_2_WARNING": "1", "HIERTREE_PROGRESS": "0"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-3000:]
+    for name in TUTORIALS:
+        page = (tmp_path / "site" / "tutorials" / name / "index.html").read_text(encoding="utf-8")
+        assert "jp-OutputArea-output" in page, name
