@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, require_package
 from hiertree.io.progress import track
 
 from ...clip_model import clip_identity, load_clip
@@ -69,6 +69,7 @@ class ClipEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
+        require_package("open_clip", "torch", extra="clip")
         import open_clip
         import torch
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from hiertree.errors import EmbeddingError, ImageError, ShapeError, TableError
+from hiertree.errors import EmbeddingError, ImageError, ShapeError, TableError, require_package
 from hiertree.io.progress import track
 
 from ...clip_model import load_clip
@@ -126,6 +126,7 @@ def _chunks(found: Sequence[tuple[int, list[Path]]]) -> Iterator[list[tuple[int,
 
 def _tower(encoder: ClipEncoder) -> Any:
     """A function from paths of images to (n, d) float32 unit rows."""
+    require_package("open_clip", "torch", extra="clip")
     import torch
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
