@@ -178,6 +178,7 @@ def hierarchical_precision_recall(
     alpha: float = 1.0,
     relevance: Relevance | None = None,
     valid: Any = None,
+    num_levels: int | None = None,
     ties: Ties = "average",
 ) -> PrecisionRecall:
     r"""H-P@k and H-R@k of each query at every rank k (Ramzi et al., Eq. 30, 31).
@@ -187,7 +188,8 @@ def hierarchical_precision_recall(
 
     H-P@k is 0 at an irrelevant item, so that without ties H-AP = Σ_k (H-R@k − H-R@(k−1))·H-P@k. Under ``"average"``
     each curve is an expectation, and that sum is not one of the product. Ranks beyond the valid items have precision 0.
-    Arguments as :func:`h_ap`; a query without positives has NaN throughout.
+    Arguments as :func:`h_ap`; ``num_levels`` is L, the largest of ``levels`` unless given. A query without
+    positives has NaN throughout.
 
     Raises:
         OptionError: ``ties="paper"``, under which some ranks have no item.
@@ -201,13 +203,13 @@ def hierarchical_precision_recall(
     from .ranking.ranked import ranked_positives, sort_matrix
     from .ranking.ranked_lists import ratio
 
-    lists, num_levels = as_score_matrix(scores, levels, valid, None)
+    lists, depth = as_score_matrix(scores, levels, valid, num_levels)
     request = metric_request(
-        None, num_queries=len(lists.scores), num_levels=num_levels, alpha=alpha, relevance=relevance, ties=ties
+        None, num_queries=len(lists.scores), num_levels=depth, alpha=alpha, relevance=relevance, ties=ties
     )
     if ties == "paper":
         raise OptionError("ties='paper'", expected="a policy that gives every rank one item")
-    totals = lists.totals(num_levels)
+    totals = lists.totals(depth)
     table = request.table(H_AP, totals, slice(None))
     ranked = ranked_positives(sort_matrix(*lists, ties=ties), ties=ties, preference=table)
     precision, recall = np.zeros(lists.scores.shape), np.zeros(lists.scores.shape)

@@ -26,6 +26,7 @@ MODULES = (
     "hiertree.losses.functional",
     "hiertree.pipelines.inference",
     "hiertree.pipelines.labels",
+    "hiertree.pipelines.report.plots",
 )
 
 

@@ -39,8 +39,7 @@ def nearest_images(
     """
     items = embeddings if gallery is None else gallery
     hidden = [np.array([query]) for query in queries] if left_out is None else left_out
-    own = _of_plain_size(embeddings[list(queries)])
-    own = own / _lengths(own)[:, None]
+    own = unit_rows(embeddings[list(queries)])
     most = min(count, len(items) - min(map(len, hidden), default=0))
     rows, scores = np.zeros((len(own), 0), np.int64), np.zeros((len(own), 0), own.dtype)
     for start in range(0, len(items), BLOCK):
@@ -53,6 +52,12 @@ def nearest_images(
         best = np.argsort(-scores, axis=1, kind="stable")[:, :most]
         scores, rows = np.take_along_axis(scores, best, 1), np.take_along_axis(rows, best, 1)
     return rows
+
+
+def unit_rows(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    """The vectors at length 1, whatever their size and type; products of such rows are cosines."""
+    plain = _of_plain_size(np.asarray(vectors))
+    return np.asarray(plain / _lengths(plain)[:, None])
 
 
 def _lengths(vectors: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from hiertree.errors import OptionError
 
+from .error_figures import error_figures
 from .node_means import answered_nodes, tree_of_means
 from .page import QueryGroup, judging_metric, write_page
 from .ranking_grids import RankingGrids
@@ -147,4 +148,5 @@ def _analysis(
         "answered": {level: len(nodes) for level, nodes in answered.items()},
         "nodes": top,
         "nodes_left_out": left_out,
+        "errors": error_figures(found, data, values),
     }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from ..inline_svg import INK, STYLE, inline_svg, run_color
+from ..inline_svg import COLORS, INK, STYLE, inline_svg, run_color
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
 Lines: TypeAlias = "Mapping[str, Sequence[tuple[float, float]]]"
@@ -27,6 +28,25 @@ class SvgFigure:
 
     svg: str
     description: str
+
+
+def drawn(draw: Callable[[], Axes], *, title: str, description: str) -> SvgFigure:
+    """What a plot draws, in the page's colors.
+
+    Args:
+        draw: the plot, on axes of its own.
+        title: above it; no two drawings of a page have the same.
+        description: the numbers in words.
+    """
+    import matplotlib as mpl
+    from cycler import cycler
+
+    colors = cycler(color=[run_color(number) for number in range(COLORS)])
+    with mpl.rc_context({**STYLE, "axes.prop_cycle": colors}):
+        axes = draw()
+        axes.set_title(title)
+        svg = inline_svg(cast("Figure", axes.figure), name=title)
+    return SvgFigure(svg, f"{title}. {description}")
 
 
 def learning_curves(

@@ -1,0 +1,95 @@
+"""What the page draws of whole rankings: hierarchical precision over recall, and how severe the errors are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .plots import error_severity, interpolated_precision, plot_error_severity, plot_precision_recall
+from .plots.severity import height_names
+from .sampled_rankings import MOST_QUERIES, sample_of, scored_blocks
+from .svg_figures import SvgFigure, drawn
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .measurements import Measurement
+    from .queries_and_gallery import QueriesAndGallery
+
+
+@dataclass(frozen=True)
+class _RankingShapes:
+    """Of one model: (q, 101) precisions and (q, L) shares of errors."""
+
+    precision: NDArray[np.float64]
+    severity: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ErrorFigures:
+    """The section of the page.
+
+    Attributes:
+        queries: how many were looked at.
+        of: how many there are.
+        figures: the drawings.
+    """
+
+    queries: int
+    of: int
+    figures: list[SvgFigure]
+
+
+def error_figures(
+    found: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64]
+) -> ErrorFigures | None:
+    """Draw them, from at most 1,000 queries; None where no query has a value.
+
+    Args:
+        found: the models.
+        data: what they were measured on.
+        values: (Q, R) a metric of each query, a column a run; NaN where it has none.
+    """
+    known = np.flatnonzero(~np.isnan(values).any(axis=1))
+    if not len(known):
+        return None
+    queries = sample_of(known, MOST_QUERIES)
+    shapes = {name: _shapes(run, data, queries) for name, run in found.items()}
+    return ErrorFigures(len(queries), len(known), [_precision_recall(shapes), _severity(shapes, data.tree.level_names)])
+
+
+def _shapes(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> _RankingShapes:
+    depth = data.tree.num_levels
+    blocks = [
+        (
+            interpolated_precision(block.scores, block.levels, valid=block.valid, num_levels=depth),
+            error_severity(block.scores, block.levels, valid=block.valid, num_levels=depth),
+        )
+        for block in scored_blocks(run, data, queries)
+    ]
+    precision, severity = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    return _RankingShapes(precision, severity)
+
+
+def _precision_recall(shapes: Mapping[str, _RankingShapes]) -> SvgFigure:
+    curves = {name: shape.precision for name, shape in shapes.items()}
+    means = {name: 100 * np.nanmean(curve, axis=0) for name, curve in curves.items()}
+    said = (
+        f"{name}: {mean[25]:.0f} at recall 25, {mean[50]:.0f} at 50, {mean[75]:.0f} at 75."
+        for name, mean in means.items()
+    )
+    title = "Hierarchical precision over recall"
+    return drawn(lambda: plot_precision_recall(curves), title=title, description=" ".join(said))
+
+
+def _severity(shapes: Mapping[str, _RankingShapes], level_names: tuple[str, ...]) -> SvgFigure:
+    shares = {name: shape.severity for name, shape in shapes.items()}
+    said = []
+    for name, share in shares.items():
+        means = zip(height_names(level_names), 100 * np.nanmean(share, axis=0), strict=True)
+        said.append(f"{name}: {', '.join(f'{mean:.0f} at {height}' for height, mean in means)}.")
+    title = "Where the first wrong image lies"
+    return drawn(lambda: plot_error_severity(shares, level_names=level_names), title=title, description=" ".join(said))

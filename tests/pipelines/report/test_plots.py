@@ -1,0 +1,71 @@
+"""The plots of a report are functions that return axes, and the page holds them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bs4 import BeautifulSoup
+
+from hiertree import levels
+from hiertree.metrics import h_ap
+from hiertree.pipelines.report import make_report
+from hiertree.pipelines.report.plots import (
+    error_severity,
+    interpolated_precision,
+    plot_error_severity,
+    plot_precision_recall,
+)
+from hiertree.pipelines.report.sampled_rankings import sample_of
+
+
+@pytest.fixture(scope="module")
+def page(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
+    path = make_report(runs, tmp_path_factory.mktemp("page") / "report.html", queries=1, hits=2)
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+
+
+def scored_run(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores, levels and mask of all queries of a run whose images retrieve each other."""
+    with np.load(folder / "embeddings.npz") as arrays:
+        vectors, paths = arrays["embeddings"].astype(np.float64), arrays["paths"]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors @ vectors.T, levels(paths, paths), ~np.eye(len(paths), dtype=bool)
+
+
+def test_severity_is_the_height_at_which_a_query_and_its_first_wrong_item_meet(runs, page):
+    scores, shared, valid = scored_run(runs[1])
+    heights = []
+    for score, level, mask in zip(scores, shared, valid, strict=True):
+        ranked = level[np.flatnonzero(mask)[np.argsort(-score[mask], kind="stable")]]
+        wrong = ranked[: (ranked == 3).sum()]
+        heights.append(3 - wrong[wrong < 3][0] if (wrong < 3).any() else 0)
+    shares = error_severity(scores, shared, valid=valid)
+    assert shares.mean(axis=0) == pytest.approx(
+        [np.mean(np.array(heights) == height) for height in (1, 2, 3)], abs=0.02
+    )
+    axes = plot_error_severity({"one": shares, "other": shares}, level_names=["family", "kind", "instance"])
+    assert [bar.get_height() for bar in axes.patches[:3]] == pytest.approx(100 * shares.mean(axis=0))
+    figure = page.select("#errors figure")[1]
+    assert f"HAPPIER: {100 * shares[:, 0].mean():.0f} at 1: same" in figure["aria-label"]
+    assert "3: nothing shared" in figure.text
+
+
+def test_precision_falls_with_recall_and_encloses_h_ap(runs, page):
+    scores, shared, valid = scored_run(runs[1])
+    curves = interpolated_precision(scores, shared, valid=valid)
+    assert (np.diff(curves, axis=1) <= 0).all()
+    assert (curves.mean(axis=1) >= h_ap(scores, shared, valid=valid) - 0.01).all()
+    perfect = interpolated_precision(shared, shared, valid=valid)
+    assert perfect == pytest.approx(np.ones_like(perfect))
+    axes = plot_precision_recall({"HAPPIER": curves, "perfect": perfect})
+    assert axes.lines[0].get_ydata() == pytest.approx(100 * curves.mean(axis=0))
+    said = page.select_one("#errors figure")["aria-label"]
+    assert f"HAPPIER: {100 * curves[:, 25].mean():.0f} at recall 25" in said
+
+
+def test_a_large_set_of_queries_is_sampled_alike_each_time():
+    rows = np.arange(100_000)
+    assert len(sample_of(rows, 1000)) == 1000
+    assert np.array_equal(sample_of(rows, 1000), sample_of(rows, 1000))
