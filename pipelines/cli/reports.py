@@ -67,7 +67,7 @@ def report(
         images=images,
         protocol=protocol,
     )
-    click.echo(make_report(sources, out, title=title, overrides=overrides, options=options, queries=queries, hits=hits))
+    make_report(sources, out, title=title, overrides=overrides, options=options, queries=queries, hits=hits)
 
 
 @command(example="hiertree browse embedded")

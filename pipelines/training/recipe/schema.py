@@ -34,6 +34,16 @@ from .settings import (
     ValidationSettings,
 )
 
+# Keys that recipes of earlier versions lack, whose default means what those did: left out of the fingerprint, so that
+# their runs resume. Every key that is added belongs here.
+_ADDED_LATER = (
+    ("sampler", "small_supers"),
+    ("model", "backbone_options"),
+    ("model", "mean"),
+    ("model", "std"),
+    ("training", "start_from"),
+)
+
 
 class Recipe(RecipeSection):
     """One experiment."""
@@ -68,12 +78,13 @@ class Recipe(RecipeSection):
         values = self.as_dict()
         for section, name in (("training", "devices"), ("images", "workers"), ("images", "cache_folder")):
             del values[section][name]
-        if values["validation"] is None:  # a key that runs of earlier versions lack
+        for section, name in _ADDED_LATER:
+            if _at_default(getattr(self, section), name):
+                del values[section][name]
+        if values["validation"] is None:
             del values["validation"]
         else:
             del values["validation"]["patience"]
-        if values["training"]["start_from"] is None:
-            del values["training"]["start_from"]
         return values
 
     def fingerprint(self) -> str:
@@ -107,6 +118,11 @@ class Recipe(RecipeSection):
         values = self.experiment()
         lengths = range(1, self.training.epochs) if self.schedule.name != "cosine" else ()
         return any(_hash(values | {"training": {**values["training"], "epochs": n}}) == fingerprint for n in lengths)
+
+
+def _at_default(section: RecipeSection, name: str) -> bool:
+    field = type(section).model_fields.get(name)
+    return field is not None and bool(getattr(section, name) == field.default)
 
 
 def _hash(values: dict[str, Any]) -> str:

@@ -70,8 +70,8 @@ class EpochSelection:
         """Say that the run has stopped, and why."""
         since = f"epoch {state.best['epoch']:g}" if state.best else "the start"
         return (
-            f"stopped after epoch {state.epoch}: {self.metric} of the validation has not improved since {since}, "
-            f"{self._without_improvement(state)} evaluations ago (validation.patience)"
+            f"stopped after epoch {state.epoch}: {self.metric} of the validation has not improved since {since} "
+            f"(validation.patience={self.patience})"
         )
 
     def _without_improvement(self, state: RunState) -> int:

@@ -180,6 +180,29 @@ def test_fingerprint_changes_with_any_setting(tmp_path: Path) -> None:
     assert len({load_recipe(path).fingerprint(), *prints}) == len(changes) + 1
 
 
+RECORDED = {  # by a version without sampler.small_supers, model.backbone_options, .mean and .std, training.start_from
+    "synthetic-happier": "1fb387cb27fe6aac6516cc8f625a738ebb76ff26347a089b91fc84f8a3ff2439",
+    "sop-happier": "e5fe8e5235a074218f2aa46ac4b490d888016818d387eff052116f652f31a0b4",
+    "h-gldv2-happier": "92958375253889edf6f92a0f5b786fa185cd4e67d181c482e6ca2fa86bf5bd1e",
+    "inat-full-smooth-ap": "585c1965f9d2da3e3273e854fe8ea7a1085e18777da631a906ccabeb5b2608c6",
+    "dyml-vehicle-happier": "e727298f0b8cffa581f3280da05ba554e41de2611ea11a3ccafcd2874461016b",
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_runs_of_earlier_versions_resume(name: str) -> None:
+    assert load_recipe(name).accepts(RECORDED[name])
+    assert load_recipe(name).fingerprint() == RECORDED[name]
+
+
+@pytest.mark.parametrize(
+    "change", ["model.mean=[0.5, 0.5, 0.5]", "model.backbone_options={a: 1}", "sampler.small_supers=drop"]
+)
+def test_later_keys_count_where_they_change_something(change: str) -> None:
+    std = ["model.std=[0.5, 0.5, 0.5]"] if "mean" in change else []
+    assert load_recipe("sop-happier", [change, *std]).fingerprint() != RECORDED["sop-happier"]
+
+
 EXTENDING = """
 extends: sop-happier
 optimizer: {lr: 1e-4}
