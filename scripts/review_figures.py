@@ -43,7 +43,7 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     number = {cluster.name: place for place, cluster in enumerate(anna.proposal.clusters)}
     water = tuple(number[name] for name in ("lake", "river", "waterfall"))
     done = tuple(number[name] for name in ("museum", "bridge", "mountain", "lighthouse", "library"))
-    shared: list[UndoableAction] = [Merge(clusters=(number["arch bridge"], number["bridge"]), into=number["bridge"])]
+    shared: list[UndoableAction] = [Merge(clusters=(number["temple"], number["church"]), into=number["church"])]
     annas: list[UndoableAction] = [
         Move(labels=("studio glass",), to=number["museum"]),
         MarkLabels(labels=("local museum",), irrelevant=True),
