@@ -63,7 +63,7 @@ def relevance_of(given: str | Sequence[float]) -> Relevance | None:
 
 
 def print_result(result: Evaluation) -> None:
-    """Show means, bootstrap intervals, skipped queries and the convention card on standard output."""
+    """Show means and bootstrap intervals in percent, skipped queries and the convention card on standard output."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -72,13 +72,13 @@ def print_result(result: Evaluation) -> None:
     table = Table(title=f"{len(result)} queries", title_justify="left")
     drawn = "classes" if bounds["clusters"].max() < len(result) else "queries"
     table.add_column("metric")
-    for column in ("mean", f"95 % interval over {drawn}", "skipped"):
+    for column in ("mean, %", f"95 % interval over {drawn}", "skipped"):
         table.add_column(column, justify="right")
     for name, skipped in result.skipped.items():
         shown = ("—", "")
         if name in means.index:
             low, high = bounds.loc[name, ["low", "high"]]
-            shown = (f"{means[name]:.4f}", f"{low:.4f} … {high:.4f}")
+            shown = (f"{100 * means[name]:.2f}", f"{100 * low:.2f} … {100 * high:.2f}")
         table.add_row(Text(name), *shown, str(skipped) if skipped else "")
     card = Table.grid(padding=(0, 2))
     for name, text in result.convention.rows().items():
