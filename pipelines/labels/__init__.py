@@ -3,7 +3,7 @@
 >>> from hiertree.pipelines.labels import PlaceNounEncoder, propose
 >>> counts = {"lake": 5, "glacial lake": 1, "church building": 4, "Catholic cathedral": 2}
 >>> [cluster.name for cluster in propose(counts, PlaceNounEncoder(), clusters=2).clusters]
-['lake', 'church']
+['church', 'lake']
 """
 
 from hiertree.errors import require_package

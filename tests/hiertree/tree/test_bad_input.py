@@ -75,7 +75,7 @@ def test_levels_are_different_names_of_columns(tmp_path: Path, levels: Any) -> N
         (np.zeros((1, 2), int), torch.zeros((1, 2), dtype=torch.int64)),
         (np.zeros((1, 2)), np.zeros((1, 2))),
         (None, np.zeros((1, 2), int)),
-        (np.array([["a"]]), np.array([["a"]])),
+        (np.array([["a"]]), np.array([[0]])),
     ],
 )
 def test_levels_are_those_of_integer_paths_of_one_library(query: Any, gallery: Any) -> None:
