@@ -119,6 +119,8 @@ def _from_frame(frame: pd.DataFrame, by: Literal["score", "rank", "level"], sign
 def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
     """The name of the column that plays a role; empty if none does and none need."""
     found = [name for name in _COLUMNS[role] if name in frame.columns]
+    if not found and role == "level" and "score" in frame.columns:  # what ranx calls the grades of its Qrels
+        return "score"
     if len(found) > 1 or (required and not found):
         shown = ", ".join(map(str, frame.columns))
         raise OptionError(f"a frame of columns {shown}", expected=f"one for the {role}: {' or '.join(_COLUMNS[role])}")

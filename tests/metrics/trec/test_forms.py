@@ -61,6 +61,8 @@ def test_what_ranx_saves_is_read_and_its_numbers_agree(named, tmp_path):
     ranx.Qrels(qrels).save(str(tmp_path / "qrels.json"))
     found = evaluate_ranking(tmp_path / "run.json", tmp_path / "qrels.json", metrics=METRICS)
     check_same(found, evaluate_ranking(run, qrels, metrics=METRICS))
+    ranx.Qrels(qrels).save(str(tmp_path / "qrels.parquet"))  # whose column of grades is "score"
+    check_same(evaluate_ranking(tmp_path / "run.json", tmp_path / "qrels.parquet", metrics=METRICS), found)
     theirs = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), ["map-l2", "precision@5-l2", "ndcg_burges@5"])
     ours = found.summary()[["AP[2]", "P@5", "NDCG@5"]].to_list()
     assert ours == pytest.approx(list(theirs.values()), abs=1e-9)
