@@ -61,9 +61,11 @@ def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
     import narwhals as nw
 
     try:
-        table: Any = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
+        table: Any = nw.from_native(values, allow_series=True, pass_through=True)
         if isinstance(table, nw.Series):
             return LevelColumns([table.to_numpy()], _texts([table.name]))
+        if isinstance(table, nw.LazyFrame):
+            raise ValueError("it is not yet computed; call its collect()")
         if not isinstance(table, nw.DataFrame):
             return None
         names, cells = _texts(table.columns), [column.to_numpy() for column in table.iter_columns()]
@@ -154,6 +156,8 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
         np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
     )
     _refuse(missing & kept, f"{name} without a label in {side.title(column)}", "a label in every row")
+    if cells.dtype.kind == "f" and _are_whole(cells[kept]):
+        cells = np.where(kept, cells, 0).astype(np.int64)
     if cells.dtype.kind not in _LABELS:
         raise PathError(
             f"{name} of type {cells.dtype} in {side.title(column)}",
@@ -163,6 +167,11 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
     if cells.dtype.kind == "i":
         _refuse((cells < 0) & kept, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
     return cells[kept].astype(object)
+
+
+def _are_whole(cells: NDArray[Any]) -> bool:
+    """Whether floats are integers, as which pandas and polars hand over integers with missing ones among them."""
+    return bool((np.abs(cells) < 2**53).all() and (cells == np.floor(cells)).all())
 
 
 def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequence[set[bool]]) -> None:

@@ -25,8 +25,12 @@ IDS = np.array([[0, 0], [1, 1], [0, 2], [1, 3]] * 3)
 EMBEDDINGS = np.random.default_rng(0).standard_normal((12, 4))
 
 
+def polars_of(columns):
+    return pytest.importorskip("polars").DataFrame(columns)
+
+
 def polars_frame():
-    return pytest.importorskip("polars").DataFrame(LABELS.to_dict("list"))
+    return polars_of(LABELS.to_dict("list"))
 
 
 FORMS = {
@@ -93,6 +97,9 @@ def test_a_missing_label_is_refused_by_row(labels, row):
         (LABELS[:2], ["lake", "dam"], ShapeError, "those of query_paths, 2"),
         (LABELS[:1], LABELS[:2], ShapeError, "1 rows: expected 2"),
         (pd.DataFrame({"class": [0.5, 1.5]}), IDS[:2, 1], PathError, "float64 in 'class'"),
+        (pd.DataFrame({"class": [-1.0, np.nan]}), IDS[:2, 1], PathError, "without a label"),
+        (pd.DataFrame({"class": [-1.0, 1.0]}), IDS[:2, 1], PathError, "negative ids"),
+        (pd.DataFrame({"class": [2.0**53, np.inf]}), IDS[:2, 1], PathError, "float64 in 'class'"),
         (["a", "b"], [{}, {}], PathError, "unhashable"),
         (pd.DataFrame(IDS[:2], columns=["a", "a"]), IDS[:2], PathError, "unique"),
     ],
@@ -102,6 +109,11 @@ def test_labels_that_cannot_be_compared_are_refused(query, gallery, error, messa
         evaluate(EMBEDDINGS[:2], query, EMBEDDINGS[2:4], gallery)
 
 
+def test_a_frame_not_yet_computed_is_refused():
+    with pytest.raises(PathError, match=r"call its collect\(\)"):
+        evaluate(EMBEDDINGS, polars_frame().lazy())
+
+
 def test_distractors_need_no_label():
     labels = LABELS.copy()
     labels.loc[[3, 7], ["kind", "class"]] = None
@@ -109,6 +121,20 @@ def test_distractors_need_no_label():
     found = evaluate(EMBEDDINGS[:3], LABELS[:3], EMBEDDINGS, labels, distractors=marked)
     expected = evaluate(EMBEDDINGS[:3], IDS[:3], EMBEDDINGS, IDS, distractors=marked)
     np.testing.assert_array_equal(found.values, expected.values)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, polars_of])
+def test_integers_with_missing_ones_among_them_are_ids(library):
+    kinds, classes = ([None if row in (3, 7) else int(label) for row, label in enumerate(part)] for part in IDS.T)
+    gallery = library({"kind": kinds, "class": classes})
+    marked = np.isin(np.arange(12), [3, 7])
+    found = evaluate(
+        EMBEDDINGS[:3], library({"kind": IDS[:3, 0], "class": IDS[:3, 1]}), EMBEDDINGS, gallery, distractors=marked
+    )
+    expected = evaluate(EMBEDDINGS[:3], IDS[:3], EMBEDDINGS, IDS, distractors=marked)
+    np.testing.assert_array_equal(found.values, expected.values)
+    with pytest.raises(PathError, match=r"without a label in 'kind' \(2 rows: 3, 7\)"):
+        evaluate(EMBEDDINGS, gallery)
 
 
 def test_samplers_take_text_and_losses_refuse_it():
