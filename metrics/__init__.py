@@ -35,6 +35,7 @@ if __name__ != "hiertree.metrics":
     raise ImportError("import this package as hiertree.metrics (pip install the repository first)")
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import require_package
@@ -111,6 +112,9 @@ _IN_LOOPS = {
     "RetrievalCallback": ("retrieval_callback", "lightning"),
     "RetrievalMetric": ("retrieval_metric", "torchmetrics"),
 }
+for _name, (_, _library) in _IN_LOOPS.items():  # "import *" loads every name of __all__
+    if not (find_spec(_library) and find_spec("torch")):
+        __all__.remove(_name)
 
 
 def __getattr__(name: str) -> Any:

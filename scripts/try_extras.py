@@ -45,6 +45,7 @@ USED = {
     "base": (
         "import hiertree as ht; assert ht.LabelTree.from_paths([('a', 'b', 1), ('a', 'c', 2)]).num_levels == 3",
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
+        "from hiertree.metrics import *; assert evaluate([[1, 0], [1, 1]], [0, 0])['R@1'] == 1",
         "import numpy as np; np.savez('e.npz', embeddings=np.eye(9)[:, :4] + 1, paths=np.arange(9)[:, None] // 3)",
         _command("evaluate e.npz --json"),
         _command("report e.npz --out report.html"),

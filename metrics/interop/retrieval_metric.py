@@ -120,7 +120,7 @@ class RetrievalMetric(Metric):
             PathError: labels, ids or groups that are not integers, or negative ids or groups.
         """
         where, number = embeddings.device, len(embeddings)
-        labels = torch.as_tensor(paths, device=where)
+        labels = _labels(paths, where)
         labels = labels[:, None] if labels.ndim == 1 else labels
         apart = torch.as_tensor(gallery, dtype=torch.bool, device=where).expand(number if np.ndim(gallery) == 0 else -1)
         own = _numbers(ids, "ids", embeddings)
@@ -190,6 +190,18 @@ class RetrievalMetric(Metric):
             options |= {"query_ids": groups[~apart], "gallery_ids": None if alone else groups[apart]}
         gallery, gallery_paths = (None, None) if alone else (embeddings[apart], paths[apart])
         return evaluate(embeddings[~apart], paths[~apart], gallery, gallery_paths, **options)
+
+
+def _labels(paths: Any, device: torch.device) -> torch.Tensor:
+    """Ids as a tensor."""
+    try:
+        return torch.as_tensor(paths, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise PathError(
+            f"paths of type {type(paths).__name__} ({error})",
+            expected="integer ids, coarse → fine",
+            remedy="number all labels at once with hiertree.arrays.as_paths or LabelTree.paths",
+        ) from None
 
 
 def _numbers(values: Any, name: str, embeddings: torch.Tensor) -> torch.Tensor:

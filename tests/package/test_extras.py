@@ -135,6 +135,7 @@ def test_what_needs_an_extra_names_it_in_one_line(without_extras: dict[str, str]
     assert said.startswith(("error: ", "MissingPackageError: "))
 
 
-def test_tensors_are_read_without_importing_torch():
-    code = "import sys; from hiertree.metrics import evaluate; assert 'torch' not in sys.modules"
+def test_arrays_are_measured_without_importing_torch():
+    code = "import sys; from hiertree.metrics import evaluate; evaluate([[1, 0], [1, 1]], [0, 0])"
+    code += "; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -175,6 +175,8 @@ def test_a_metric_is_pickled_with_what_it_gathered():
         (ShapeError, lambda: RetrievalMetric("ASI").update(torch.eye(3), torch.tensor([0, 1]))),
         (ShapeError, lambda: RetrievalMetric("ASI").update(torch.ones(3), torch.tensor([0, 1, 1]))),
         (PathError, lambda: RetrievalMetric("ASI").update(torch.eye(2), torch.tensor([0.0, 1.0]))),
+        (PathError, lambda: RetrievalMetric("ASI").update(torch.eye(2), ["lake", "bay"])),
+        (PathError, lambda: RetrievalMetric("ASI").update(torch.eye(2), np.array([["lake"], ["bay"]]))),
         (ShapeError, lambda: RetrievalMetric("ASI").update(torch.eye(2), torch.tensor([0, 1]), ids=torch.tensor([0]))),
         (PathError, lambda: RetrievalMetric("ASI").update(torch.eye(2), torch.tensor([0, 1]), ids=[0, -1])),
     ],
