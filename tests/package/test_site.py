@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +12,13 @@ import pytest
 from project import ROOT
 
 TUTORIALS = ("labels", "metrics", "training")
+OUTSIDE = [path for pattern in ("*.md", "benchmarks/*.md", ".github/**/*.md") for path in sorted(ROOT.glob(pattern))]
+
+
+@pytest.mark.parametrize("page", OUTSIDE, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_of_pages_outside_of_the_site_resolve(page):
+    links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.slow
