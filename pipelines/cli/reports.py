@@ -17,6 +17,8 @@ from .options import no_browser_option, port_option
 if TYPE_CHECKING:
     from hiertree.metrics import ProtocolName
 
+    from ..report.plots import Projection
+
 
 @command(example="hiertree report runs/first runs/second --out report.html")
 @click.argument("sources", nargs=-1, required=True, type=DeclaredPath("input", "either", exists=True))
@@ -29,6 +31,14 @@ if TYPE_CHECKING:
     "--queries", type=COUNT, default=3, show_default=True, help="How many of the worst, the median and the best, each."
 )
 @click.option("--hits", type=COUNT, default=8, show_default=True, help="Images shown of each ranking.")
+@click.option(
+    "--map",
+    "projection",
+    type=click.Choice(["pca", "t-sne"]),
+    default="pca",
+    show_default=True,
+    help="How embeddings become a map.",
+)
 @labels_option
 @levels_option
 @gallery_option
@@ -43,6 +53,7 @@ def report(
     overrides: tuple[str, ...],
     queries: int,
     hits: int,
+    projection: Projection,
     labels: Path | None,
     levels: tuple[str, ...] | None,
     gallery: Path | None,
@@ -51,7 +62,7 @@ def report(
     images: Path | None,
     protocol: ProtocolName | None,
 ) -> None:
-    """Make one self-contained HTML page of SOURCES: metrics, queries, classes, retrievals, learning curves.
+    """Make one self-contained HTML page of SOURCES: metrics, queries, classes, errors, map, retrievals, learning.
 
     SOURCES are folders of finished runs or of comparisons, on the same images, or one file of embeddings, with labels
     as for evaluate. Where the images are not there, the page says so and shows the rest.
@@ -67,7 +78,16 @@ def report(
         images=images,
         protocol=protocol,
     )
-    make_report(sources, out, title=title, overrides=overrides, options=options, queries=queries, hits=hits)
+    make_report(
+        sources,
+        out,
+        title=title,
+        overrides=overrides,
+        options=options,
+        queries=queries,
+        hits=hits,
+        projection=projection,
+    )
 
 
 @command(example="hiertree browse embedded")

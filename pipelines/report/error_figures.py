@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .plots import error_severity, interpolated_precision, plot_error_severity, plot_precision_recall
+from .confusion_figures import ConfusionFigures, confusion_figures
+from .plots import (
+    error_severity,
+    first_wrong_items,
+    interpolated_precision,
+    plot_error_severity,
+    plot_precision_recall,
+)
 from .plots.severity import height_names
 from .sampled_rankings import MOST_QUERIES, sample_of, scored_blocks
 from .svg_figures import SvgFigure, drawn
@@ -22,10 +29,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _RankingShapes:
-    """Of one model: (q, 101) precisions and (q, L) shares of errors."""
+    """Of one model: (q, 101) precisions, (q, L) shares of errors and the (q,) first wrong items."""
 
     precision: NDArray[np.float64]
     severity: NDArray[np.float64]
+    wrong: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -36,11 +44,13 @@ class ErrorFigures:
         queries: how many were looked at.
         of: how many there are.
         figures: the drawings.
+        confusion: the matrices.
     """
 
     queries: int
     of: int
     figures: list[SvgFigure]
+    confusion: ConfusionFigures
 
 
 def error_figures(
@@ -58,7 +68,9 @@ def error_figures(
         return None
     queries = sample_of(known, MOST_QUERIES)
     shapes = {name: _shapes(run, data, queries) for name, run in found.items()}
-    return ErrorFigures(len(queries), len(known), [_precision_recall(shapes), _severity(shapes, data.tree.level_names)])
+    figures = [_precision_recall(shapes), _severity(shapes, data.tree.level_names)]
+    confusion = confusion_figures({name: shape.wrong for name, shape in shapes.items()}, data, queries)
+    return ErrorFigures(len(queries), len(known), figures, confusion)
 
 
 def _shapes(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> _RankingShapes:
@@ -67,11 +79,12 @@ def _shapes(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64
         (
             interpolated_precision(block.scores, block.levels, valid=block.valid, num_levels=depth),
             error_severity(block.scores, block.levels, valid=block.valid, num_levels=depth),
+            first_wrong_items(block.scores, block.levels, valid=block.valid, num_levels=depth),
         )
         for block in scored_blocks(run, data, queries)
     ]
-    precision, severity = (np.concatenate(part) for part in zip(*blocks, strict=True))
-    return _RankingShapes(precision, severity)
+    precisions, severities, wrong = zip(*blocks, strict=True)
+    return _RankingShapes(np.concatenate(precisions), np.concatenate(severities), np.concatenate(wrong))
 
 
 def _precision_recall(shapes: Mapping[str, _RankingShapes]) -> SvgFigure:

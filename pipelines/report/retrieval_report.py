@@ -12,6 +12,7 @@ import numpy as np
 from hiertree.errors import OptionError
 
 from .error_figures import error_figures
+from .map_figures import map_figures
 from .node_means import answered_nodes, tree_of_means
 from .page import QueryGroup, judging_metric, write_page
 from .ranking_grids import RankingGrids
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .measurements import Measurement
+    from .plots import Projection
     from .queries_and_gallery import QueriesAndGallery
 
 QUANTILES = {"least": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "greatest": 1.0}
@@ -44,6 +46,7 @@ def make_report(
     options: EmbeddingsOptions | None = None,
     queries: int = 3,
     hits: int = 8,
+    projection: Projection = "pca",
 ) -> Path:
     """Write finished runs, a comparison, or a file of embeddings as one self-contained HTML page.
 
@@ -58,6 +61,7 @@ def make_report(
         options: labels, gallery and images of a file of embeddings.
         queries: how many of the worst, the median and the best queries are shown, each.
         hits: how many images of each ranking are shown.
+        projection: of the map of embeddings, ``"pca"`` or ``"t-sne"``.
 
     Returns:
         The path.
@@ -99,7 +103,7 @@ def make_report(
             metrics=_curves(found),
             learning_rate=True,
         ),
-        analysis=_analysis(found, data, values, judged_by),
+        analysis={**_analysis(found, data, values, judged_by), "map": map_figures(found, data, method=projection)},
     )
 
 

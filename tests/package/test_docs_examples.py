@@ -28,6 +28,7 @@ PAGES = {
     "metrics.md": ("torchmetrics", "pytorch_metric_learning"),
     "python.md": ("faiss", "onnxruntime", "torchmetrics"),
     "statistics.md": (),
+    "report.md": (),
     "peers.md": ("ir_measures", "ranx", "pytorch_metric_learning"),
     "guides/hugging-face.md": ("datasets", "torchvision"),
     "guides/lightning.md": ("lightning",),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+LONGEST_NAME = 26
 DASHES = ((1, 0), (5, 2), (2, 2), (6, 2, 1, 2))
 
 
@@ -15,6 +16,11 @@ def axes_or_new(axes: Axes | None, *, width: float = 4.8, height: float = 2.7) -
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained").subplots() if axes is None else axes
+
+
+def shortened(name: str) -> str:
+    """A name with at most 26 letters, so that a plot has room."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
 def line_look(number: int) -> dict[str, Any]:

@@ -12,10 +12,16 @@ from hiertree import levels
 from hiertree.metrics import h_ap
 from hiertree.pipelines.report import make_report
 from hiertree.pipelines.report.plots import (
+    confusion_matrix,
     error_severity,
+    first_wrong_items,
     interpolated_precision,
+    plot_confusion,
+    plot_embeddings,
     plot_error_severity,
+    plot_learning,
     plot_precision_recall,
+    project_embeddings,
 )
 from hiertree.pipelines.report.sampled_rankings import sample_of
 
@@ -63,6 +69,54 @@ def test_precision_falls_with_recall_and_encloses_h_ap(runs, page):
     assert axes.lines[0].get_ydata() == pytest.approx(100 * curves.mean(axis=0))
     said = page.select_one("#errors figure")["aria-label"]
     assert f"HAPPIER: {100 * curves[:, 25].mean():.0f} at recall 25" in said
+
+
+def test_the_first_wrong_item_of_each_query_is_counted_where_it_lies(runs, page):
+    scores, shared, valid = scored_run(runs[1])
+    wrong = first_wrong_items(scores, shared, valid=valid)
+    severity = error_severity(scores, shared, valid=valid)
+    assert (wrong >= 0).mean() == pytest.approx(severity.sum(axis=1).mean(), abs=0.02)
+    with np.load(runs[1] / "embeddings.npz") as arrays:
+        _, node = np.unique(arrays["paths"][:, :2], axis=0, return_inverse=True)
+    node, names = node.reshape(-1), [["family", str(number)] for number in range(6)]
+    matrix = confusion_matrix(node, np.where(wrong >= 0, node[wrong], -1), num_nodes=6)
+    counted = sum(node[item] == 3 for item in wrong[(node == 0) & (wrong >= 0)])
+    assert matrix[0, 3] == counted / (node == 0).sum()
+    axes = plot_confusion(matrix, nodes=names)
+    assert [label.get_text() for label in axes.get_yticklabels()] == list("012345")
+    assert len(page.select("#errors figure")) == 2 + 2
+    assert "Confused the most" in page.select("#errors figure")[3]["aria-label"]
+
+
+@pytest.mark.parametrize("method", ["pca", "t-sne"])
+def test_a_map_keeps_groups_apart_and_is_the_same_each_time(method):
+    if method == "t-sne":
+        pytest.importorskip("sklearn")
+    random = np.random.default_rng(0)
+    embeddings = np.repeat(np.eye(8)[:2], 20, axis=0) + 0.05 * random.normal(size=(40, 8))
+    places = project_embeddings(embeddings, method=method)
+    assert np.array_equal(places, project_embeddings(embeddings, method=method))
+    first, second = places[:20], places[20:]
+    apart = np.linalg.norm(first.mean(axis=0) - second.mean(axis=0))
+    assert apart > 3 * max(first.std(), second.std()) / 2
+    axes = plot_embeddings(places, ["one"] * 20 + ["other"] * 20)
+    assert np.array_equal(axes.collections[1].get_offsets(), second)
+
+
+def test_every_point_of_the_page_says_which_image_it_is(runs, page):
+    with np.load(runs[1] / "embeddings.npz") as arrays:
+        count, top = len(arrays["paths"]), len(np.unique(arrays["paths"][:, 0]))
+    for figure in page.select("#map figure"):
+        titles = [title.text for title in figure.select("svg title")]
+        assert len(titles) == count
+        assert all(" › " in title for title in titles)
+        assert len({title.split(" › ")[0] for title in titles}) == top
+
+
+def test_training_curves_are_axes():
+    axes = plot_learning({"a": [(1, 2.0), (2, 1.0)], "b": []}, first_color=1)
+    assert [list(line.get_ydata()) for line in axes.lines] == [[2.0, 1.0]]
+    assert axes.lines[0].get_color() == "C1"
 
 
 def test_a_large_set_of_queries_is_sampled_alike_each_time():

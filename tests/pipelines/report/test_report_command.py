@@ -71,7 +71,7 @@ def test_a_run_with_queries_and_a_gallery_has_a_page_with_and_without_its_images
     page = parsed(make_report([run], tmp_path / "with.html", hits=3))
     assert "2 queries in a gallery of 4 of inshop" in page.select_one(".facts").text
     sections = [section["id"] for section in page.find_all("section")]
-    assert sections == ["metrics", "queries", "classes", "errors", "retrievals", "learning", "reproduce"]
+    assert sections == ["metrics", "queries", "classes", "errors", "map", "retrievals", "learning", "reproduce"]
 
     content = json.loads((run / "metrics.json").read_text())
     shown = {next(iter(row.th.stripped_strings)): float(row.data["value"]) for row in page.select("#metrics tbody tr")}

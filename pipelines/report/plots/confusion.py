@@ -1,0 +1,123 @@
+"""Confusion between nodes of the tree: where the first wrong item of a query lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .new_axes import axes_or_new, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+
+def first_wrong_items(
+    scores: Any, levels: Any, *, valid: Any = None, num_levels: int | None = None
+) -> NDArray[np.int64]:
+    r"""The first item of each ranking that is not of the query's class, among the \|Ω^(L)\| best.
+
+    Args:
+        scores: (Q, N), larger meaning nearer; of equal ones the smaller index comes first.
+        levels: (Q, N) integers 0 … L.
+        valid: (Q, N) booleans; False leaves an item out.
+        num_levels: L; the largest of ``levels`` unless given.
+
+    Returns:
+        (Q,) indices of items; −1 for a query whose best items are all right, or that has none of its class.
+
+    >>> first_wrong_items([[0.9, 0.8, 0.7], [0.9, 0.8, 0.7]], [[1, 2, 0], [2, 1, 0]])
+    array([ 0, -1])
+    """
+    shared, found = np.asarray(levels), []
+    depth = shared.max(initial=1) if num_levels is None else num_levels
+    kept = np.ones(shared.shape, dtype=np.bool_) if valid is None else np.asarray(valid)
+    for score, level, mask in zip(np.asarray(scores), shared, kept, strict=True):
+        items = np.flatnonzero(mask)
+        size = int((level[items] == depth).sum())
+        best = items[np.argsort(-score[items], kind="stable")[:size]]
+        wrong = best[level[best] < depth]
+        found.append(int(wrong[0]) if len(wrong) else -1)
+    return np.array(found, dtype=np.int64)
+
+
+def confusion_matrix(
+    query_nodes: NDArray[np.integer], wrong_nodes: NDArray[np.integer], *, num_nodes: int
+) -> NDArray[np.float64]:
+    """The share of each node's queries whose first wrong item lies below each node.
+
+    Args:
+        query_nodes: (Q,) the node of each query.
+        wrong_nodes: (Q,) the node of its first wrong item; −1 where there is none.
+        num_nodes: how many there are.
+
+    Returns:
+        (num_nodes, num_nodes) float64, a row for each node of queries; NaN in rows without queries. A row adds up to
+        the share of its queries that have an error; the diagonal holds the wrong classes below the right node.
+
+    >>> confusion_matrix(np.array([0, 0, 1]), np.array([0, 1, -1]), num_nodes=2)
+    array([[0.5, 0.5],
+           [0. , 0. ]])
+    """
+    counts = np.zeros((num_nodes, num_nodes))
+    has_error = wrong_nodes >= 0
+    np.add.at(counts, (query_nodes[has_error], wrong_nodes[has_error]), 1.0)
+    queries = np.bincount(query_nodes, minlength=num_nodes)[:, None]
+    return np.divide(counts, queries, out=np.full_like(counts, np.nan), where=queries > 0)
+
+
+def plot_confusion(
+    matrix: NDArray[np.float64], *, nodes: Sequence[Sequence[str]], color: str = "C0", axes: Axes | None = None
+) -> Axes:
+    """The matrix in the order of the tree, with the tree beside it: a bracket around the nodes below one node.
+
+    Args:
+        matrix: (n, n) shares in [0, 1], as :func:`confusion_matrix` gives them.
+        nodes: n paths of names, coarse → fine, in the order of the tree and all of one length.
+        color: of a share of 1; smaller ones are paler.
+        axes: to draw on; new ones unless given.
+
+    Returns:
+        The axes.
+    """
+    from matplotlib.collections import PatchCollection
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Rectangle
+
+    count = len(nodes)
+    axes = axes_or_new(axes, width=4.8 + 0.9 * (len(nodes[0]) - 1), height=1.6 + 0.24 * max(count, 6))
+    filled = np.argwhere(np.nan_to_num(matrix) > 0)
+    strength = [float(matrix[row, column]) ** 0.5 for row, column in filled]  # so that rare errors are visible
+    cells = [Rectangle((column - 0.5, row - 0.5), 1, 1) for row, column in filled]
+    axes.add_collection(
+        PatchCollection(cells, facecolors=[(*to_rgb(color), alpha) for alpha in strength], linewidths=0)
+    )
+    axes.set(xlim=(-0.5, count - 0.5), ylim=(count - 0.5, -0.5), aspect="equal", ylabel="query")
+    axes.set_xlabel("first wrong item")
+    names = [shortened(path[-1]) for path in nodes]
+    axes.set_xticks(range(count), names, rotation=90, fontsize="small")
+    axes.set_yticks(range(count), names, fontsize="small")
+    for depth in range(len(nodes[0]) - 1):
+        _brackets(axes, [tuple(path[: depth + 1]) for path in nodes], place=1.03 + 0.3 * depth)
+    return axes
+
+
+def _brackets(axes: Axes, groups: Sequence[tuple[str, ...]], *, place: float) -> None:
+    """A level of the tree: a line beside the rows of each node, its name, and thin lines between the groups."""
+    import matplotlib as mpl
+
+    ink, start = mpl.rcParams["text.color"], 0
+    beside = axes.get_yaxis_transform()
+    for group, members in groupby(groups):
+        end = start + len(list(members))
+        axes.plot([place] * 2, [start - 0.35, end - 0.65], transform=beside, color=ink, linewidth=1, clip_on=False)
+        axes.text(
+            place + 0.02, (start + end - 1) / 2, shortened(group[-1]), transform=beside, va="center", size="small"
+        )
+        if start:
+            axes.axhline(start - 0.5, color=ink, linewidth=0.4, alpha=0.6)
+            axes.axvline(start - 0.5, color=ink, linewidth=0.4, alpha=0.6)
+        start = end
