@@ -155,7 +155,7 @@ def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns)
 
 
 def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRows:
-    """The labels of named items, without embeddings.
+    """The labels of named items, without embeddings; items whose labels are all empty are left out.
 
     Args:
         file: a CSV or Parquet table with one row an item.
@@ -163,12 +163,14 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRow
         ids: the column of the names; ``image`` unless given, or else the first.
 
     Raises:
-        TableError: a table that cannot be read, a column that is not there, no row, or one without a name.
+        TableError: a table that cannot be read, a column that is not there, no labels, or a row without a name.
     """
     read = rows_with_table(np.empty(()), file, LabelColumns(tuple(levels), ids, named=True))
-    if not read.rows:
-        raise TableError(f"{file} has no rows", expected="a row for each item")
-    return read
+    labeled = [row for row, labels in enumerate(read.rows) if not all(map(is_empty, labels))]
+    if not labeled:
+        raise TableError(f"{file} has no rows of labels", expected="a row for each item")
+    rows, names = [read.rows[row] for row in labeled], [(read.ids or ())[row] for row in labeled]
+    return read._replace(rows=rows, ids=names, where=lambda row: read.where(labeled[row]))
 
 
 def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> SharedPaths:

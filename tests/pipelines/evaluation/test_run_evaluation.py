@@ -7,6 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from hiertree.errors import EmptyLabelError, TableError
 from hiertree.metrics import evaluate_ranking, read_trec_qrels
 from hiertree.pipelines.cli.application import commands, main
 
@@ -40,6 +41,20 @@ def test_a_run_is_measured_by_the_labels_of_a_table(folder):
     assert (folder / "q.csv").read_text().splitlines()[1].startswith("a.jpg,")
     written = json.loads((folder / "r.json").read_text())
     assert [made["name"] for made in written["manifest"]["inputs"]] == ["run.txt", "labels.csv"]
+
+
+def test_an_item_whose_labels_are_all_empty_counts_as_unlabeled(folder):
+    whole = (folder / "labels.csv").read_text()
+    (folder / "labels.csv").write_text(whole.replace("c.jpg,pet,cat", "c.jpg,,"))
+    told = run("evaluate", "--run", "run.txt", "--tree", "labels.csv", "--json", "--metrics", "AP")
+    assert json.loads(told.stdout)["summary"] == {"AP": 0.75}
+    with pytest.raises(TableError, match=r"run\.txt, line 1: item 'c\.jpg'"):
+        run("evaluate", "--run", "run.txt", "--tree", "labels.csv", "--unjudged", "error")
+    assert run("qrels", "labels.csv", "--out", "made.txt").exit_code == 0
+    assert set(read_trec_qrels("made.txt")) == {"a.jpg", "b.jpg"}
+    (folder / "labels.csv").write_text(whole.replace("d.jpg,car,van", "d.jpg,car,"))
+    with pytest.raises(EmptyLabelError, match="line 5"):
+        run("evaluate", "--run", "run.txt", "--tree", "labels.csv")
 
 
 def test_a_run_is_measured_by_qrels_whose_spam_is_said_to_be_irrelevant(folder):
