@@ -83,6 +83,7 @@ def embed(
     """
     from .training.data.splits import load_split
     from .training.distributed.devices import build_fabric
+    from .training.network.model_files import WEIGHTS
 
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
@@ -96,7 +97,9 @@ def embed(
     parts = [shards / name for name in _names(len(dataset), shard_size)]
     arrays, tables = _write(dataset, folder, parts, labeled=labeled)
     parameters = {"split": split, **recipe.as_dict()} | ({} if labeled else {"embedded": os.fspath(data)})
-    made = manifest(command=f"hiertree embed {model}", parameters=parameters, outputs=[*arrays, *tables])
+    weights = [Path(model) / WEIGHTS] if Path(model).is_dir() else []
+    written = [*arrays, *tables]
+    made = manifest(command=f"hiertree embed {model}", parameters=parameters, inputs=weights, outputs=written)
     files.write_json(folder / "manifest.json", made)
     shutil.rmtree(shards)
     return Embedded(folder, len(dataset), arrays, tables)

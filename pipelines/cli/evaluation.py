@@ -36,7 +36,7 @@ protocol_option = click.option(
 )
 
 
-@command(example="hiertree embed runs/mine photos --no-labels --out embedded", then="hiertree evaluate {out}")
+@command(example="hiertree embed runs/mine photos --no-labels --out embedded", then="hiertree browse {out}")
 @click.argument("model", metavar="RUN_OR_RECIPE", type=NAME_OR_INPUT)
 @click.argument("data", type=INPUT_PATH)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")

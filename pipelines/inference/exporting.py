@@ -19,7 +19,7 @@ from ..training.data.views import pixels, plain_view
 from ..training.network.model_files import SETTINGS, WEIGHTS
 from ..training.recipe.reading import load_recipe
 from .exported_network import describe_model, write_onnx, write_torchscript
-from .gallery_files import read_gallery
+from .gallery_files import read_gallery, require_weights
 from .gallery_index import INDEX, write_index
 from .image_inputs import as_image_source
 from .trained_model import TrainedModel, load_model
@@ -71,6 +71,7 @@ def export(
         ExportError: what was made differs from the network; nothing is written.
         OptionError: nothing to write, or a folder that holds other files.
         MissingPackageError: an optional package is not installed.
+        InputError: the gallery was embedded with another model.
         HiertreeError: whatever is wrong with the model, the images or the gallery.
     """
     source, target = Path(run), Path(out)
@@ -88,10 +89,12 @@ def export(
         if torchscript:
             checks[TORCHSCRIPT] = write_torchscript(model, compared, folder / TORCHSCRIPT)
         if faiss:
-            found = read_gallery(source if gallery is None else Path(gallery))
+            embedded = source if gallery is None else Path(gallery)
+            found = read_gallery(embedded)
             if found.embeddings.shape[1] != model.embedding_size:
                 given = f"a gallery of {found.embeddings.shape[1]} dimensions"
                 raise ShapeError(given, expected=f"{model.embedding_size}, as this model embeds")
+            require_weights(embedded, source / WEIGHTS)
             checks[INDEX] = write_index(found.embeddings, found.table, folder, kind=index)
             read += found.files
         written = sorted(folder.iterdir())

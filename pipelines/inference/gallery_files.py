@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hiertree.errors import MissingResourceError, ShapeError
+from hiertree.errors import InputError, MissingResourceError, ShapeError
+from hiertree.io.provenance import MANIFEST, sha256
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 
@@ -54,6 +56,25 @@ def read_gallery(folder: Path) -> NamedGallery:
     if len(found.embeddings) != len(found.table):
         raise ShapeError(f"{folder}: {len(found.table)} names", expected=f"{len(found.embeddings)}, one an embedding")
     return found
+
+
+def require_weights(folder: Path, weights: Path) -> None:
+    """Check that a gallery was embedded with these weights, where its manifest says with which.
+
+    Raises:
+        InputError: it was embedded with others.
+    """
+    made = folder / MANIFEST
+    if not made.is_file():
+        return
+    content = json.loads(made.read_text(encoding="utf-8"))
+    noted = {file["sha256"] for file in content["inputs"] + content["outputs"] if file["name"] == weights.name}
+    if noted and sha256(weights) not in noted:
+        raise InputError(
+            f"{folder}, embedded with another model than {weights.parent}",
+            expected="a gallery of the same weights",
+            remedy=f"`hiertree embed {weights.parent} PHOTOS --no-labels --out embedded`, then --gallery embedded",
+        )
 
 
 def _test_split(run: Path) -> NamedGallery:

@@ -19,7 +19,8 @@ def import_backbone(name: str, *, outside: Path | None = None) -> Callable[..., 
 
     Args:
         name: ``module:attribute`` of a module on the Python path.
-        outside: a folder of a model; nothing in it is imported, because it may be someone else's.
+        outside: a folder of a model; nothing in it is imported, because it may be someone else's. What is imported for
+            it from elsewhere is named on standard error first.
 
     Raises:
         MissingResourceError: there is no such module, or it does not import.
@@ -38,6 +39,8 @@ def import_backbone(name: str, *, outside: Path | None = None) -> Callable[..., 
     places = _places(top)
     if outside is not None:
         _refuse_inside(outside, places, name)
+        if places:
+            print(f"importing {name} ({', '.join(map(str, places))}) for the model in {outside}", file=sys.stderr)
     try:
         found = getattr(import_module(module), attribute, None)
     except (ImportError, SyntaxError) as error:

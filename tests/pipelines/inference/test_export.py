@@ -147,6 +147,23 @@ def test_index_of_another_network_is_refused(run: Path, model: TrainedModel, tmp
     assert not (tmp_path / "index").exists()
 
 
+def test_gallery_of_another_model_of_the_same_size_is_refused(
+    run: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("faiss")
+    other = ht.load_model(run, device="cpu")
+    with torch.no_grad():
+        other.network.projection.weight.neg_()
+    other.save(tmp_path / "other")
+    embed(run, photos, tmp_path / "embedded", labeled=False)
+    arguments = ("--faiss", "--gallery", tmp_path / "embedded", "--out", tmp_path / "index")
+    assert run_command("export", tmp_path / "other", *arguments) == 2
+    assert "embedded with another model than" in capsys.readouterr().err
+    assert not (tmp_path / "index").exists()
+    ht.load_model(run, device="cpu").save(tmp_path / "same")
+    assert run_command("export", tmp_path / "same", *arguments) == 0
+
+
 @pytest.mark.parametrize("package", ["onnx", "onnxruntime", "onnxscript"])
 def test_missing_package_is_named_with_its_extra(
     run: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str

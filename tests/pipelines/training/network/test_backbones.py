@@ -131,12 +131,16 @@ def test_what_a_source_does_not_have_is_one_error(settings: dict[str, object], m
 
 @pytest.mark.parametrize("own", ["tower, width: 6, backbone", "maps, , gem"])
 def test_network_of_ones_own_is_trained_saved_and_loaded(
-    tiny_recipe: Tiny, tmp_path: Path, own_networks: Path, own: str
+    tiny_recipe: Tiny, tmp_path: Path, own_networks: Path, own: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     attribute, options, pooling = own.split(", ")
     backbone = [f"model.backbone=my_networks:{attribute}", f"model.backbone_options={{{options}}}"]
     network = trained(tiny_recipe(*backbone, f"model.pooling={pooling}", *PLAIN), tmp_path / "run")
     model = ht.load_model(tmp_path / "run", device="cpu")
+    imported = (
+        f"importing my_networks:{attribute} ({own_networks / 'my_networks.py'}) for the model in {tmp_path / 'run'}"
+    )
+    assert imported in capsys.readouterr().err
     assert next(network.backbone.parameters()).shape[0] == (6 if attribute == "tower" else 5)
     assert model.preprocessing.mean == (0, 0, 0)
     assert model.embed(torch.zeros(1, 3, 16, 16)).shape == (1, 8)
