@@ -44,13 +44,13 @@ class ErrorFigures:
         queries: how many were looked at.
         of: how many there are.
         figures: the drawings.
-        confusion: the matrices.
+        confusion: the matrices; None where no query has an item of its class.
     """
 
     queries: int
     of: int
     figures: list[SvgFigure]
-    confusion: ConfusionFigures
+    confusion: ConfusionFigures | None
 
 
 def error_figures(
@@ -68,9 +68,12 @@ def error_figures(
         return None
     queries = sample_of(known, MOST_QUERIES)
     shapes = {name: _shapes(run, data, queries) for name, run in found.items()}
-    figures = [_precision_recall(shapes), _severity(shapes, data.tree.level_names)]
-    confusion = confusion_figures({name: shape.wrong for name, shape in shapes.items()}, data, queries)
-    return ErrorFigures(len(queries), len(known), figures, confusion)
+    curves, classed = _precision_recall(shapes), ~np.isnan(next(iter(shapes.values())).severity).any(axis=1)
+    if not classed.any():
+        return ErrorFigures(len(queries), len(known), [curves], None)
+    wrong = {name: shape.wrong[classed] for name, shape in shapes.items()}
+    confusion = confusion_figures(wrong, data, queries[classed])
+    return ErrorFigures(len(queries), len(known), [curves, _severity(shapes, data.tree.level_names)], confusion)
 
 
 def _shapes(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> _RankingShapes:

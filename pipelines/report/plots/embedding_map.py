@@ -11,6 +11,7 @@ import numpy as np
 from hiertree.errors import require_package
 from hiertree.options import check_choice
 
+from ...evaluation.neighbors import unit_rows
 from .new_axes import axes_or_new, shortened
 
 if TYPE_CHECKING:
@@ -43,15 +44,22 @@ def project_embeddings(embeddings: NDArray[np.floating], *, method: Projection =
     [[1.0, 0.0], [-1.0, 0.0]]
     """
     check_choice("method", method, Projection)
-    directions = np.asarray(embeddings, dtype=np.float64)
-    directions = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    if method == "t-sne" and len(directions) > 3:
-        require_package("sklearn", extra="labels")
-        from sklearn.manifold import TSNE
+    directions = unit_rows(embeddings).astype(np.float64)
+    places = _two_main_directions(directions)
+    spread = places[:, 0].std()
+    if method == "pca" or len(places) < 4 or spread < 1e-9:
+        return places
+    require_package("sklearn", extra="labels")
+    from sklearn.manifold import TSNE
 
-        perplexity = min(30.0, (len(directions) - 1) / 3)
-        return np.asarray(TSNE(perplexity=perplexity, init="pca", random_state=0).fit_transform(directions), np.float64)
-    centered = directions - directions.mean(axis=0)
+    perplexity = min(30.0, (len(places) - 1) / 3)
+    start = (places / spread * 1e-4).astype(np.float32)  # small, as scikit-learn starts from a PCA
+    return np.asarray(TSNE(perplexity=perplexity, init=start, random_state=0).fit_transform(directions), np.float64)
+
+
+def _two_main_directions(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, 2) coordinates along the two directions of the greatest variance, whose largest entries are positive."""
+    centered = vectors - vectors.mean(axis=0)
     _, _, axes = np.linalg.svd(centered, full_matrices=False)
     signs = np.where(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)] < 0, -1.0, 1.0)
     places = centered @ (axes[:2] * signs[:2, None]).T

@@ -103,6 +103,32 @@ def test_a_map_keeps_groups_apart_and_is_the_same_each_time(method):
     assert np.array_equal(axes.collections[1].get_offsets(), second)
 
 
+def test_queries_without_an_item_of_their_class_have_no_severity(tmp_path):
+    paths = np.stack([np.arange(5) // 3, np.arange(5)], axis=1)
+    np.savez(tmp_path / "e.npz", embeddings=np.random.default_rng(0).normal(size=(5, 4)), paths=paths)
+    page = make_report([tmp_path / "e.npz"], tmp_path / "report.html").read_text(encoding="utf-8")
+    errors = BeautifulSoup(page, "html.parser").select_one("#errors")
+    assert [figure["aria-label"].split(".")[0] for figure in errors.select("figure")] == [
+        "Hierarchical precision over recall"
+    ]
+    assert errors.h3 is None
+    assert "nan" not in errors.text
+
+
+@pytest.mark.parametrize("method", ["pca", "t-sne"])
+@pytest.mark.parametrize(
+    "embeddings",
+    [np.arange(1.0, 9.0)[:, None], np.ones((8, 3)), 1e200 * np.eye(8), np.eye(8, dtype=np.float16), np.ones((1, 3))],
+    ids=["one number each", "all the same", "huge", "float16", "one point"],
+)
+def test_any_embeddings_have_a_map(embeddings, method):
+    if method == "t-sne":
+        pytest.importorskip("sklearn")
+    places = project_embeddings(embeddings, method=method)
+    assert places.shape == (len(embeddings), 2)
+    assert np.isfinite(places).all()
+
+
 def test_every_point_of_the_page_says_which_image_it_is(runs, page):
     with np.load(runs[1] / "embeddings.npz") as arrays:
         count, top = len(arrays["paths"]), len(np.unique(arrays["paths"][:, 0]))
