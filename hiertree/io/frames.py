@@ -21,6 +21,8 @@ def is_frame(values: Any) -> bool:
 def frame_columns(frame: Any, names: Sequence[str] | None = None, *, what: str = "the frame") -> dict[str, list[Any]]:
     """Columns of a frame by name, each a list of Python values; a missing value is None.
 
+    Floats of whole numbers become integers, which frames hold so where some are missing.
+
     Args:
         frame: of pandas, polars, pyarrow, or another library that narwhals reads; held in memory.
         names: of the columns to read, in this order; all of them unless given.
@@ -47,7 +49,13 @@ def frame_columns(frame: Any, names: Sequence[str] | None = None, *, what: str =
     wanted = present if names is None else [str(name) for name in names]
     check_columns(what, present, wanted)
     columns = dict(zip(present, nw.from_native(frame, eager_only=True).iter_columns(), strict=True))
-    return {name: [None if _is_missing(cell) else cell for cell in columns[name].to_list()] for name in wanted}
+    return {name: _plain(columns[name].to_list()) for name in wanted}
+
+
+def _plain(cells: list[Any]) -> list[Any]:
+    present = [None if _is_missing(cell) else cell for cell in cells]
+    whole = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in present)
+    return [None if cell is None else int(cell) for cell in present] if whole else present
 
 
 def _is_missing(cell: Any) -> bool:
