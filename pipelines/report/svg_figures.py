@@ -40,7 +40,7 @@ def drawn(draw: Callable[[], Axes], *, title: str, description: str, letters: in
         letters: of the title that stand in one line.
     """
     import matplotlib as mpl
-    from cycler import cycler
+    from matplotlib.rcsetup import cycler
 
     colors = cycler(color=[run_color(number) for number in range(COLORS)])
     with mpl.rc_context({**STYLE, "axes.prop_cycle": colors}):
