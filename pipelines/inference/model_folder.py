@@ -175,7 +175,7 @@ def _is_replaceable(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     names = {path.name for path in folder.iterdir()}
-    return not names or (CARD in names and names <= {WEIGHTS, SETTINGS, TREE, RECIPE, METRICS, CARD, MANIFEST})
+    return not names or {WEIGHTS, CARD} <= names <= {WEIGHTS, SETTINGS, TREE, RECIPE, METRICS, CARD, MANIFEST}
 
 
 def _without_places(value: Any) -> Any:

@@ -72,7 +72,9 @@ def test_card_tells_metrics_classes_preprocessing_and_recipe_without_the_places_
 
 def test_folder_of_other_files_is_not_replaced_by_a_model(model: TrainedModel, run: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    for folder in (tmp_path, run):
+    (tmp_path / "repository").mkdir()
+    (tmp_path / "repository" / "README.md").write_text("mine")
+    for folder in (tmp_path, tmp_path / "repository", run):
         with pytest.raises(OptionError, match="holds other files"):
             model.save(folder)
     assert (tmp_path / "notes.txt").read_text() == "mine"
