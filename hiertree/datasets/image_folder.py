@@ -103,7 +103,7 @@ def _folder_of(root: Path, split: str) -> Path:
         if name != ".." and Path(name).name == name and (root / name).is_dir():
             return root / name
     if not root.is_dir():
-        raise ImageError(f"{root}", expected="a folder of images")
+        raise ImageError(f"{root} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
     present = sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
     raise OptionError(
         f"split={split!r} of {root}, which holds {', '.join(present[:10]) or 'no folder'}",

@@ -35,7 +35,7 @@ def image_files(folder: str | os.PathLike[str]) -> list[str]:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise ImageError(f"{folder}", expected="a folder of images")
+        raise ImageError(f"{folder} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
     paths = (path.relative_to(root) for path in root.rglob("*") if path.suffix.lower() in IMAGE_SUFFIXES)
     found = sorted(path.as_posix() for path in paths if not any(part.startswith(".") for part in path.parts))
     if not found:

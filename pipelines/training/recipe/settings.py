@@ -256,6 +256,6 @@ class ValidationSettings(RecipeSection):
         if (self.split is None) == (self.classes is None):
             raise PydanticCustomError("validation", "give either split, val for instance, or classes, 0.2 for instance")
         if self.split in ("train", "test"):
-            problem = f"split: {self.split} is no validation: images of neither the training nor the test split are"
+            problem = f"split {self.split}: no validation, whose images are neither learned from nor tested on"
             raise PydanticCustomError("validation", "{problem}", {"problem": problem})
         return self
