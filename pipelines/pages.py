@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Mapping
 from importlib.resources import files as resources
@@ -32,6 +33,19 @@ def fill_page(package: str, values: Mapping[str, Any], *, style_of: str | None =
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["breakable"] = breakable
     return environment.from_string(template).render(values, css=Markup(css)) + "\n"  # noqa: S704  (our own file)
+
+
+def inline_script(package: str) -> dict[str, Any]:
+    """The ``script`` of a package, its ``page.js``, and the ``digest`` by which a page's policy lets it alone run.
+
+    Args:
+        package: its full name.
+    """
+    from markupsafe import Markup
+
+    script = f"\n{resources(package).joinpath('page.js').read_text(encoding='utf-8').strip()}\n"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    return {"script": Markup(script), "digest": digest}  # noqa: S704  (our own file)
 
 
 def breakable(text: object) -> Markup:

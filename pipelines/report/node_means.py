@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_NODES = 1_500  # that a page draws of the tree
 MOST_BELOW = 60  # nodes that it draws below one node
+MOST_ROWS = 2_000  # nodes of the table that readers sort
+MOST_VALUES = 12_000  # that it holds: 2,000 nodes, three metrics, two models
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,40 @@ def tree_of_means(data: QueriesAndGallery, values: NDArray[np.float64]) -> tuple
         below = above
     top = below[()]
     return tuple(top[:MOST_BELOW]), max(0, len(top) - MOST_BELOW)
+
+
+@dataclass(frozen=True)
+class NodeTable:
+    """Nodes of all levels in one table.
+
+    Attributes:
+        columns: metric and model of each mean.
+        nodes: those with the most queries first; their means are of all columns.
+        of: how many nodes have queries.
+    """
+
+    columns: list[tuple[str, str]]
+    nodes: list[NodeMeans]
+    of: int
+
+
+def node_table(data: QueriesAndGallery, models: Sequence[str], values: Mapping[str, NDArray[np.float64]]) -> NodeTable:
+    """Several metrics of the nodes with the most queries.
+
+    Args:
+        data: the queries.
+        models: their names.
+        values: of each metric (Q, R), as above; the first one decides which queries count.
+    """
+    found = [
+        replace(same[0], means=tuple(mean for node in same for mean in node.means))
+        for level in range(1, data.tree.num_levels + 1)
+        for same in zip(*(_nodes(data, columns, level) for columns in values.values()), strict=True)
+        if same[0].queries
+    ]
+    found.sort(key=lambda node: -node.queries)
+    columns = [(metric, model) for metric in values for model in models]
+    return NodeTable(columns, found[: min(MOST_ROWS, MOST_VALUES // len(columns))], len(found))
 
 
 def _paths(data: QueriesAndGallery, level: int) -> list[tuple[int, ...]]:

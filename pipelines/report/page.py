@@ -11,7 +11,7 @@ from typing import Any
 from hiertree.errors import OptionError
 from hiertree.io import files
 
-from ..pages import fill_page
+from ..pages import fill_page, inline_script
 from .measurements import Measurement
 from .metric_rows import side_by_side
 from .queries_and_gallery import QueriesAndGallery
@@ -88,6 +88,7 @@ def write_page(
         "names": list(found),
         "rows": rows,
         "published": [(name, run.metrics, row) for name, run in found.items() for row in run.published()],
+        "levels": data.tree.level_names,
         "num_queries": len(data.query_paths),
         "convention": _in_words(first.results["convention"]),
         "skipped": {name: number for name, number in first.results["skipped"].items() if number},
@@ -101,6 +102,7 @@ def write_page(
         "unreadable": grids.unreadable,
         "figures": figures,
         "analysis": analysis,
+        **inline_script("hiertree.pipelines.report"),
         "tree": tree,
         "tree_lead": tree_lead,
         "commands": commands or [run.command for run in found.values()],

@@ -13,7 +13,7 @@ from hiertree.errors import OptionError
 
 from .error_figures import error_figures
 from .map_figures import map_figures
-from .node_means import answered_nodes, tree_of_means
+from .node_means import answered_nodes, node_table, tree_of_means
 from .page import QueryGroup, judging_metric, write_page
 from .ranking_grids import RankingGrids
 from .rankings import changed_queries, extreme_queries
@@ -133,6 +133,13 @@ def _curves(found: Mapping[str, Measurement]) -> list[str]:
     return [*first, *(name for name in measured if name not in first)][:_SHOWN]
 
 
+def _of_nodes(found: Mapping[str, Measurement], num_levels: int) -> dict[str, NDArray[np.float64]]:
+    """H-AP, AP and R@1 of the finest level, as far as every model has them."""
+    names = ("H-AP", "AP", f"AP[{num_levels}]", "R@1")
+    shared = [name for name in names if all(name in run.per_query.columns for run in found.values())]
+    return {name: values_of(found, name) for name in shared}
+
+
 def _analysis(
     found: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64], judged_by: str
 ) -> dict[str, Any]:
@@ -150,6 +157,7 @@ def _analysis(
         },
         "worst": {level: nodes[:_WORST] for level, nodes in answered.items()},
         "answered": {level: len(nodes) for level, nodes in answered.items()},
+        "table": node_table(data, list(found), {judged_by: values} | _of_nodes(found, data.tree.num_levels)),
         "nodes": top,
         "nodes_left_out": left_out,
         "errors": error_figures(found, data, values),

@@ -116,6 +116,33 @@ def test_bars_of_different_models_have_tracks_of_one_length(browser, pages):
         assert len(set(lengths)) == 1
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_readers_sort_and_filter_the_nodes_of_a_report(browser, pages, width):
+    browser.get_log("browser")  # of other pages
+    show(browser, pages["report"], width=width, dark=False)
+    table = """
+        const rows = [...document.querySelectorAll("#nodes tbody tr")].filter((row) => row.checkVisibility());
+        return rows.map((row) => [...row.cells].map((cell) => cell.textContent));
+    """
+    every = browser.execute_script(table)
+    head = browser.find_elements("css selector", "#nodes thead th")[3]
+    assert head.get_attribute("aria-sort") is None
+    for order, falls in (("ascending", False), ("descending", True)):
+        head.find_element("tag name", "button").send_keys("\n")
+        assert head.get_attribute("aria-sort") == order
+        values = [float(row[3]) for row in browser.execute_script(table)]
+        assert values == sorted((float(row[3]) for row in every), reverse=falls)
+    level = every[-1][1]
+    browser.find_element("css selector", "#nodes select").send_keys(level)
+    kept = browser.execute_script(table)
+    assert sorted(kept) == sorted(row for row in every if row[1] == level)
+    browser.find_element("css selector", "#nodes input").send_keys(kept[0][0])
+    assert browser.execute_script(table) == kept[:1]
+    shown = browser.find_element("css selector", "#nodes output")
+    assert shown.text == f"1 of {len(every)} nodes"
+    assert (shown.aria_role, browser.get_log("browser")) == ("status", [])
+
+
 def test_every_metric_of_both_models_stands_on_a_phone(browser, pages):
     show(browser, pages["comparison"], width=360, dark=True)
     shown = browser.execute_script("""

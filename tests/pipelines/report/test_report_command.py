@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 from itertools import pairwise
@@ -14,11 +16,14 @@ from benchmark_files import write_benchmark
 from bs4 import BeautifulSoup
 from PIL import Image
 
+from hiertree import LabelTree
 from hiertree.datasets import ImageDataset
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.report import EmbeddingsOptions, make_report
+from hiertree.pipelines.report.node_means import node_table
+from hiertree.pipelines.report.queries_and_gallery import QueriesAndGallery
 from hiertree.pipelines.report.rankings import extreme_queries
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
@@ -30,7 +35,12 @@ HOSTILE = "<script>alert('x')</script>\"><img src=x onerror=alert(1)>"
 def parsed(path: Path) -> BeautifulSoup:
     """The page, after what every page must be: whole by itself, well-formed for those who do not see it."""
     page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-    assert page.find("script") is None
+    (script,) = page.find_all("script")
+    digest = base64.b64encode(hashlib.sha256(script.string.encode()).digest()).decode()
+    policy = page.find("meta", {"http-equiv": "Content-Security-Policy"})["content"]
+    assert policy == f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert script.attrs == {}
+    assert HOSTILE not in script.string
     assert not [tag for tag in page.find_all(True) if any(name.startswith("on") for name in tag.attrs)]
     for tag in page.find_all(True):
         for name in ("src", "href", "xlink:href", "srcset", "action"):
@@ -156,6 +166,40 @@ def test_every_node_has_the_mean_of_its_queries(runs: list[Path], images: ImageD
     tree = page.select("#classes > .nodes > li")
     assert len(tree) == images.tree.level_sizes[0]
     assert sum(int(re.search(r"(\d+) queries", node.text)[1]) for node in tree) == len(images)
+
+
+def test_the_table_of_nodes_has_every_metric_of_every_level(
+    runs: list[Path], images: ImageDataset, tmp_path: Path
+) -> None:
+    page = parsed(make_report(runs, tmp_path / "page.html"))
+    per_query = [pd.read_parquet(run / "per_query.parquet") for run in runs]
+    heads = [head.text for head in page.select("#nodes thead th")]
+    names = [f"{metric} {model}" for metric in ("H-AP", "AP[3]", "R@1") for model in ("SmoothAP", "HAPPIER")]
+    assert heads == ["Node", "Level", "Queries", *names]
+    expected, label = {}, QueriesAndGallery.from_dataset(images).label
+    for depth, level in enumerate(images.tree.level_names, start=1):
+        for path in np.unique(images.paths[:, :depth], axis=0).tolist():
+            below = (images.paths[:, :depth] == path).all(axis=1)
+            means = [table[name][below].mean() for name in ("H-AP", "AP[3]", "R@1") for table in per_query]
+            expected[level, label(np.array(path))] = [
+                str(below.sum()),
+                *(f"{100 * mean:.1f}" for mean in means),
+            ]
+    rows = [[cell.text for cell in row.find_all(["th", "td"])] for row in page.select("#nodes tbody tr")]
+    assert {(row[1], row[0]): row[2:] for row in rows} == expected
+    assert len(rows) == sum(images.tree.level_sizes)
+    assert [int(row[2]) for row in rows] == sorted((int(row[2]) for row in rows), reverse=True)
+
+
+def test_the_table_of_nodes_is_no_longer_than_a_page_can_hold() -> None:
+    leaves = np.stack([np.arange(5_000) // 50, np.arange(5_000)], axis=1).repeat(2, axis=0).astype(np.int32)
+    tree = LabelTree.from_paths(np.unique(leaves, axis=0).tolist())
+    data = QueriesAndGallery.from_paths(tree, leaves, None)
+    half = np.where(np.arange(10_000) % 2 == 0, np.nan, 0.5)[:, None]
+    table = node_table(data, ["one"], {"H-AP": np.ones((10_000, 1)), "AP": half})
+    assert (len(table.nodes), table.of, table.nodes[0].queries, table.nodes[0].means) == (2_000, 5_100, 100, (1.0, 0.5))
+    wide = node_table(data, ["one"] * 8, {"H-AP": np.ones((10_000, 8)), "AP": np.full((10_000, 8), np.nan)})
+    assert len(wide.nodes) * 16 == 12_000
 
 
 def test_a_comparison_shows_the_first_seed_of_each_row(tmp_path: Path) -> None:

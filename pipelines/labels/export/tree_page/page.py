@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
 import os
-from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hiertree.errors import ImageError
 from hiertree.io.files import write_text
 
-from ....pages import data_uri, fill_page
+from ....pages import data_uri, fill_page, inline_script
 from .content import TreeNode, as_json, level_sizes
 
 if TYPE_CHECKING:
@@ -37,17 +34,14 @@ def write_tree_page(
     from markupsafe import Markup
 
     package = "hiertree.pipelines.labels.export.tree_page"
-    script = f"\n{resources(package).joinpath('page.js').read_text(encoding='utf-8').strip()}\n"
     content = {"tree": as_json(root), "pictures": {} if images is None else _pictures(root, images)}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
     page = {
         "title": title,
         "root": root,
         "levels": level_sizes(root),
-        "script": Markup(script),  # noqa: S704  (our own file)
         "data": Markup(data),  # noqa: S704  (no < is left in it)
-        "digest": digest,
+        **inline_script(package),
     }
     write_text(path, fill_page(package, page))
 
