@@ -59,8 +59,8 @@ def breakable(text: object) -> Markup:
     return Markup(re.sub(r"([/_])", r"\1<wbr>", str(escape(text))))  # noqa: S704  (escaped before)
 
 
-def data_uri(image: Image.Image) -> str:
-    """A picture as a data URI, at most 160 pixels a side.
+def data_uri(image: Image.Image, *, largest_side: int = LARGEST_SIDE) -> str:
+    """A picture as a data URI, at most 160 pixels a side unless another size is given.
 
     Pictures that are already that small are kept exactly, as PNG; larger ones are reduced and become JPEG.
 
@@ -70,10 +70,10 @@ def data_uri(image: Image.Image) -> str:
     """
     from PIL.Image import Resampling
 
-    small = max(image.size) <= LARGEST_SIDE
+    small = max(image.size) <= largest_side
     picture = image.convert("RGB") if image.mode not in ("L", "RGB") else image.copy()
     if not small:
-        picture.thumbnail((LARGEST_SIDE, LARGEST_SIDE), Resampling.LANCZOS)
+        picture.thumbnail((largest_side, largest_side), Resampling.LANCZOS)
     buffer = BytesIO()
     picture.save(buffer, format="PNG" if small else "JPEG", optimize=True, quality=85)
     return f"data:image/{'png' if small else 'jpeg'};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"

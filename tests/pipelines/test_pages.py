@@ -143,6 +143,21 @@ def test_readers_sort_and_filter_the_nodes_of_a_report(browser, pages, width):
     assert (shown.aria_role, browser.get_log("browser")) == ("status", [])
 
 
+def test_points_of_a_map_show_their_pictures_inside_the_window(browser, pages):
+    show(browser, pages["report"], width=360, dark=False)
+    pictures = browser.execute_script("""
+        return [...document.querySelectorAll("#map .point")].map((point) => {
+            const before = point.firstChild.checkVisibility();
+            point.focus();
+            const box = point.firstChild.getBoundingClientRect();
+            return [before, point.firstChild.checkVisibility(), box.left >= 0 && box.right <= innerWidth];
+        });
+    """)
+    assert pictures
+    assert all(picture == [False, True, True] for picture in pictures)
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_every_metric_of_both_models_stands_on_a_phone(browser, pages):
     show(browser, pages["comparison"], width=360, dark=True)
     shown = browser.execute_script("""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import re
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 from bs4 import BeautifulSoup
+from PIL import Image
 
 from hiertree import levels
 from hiertree.metrics import h_ap
@@ -149,3 +153,20 @@ def test_a_large_set_of_queries_is_sampled_alike_each_time():
     rows = np.arange(100_000)
     assert len(sample_of(rows, 1000)) == 1000
     assert np.array_equal(sample_of(rows, 1000), sample_of(rows, 1000))
+
+
+def test_pictures_of_points_lie_over_them(page):
+    for figure in page.select("#map figure"):
+        width, height = map(float, figure.svg["viewbox"].split()[2:])
+        drawn = {
+            use.title.text: (float(use["x"]) / width, float(use["y"]) / height)
+            for use in figure.select("svg use:has(title)")
+        }
+        shown = figure.select(".point")
+        assert {point["title"] for point in shown} == set(drawn)
+        for point in shown:
+            place = [float(percent) / 100 for percent in re.findall(r"[\d.]+", point["style"])]
+            assert place == pytest.approx(drawn[point["title"]], abs=2e-3)
+            assert point.img["alt"] == point["title"]
+            picture = Image.open(BytesIO(base64.b64decode(point.img["src"].partition(",")[2])))
+            assert max(picture.size) <= 32
