@@ -21,7 +21,7 @@ TESTS = (
     "tests/metrics/engine/test_blocks.py",
     "tests/metrics/formulas/test_severity.py",
     "tests/metrics/ranking/test_full_sort.py",
-    "tests/metrics/trec",
+    "tests/metrics/trec/test_trec.py",
 )
 
 
