@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import re
-import runpy
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File
 
 if TYPE_CHECKING:
@@ -18,13 +21,18 @@ SCRIPTS = Path(__file__).parent
 sys.path.insert(0, str(SCRIPTS))
 
 from public_api import MODULES  # noqa: E402
+from typing_links import lay_out  # noqa: E402
 
 _OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:benchmarks|hiertree|losses|metrics|pipelines|scripts|tests)(?:/[^)#]*)?)\)")
 
 
+@event_priority(100)  # before mkdocstrings reads its paths
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Lay out the package for the reader of docstrings, and list the reference in the navigation."""
-    runpy.run_path(str(SCRIPTS / "typing_links.py"))
+    sources = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, sources, ignore_errors=True)
+    lay_out(sources)
+    config.plugins["mkdocstrings"].config["handlers"]["python"]["paths"] = [str(sources)]
     config.nav = [*(config.nav or []), {"Reference": [{module: f"reference/{module}.md"} for module in MODULES]}]
     return config
 
