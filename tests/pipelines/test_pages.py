@@ -6,7 +6,6 @@ import csv
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.browse.server import served
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.labels.export.tables import HierarchicalRow
-from hiertree.pipelines.labels.export.tree_page.content import tree_of
-from hiertree.pipelines.labels.export.tree_page.page import write_tree_page
+from hiertree.pipelines.labels.export.tree_page.step import show_tree
 from hiertree.pipelines.report import make_report, write_demo_page
 
 FAULTS = (Path(__file__).parent.parent / "support" / "page_faults.js").read_text(encoding="utf-8")
@@ -42,7 +40,7 @@ def pages(tiny_recipe: Callable[..., Any], tmp_path_factory: pytest.TempPathFact
     tree = LabelTree.from_paths([("natural", LONG, 1), ("natural", "peak", 2), ("human-made", "lake", 3)])
     write_demo_page(home / "demo.html", sorted((home / "runs").glob("*/seed-0")), tree=tree, queries=2)
     write_export(home / "export")
-    write_tree_page(home / "tree.html", tree_of(home / "export"))
+    show_tree(home / "export", out=home / "tree.html")
     write_embeddings(home / "embeddings")
     files = {"report": "report.html", "demo": "demo.html", "tree": "tree.html", "comparison": "runs/comparison.html"}
     with ExitStack() as servers:
@@ -170,15 +168,3 @@ def test_every_metric_of_both_models_stands_on_a_phone(browser, pages):
     differences = browser.find_elements("css selector", "td.difference")
     assert differences
     assert all(cell.is_displayed() for cell in differences)
-
-
-def test_the_tree_names_every_supercategory_and_leaves_no_gap(browser, pages):
-    show(browser, pages["tree"], width=1280, dark=False)
-    blocks = browser.execute_script("""
-        return [...document.querySelectorAll("[aria-level='3']")].map((block) =>
-            [block.offsetTop, block.getBoundingClientRect().height, block.textContent])
-    """)
-    assert len(blocks) == 40
-    assert all(text for _, _, text in blocks)
-    tops = sorted((top, high) for top, high, _ in blocks)
-    assert max(abs(after[0] - top - high) for (top, high), after in pairwise(tops)) < 2

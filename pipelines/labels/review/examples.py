@@ -41,13 +41,18 @@ def examples(kept: Iterable[KeptLandmark], images: ImageFolder | None = None) ->
 
 def _shown(landmarks: list[KeptLandmark], images: ImageFolder | None) -> list[Example]:
     found = [
-        Example(at.landmark_id, _name(at.category), bool(images and images.find(at.landmark_id))) for at in landmarks
+        Example(at.landmark_id, landmark_name(at.category), bool(images and images.find(at.landmark_id)))
+        for at in landmarks
     ]
     return sorted(found, key=lambda example: not example.image)[:SHOWN]
 
 
-def _name(category: str) -> str:
-    """What the Commons category is called; the text itself where it is no such URL."""
+def landmark_name(category: str) -> str:
+    """What a Commons category is called; the text itself where it is no such URL.
+
+    >>> landmark_name("http://commons.wikimedia.org/wiki/Category:Mud_Lake"), landmark_name("C7")
+    ('Mud Lake', 'C7')
+    """
     try:
         return category_title(category).removeprefix(PREFIX)
     except CategoryError:

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from hiertree.errors import CategoryError, TableError
+from hiertree.errors import TableError
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
 
 from ...clean.landmark_file import SEPARATOR
 from ...folders import AnyPath
 from ...landmarks import unique_ids
-from ...scrape.titles import PREFIX, category_title
+from ...review.examples import landmark_name
 from ..tables import TREE, HierarchicalRow, export_folder, hierarchical_table
 
 EXAMPLES = 6
 _LEVELS = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}
+Example = tuple[int, str]  # a landmark's id and name
 
 
-@dataclass
+@dataclass(frozen=True)
 class TreeNode:
     """A node of the page's tree.
 
@@ -30,29 +30,20 @@ class TreeNode:
         level: what its level is called.
         count: landmarks below it.
         children: the nodes below it, those of most landmarks first; none below an "instance of" label.
-        examples: ids and names of its first landmarks.
+        examples: its first landmarks.
     """
 
     name: str
     level: str
-    count: int = 0
-    children: dict[str, TreeNode] = field(default_factory=dict)
-    examples: list[tuple[int, str]] = field(default_factory=list)
+    count: int
+    children: tuple[TreeNode, ...]
+    examples: tuple[Example, ...]
 
     def below(self) -> Iterator[TreeNode]:
         """Itself and every node below it, depth first, those of most landmarks first."""
         yield self
-        for child in self.ordered():
+        for child in self.children:
             yield from child.below()
-
-    @property
-    def depth(self) -> int:
-        """Levels below it."""
-        return 1 + max(child.depth for child in self.children.values()) if self.children else 0
-
-    def ordered(self) -> list[TreeNode]:
-        """The children, those of most landmarks first."""
-        return sorted(self.children.values(), key=lambda child: (-child.count, child.name))
 
 
 def tree_of(export: AnyPath) -> TreeNode:
@@ -70,53 +61,29 @@ def tree_of(export: AnyPath) -> TreeNode:
     file = hierarchical_table(export)
     table = read_table(file, required=HierarchicalRow._fields)
     ids = unique_ids(table, "landmark_id", file)
-    if not len(ids):
+    if not ids:
         raise TableError(f"{file} without a landmark", expected="a table with rows")
-    levels = [*(_LEVELS.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]), "label"]
-    root = TreeNode("all landmarks", "root")
-    paths = tree.paths(ids).tolist()
-    for landmark, path, category, label in zip(ids, paths, table["category"], table["supercategory"], strict=True):
-        names = (*map(str, tree.labels_of(path)[:-1]), label.split(SEPARATOR)[0])
-        example = (landmark, landmark_name(category))
-        _count(root, example)
-        node = root
-        for level, name in zip(levels, names, strict=True):
-            node = node.children.setdefault(name, TreeNode(name, level))
-            _count(node, example)
-    return root
+    levels = [_LEVELS.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]]
+    paths = [tuple(map(str, tree.labels_of(path)[:-1])) for path in tree.paths(ids).tolist()]
+    labels = [(label.split(SEPARATOR)[0],) for label in table["supercategory"]]
+    examples = zip(ids, map(landmark_name, table["category"]), strict=True)
+    rows = [(path + label, example) for path, label, example in zip(paths, labels, examples, strict=True)]
+    return _node("all landmarks", ["root", *levels, "label"], rows)
 
 
-def landmark_name(category: str) -> str:
-    """What a Commons category is called; the text itself where it is no such URL.
-
-    >>> landmark_name("http://commons.wikimedia.org/wiki/Category:Mud_Lake"), landmark_name("C7")
-    ('Mud Lake', 'C7')
-    """
-    try:
-        return category_title(category).removeprefix(PREFIX)
-    except CategoryError:
-        return category
+def _node(name: str, levels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Example]]) -> TreeNode:
+    """A node from the names below it and the examples of its landmarks."""
+    below: defaultdict[str, list[tuple[tuple[str, ...], Example]]] = defaultdict(list)
+    for names, example in rows:
+        if names:
+            below[names[0]].append((names[1:], example))
+    children = [_node(child, levels[1:], part) for child, part in below.items()]
+    ordered = sorted(children, key=lambda child: (-child.count, child.name))
+    return TreeNode(name, levels[0], len(rows), tuple(ordered), tuple(example for _, example in rows[:EXAMPLES]))
 
 
 def level_sizes(root: TreeNode) -> dict[str, int]:
-    """How many nodes each level has, coarse → fine."""
+    """How many nodes each level below the root has, coarse → fine."""
     sizes = Counter(node.level for node in root.below())
     del sizes[root.level]
     return dict(sizes)
-
-
-def as_json(node: TreeNode) -> dict[str, Any]:
-    """The node for the page; short keys, for there are thousands."""
-    return {
-        "n": node.name,
-        "l": node.level,
-        "c": node.count,
-        "e": node.examples,
-        "k": [as_json(child) for child in node.ordered()],
-    }
-
-
-def _count(node: TreeNode, example: tuple[int, str]) -> None:
-    node.count += 1
-    if len(node.examples) < EXAMPLES:
-        node.examples.append(example)

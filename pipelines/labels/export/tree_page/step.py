@@ -1,4 +1,4 @@
-"""``hiertree labels tree``: an export as a page, with a drawing of the same name as SVG and PNG."""
+"""``hiertree labels tree``: an export as a page that unfolds, with a drawing of the same name as SVG and PNG."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import Annotated
 
 from pydantic import Field
 
+from hiertree.errors import ImageError
+from hiertree.io.files import write_text
+
+from ....pages import data_uri, fill_page, inline_script
 from ...fill.image_folder import ImageFolder
 from ...folders import AnyPath, StepRecord
 from ...settings import Settings
 from ..tables import TREE, export_folder, hierarchical_table
-from .content import tree_of
+from .content import TreeNode, level_sizes, tree_of
 from .drawing import draw_tree
-from .page import pictured, write_tree_page
 
 COMMAND = "hiertree labels tree"
 PAGE = "index.html"
@@ -30,20 +33,25 @@ class TreeSettings(Settings):
         Path | None, Field(description="Table of image ids and landmark_id, where files bear the images' ids.")
     ] = None
 
-    def image_folder(self) -> ImageFolder | None:
-        """Where the images of landmarks are.
+    def pictured(self, root: TreeNode) -> dict[int, Path]:
+        """The images of examples, up to six of each supercategory, as far as there are any.
 
         Raises:
             OptionError: no such folder.
         """
-        return None if self.images is None else ImageFolder(str(self.images), self.image_table)
+        if self.images is None:
+            return {}
+        folder = ImageFolder(str(self.images), self.image_table)
+        nodes = (node for node in root.below() if node.children and not node.children[0].children)
+        wanted = sorted({landmark for node in nodes for landmark, _ in node.examples})
+        return {landmark: path for landmark in wanted if (path := folder.find(landmark)) is not None}
 
 
 DEFAULTS = TreeSettings()
 
 
 def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULTS) -> None:
-    """Write ``out``, a page, and the drawing of the same name.
+    """Write ``out``, a page, and the drawing of the same name; the same export and images give the same bytes.
 
     Args:
         export: a folder made by ``labels export`` or ``labels build``.
@@ -56,8 +64,12 @@ def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULT
         ImageError: an image does not decode.
     """
     root = tree_of(export)
-    write_tree_page(out, root, title=settings.title, images=settings.image_folder())
-    draw_tree(Path(out).with_suffix(""), root, levels=root.depth - 1)
+    pictures = {landmark: _embedded(path) for landmark, path in settings.pictured(root).items()}
+    package = "hiertree.pipelines.labels.export.tree_page"
+    page = {"title": settings.title, "root": root, "levels": level_sizes(root), "pictures": pictures}
+    style = "hiertree.pipelines.report"
+    write_text(out, fill_page(package, {**page, **inline_script(package)}, style_of=style))
+    draw_tree(Path(out).with_suffix(""), root)
 
 
 def tree_step(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULTS) -> None:
@@ -68,8 +80,17 @@ def tree_step(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULT
 
 def tree_record(export: AnyPath, *, settings: TreeSettings) -> StepRecord:
     """What the page is made from, the images that it shows among it."""
-    images = settings.image_folder()
-    pictures = () if images is None else tuple(pictured(tree_of(export), images).values())
+    pictures = () if settings.images is None else tuple(settings.pictured(tree_of(export)).values())
     table = () if settings.image_table is None else (settings.image_table,)
     read = (hierarchical_table(export), export_folder(export) / TREE)
     return StepRecord(COMMAND, {"title": settings.title}, (*read, *table, *pictures))
+
+
+def _embedded(path: Path) -> str:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            return data_uri(image)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ImageError(f"{path}: {error}", expected="an image", remedy="repair or remove it") from error
