@@ -134,9 +134,9 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
 def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
     from .training.data.validation import load_learning_splits
+    from .training.learning.initial_projection import initialize_projection
     from .training.network.model_files import load_embedder
     from .training.network.scales import require_sizes
-    from .training.run.initial_projection import initialize_projection
 
     embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
@@ -150,8 +150,8 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
     """Pretrained weights with a projection that the seed draws, or those of an earlier run."""
     import torch
 
+    from .training.learning.warm_start import start_from_earlier
     from .training.network.embedder import Embedder
-    from .training.run.warm_start import start_from_earlier
 
     starts_anew = recipe.training.start_from is None
     if starts_anew and not recipe.model.pretrained:

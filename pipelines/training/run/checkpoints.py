@@ -9,6 +9,7 @@ from safetensors import SafetensorError
 
 from hiertree.errors import CheckpointError
 
+from ..learning.learner import Learner
 from ..recipe.schema import Recipe
 from .checkpoint_files import (
     checkpoint_path,
@@ -17,7 +18,6 @@ from .checkpoint_files import (
     remove_checkpoints,
     save_checkpoint,
 )
-from .learner import Learner
 from .run_state import RunState
 
 

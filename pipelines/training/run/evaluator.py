@@ -19,8 +19,8 @@ from ..data.batches import batch_loader, keys_in_order
 from ..data.joined_images import images_of_lists
 from ..data.views import ImageViews
 from ..distributed.processes import Processes
+from ..learning.learner import Learner
 from ..recipe.schema import Recipe
-from .learner import Learner
 from .list_metrics import list_name, means_over_lists, metric_of_list, names_of_means
 
 if TYPE_CHECKING:

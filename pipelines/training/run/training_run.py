@@ -21,18 +21,18 @@ from hiertree.samplers.epochs import PlannedBatches
 from ..data.batches import BatchSampler, EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
 from ..distributed.processes import Processes
+from ..learning.initial_projection import initialize_projection
+from ..learning.learner import Learner
+from ..learning.warm_start import start_from_earlier
 from ..recipe.components import target
 from ..recipe.schema import Recipe
 from .checkpoints import RunCheckpoints
 from .evaluator import EvaluatedNetwork, SplitEvaluator
 from .history import TensorBoardLog, write_history
-from .initial_projection import initialize_projection
-from .learner import Learner
 from .run_folder import RunFolder
 from .run_state import RunState
 from .selection import EpochSelection
 from .stopping import StopRequest
-from .warm_start import start_from_earlier
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -11,10 +11,10 @@ import yaml
 
 from hiertree import datasets, losses
 from hiertree.errors import RecipeError
+from hiertree.pipelines.training.learning.loss_building import build_loss
 from hiertree.pipelines.training.recipe.components import names
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.settings import GlyphAugmentation
-from hiertree.pipelines.training.run.loss_building import build_loss
 from hiertree.pipelines.training.run.run_folder import RunFolder
 from hiertree.pipelines.yaml_files import parse_yaml
 

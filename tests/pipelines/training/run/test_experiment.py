@@ -23,12 +23,12 @@ from PIL import Image
 from hiertree.datasets import load_synthetic
 from hiertree.errors import CheckpointError, DeviceError, ImageError, OptionError, RecipeError, TrainingError
 from hiertree.metrics import evaluate
+from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoint_files import list_checkpoints
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
-from hiertree.pipelines.training.run.learner import Learner
 
 Tiny = Callable[..., Recipe]
 
@@ -186,7 +186,7 @@ def test_killed_run_ends_with_the_same_weights(tiny_recipe: Tiny, tmp_path: Path
     script = (
         "import sys, time\n"
         "from hiertree.pipelines.training.run.experiment import train\n"
-        "from hiertree.pipelines.training.run.learner import Learner\n"
+        "from hiertree.pipelines.training.learning.learner import Learner\n"
         "from hiertree.pipelines.training.recipe.reading import load_recipe\n"
         "take_step = Learner.step\n"
         "def slow_step(self, images, paths, *, step):\n"

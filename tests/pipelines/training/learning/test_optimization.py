@@ -10,14 +10,14 @@ from torch import nn
 from torch.optim.lr_scheduler import MultiStepLR
 
 from hiertree.losses import HAPPIER, SmoothAP
-from hiertree.pipelines.training.network.embedder import Embedder
-from hiertree.pipelines.training.recipe.settings import ModelSettings, OptimizerSettings, ScheduleSettings
-from hiertree.pipelines.training.run.optimization import (
+from hiertree.pipelines.training.learning.optimization import (
     build_optimizer,
     learning_rate_factor,
     parameter_groups,
     set_learning_rates,
 )
+from hiertree.pipelines.training.network.embedder import Embedder
+from hiertree.pipelines.training.recipe.settings import ModelSettings, OptimizerSettings, ScheduleSettings
 
 
 @pytest.fixture(scope="module")
