@@ -10,7 +10,7 @@ from ..ranking.hamming import count_distances, count_positives, distances, leave
 from ..ranking.masks import drop_ranked
 from ..ranking.ranked import Ranked, sort_matrix
 from ..ranking.tree_order import fill_levels
-from .blocks import for_row_ranges
+from .blocks import for_row_ranges, ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..conventions.ties import Ties
     from ..ranking.gallery import Gallery
     from .retrieval import Retrieval
+
+_CACHED = 2**18  # positives that are ranked at once
 
 
 class Codes(NamedTuple):
@@ -55,10 +57,22 @@ def values_of_codes(retrieval: Retrieval[Codes]) -> NDArray[np.float64]:
 
 def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> NDArray[np.float64]:
     """Values from the number of items of each level at each distance."""
+    codes, positives = retrieval.source, retrieval.totals[rows, 1:].sum(axis=1)
+    counts = np.empty((rows.stop - rows.start, codes.num_bits + 1), np.int64)
+    count_distances(codes.queries[rows], codes.items, counts)
+    at_once = max(_CACHED // (int(positives.max(initial=0)) + 1), 1)
+    parts = ranges(len(counts), at_once)
+    found = [
+        _values_of_counts(retrieval, slice(rows.start + part.start, rows.start + part.stop), counts[part])
+        for part in parts
+    ]
+    return np.concatenate(found)
+
+
+def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Values of a few queries; ``counts`` (r, B+1) still holds what their lists leave out."""
     codes, tree, mask = retrieval.source, retrieval.source.gallery.tree, retrieval.source.gallery.mask
-    queries, shape = codes.queries[rows], (rows.stop - rows.start, codes.num_bits + 1)
-    counts, positives = np.empty(shape, np.int64), np.empty((*shape, retrieval.request.num_levels + 1), np.int64)
-    count_distances(queries, codes.items, counts)
+    queries, positives = codes.queries[rows], np.empty((*counts.shape, retrieval.request.num_levels + 1), np.int64)
     count_positives(queries, codes.items, tree.low[rows], tree.high[rows], positives)
     pair_rows, items = mask.pairs(rows)
     places = tree.place[items]

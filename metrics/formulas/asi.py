@@ -10,6 +10,7 @@ which is added what its earlier places may hold.
 In a tie group of n items with N ahead, c of them of level l, C_l at its place u is C + X with X hypergeometric. While
 the ideal list is busy with level l, I_l = N + u − s_l, so that min(C_l, I_l) = I_l − (Y − d)₊ with Y = u − X the other
 members drawn and d = s_l + C − N. E(Y − d)₊, P(Y ≥ d) and P(Y = d − 1) have recurrences in u, one step a place.
+At the deepest level, and once the ideal list has all of a level, min(C_l, I_l) = C_l, whose mean is C + u·c/n.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..ranking.ranked import Ranked
     from ..ranking.ranked_lists import RankedLists
 
+_MANY = 256  # places in a tie group, from where on their sum may be had as a difference
 _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift
 
 
@@ -46,13 +48,23 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
 
 
 @jit
-def _tied_excess(ahead: int, size: int, stop: int, counted: int, members: int, above: int, total: int) -> float:
+def _tied_excess(
+    ahead: int,
+    size: int,
+    stop: int,
+    counted: int,
+    members: int,
+    above: int,
+    total: int,
+    harmonic: NDArray[np.float64],
+) -> float:
     """Σ of (E[min(C_l(p), I_l(p))] − what the group's last place alone would give) / p over p = ahead + 1 … stop."""
+    bound = min(above + total, stop) if above > 0 else 0  # places up to which the ideal list may be the smaller
     spare, others = above + counted - ahead, size - members  # d, and the members of other levels
     excess, reached = float(max(-spare, 0)), 1.0 if spare <= 0 else 0.0  # E(Y − d)₊ and P(Y ≥ d)
     mantissa, shift = 1.0, 0  # P(Y = d − 1)
     overlap = 0.0
-    for drawn in range(stop - ahead):
+    for drawn in range(bound - ahead):
         left = size - drawn
         excess += ((others - spare) * reached - excess) / left
         if spare > 0:
@@ -68,12 +80,21 @@ def _tied_excess(ahead: int, size: int, stop: int, counted: int, members: int, a
                 mantissa, shift = mantissa * _TINY, shift - 1
         place = ahead + drawn + 1
         ideal = place - above
-        certain = counted + (members if drawn + 1 == size else 0)
-        if ideal >= total:
-            overlap += (counted + (drawn + 1) * members / size - certain) / place
-        elif ideal > 0:
-            overlap += (ideal - excess - min(certain, ideal)) / place
-    return overlap
+        if ideal > 0:
+            overlap += (ideal - excess - min(counted + (members if drawn + 1 == size else 0), ideal)) / place
+    first, last = max(ahead, bound), min(stop, ahead + size - 1)
+    return overlap + members / size * _mean_places(ahead, first, last, harmonic)
+
+
+@jit
+def _mean_places(ahead: int, first: int, last: int, harmonic: NDArray[np.float64]) -> float:
+    """Σ (p − ahead) / p over p = first + 1 … last; of many places as a difference."""
+    summed: float = last - first - ahead * (harmonic[last] - harmonic[first])
+    if last - first <= _MANY:
+        summed = 0.0
+        for place in range(first + 1, last + 1):
+            summed += (place - ahead) / place
+    return summed
 
 
 @lru_cache(maxsize=1)
@@ -128,7 +149,7 @@ def _overlap_sums(
             for depth in range(1, num_levels + 1):
                 if not paper:
                     counted, total = met[depth] - above[depth], totals[row, depth]
-                    summed += _tied_excess(start, n, stop, counted, members[depth], above[depth], total)
+                    summed += _tied_excess(start, n, stop, counted, members[depth], above[depth], total, harmonic)
                 for _ in range(members[depth]):
                     summed += harmonic[limit] - harmonic[min(max(start + n - 1, met[depth]), limit)]
                     met[depth] += 1

@@ -7,7 +7,7 @@ He et al., CVPR 2018), those beyond the cut-off having discount 0. Under ``paper
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..conventions.names import Metric
     from ..ranking.ranked import Ranked
     from ..ranking.ranked_lists import RankedLists
+
+_RUN = 512  # ranks whose discounts are summed beforehand
 
 
 def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
@@ -37,16 +39,38 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
     return ratio(sums, ideal)
 
 
+class _Discounts(NamedTuple):
+    """1 / log2(1 + rank), read-only.
+
+    Attributes:
+        at: (n,) of rank = 1 … n.
+        of_run: (n // _RUN,) sums over as many ranks.
+    """
+
+    at: NDArray[np.float64]
+    of_run: NDArray[np.float64]
+
+
 @lru_cache(maxsize=1)
-def _discounts(num_items: int) -> NDArray[np.float64]:
-    """1 / log2(1 + rank) for rank = 1 … num_items, read-only."""
+def _discounts(num_items: int) -> _Discounts:
     discount = 1.0 / np.log2(np.arange(2, num_items + 2))
-    discount.flags.writeable = False
-    return discount
+    of_run = discount[: num_items // _RUN * _RUN].reshape(-1, _RUN).sum(axis=1)
+    discount.flags.writeable = of_run.flags.writeable = False
+    return _Discounts(discount, of_run)
 
 
 @jit
-def _total(values: NDArray[np.float64], start: int, stop: int) -> float:
+def _total(discount: _Discounts, start: int, stop: int) -> float:
+    """The sum of a range, by whole runs where it holds some."""
+    first, last = -(-start // _RUN), stop // _RUN
+    if last <= first:
+        return _sum(discount.at, start, stop)
+    ends = _sum(discount.at, start, first * _RUN) + _sum(discount.at, last * _RUN, stop)
+    return ends + _sum(discount.of_run, first, last)
+
+
+@jit
+def _sum(values: NDArray[np.float64], start: int, stop: int) -> float:
     """The sum of a range; four sums take turns, since an addition waits for the one before it."""
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     whole = start + (stop - start) // 4 * 4
@@ -65,7 +89,7 @@ def _cumulative_gains(
     ranked: Ranked,
     ties: NDArray[np.int32],
     gains: NDArray[np.float64],
-    discount: NDArray[np.float64],
+    discount: _Discounts,
     cutoff: int,
     paper: bool,
     sums: NDArray[np.float64],
@@ -81,7 +105,7 @@ def _cumulative_gains(
         while True:
             alone = min(ties[row, groups], number)
             for place in range(item, alone):
-                total += gains[level[place]] * discount[np.uint32(before[place])]
+                total += gains[level[place]] * discount.at[np.uint32(before[place])]
             if alone == number:
                 break
             item, start, n, gain = alone, before[alone], size[alone], 0.0
@@ -92,7 +116,7 @@ def _cumulative_gains(
             if not paper:
                 total += gain * (_total(discount, start, stop) / n)
             elif start + n <= cutoff:
-                total += gain * discount[start + n - 1]
+                total += gain * discount.at[start + n - 1]
             groups += 1
         sums[row] = total
 
@@ -107,7 +131,7 @@ def _within(before: NDArray[np.int32], cutoff: int) -> int:
 def _ideal_gains(
     totals: NDArray[np.int64],
     gains: NDArray[np.float64],
-    discount: NDArray[np.float64],
+    discount: _Discounts,
     cutoff: int,
     sums: NDArray[np.float64],
 ) -> None:

@@ -146,11 +146,12 @@ def rank_counts(
                 if depth == 0:
                     position += irrelevant
                     continue
-                for _ in range(members[depth]):
-                    level[found] = depth
-                    before[found] = start if keep_groups else position
-                    size[found] = group if keep_groups else 1
-                    found += 1
-                    position += 1
+                stop = found + members[depth]
+                level[found:stop] = depth
+                for item in range(found, stop):
+                    before[item] = start if keep_groups else position + item - found
+                    size[item] = group if keep_groups else 1
+                position += members[depth]
+                found = stop
             start += group
         ranked.number[row] = found

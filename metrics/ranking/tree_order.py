@@ -46,22 +46,42 @@ def tree_order(query_paths: NDArray[np.int64], gallery_paths: NDArray[np.int64])
     """
     num_items = len(gallery_paths)
     columns = [np.concatenate(pair) for pair in zip(gallery_paths.T, query_paths.T, strict=True)]
-    everything = np.lexsort(columns[::-1])
+    everything = _sorted(columns)
     of_gallery = everything < num_items
     order, queries = everything[of_gallery], everything[~of_gallery] - num_items
     low = np.empty(query_paths.shape, np.int64)
     high = np.empty(query_paths.shape, np.int64)
+    at = np.flatnonzero(~of_gallery)  # where queries stand among everything
     differs = np.zeros(len(everything), np.bool_)  # from the row ahead, down to a level
+    differs[:1] = True
     for level, column in enumerate(columns):
         ordered = column[everything]
         differs[1:] |= ordered[1:] != ordered[:-1]
-        prefixes = np.cumsum(differs)  # one id for all rows that agree down to the level, rising in tree order
-        found, wanted = prefixes[of_gallery], prefixes[~of_gallery]
-        low[queries, level] = np.searchsorted(found, wanted, side="left")
-        high[queries, level] = np.searchsorted(found, wanted, side="right")
+        starts = np.append(np.flatnonzero(differs), len(everything))  # of rows that agree down to the level
+        own = np.searchsorted(starts, at, side="right")
+        for bound, places in ((own - 1, low), (own, high)):
+            places[queries, level] = starts[bound] - np.searchsorted(at, starts[bound])
     place = np.empty(num_items, np.int64)
     place[order] = np.arange(num_items)
     return TreeOrder(order, place, low, high, queries)
+
+
+def _sorted(columns: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The order of rows by their first column, then the next, by 16 bits at a time, which numpy sorts by counting."""
+    order = None
+    for column in reversed(columns):
+        lowest = column.min(initial=0)
+        left = int(column.max(initial=0)) - int(lowest)
+        above = column.view(np.uint64) - lowest.view(np.uint64)
+        while left:
+            digits = above.astype(np.uint16)
+            if order is None:
+                order = np.argsort(digits, kind="stable")
+            else:
+                order = order[np.argsort(digits[order], kind="stable")]
+            left >>= 16
+            above >>= np.uint64(16)
+    return np.arange(len(columns[0])) if order is None else order
 
 
 @jit

@@ -11,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metric_cases import names_for, reference_metric
+from scipy.stats import hypergeom
 
 import hiertree as ht
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
@@ -242,3 +243,22 @@ def test_the_card_names_distance_and_bits():
 def test_bad_codes_are_refused(error, changed):
     with pytest.raises(error):
         evaluate_codes(**{"query_codes": [[1, -1], [1, 1]], "query_paths": [0, 1], **changed})
+
+
+def test_asi_and_ndcg_of_long_tie_groups_are_means_place_by_place():
+    random = np.random.default_rng(8)
+    scores = -np.repeat(np.arange(6), [3, 700, 1, 900, 2, 1200])
+    levels = random.choice(3, size=len(scores), p=[0.3, 0.4, 0.3])
+    found = evaluate_scores(scores[None], levels[None], metrics=["ASI", "NDCG"]).summary()
+    totals, asi, gain, best = np.bincount(levels), 0.0, 0.0, np.sort(levels)[::-1]
+    for place in range(1, len(scores) + 1):
+        ahead, tied = levels[scores > scores[place - 1]], levels[scores == scores[place - 1]]
+        gain += (2.0**tied - 1).mean() / np.log2(1 + place)
+        for level in (1, 2) if place <= totals[1:].sum() else ():
+            ideal = min(max(place - totals[level + 1 :].sum(), 0), totals[level])
+            drawn = np.arange((tied == level).sum() + 1)
+            chances = hypergeom.pmf(drawn, len(tied), drawn[-1], place - len(ahead))
+            asi += chances @ np.minimum((ahead == level).sum() + drawn, ideal) / place
+    assert found["ASI"] == pytest.approx(asi / totals[1:].sum(), rel=1e-11)
+    expected = gain / ((2.0**best - 1) / np.log2(np.arange(2, len(best) + 2))).sum()
+    assert found["NDCG"] == pytest.approx(expected, rel=1e-13)
