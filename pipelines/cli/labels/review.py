@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from ..labels.encode.encoders import EncoderSettings
-from ..labels.review.adjudication import agreement_report, describe_agreement
-from .checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, command
-from .options import json_option, no_browser_option, port_option, print_json, settings_options
+from ...labels.encode.encoders import EncoderSettings
+from ...labels.review.adjudication import agreement_report, describe_agreement
+from ..checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, command
+from ..options import json_option, no_browser_option, port_option, print_json, settings_options
 
 
 @command(
@@ -45,7 +45,7 @@ def review(
     CLUSTERED is a folder that 'labels cluster' made. Every action is on the disk before the page shows it; the same
     command goes on where the log ends. The encoder serves to split a cluster in two by 2-means.
     """
-    from ..labels.review.serving import open_review, serve
+    from ...labels.review.serving import open_review, serve
 
     opened = open_review(
         clustered,

@@ -11,17 +11,17 @@ from click.core import ParameterSource
 
 from hiertree.errors import IncompleteScrapeError, OptionError
 
-from ..labels.clean.step import CleanSettings, clean_step, describe_cleaning
-from ..labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
-from ..labels.export.images import ImagesSettings, describe_images, images_step
-from ..labels.export.step import ExportSettings, describe_exported, export_step
-from ..labels.fill.step import FillSettings, describe_filling, fill_step
-from ..labels.landmarks import ColumnNames
-from ..labels.plan import LabelsPlan, read_plan
-from ..labels.run import build as run_plan
-from .checked_paths import INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FOLDER, command
-from .labels_scrape import FAILED
-from .options import json_option, print_json, settings_options
+from ...labels.clean.step import CleanSettings, clean_step, describe_cleaning
+from ...labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
+from ...labels.export.images import ImagesSettings, describe_images, images_step
+from ...labels.export.step import ExportSettings, describe_exported, export_step
+from ...labels.fill.step import FillSettings, describe_filling, fill_step
+from ...labels.landmarks import ColumnNames
+from ...labels.plan import LabelsPlan, read_plan
+from ...labels.run import build as run_plan
+from ..checked_paths import INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FOLDER, command
+from ..options import json_option, print_json, settings_options
+from .scrape import FAILED
 
 out_option = click.option(
     "--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced."

@@ -6,22 +6,22 @@ from importlib import import_module
 
 import click
 
-from .checked_paths import CheckedGroup, group
+from ..checked_paths import CheckedGroup, group
 
 _MODULES = {  # in the order of work
-    "scrape": "labels_scrape",
-    "status": "labels_scrape",
-    "retry": "labels_scrape",
-    "clean": "labels_steps",
-    "fill": "labels_steps",
-    "cluster": "labels_steps",
-    "review": "labels_review",
-    "agreement": "labels_review",
-    "export": "labels_steps",
-    "diff": "labels_views",
-    "tree": "labels_views",
-    "images": "labels_steps",
-    "build": "labels_steps",
+    "scrape": "scrape",
+    "status": "scrape",
+    "retry": "scrape",
+    "clean": "steps",
+    "fill": "steps",
+    "cluster": "steps",
+    "review": "review",
+    "agreement": "review",
+    "export": "steps",
+    "diff": "views",
+    "tree": "views",
+    "images": "steps",
+    "build": "steps",
 }
 
 

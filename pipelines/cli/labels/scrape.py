@@ -8,9 +8,9 @@ from typing import IO
 
 import click
 
-from ..labels.scrape.settings import ScrapeSettings
-from .checked_paths import GROWING_FILE, INPUT_FILE, LOG_FILE, OUTPUT_FILE, command
-from .options import category_column, id_column, json_option, print_json, settings_options
+from ...labels.scrape.settings import ScrapeSettings
+from ..checked_paths import GROWING_FILE, INPUT_FILE, LOG_FILE, OUTPUT_FILE, command
+from ..options import category_column, id_column, json_option, print_json, settings_options
 
 STORE = click.argument("store", type=GROWING_FILE)
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
@@ -20,7 +20,7 @@ FAILED = 3  # the status with which a command ends that left landmarks without a
 
 def _report(found: Counter[tuple[str, str]], *more: str) -> None:
     """Print landmarks by status and reason; end with status 3 if some failed."""
-    from ..labels.scrape import count_failed, describe_outcomes
+    from ...labels.scrape import count_failed, describe_outcomes
 
     click.echo("\n".join([describe_outcomes(found), *more]))
     failed, landmarks = count_failed(found)
@@ -53,8 +53,8 @@ def scrape(
 
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
     """
-    from ..labels import ColumnNames
-    from ..labels import scrape as pipeline
+    from ...labels import ColumnNames
+    from ...labels import scrape as pipeline
 
     columns = ColumnNames(landmark_id=id_column, category=category_column)
     if settings.dump is not None:
@@ -72,7 +72,7 @@ def scrape(
 @LOG
 def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str] | None) -> None:
     """Ask again for what failed in STORE, and for what it still lacks."""
-    from ..labels import scrape as pipeline
+    from ...labels import scrape as pipeline
 
     _report(pipeline.retry(store, settings=settings, table=table, log=log))
 
@@ -83,7 +83,7 @@ def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str
 @json_option
 def status(store: Path, table: Path | None, as_json: bool) -> None:
     """Say how far the scrape in STORE is, and why landmarks have no label; it may be running."""
-    from ..labels import scrape as pipeline
+    from ...labels import scrape as pipeline
 
     report = pipeline.status(store, table=table)
     print_json(report) if as_json else click.echo(pipeline.describe_status(report))

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from ..labels.export.differences import compare_exports, describe_differences
-from ..labels.export.tree_page.step import TreeSettings, show_tree
-from .checked_paths import INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
-from .options import json_option, print_json, settings_options
+from ...labels.export.differences import compare_exports, describe_differences
+from ...labels.export.tree_page.step import TreeSettings, show_tree
+from ..checked_paths import INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
+from ..options import json_option, print_json, settings_options
 
 PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
 
