@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from hiertree.errors import OptionError
 
 from ..training.data.splits import load_split
+from .figures.svg import learning_curves
 from .measurements import FinishedRun, read_runs
 from .page import QueryGroup, judging_metric, write_page
 from .queries_and_gallery import QueriesAndGallery
 from .ranking_grids import RankingGrids
 from .rankings import choose_queries
 from .sources import require_measured_on
-from .svg_figures import learning_curves
 from .tree_branches import branches_of
 
 if TYPE_CHECKING:

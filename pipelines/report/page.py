@@ -12,11 +12,11 @@ from hiertree.errors import OptionError
 from hiertree.io import files
 
 from ..pages import fill_page, inline_script
+from .figures.svg import SvgFigure
 from .measurements import Measurement
 from .metric_rows import side_by_side
 from .queries_and_gallery import QueriesAndGallery
 from .ranking_grids import RankingGrids, ShownQuery
-from .svg_figures import SvgFigure
 from .tree_branches import TreeBranch
 
 

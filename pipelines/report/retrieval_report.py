@@ -11,14 +11,14 @@ import numpy as np
 
 from hiertree.errors import OptionError
 
-from .error_figures import error_figures
-from .map_figures import map_figures
+from .figures.embedding_map import map_figures
+from .figures.errors import error_figures
+from .figures.svg import histogram, learning_curves
 from .node_means import answered_nodes, node_table, tree_of_means
 from .page import QueryGroup, judging_metric, write_page
 from .ranking_grids import RankingGrids
 from .rankings import changed_queries, extreme_queries
 from .sources import EmbeddingsOptions, is_comparison, read_sources, values_of
-from .svg_figures import histogram, learning_curves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

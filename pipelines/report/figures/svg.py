@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, cast
 
-from ..inline_svg import COLORS, STYLE, inline_svg, run_color
-from .plots import curve_points, plot_learning, plot_spread
+from ...inline_svg import COLORS, STYLE, inline_svg, run_color
+from ..plots import curve_points, plot_learning, plot_spread
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .confusion_figures import ConfusionFigures, confusion_figures
-from .plots import (
+from ..plots import (
     error_severity,
     first_wrong_items,
     interpolated_precision,
     plot_error_severity,
     plot_precision_recall,
 )
-from .plots.severity import height_names
-from .sampled_rankings import MOST_QUERIES, sample_of, scored_blocks
-from .svg_figures import SvgFigure, drawn
+from ..plots.severity import height_names
+from ..sampled_rankings import MOST_QUERIES, sample_of, scored_blocks
+from .confusion import ConfusionFigures, confusion_figures
+from .svg import SvgFigure, drawn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .measurements import Measurement
-    from .queries_and_gallery import QueriesAndGallery
+    from ..measurements import Measurement
+    from ..queries_and_gallery import QueriesAndGallery
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .plots import confusion_matrix, plot_confusion
-from .svg_figures import SvgFigure, drawn
-from .tree_branches import own_label
+from ..plots import confusion_matrix, plot_confusion
+from ..tree_branches import own_label
+from .svg import SvgFigure, drawn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .queries_and_gallery import QueriesAndGallery
+    from ..queries_and_gallery import QueriesAndGallery
 
 MOST_NODES = 30
 _SAID = 3  # confusions that are put in words

@@ -13,18 +13,18 @@ import numpy as np
 
 from hiertree.errors import ImageError
 
-from ..pages import data_uri
-from .plots import Projection, group_looks, plot_embeddings, project_embeddings
-from .sampled_rankings import sample_of
-from .svg_figures import SvgFigure, drawn
-from .tree_branches import own_label
+from ...pages import data_uri
+from ..plots import Projection, group_looks, plot_embeddings, project_embeddings
+from ..sampled_rankings import sample_of
+from ..tree_branches import own_label
+from .svg import SvgFigure, drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from .measurements import Measurement
-    from .queries_and_gallery import QueriesAndGallery
+    from ..measurements import Measurement
+    from ..queries_and_gallery import QueriesAndGallery
 
 MOST_POINTS = 1_500
 MOST_THUMBNAILS = 300  # on a page, shared by its maps
