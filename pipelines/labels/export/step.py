@@ -37,8 +37,7 @@ from ..review import reviewed
 from ..settings import Settings
 from .data_card import CARD, fill_card
 from .provenance_table import PROVENANCE, provenance_rows, write_provenance
-from .tables import HIERARCHICAL, HierarchicalRow, hierarchical_rows, label_tree
-from .tree_files import write_tree
+from .tables import HIERARCHICAL, TREE, HierarchicalRow, hierarchical_rows, label_tree
 
 COMMAND = "hiertree labels export"
 READ = (PROPOSAL, LANDMARKS, DROPPED, REPORT, HISTORY)
@@ -107,7 +106,9 @@ def export_step(
     hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
     with record.writing(out) as folder:
         write_table(folder / hierarchical, HierarchicalRow._fields, rows)
-        write_tree(folder, tree)
+        tree.to_json(folder / TREE)
+        tree.to_csv(folder / "tree.csv")
+        tree.to_graphml(folder / "tree.graphml")
         origins = provenance_rows(rows, kept, dropped, final=final, proposed=proposed, is_reviewed=bool(review_counts))
         write_provenance(folder / PROVENANCE, origins)
         write_clusters(folder / CLUSTERS, final, kept)

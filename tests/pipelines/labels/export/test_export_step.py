@@ -95,7 +95,9 @@ def test_the_files_of_an_export_agree(clustered, tmp_path):
     graph = nx.read_graphml(made.folder / "tree.graphml")
     assert nx.is_arborescence(graph)
     assert graph.number_of_nodes() == 1 + sum(tree.level_sizes)
-    assert graph.nodes["n0"]["leaves"] == len(tree.leaves) == 13
+    again = ht.LabelTree.from_graphml(made.folder / "tree.graphml")
+    assert (places(again), again.level_names) == (places(tree), tree.level_names)
+    assert len(tree.leaves) == 13
     rows = provenance(made.folder)
     assert len(rows) == made.report["landmarks"] == 14
     assert rows[13]["status"] == "dropped"
