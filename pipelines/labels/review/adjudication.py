@@ -21,7 +21,7 @@ from .agreement import Comparison, compare
 from .history import Adopt, AdoptedCluster, History, LogVersion
 from .reviewing import replayed
 from .session import Session
-from .state import ReviewCluster, State
+from .state import ReviewCluster
 
 COMMAND = "hiertree labels agreement"
 _NAMES = {
@@ -75,24 +75,19 @@ class Adjudication:
 
     def as_json(self) -> dict[str, Any]:
         """What the page shows: who, how far they agree, and each difference with both sides."""
-        first, second = self.first.state, self.second.state
-        matches = self.comparison.matches.items()
-        there: dict[int | None, int] = {other: one for one, other in matches}  # the second's clusters in the third log
+        compared = self.comparison
+        there = {other: one for one, other in compared.matches.items()}  # the second's clusters in the third log
+
+        def sides(one: int | None, other: int | None) -> dict[str, Any]:
+            mine = None if one is None else _side(self.first.state.cluster(one), one)
+            theirs = None if other is None else _side(self.second.state.cluster(other), there.get(other))
+            return {"first": mine, "second": theirs}
+
         return {
             "annotators": [self.first.annotator, self.second.annotator],
-            "agreement": asdict(self.comparison.agreement),
-            "labels": [
-                {
-                    "label": label.label,
-                    "first": _side(first, label.first, label.first),
-                    "second": _side(second, label.second, there.get(label.second)),
-                }
-                for label in self.comparison.labels
-            ],
-            "clusters": [
-                {"first": _side(first, pair.first, pair.first), "second": _side(second, pair.second, pair.first)}
-                for pair in self.comparison.clusters
-            ],
+            "agreement": asdict(compared.agreement),
+            "labels": [{"label": label, **sides(one, other)} for label, one, other in compared.labels],
+            "clusters": [sides(one, other) for one, other in compared.clusters],
         }
 
 
@@ -141,12 +136,9 @@ def describe_agreement(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _side(state: State, number: int | None, cluster: int | None) -> dict[str, Any] | None:
-    """A cluster as one annotator left it, or None; ``cluster`` is its number in the third log, if that has it."""
-    if number is None:
-        return None
-    found = state.cluster(number)
-    return {"cluster": cluster, "name": found.name, "kind": found.kind, "above": found.above}
+def _side(cluster: ReviewCluster, number: int | None) -> dict[str, Any]:
+    """A cluster as one annotator left it, with its number in the third log, if that has it."""
+    return {"cluster": number, "name": cluster.name, "kind": cluster.kind, "above": cluster.above}
 
 
 def _adopted(cluster: ReviewCluster) -> AdoptedCluster:

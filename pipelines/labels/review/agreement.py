@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import NamedTuple
 
 from hiertree.errors import ReviewError
 
 from ..cluster.agreement_measures import agreement as partition_agreement
 from .state import ReviewCluster, State
-
-Homes: TypeAlias = dict[str, ReviewCluster]  # label → the cluster that keeps it
 
 
 @dataclass(frozen=True)
@@ -54,8 +52,7 @@ class Agreement:
     name_share: float | None
 
 
-@dataclass(frozen=True)
-class LabelDifference:
+class LabelDifference(NamedTuple):
     """A label that two annotators placed differently: the clusters' numbers, None where it was left out."""
 
     label: str
@@ -63,8 +60,7 @@ class LabelDifference:
     second: int | None
 
 
-@dataclass(frozen=True)
-class ClusterDifference:
+class ClusterDifference(NamedTuple):
     """Matched clusters, by number, of different name, kind or groups above."""
 
     first: int
@@ -108,15 +104,34 @@ def compare(first: State, second: State) -> Comparison:
     """
     if first.labels != second.labels:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
-    homes = _homes(first), _homes(second)
-    both = sorted(homes[0].keys() & homes[1].keys())
-    matches = match_clusters([(homes[0][label].number, homes[1][label].number) for label in both])
-    return Comparison(
-        _agreement(first, second, homes, both, matches),
-        matches,
-        tuple(_label_differences(first, homes, matches)),
-        tuple(_cluster_differences(first, second, matches)),
+    everything = sorted(first.labels)
+    homes = [{label: own for own in state.clusters.values() for label in own.relevant} for state in (first, second)]
+    both = [label for label in everything if all(label in home for home in homes)]
+    numbers = [[home[label].number for label in both] for home in homes]
+    kinds = [[home[label].kind for label in both] for home in homes]
+    matches = match_clusters(list(zip(*numbers, strict=True)))
+    pairs = [(first.clusters[one], second.clusters[other]) for one, other in sorted(matches.items())]
+    # in the second's numbers; a cluster of the first that has no match keeps one that the second cannot have
+    places = [[matches.get(number, -1 - number) for number in numbers[0]], numbers[1]]
+    scores = partition_agreement(*numbers) if both else {}
+    agreement = Agreement(
+        labels=len(everything),
+        relevant=len(both),
+        relevance_kappa=cohen_kappa(*([label in home for label in everything] for home in homes)),
+        kind_share=_share(*kinds),
+        kind_kappa=cohen_kappa(*kinds),
+        place_share=_share(*places),
+        place_kappa=cohen_kappa(*places),
+        ari=scores.get("ari"),
+        nmi=scores.get("nmi"),
+        clusters=(_count(first), _count(second)),
+        matched=len(matches),
+        name_share=_share([one.name for one, _ in pairs], [other.name for _, other in pairs]),
     )
+    sides = (LabelDifference(label, _number(label, homes[0]), _number(label, homes[1])) for label in everything)
+    labels = (side for side in sides if not _alike(side, matches))
+    clusters = (ClusterDifference(one.number, other.number) for one, other in pairs if _seen(one) != _seen(other))
+    return Comparison(agreement, matches, tuple(labels), tuple(clusters))
 
 
 def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
@@ -142,66 +157,25 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
     return {rows[row]: columns[column] for row, column in chosen if shared[row, column]}
 
 
-def _homes(state: State) -> Homes:
-    return {label: cluster for cluster in state.clusters.values() for label in cluster.relevant}
+def _number(label: str, home: dict[str, ReviewCluster]) -> int | None:
+    return home[label].number if label in home else None
 
 
-def _agreement(
-    first: State,
-    second: State,
-    homes: tuple[Homes, Homes],
-    both: list[str],
-    matches: dict[int, int],
-) -> Agreement:
-    everything = sorted(first.labels)
-    kinds = [[home[label].kind for label in both] for home in homes]
-    # the second's numbers; a cluster of the first that has no match keeps a number that the second cannot have
-    places = [[matches.get(homes[0][label].number, -1 - homes[0][label].number) for label in both]]
-    places.append([homes[1][label].number for label in both])
-    named = [first.clusters[one].name == second.clusters[other].name for one, other in matches.items()]
-    partitions = [[home[label].number for label in both] for home in homes]
-    scores = partition_agreement(*partitions) if both else {}
-    return Agreement(
-        labels=len(everything),
-        relevant=len(both),
-        relevance_kappa=cohen_kappa(*([label in home for label in everything] for home in homes)),
-        kind_share=_share(kinds[0], kinds[1]),
-        kind_kappa=cohen_kappa(*kinds),
-        place_share=_share(places[0], places[1]),
-        place_kappa=cohen_kappa(*places),
-        ari=scores.get("ari"),
-        nmi=scores.get("nmi"),
-        clusters=(_clusters(first), _clusters(second)),
-        matched=len(matches),
-        name_share=sum(named) / len(named) if named else None,
-    )
+def _alike(label: LabelDifference, matches: dict[int, int]) -> bool:
+    """Whether a label lies in matched clusters, or is left out on both sides."""
+    if label.first is None or label.second is None:
+        return label.first is label.second
+    return matches.get(label.first) == label.second
 
 
-def _share(first: Sequence[Any], second: Sequence[Any]) -> float | None:
-    alike = [one == other for one, other in zip(first, second, strict=True)]
-    return sum(alike) / len(alike) if alike else None
+def _seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
+    return cluster.name, cluster.kind, cluster.above
 
 
-def _clusters(state: State) -> int:
+def _count(state: State) -> int:
     return sum(bool(cluster.relevant) for cluster in state.clusters.values())
 
 
-def _label_differences(first: State, homes: tuple[Homes, Homes], matches: dict[int, int]) -> list[LabelDifference]:
-    found = []
-    for label in sorted(first.labels):
-        one, other = (home[label].number if label in home else None for home in homes)
-        if (matches.get(one) if one is not None else None) != other or (one is None) != (other is None):
-            found.append(LabelDifference(label, one, other))
-    return found
-
-
-def _cluster_differences(first: State, second: State, matches: dict[int, int]) -> list[ClusterDifference]:
-    def seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
-        return cluster.name, cluster.kind, cluster.above
-
-    pairs = sorted(matches.items())
-    return [
-        ClusterDifference(one, other)
-        for one, other in pairs
-        if seen(first.clusters[one]) != seen(second.clusters[other])
-    ]
+def _share(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
+    """The part that is equal, or None of nothing."""
+    return sum(one == other for one, other in zip(first, second, strict=True)) / len(first) if first else None
