@@ -1,8 +1,8 @@
 """What people do to clusters as a whole: rename, merge, set the kind or the groups above, approve, comment.
 
-An action is a frozen pydantic model: the same class reads it from a request and from the log, says what it changes in a
-state and tells it in a sentence. Wrong types and unknown fields are refused when it is read, what does not fit the
-state when its change is asked for.
+An action is a frozen pydantic model: the same class reads it from a request and from the log, and says what it changes
+in a state. Wrong types and unknown fields are refused when it is read, what does not fit the state when its change is
+asked for.
 """
 
 from __future__ import annotations
@@ -63,10 +63,6 @@ class Action(StrictModel):
         """
         raise NotImplementedError
 
-    def sentence(self, state: State) -> str:
-        """What it does, in the past tense, made before it is done."""
-        raise NotImplementedError
-
 
 class Rename(Action):
     """Give a cluster another name."""
@@ -79,11 +75,7 @@ class Rename(Action):
         """See the base class."""
         cluster = state.cluster(self.cluster)
         state.check_name(self.name, besides=[self.cluster])
-        return Change((cluster,), (replace(cluster, name=self.name),))
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        return f"Renamed {state.cluster(self.cluster).name} to {self.name}"
+        return Change((cluster,), (replace(cluster, name=self.name),), f"Renamed {cluster.name} to {self.name}")
 
 
 class Merge(Action):
@@ -98,20 +90,17 @@ class Merge(Action):
         merged = state.select(self.clusters)
         if len(merged) < 2 or self.into not in self.clusters:
             raise ReviewError(f"merging {list(self.clusters)} into {self.into}", expected="two clusters or more")
+        into = state.cluster(self.into)
         together = replace(
-            state.cluster(self.into),
+            into,
             labels=frozenset().union(*(cluster.labels for cluster in merged)),
             irrelevant=frozenset().union(*(cluster.irrelevant for cluster in merged)),
             settled=frozenset().union(*(cluster.settled for cluster in merged)),
             approved=all(cluster.approved for cluster in merged),
             comment="\n".join(cluster.comment for cluster in merged if cluster.comment),
         )
-        return Change(merged, (together,))
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        names = [state.cluster(number).name for number in dict.fromkeys(self.clusters) if number != self.into]
-        return f"Merged {', '.join(names)} into {state.cluster(self.into).name}"
+        names = ", ".join(cluster.name for cluster in merged if cluster != into)
+        return Change(merged, (together,), f"Merged {names} into {into.name}")
 
 
 class SetKind(Action):
@@ -131,13 +120,9 @@ class SetKind(Action):
         leaving = state.misplaced(changed)
         after = tuple(replace(cluster, above=()) if cluster in leaving else cluster for cluster in changed)
         state.check_above(after)
-        return Change(clusters, after)
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        changed = [replace(cluster, kind=self.kind) for cluster in state.select(self.clusters)]
-        left = " and ".join(dict.fromkeys(" › ".join(cluster.above) for cluster in state.misplaced(changed)))
-        return f"Made {_named(state, self.clusters)} {self.kind}{f' and took it out of {left}' if left else ''}"
+        left = " and ".join(dict.fromkeys(" › ".join(cluster.above) for cluster in leaving))
+        message = f"Made {_named(clusters)} {self.kind}{f' and took it out of {left}' if left else ''}"
+        return Change(clusters, after, message)
 
 
 class SetAbove(Action):
@@ -152,12 +137,9 @@ class SetAbove(Action):
         clusters = state.select(self.clusters)
         after = tuple(replace(cluster, above=self.above) for cluster in clusters)
         state.check_above(after)
-        return Change(clusters, after)
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        named = _named(state, self.clusters)
-        return f"Put {named} under {' › '.join(self.above)}" if self.above else f"Took {named} out of its group"
+        named = _named(clusters)
+        message = f"Put {named} under {' › '.join(self.above)}" if self.above else f"Took {named} out of its group"
+        return Change(clusters, after, message)
 
 
 class Approve(Action):
@@ -170,11 +152,9 @@ class Approve(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         clusters = state.select(self.clusters)
-        return Change(clusters, tuple(replace(cluster, approved=self.approved) for cluster in clusters))
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        return f"{'Approved' if self.approved else 'Withdrew approval of'} {_named(state, self.clusters)}"
+        after = tuple(replace(cluster, approved=self.approved) for cluster in clusters)
+        message = f"{'Approved' if self.approved else 'Withdrew approval of'} {_named(clusters)}"
+        return Change(clusters, after, message)
 
 
 class Comment(Action):
@@ -187,20 +167,9 @@ class Comment(Action):
     def change(self, state: State) -> Change:
         """See the base class."""
         cluster = state.cluster(self.cluster)
-        return Change((cluster,), (replace(cluster, comment=self.text),))
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        return f"{'Commented on' if self.text else 'Removed the comment of'} {state.cluster(self.cluster).name}"
+        message = f"{'Commented on' if self.text else 'Removed the comment of'} {cluster.name}"
+        return Change((cluster,), (replace(cluster, comment=self.text),), message)
 
 
-def remove_labels(cluster: ReviewCluster, labels: frozenset[str]) -> tuple[ReviewCluster, ...]:
-    """A cluster that labels have left, or none if no label remains."""
-    left = cluster.labels - labels
-    stays = replace(cluster, labels=left, irrelevant=cluster.irrelevant - labels, settled=cluster.settled - labels)
-    return (stays,) if left else ()
-
-
-def _named(state: State, numbers: Numbers) -> str:
-    names = [cluster.name for cluster in state.select(numbers)]
-    return names[0] if len(names) == 1 else f"{len(names)} clusters"
+def _named(clusters: tuple[ReviewCluster, ...]) -> str:
+    return clusters[0].name if len(clusters) == 1 else f"{len(clusters)} clusters"

@@ -42,6 +42,11 @@ class AdoptedCluster(StrictModel):
     above: tuple[str, ...]
     irrelevant: tuple[str, ...]
 
+    def cluster(self) -> ReviewCluster:
+        """The same under review."""
+        sets = {"labels": frozenset(self.labels), "irrelevant": frozenset(self.irrelevant)}
+        return ReviewCluster(**{**dict(self), **sets})
+
 
 class LogVersion(StrictModel):
     """A log at some time: its annotator, how many events it held, and the digest of the state they led to."""
@@ -67,7 +72,9 @@ class Adopt(StrictModel):
         listed = [label for cluster in self.groups for label in cluster.labels]
         if len(listed) != len(set(listed)) or set(listed) != state.labels:
             raise ReviewError("adopted clusters with other labels", expected="every label of the proposal once")
-        return Change(tuple(state.clusters.values()), tuple(map(_review_cluster, self.groups)))
+        names = " and ".join(source.annotator for source in self.sources)
+        after = tuple(map(AdoptedCluster.cluster, self.groups))
+        return Change(tuple(state.clusters.values()), after, f"Began to adjudicate {names}")
 
 
 UndoableAction: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | Split | MarkLabels | Settle
@@ -110,8 +117,8 @@ class History:
     annotator: str
     state: State
     seq: int
-    done: tuple[tuple[str, Change], ...] = ()
-    undone: tuple[tuple[str, Change], ...] = ()
+    done: tuple[Change, ...] = ()
+    undone: tuple[Change, ...] = ()
     message: str = ""
     touched: frozenset[int] = frozenset()
     sources: tuple[LogVersion, ...] = ()
@@ -129,33 +136,25 @@ class History:
         """
         match action:
             case Undo():
-                message, change = _last(self.done, "undo")
-                steps = (self.done[:-1], (*self.undone, (message, change)))
-                return self._with(change.backwards, f"Undone: {message}", *steps)
+                change = _last(self.done, "undo")
+                return self._with(change.backwards, self.done[:-1], (*self.undone, change))
             case Redo():
-                message, change = _last(self.undone, "redo")
-                return self._with(change, f"Done again: {message}", (*self.done, (message, change)), self.undone[:-1])
+                change = _last(self.undone, "redo")
+                again = replace(change, message=f"Done again: {change.message}")
+                return self._with(again, (*self.done, change), self.undone[:-1])
             case Adopt():
                 if self.seq:
                     raise ReviewError("an adjudication begun within a log", expected="at its first line only")
-                names = " and ".join(source.annotator for source in action.sources)
-                begun = self._with(action.change(self.state), f"Began to adjudicate {names}", (), ())
-                return replace(begun, sources=action.sources)
+                return replace(self._with(action.change(self.state), (), ()), sources=action.sources)
             case _:
-                message, change = action.sentence(self.state), action.change(self.state)
+                change = action.change(self.state)
                 if set(change.before) == set(change.after):
                     raise ReviewError("that changes nothing", expected="something to do")
-                return self._with(change, message, (*self.done, (message, change)), ())
+                return self._with(change, (*self.done, change), ())
 
-    def _with(
-        self,
-        change: Change,
-        message: str,
-        done: tuple[tuple[str, Change], ...],
-        undone: tuple[tuple[str, Change], ...],
-    ) -> History:
+    def _with(self, change: Change, done: tuple[Change, ...], undone: tuple[Change, ...]) -> History:
         state = self.state.changed(change)
-        return History(self.annotator, state, self.seq + 1, done, undone, message, change.numbers, self.sources)
+        return History(self.annotator, state, self.seq + 1, done, undone, change.message, change.numbers, self.sources)
 
 
 def replay(history: History, events: Iterable[Event], *, source: str, line: int = 2) -> History:
@@ -186,18 +185,7 @@ def replay(history: History, events: Iterable[Event], *, source: str, line: int 
     return history
 
 
-def _last(steps: tuple[tuple[str, Change], ...], verb: str) -> tuple[str, Change]:
+def _last(steps: tuple[Change, ...], verb: str) -> Change:
     if not steps:
         raise ReviewError(f"nothing to {verb}", expected="an action before it")
     return steps[-1]
-
-
-def _review_cluster(adopted: AdoptedCluster) -> ReviewCluster:
-    return ReviewCluster(
-        adopted.number,
-        adopted.name,
-        adopted.kind,
-        frozenset(adopted.labels),
-        adopted.above,
-        frozenset(adopted.irrelevant),
-    )

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hiertree.errors import ReviewError
 
-from .actions import Action, Kind, Labels, Name, Number, remove_labels
+from .actions import Action, Kind, Labels, Name, Number
 from .state import Change, ReviewCluster, State
 
 
@@ -22,16 +22,9 @@ class Move(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        homes = state.homes(self.labels)
-        if self.to is None:
-            return _moved(state, homes, _new_cluster(state, self.name, self.kind))
-        movers = {number: labels for number, labels in homes.items() if number != self.to}
-        return _moved(state, movers, state.cluster(self.to))
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        target = f"a new cluster, {self.name}" if self.to is None else state.cluster(self.to).name
-        return f"Moved {_counted(self.labels)} to {target}"
+        target = _target(state, self)
+        where = f"a new cluster, {target.name}" if self.to is None else target.name
+        return _moved(state, self.labels, target, f"Moved {_counted(self.labels)} to {where}")
 
 
 class Split(Action):
@@ -48,19 +41,16 @@ class Split(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        cluster, leaving = state.cluster(self.cluster), frozenset(self.labels)
-        if not leaving < cluster.labels:
+        cluster = state.cluster(self.cluster)
+        if not set(self.labels) < cluster.labels:
             raise ReviewError(
                 f"splitting {_counted(self.labels)} off {cluster.name!r}",
                 expected="some of its labels, not all of them",
             )
         state.check_name(self.name)
         made = ReviewCluster(state.next_number, self.name, cluster.kind, frozenset(), cluster.above)
-        return _moved(state, {self.cluster: leaving}, made)
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        return f"Split {_counted(self.labels)} off {state.cluster(self.cluster).name} as {self.name}"
+        message = f"Split {_counted(self.labels)} off {cluster.name} as {self.name}"
+        return _moved(state, self.labels, made, message)
 
 
 class MarkLabels(Action):
@@ -75,13 +65,9 @@ class MarkLabels(Action):
         homes = state.homes(self.labels)
         clusters = state.select(homes)
         after = tuple(_marked(cluster, homes[cluster.number], irrelevant=self.irrelevant) for cluster in clusters)
-        return Change(clusters, after)
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        names = [state.cluster(number).name for number in state.homes(self.labels)]
-        where = names[0] if len(names) == 1 else f"{len(names)} clusters"
-        return f"Marked {_counted(self.labels)} of {where} as {'irrelevant' if self.irrelevant else 'relevant'}"
+        where = clusters[0].name if len(clusters) == 1 else f"{len(clusters)} clusters"
+        how = "irrelevant" if self.irrelevant else "relevant"
+        return Change(clusters, after, f"Marked {_counted(self.labels)} of {where} as {how}")
 
 
 class Settle(Action):
@@ -97,26 +83,30 @@ class Settle(Action):
 
     def change(self, state: State) -> Change:
         """See the base class."""
-        homes, labels = state.homes(self.labels), frozenset(self.labels)
-        target = state.cluster(self.to) if self.to is not None else _new_cluster(state, self.name, self.kind)
-        moved = _moved(state, {number: here for number, here in homes.items() if number != self.to}, target)
-        before = moved.before if moved.before else (target,)
-        after = [cluster for cluster in moved.after if cluster.number != target.number]
-        arrived = next((cluster for cluster in moved.after if cluster.number == target.number), target)
+        labels, target = frozenset(self.labels), _target(state, self)
+        message = f"Settled {_counted(self.labels)}: {'irrelevant' if self.irrelevant else target.name}"
+        moved = _moved(state, self.labels, target, message)
+        *stays, arrived = moved.after or (target,)
         arrived = _marked(arrived, labels, irrelevant=self.irrelevant)
-        return Change(before, (*after, replace(arrived, settled=arrived.settled | labels)))
-
-    def sentence(self, state: State) -> str:
-        """See the base class."""
-        if self.irrelevant:
-            return f"Settled {_counted(self.labels)}: irrelevant"
-        return f"Settled {_counted(self.labels)}: {self.name if self.to is None else state.cluster(self.to).name}"
+        settled = replace(arrived, settled=arrived.settled | labels)
+        return replace(moved, before=moved.before or (target,), after=(*stays, settled))
 
 
-def _moved(state: State, homes: dict[int, frozenset[str]], target: ReviewCluster) -> Change:
-    """Labels leave their homes for a target, which may be new; marks go with them."""
+def _target(state: State, action: Move | Settle) -> ReviewCluster:
+    """The cluster that labels go to, perhaps a new one without labels yet."""
+    if action.to is not None:
+        return state.cluster(action.to)
+    if action.name is None or action.kind is None:
+        raise ReviewError("a new cluster without name or kind", expected="both")
+    state.check_name(action.name)
+    return ReviewCluster(state.next_number, action.name, action.kind, frozenset())
+
+
+def _moved(state: State, moving: Labels, target: ReviewCluster, message: str) -> Change:
+    """Labels leave their homes for a target, the last of the clusters afterwards; marks go with them."""
+    homes = {number: labels for number, labels in state.homes(moving).items() if number != target.number}
     if not homes:
-        return Change((), ())
+        return Change((), (), message)
     leaving = state.select(homes)
     labels = frozenset().union(*homes.values())
     arrived = replace(
@@ -125,16 +115,17 @@ def _moved(state: State, homes: dict[int, frozenset[str]], target: ReviewCluster
         irrelevant=target.irrelevant | frozenset().union(*(cluster.irrelevant & labels for cluster in leaving)),
         settled=target.settled | frozenset().union(*(cluster.settled & labels for cluster in leaving)),
     )
-    stays = [left for cluster in leaving for left in remove_labels(cluster, homes[cluster.number])]
+    stays = (
+        replace(
+            cluster,
+            labels=cluster.labels - labels,
+            irrelevant=cluster.irrelevant - labels,
+            settled=cluster.settled - labels,
+        )
+        for cluster in leaving
+    )
     there = (target,) if target.number in state.clusters else ()
-    return Change((*leaving, *there), (*stays, arrived))
-
-
-def _new_cluster(state: State, name: str | None, kind: Kind | None) -> ReviewCluster:
-    if name is None or kind is None:
-        raise ReviewError("a new cluster without name or kind", expected="both")
-    state.check_name(name)
-    return ReviewCluster(state.next_number, name, kind, frozenset())
+    return Change((*leaving, *there), (*(cluster for cluster in stays if cluster.labels), arrived), message)
 
 
 def _marked(cluster: ReviewCluster, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:

@@ -128,8 +128,8 @@ def _news_json(news: News) -> dict[str, Any]:
         "seq": history.seq,
         "groups": {number: cluster and cluster.as_json() for number, cluster in news.clusters.items()},
         "messages": news.messages,
-        "undo": history.done[-1][0] if history.done else None,
-        "redo": history.undone[-1][0] if history.undone else None,
+        "undo": history.done[-1].message if history.done else None,
+        "redo": history.undone[-1].message if history.undone else None,
     }
 
 

@@ -67,15 +67,19 @@ class ReviewCluster:
 
 @dataclass(frozen=True)
 class Change:
-    """Clusters as they were, and as they are afterwards; a cluster on one side only is made or goes."""
+    """Clusters as they were, and as they are afterwards; a cluster on one side only is made or goes.
+
+    ``message`` tells it in a sentence, in the past tense.
+    """
 
     before: tuple[ReviewCluster, ...]
     after: tuple[ReviewCluster, ...]
+    message: str = ""
 
     @property
     def backwards(self) -> Change:
         """What undoes it."""
-        return Change(self.after, self.before)
+        return Change(self.after, self.before, f"Undone: {self.message}")
 
     @property
     def numbers(self) -> frozenset[int]:
