@@ -27,13 +27,24 @@ _WIKIMEDIA_TEXT = re.compile(
     r"|(human name )?disambiguation page|list article|set index article",
     re.IGNORECASE,
 )
+_JOINERS = "\u200c\u200d"  # which some scripts need within words
 _QUALIFIER = re.compile(r"\s*\([^()]*\)?$")
 _OF_A_PLACE = re.compile(r"([^\W\d_][^,]*?) (?:of|in) (?:the )?[A-Z]\w.*")
 _BRITISH = ((re.compile(r"(?<=[^\W\d_]{2})tre\b"), "ter"), (re.compile(r"(?<=[^\W\d_]{3})our\b"), "or"))
 
 
+def visible(text: str) -> str:
+    r"""A text without line breaks and characters that cannot be seen, such as those that turn the writing direction.
+
+    >>> visible("la\u202eke")
+    'lake'
+    """
+    hidden = {sign for sign in text if unicodedata.category(sign) in ("Cc", "Cf", "Zl", "Zp")}
+    return "".join(sign for sign in text if sign in _JOINERS or sign not in hidden)
+
+
 def normalize_label(text: str) -> str:
-    """One form of a label: Unicode NFC, single spaces, no control characters, no qualifier in parentheses at the end.
+    """One form of a label: Unicode NFC, single spaces, nothing invisible, no qualifier in parentheses at the end.
 
     ``|``, which separates labels in files, becomes ``/``. Qualifiers are what the infobox adds to a label (a year, a
     place) and what scraping may cut off half-way. A plural of a place, as lists are named, becomes what it lists.
@@ -44,8 +55,8 @@ def normalize_label(text: str) -> str:
     ('fortress', 'city of Japan', 'ways of the cross')
     """
     plain = text.replace("|", "/")
-    visible = "".join(" " if unicodedata.category(sign) in ("Cc", "Zs", "Zl", "Zp") else sign for sign in plain)
-    label = " ".join(unicodedata.normalize("NFC", visible.replace("\u200b", "").replace("\ufeff", "")).split())
+    spaced = "".join(" " if unicodedata.category(sign) in ("Cc", "Zs", "Zl", "Zp") else sign for sign in plain)
+    label = " ".join(unicodedata.normalize("NFC", visible(spaced)).split())
     while (shorter := _QUALIFIER.sub("", label)) != label:
         label = shorter
     return _without_place(label)

@@ -15,20 +15,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 
 from hiertree.errors import ReviewError
 
+from ..label_texts import visible
 from .state import Change, ReviewCluster, State
 
 LONGEST_NAME = 200  # characters
-JOINERS = "\u200c\u200d"  # which some scripts need within words
-
-
-def visible(text: str) -> str:
-    r"""A text without line breaks and characters that cannot be seen, such as those that turn the writing direction.
-
-    >>> visible("la\u202eke")
-    'lake'
-    """
-    hidden = {character for character in text if unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")}
-    return "".join(character for character in text if character in JOINERS or character not in hidden)
 
 
 def _checked_name(text: str) -> str:

@@ -14,6 +14,7 @@ from hiertree.errors import OptionError, ReviewError
 from ..cluster.clustering import spherical_kmeans
 from ..cluster.naming import propose_names
 from ..encode.text_encoders import TextEncoder
+from ..label_texts import visible
 from .actions import (
     LONGEST_NAME,
     Approve,
@@ -26,7 +27,6 @@ from .actions import (
     SetAbove,
     SetKind,
     StrictModel,
-    visible,
 )
 from .history import Adopt, Redo, Undo, UndoableAction
 from .label_actions import MarkLabels, Move, Settle, Split

@@ -27,6 +27,8 @@ def landmark(number, *texts):
         ("  art\u00a0\tmuseum\n", "art museum"),
         ("cafe\u0301", "café"),
         ("\ufefflake\u200b", "lake"),
+        ("\u202elake \u2066(x)\u2069", "lake"),
+        ("دریاچه\u200cها", "دریاچه\u200cها"),
         ("(1909)", ""),
         ("National Wildlife Refuge", "National Wildlife Refuge"),
     ],

@@ -17,8 +17,10 @@ from PIL import Image
 from review_server import SMALL, running
 
 from hiertree.errors import OptionError, TableError
+from hiertree.pipelines.labels import PlaceNounEncoder, propose
 from hiertree.pipelines.labels.clean.rules import KeptLandmark
 from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
+from hiertree.pipelines.labels.review import reviewed_proposal
 from hiertree.pipelines.labels.review.examples import ImageFolder, examples
 from hiertree.pipelines.labels.review.server import MOST_BYTES
 from hiertree.pipelines.local_pages.serving import listening
@@ -148,6 +150,39 @@ def test_what_makes_no_sense_is_refused_and_leaves_the_log_alone(server, body, s
     assert given == status
     assert content["error"]
     assert server.session.log.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("sign", [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))])
+def test_names_take_no_sign_that_turns_the_direction(server, sign):
+    before, name = server.session.log.path.read_bytes(), f"la{sign}ke"
+    requests = [
+        {"do": "rename", "cluster": 0, "name": name},
+        {"do": "above", "clusters": [0], "above": ["water", name]},
+        {"do": "move", "labels": ["castle"], "name": name, "kind": "natural"},
+        {"do": "split", "cluster": 2, "labels": ["castle"], "name": name},
+        {"do": "settle", "labels": ["castle"], "choice": "own", "name": name, "kind": "natural"},
+    ]
+    answers = [server.act(request) for request in requests]
+    assert [status for status, _ in answers] == [400] * 5
+    assert all("cannot be seen" in content["error"] for _, content in answers)
+    assert server.session.log.path.read_bytes() == before
+
+
+def test_every_cluster_of_a_proposal_with_groups_changes_its_kind(tmp_path):
+    counts = {place.label: place.landmarks for cluster in SMALL.clusters for place in cluster.labels}
+    proposal = propose(counts, PlaceNounEncoder(), clusters=8, levels=1)
+    groups = {cluster.above for cluster in proposal.clusters}
+    assert all(groups)
+    assert 1 < len(groups) < len(proposal.clusters)  # some hold several clusters
+    with running(tmp_path / "log.jsonl", proposal) as server:
+        for _ in range(2):  # there and back
+            for number, cluster in enumerate(proposal.clusters):
+                now = server.session.news(0).history.state.clusters[number]
+                kind = "human-made" if now.kind == "natural" else "natural"
+                status, content = server.act({"do": "kind", "clusters": [number], "kind": kind})
+                assert (status, content["groups"][str(number)]["kind"]) == (200, kind)
+                left = reviewed_proposal(proposal, server.session.news(0).history.state)
+                assert {one.name: one.kind for one in left.clusters}[cluster.name] == kind
 
 
 def test_other_methods_and_types_are_refused(server):
