@@ -38,18 +38,26 @@ def timed(work: Callable[[], object], units: int = 1) -> Timing:
 
 
 def in_turn(works: dict[str, Callable[[], Timing]], repeats: int) -> dict[str, list[Timing]]:
-    """Run all works so often, in turn; rounds that others disturbed are repeated, as many again at most."""
+    """Run all works so often, in turn; disturbed rounds are repeated, as many again at most."""
     rounds: list[dict[str, Timing]] = []
-    for _ in range(2 * repeats):
+    kept: list[dict[str, Timing]] = []
+    while len(kept) < repeats and len(rounds) < 2 * repeats:
         rounds.append({name: work() for name, work in works.items()})
-        if sum(map(_undisturbed, rounds)) == repeats:
-            break
-    kept = [found for found in rounds if _undisturbed(found)] or rounds
-    return {name: [found[name] for found in kept] for name in works}
+        kept = _undisturbed(rounds)
+    return {name: [found[name] for found in (kept if len(kept) >= repeats else rounds)] for name in works}
 
 
-def _undisturbed(found: dict[str, Timing]) -> bool:
-    return all(timing.others <= MOST_OF_OTHERS for timing in found.values())
+def _undisturbed(rounds: list[dict[str, Timing]]) -> list[dict[str, Timing]]:
+    """Those in which others used little, and no work took much longer or shorter than it mostly does."""
+    usual = {name: statistics.median(found[name].clock for found in rounds) for name in rounds[0]}
+    return [
+        found
+        for found in rounds
+        if all(
+            timing.others <= MOST_OF_OTHERS and abs(timing.clock / usual[name] - 1) <= MOST_SPREAD
+            for name, timing in found.items()
+        )
+    ]
 
 
 def medians(timings: list[Timing]) -> Timing:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..ranking.gallery import Gallery
     from .retrieval import Retrieval
 
-_CACHED = 2**18  # positives that are ranked at once
+_CACHED = 2**19  # positives that are ranked at once
 
 
 class Codes(NamedTuple):
@@ -72,7 +72,8 @@ def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> NDArray[np.floa
 def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: NDArray[np.int64]) -> NDArray[np.float64]:
     """Values of a few queries; ``counts`` (r, B+1) still holds what their lists leave out."""
     codes, tree, mask = retrieval.source, retrieval.source.gallery.tree, retrieval.source.gallery.mask
-    queries, positives = codes.queries[rows], np.empty((*counts.shape, retrieval.request.num_levels + 1), np.int64)
+    queries, num_levels = codes.queries[rows], retrieval.request.num_levels
+    positives = np.empty((len(counts), num_levels + 1, codes.num_bits + 1), np.int64)
     count_positives(queries, codes.items, tree.low[rows], tree.high[rows], positives)
     pair_rows, items = mask.pairs(rows)
     places = tree.place[items]

@@ -23,6 +23,7 @@ import numpy as np
 from hiertree.jit import jit
 
 from ..ranking.ranked_lists import ratio
+from ..ranking.ties import tie_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ..conventions.names import Metric
     from ..ranking.ranked import Ranked
     from ..ranking.ranked_lists import RankedLists
+    from ..ranking.ties import TieGroups
 
 _MANY = 256  # places in a tie group, from where on their sum may be had as a difference
 _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift
@@ -37,13 +39,14 @@ _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is 
 
 def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
     """The mean overlap with the ideal list over its first |Ω⁺| places; with a level, positives are all alike."""
-    ranked, totals = lists.ranked, lists.totals
+    ranked, ties, totals = lists.ranked, lists.tie_groups, lists.totals
     if metric.level:
         ranked = ranked._replace(level=(ranked.level >= metric.level).astype(np.uint8))
+        ties = tie_groups(ranked, 1)
         totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
     sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
     harmonic = _harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
-    _overlap_sums(ranked, lists.tie_groups, totals, harmonic, lists.counts_ties_ahead, sums)
+    _overlap_sums(ranked, ties, totals, harmonic, lists.counts_ties_ahead, sums)
     return ratio(sums, positives)
 
 
@@ -108,7 +111,7 @@ def _harmonic_numbers(num_items: int) -> NDArray[np.float64]:
 @jit
 def _overlap_sums(
     ranked: Ranked,
-    ties: NDArray[np.int32],
+    ties: TieGroups,
     totals: NDArray[np.int64],
     harmonic: NDArray[np.float64],
     paper: bool,
@@ -116,13 +119,11 @@ def _overlap_sums(
 ) -> None:
     """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row.
 
-    ``totals`` counts its items by level, ``harmonic`` holds the harmonic numbers up to |Ω⁺|, and ``ties`` is as from
-    :func:`~hiertree.metrics.ranking.ties.tie_groups`.
+    ``totals`` counts its items by level, and ``harmonic`` holds the harmonic numbers up to |Ω⁺|.
     """
     num_levels = totals.shape[1] - 1
     above = np.zeros(num_levels + 1, np.int64)  # s_l
     met = np.empty(num_levels + 1, np.int32)  # s_l and the items of the level so far
-    members = np.empty(num_levels + 1, np.int64)
     for row in range(len(sums)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         for depth in range(num_levels - 1, -1, -1):
@@ -133,18 +134,15 @@ def _overlap_sums(
         number = np.searchsorted(before[: ranked.number[row]], limit)
         summed, item, groups = 0.0, 0, 0
         while True:
-            alone = min(ties[row, groups], number)
+            alone = min(ties.first[row, groups], number)
             for member in range(item, alone):
                 depth = level[member]
                 summed += whole - harmonic[np.uint32(min(max(before[member], met[depth]), limit))]
                 met[depth] += np.int32(1)
             if alone == number:
                 break
-            item, start, n = alone, before[alone], size[alone]
-            members[:] = 0
-            while item < number and before[item] == start:
-                members[level[item]] += 1
-                item += 1
+            item, start, n = ties.stop[row, groups], before[alone], size[alone]
+            members = ties.members[row, groups]
             stop = min(start + n, limit)
             for depth in range(1, num_levels + 1):
                 if not paper:

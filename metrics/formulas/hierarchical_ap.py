@@ -36,6 +36,6 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
         wanted[:, 1:] = np.maximum.accumulate(order, axis=1)[:, :-1] > np.arange(table.shape[1] - 1)
     if not rising:  # only steps that are no level and all deeper ones have sums of their own
         precisions = precisions.copy()
-        ties = lists.tie_groups if ranked is lists.ranked else tie_groups(ranked)
+        ties = lists.tie_groups if ranked is lists.ranked else tie_groups(ranked, table.shape[1] - 1)
         precision_sums_by_step(ranked, ties, order, wanted, lists.counts_ties_ahead, precisions)
     return ratio((np.diff(np.sort(table, axis=1), axis=1) * precisions[:, 1:]).sum(axis=1), total)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..conventions.names import Metric
     from ..ranking.ranked import Ranked
     from ..ranking.ranked_lists import RankedLists
+    from ..ranking.ties import TieGroups
 
 _RUN = 512  # ranks whose discounts are summed beforehand
 
@@ -87,31 +88,27 @@ def _sum(values: NDArray[np.float64], start: int, stop: int) -> float:
 @jit
 def _cumulative_gains(
     ranked: Ranked,
-    ties: NDArray[np.int32],
+    ties: TieGroups,
     gains: NDArray[np.float64],
     discount: _Discounts,
     cutoff: int,
     paper: bool,
     sums: NDArray[np.float64],
 ) -> None:
-    """Expected DCG@cutoff of each row; ``gains`` has one value a level.
-
-    ``ties`` is as from :func:`~hiertree.metrics.ranking.ties.tie_groups`.
-    """
+    """Expected DCG@cutoff of each row; ``gains`` has one value a level."""
     for row in range(len(sums)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         number = _within(before[: ranked.number[row]], cutoff)
         total, item, groups = 0.0, 0, 0
         while True:
-            alone = min(ties[row, groups], number)
+            alone = min(ties.first[row, groups], number)
             for place in range(item, alone):
                 total += gains[level[place]] * discount.at[np.uint32(before[place])]
             if alone == number:
                 break
-            item, start, n, gain = alone, before[alone], size[alone], 0.0
-            while item < number and before[item] == start:
-                gain += gains[level[item]]
-                item += 1
+            item, start, n, gain = ties.stop[row, groups], before[alone], size[alone], 0.0
+            for depth in range(1, len(gains)):
+                gain += gains[depth] * ties.members[row, groups, depth]
             stop = min(start + n, cutoff)
             if not paper:
                 total += gain * (_total(discount, start, stop) / n)

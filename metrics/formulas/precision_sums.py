@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..ranking.ranked import Ranked
     from ..ranking.ranked_lists import RankedLists
+    from ..ranking.ties import TieGroups
 
 _MANY = 256  # places in a tie group, from where on T may be had as a difference
 _BLOCK = 512  # positives that stay in the first cache
@@ -78,7 +79,7 @@ def trapezoid_or_sum(sums: NDArray[np.float64], lists: RankedLists, ranked: Rank
 @jit
 def precision_sums_by_step(
     ranked: Ranked,
-    ties: NDArray[np.int32],
+    ties: TieGroups,
     step: NDArray[np.uint8],
     wanted: NDArray[np.bool_],
     paper: bool,
@@ -87,8 +88,7 @@ def precision_sums_by_step(
     """Expected Σ_j P_t(j)·1[step_j ≥ t] of each row over the whole list, P_t being the precision of items of step ≥ t.
 
     ``step`` is (r, L+1), the step of each level: 0 for level 0 and 1 … L in some order; ``wanted`` is (r, L+1), the
-    steps t ≥ 1 whose sums are written to ``sums``, (r, L+1); ``ties`` is as from
-    :func:`~hiertree.metrics.ranking.ties.tie_groups`.
+    steps t ≥ 1 whose sums are written to ``sums``, (r, L+1).
     """
     room = np.empty((2, _BLOCK + 1), np.uint8), np.empty((2, _BLOCK + 1))
     hits, members = np.empty(sums.shape[1], np.int64), np.empty(sums.shape[1], np.int64)
@@ -98,17 +98,16 @@ def precision_sums_by_step(
         sums[row, least], hits[:] = 0.0, 0
         item, number, groups = 0, ranked.number[row], 0
         while len(least) > 0:
-            alone = ties[row, groups]
+            alone = ties.first[row, groups]
             for start in range(item, alone, _BLOCK):
                 stop = min(start + _BLOCK, alone)
                 _add_run(step[row], least, level[start:stop], before[start:stop], hits, sums[row], room)
             if alone == number:
                 break
-            item, start, n = alone, before[alone], size[alone]
+            item, start, n = ties.stop[row, groups], before[alone], size[alone]
             members[:] = 0
-            while item < number and before[item] == start:
-                members[step[row, level[item]]] += 1
-                item += 1
+            for own_level in range(1, sums.shape[1]):
+                members[step[row, own_level]] += ties.members[row, groups, own_level]
             for lower in range(sums.shape[1] - 2, 0, -1):  # those of a step reach the earlier ones
                 members[lower] += members[lower + 1]
             for own in least:

@@ -52,31 +52,34 @@ def distances(queries: NDArray[np.uint64], gallery: NDArray[np.uint64], found: N
 
 @jit
 def count_distances(queries: NDArray[np.uint64], gallery: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    """Count, in ``counts`` (r, B+1), the items at each distance from each query.
-
-    Four tallies take turns, since an increment waits for the one before it of the same counter.
-    """
-    num_items = gallery.shape[1]
-    found = np.empty(_CHUNK, np.uint16)
-    tally = np.zeros((4, counts.shape[1]), np.int32)
+    """Count, in ``counts`` (r, B+1), the items at each distance from each query."""
+    found, tally = np.empty(_CHUNK, np.uint16), np.empty((4, counts.shape[1]), np.int32)
     counts[:] = 0
-    for first in range(0, num_items, _CHUNK):
-        size = min(_CHUNK, num_items - first)
-        whole = size // 4 * 4
+    for first in range(0, gallery.shape[1], _CHUNK):
+        part = found[: min(_CHUNK, gallery.shape[1] - first)]
         for row in range(len(queries)):
-            _distances(queries[row], gallery, first, found[:size])
-            tally[:] = 0
-            for item in range(0, whole, 4):
-                tally[0, found[item]] += 1
-                tally[1, found[item + 1]] += 1
-                tally[2, found[item + 2]] += 1
-                tally[3, found[item + 3]] += 1
-            for item in range(whole, size):
-                tally[0, found[item]] += 1
-            for distance in range(counts.shape[1]):
-                counts[row, distance] += (
-                    tally[0, distance] + tally[1, distance] + tally[2, distance] + tally[3, distance]
-                )
+            _distances(queries[row], gallery, first, part)
+            _add_counts(part, tally, counts[row])
+
+
+@jit
+def _add_counts(found: NDArray[np.uint16], tally: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+    """Add how often each distance was found.
+
+    Four tallies take turns, since an increment waits for the one before it of the same counter. The bound is then one
+    store a cycle, which the processor does not exceed: 0.3 ns an item, beside 0.1 for its distance.
+    """
+    whole = len(found) // 4 * 4
+    tally[:] = 0
+    for item in range(0, whole, 4):
+        tally[0, found[item]] += 1
+        tally[1, found[item + 1]] += 1
+        tally[2, found[item + 2]] += 1
+        tally[3, found[item + 3]] += 1
+    for item in range(whole, len(found)):
+        tally[0, found[item]] += 1
+    for distance in range(len(counts)):
+        counts[distance] += tally[0, distance] + tally[1, distance] + tally[2, distance] + tally[3, distance]
 
 
 @jit
@@ -87,11 +90,12 @@ def count_positives(
     high: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> None:
-    """Count, in ``counts`` (r, B+1, L+1), the items of each level ≥ 1 at each distance.
+    """Count, in ``counts`` (r, L+1, B+1), the items of each level ≥ 1 at each distance.
 
     Level l is what the range ``low[l − 1] : high[l − 1]`` holds beyond that of level l + 1.
     """
     num_levels = low.shape[1]
+    tally = np.empty((4, counts.shape[2]), np.int32)
     counts[:] = 0
     for row in range(len(queries)):
         start, stop = low[row, 0], high[row, 0]
@@ -100,10 +104,8 @@ def count_positives(
         for level in range(1, num_levels + 1):
             left = low[row, level] if level < num_levels else high[row, level - 1]
             right = high[row, level] if level < num_levels else high[row, level - 1]
-            for item in range(low[row, level - 1], left):
-                counts[row, found[item - start], level] += 1
-            for item in range(right, high[row, level - 1]):
-                counts[row, found[item - start], level] += 1
+            _add_counts(found[low[row, level - 1] - start : left - start], tally, counts[row, level])
+            _add_counts(found[right - start : high[row, level - 1] - start], tally, counts[row, level])
 
 
 @jit
@@ -122,7 +124,7 @@ def leave_out(
         _distances(queries[rows[pair]], gallery, places[pair], found)
         counts[rows[pair], found[0]] -= 1
         if levels[pair] > 0:
-            positives[rows[pair], found[0], levels[pair]] -= 1
+            positives[rows[pair], levels[pair], found[0]] -= 1
 
 
 @jit
@@ -138,7 +140,7 @@ def rank_counts(
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         found, start = 0, 0
         for distance in range(counts.shape[1]):
-            members = positives[row, distance]
+            members = positives[row, :, distance]
             group = counts[row, distance]
             position = start
             irrelevant = group - members.sum()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..conventions.names import MOST_RANKS
-from .ties import tie_groups
+from .ties import TieGroups, tie_groups
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -76,9 +76,9 @@ class RankedLists:
         return self._rank("index" if self.request.ties == "index" else "average", np.zeros(self.totals.shape))
 
     @cached_property
-    def tie_groups(self) -> NDArray[np.int32]:
-        """Where ``ranked`` has ties; see :func:`hiertree.metrics.ranking.ties.tie_groups`."""
-        return tie_groups(self.ranked)
+    def tie_groups(self) -> TieGroups:
+        """Where ``ranked`` has ties."""
+        return tie_groups(self.ranked, self.request.num_levels)
 
     def num_positives(self, level: int) -> NDArray[np.int64]:
         """(r,) how many items of a level or deeper exist."""

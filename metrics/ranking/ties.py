@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,33 +14,73 @@ if TYPE_CHECKING:
     from .ranked import Ranked
 
 _GLANCE = 64  # positives whose sizes are added up at once
+_FEW = 32  # members that are counted one by one
 
 
-def tie_groups(ranked: Ranked) -> NDArray[np.int32]:
-    """For each row the first positive of each tie group of several items, then the number of positives; (r, P+1)."""
-    first = np.empty((len(ranked.number), ranked.level.shape[1] + 1), np.int32)
-    _find(ranked, first)
-    return first
+class TieGroups(NamedTuple):
+    """The tie groups of several items that hold a positive; row i has some, and then one that begins at its end.
+
+    Attributes:
+        first: (r, G+1) int32, the first positive of each.
+        stop: (r, G) int32, one past its last.
+        members: (r, G, L+1) int64, its positives of each level.
+    """
+
+    first: NDArray[np.int32]
+    stop: NDArray[np.int32]
+    members: NDArray[np.int64]
+
+
+def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
+    """The tie groups of each row; levels are 0 … L."""
+    shape = len(ranked.number), int(_most_groups(ranked))
+    groups = TieGroups(
+        np.empty((shape[0], shape[1] + 1), np.int32),
+        np.empty(shape, np.int32),
+        np.zeros((*shape, num_levels + 1), np.int64),
+    )
+    _find(ranked, groups)
+    return groups
 
 
 @jit
-def _find(ranked: Ranked, first: NDArray[np.int32]) -> None:
-    for row in range(len(first)):
+def _most_groups(ranked: Ranked) -> int:
+    most = 0
+    for row in range(len(ranked.number)):
         number, before, size = ranked.number[row], ranked.before[row], ranked.size[row]
-        item, found = 0, 0
+        item, found = _next_group(size, 0, number), 0
         while item < number:
-            stop = min(item + _GLANCE, number)
-            if _all_alone(size[item:stop]):
-                item = stop
-                continue
+            found += 1
+            item = _next_group(size, _end(before, item, number), number)
+        most = max(most, found)
+    return most
+
+
+@jit
+def _find(ranked: Ranked, groups: TieGroups) -> None:
+    for row in range(len(ranked.number)):
+        number, before, size = ranked.number[row], ranked.before[row], ranked.size[row]
+        item, found = _next_group(size, 0, number), 0
+        while item < number:
+            stop = _end(before, item, number)
+            groups.first[row, found], groups.stop[row, found] = item, stop
+            _count_levels(ranked.level[row, item:stop], groups.members[row, found])
+            found += 1
+            item = _next_group(size, stop, number)
+        groups.first[row, found] = number
+
+
+@jit
+def _next_group(size: NDArray[np.int32], item: int, number: int) -> int:
+    """The first positive from ``item`` on that is tied, or their number."""
+    while item < number:
+        stop = min(item + _GLANCE, number)
+        if not _all_alone(size[item:stop]):
             while size[item] == 1:
                 item += 1
-            first[row, found] = item
-            found += 1
-            start = before[item]
-            while item < number and before[item] == start:
-                item += 1
-        first[row, found] = number
+            break
+        item = stop
+    return item
 
 
 @jit
@@ -49,3 +89,31 @@ def _all_alone(size: NDArray[np.int32]) -> bool:
     for item in range(len(size)):
         summed += size[item]
     return summed == len(size)
+
+
+@jit
+def _end(before: NDArray[np.int32], item: int, number: int) -> int:
+    """One past the last positive that is tied with one, in steps that grow and then shrink."""
+    start, step = before[item], 1
+    while item + step < number and before[item + step] == start:
+        item += step
+        step *= 2
+    while step > 0:
+        if item + step < number and before[item + step] == start:
+            item += step
+        step //= 2
+    return item + 1
+
+
+@jit
+def _count_levels(level: NDArray[np.uint8], members: NDArray[np.int64]) -> None:
+    """Add up the items of each level; many are compared with one level at a time, several at once."""
+    if len(level) <= _FEW:
+        for item in range(len(level)):
+            members[level[item]] += 1
+        return
+    for own in range(len(members)):
+        found = 0
+        for item in range(len(level)):
+            found += level[item] == own
+        members[own] = found
