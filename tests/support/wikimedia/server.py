@@ -63,7 +63,7 @@ class ReceivedRequest:
 
 @dataclass
 class Wikimedia:
-    """The server; a context manager. ``fault(index, asked)`` names one of ``FAULTS`` or None."""
+    """The server; a context manager. ``fault(index, asked)`` names one of ``FAULTS``, "drip", "slow" or None."""
 
     world: World
     fault: Callable[[int], str | None] = lambda index: None
@@ -161,6 +161,9 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
             text = {"Content-Type": "text/plain"}
             match fault:
                 case None:
+                    self.reply(status, headers, body)
+                case "slow":
+                    time.sleep(1.1)
                     self.reply(status, headers, body)
                 case "429":
                     self.reply(429, {**later, **text}, b"Too many requests")

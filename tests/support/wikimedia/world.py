@@ -71,14 +71,15 @@ class World:
         return labels.get("en", {"value": item})["value"]
 
     @classmethod
-    def washington(cls, path: Path) -> World:
+    def washington(cls, path: Path, *, subclasses: Path | None = None) -> World:
         """The 844 landmarks of Washington: every title and label real, the items' numbers made up.
 
         A landmark whose page bears another name today has moved; each tenth item is a category with a main topic. The
-        label that the table holds cut, at the link within it, is whole; what stood behind is not known.
+        label that the table holds cut, at the link within it, is whole; what stood behind is not known. With the folder
+        of Wikidata's own edges, the classes found there have their own numbers and all that really stands above them.
         """
         world = cls()
-        classes: dict[str, str] = {}
+        classes = {} if subclasses is None else _known_types(subclasses)
         for number, row in enumerate(_rows(path)):
             title = unquote(row["category"].split("/wiki/")[1]).replace("_", " ")
             name, item = "Category:" + unquote(row["name"]), f"Q{7_000_000 + number}"
@@ -96,8 +97,23 @@ class World:
                 item = topic
             world.add(entity(item, *statements))
         world.add(*(entity(value, labels={"en": label}) for label, value in classes.items() if label))
-        world.add_hypernyms({value: label for label, value in classes.items() if label and value != CATEGORY})
+        if subclasses is None:
+            world.add_hypernyms({value: label for label, value in classes.items() if label and value != CATEGORY})
+        else:
+            world.add_edges(subclasses)
         return world
+
+    def add_edges(self, folder: Path) -> None:
+        """Wikidata's own "subclass of", with every cycle; a label that the landmarks' table holds stays."""
+        parents: dict[str, list[str]] = {}
+        names: dict[str, str] = {}
+        for row in _rows(folder / "edges.csv"):
+            parents.setdefault(row["child_qid"], []).append(row["parent_qid"])
+            names |= {row["child_qid"]: row["child_label"], row["parent_qid"]: row["parent_label"]}
+        for item, name in names.items():
+            statements = [statement(parent, prop="P279") for parent in parents.get(item, ())]
+            text = self.label(item) if item in self.entities else name
+            self.add(entity(item, *statements, labels={"en": text} if text else None))
 
     def add_hypernyms(self, classes: dict[str, str]) -> None:
         """Two layers above classes of these names: what their last word says, and one for each of its letters.
@@ -186,6 +202,12 @@ def recorded(folder: Path) -> World:
 def _rows(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def _known_types(folder: Path) -> dict[str, str]:
+    """The items of Washington's labels, as far as they are known; an item of two labels has the first."""
+    found = {row["qid"]: row["washington_label"] for row in reversed(_rows(folder / "washington_types.csv"))}
+    return {label: item for item, label in found.items() if item}
 
 
 def _values(found: dict[str, Any], prop: str) -> list[str]:
