@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -13,46 +12,50 @@ from urllib.parse import quote
 from hiertree.errors import ScrapeError
 from hiertree.io.progress import show_progress
 
-from .clock import REAL_TIME, Clock
 from .facts import PLURALS, Fact, SourceName, Stage
 from .settings import ScrapeSettings
 from .store import Store
 from .web import action_api, category_page
 from .web.answers import Refused, Unusable
 from .web.client import Client, Unanswered
+from .web.clock import REAL_TIME, Clock
 
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
 LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
 MOST_FAILURES_IN_A_ROW = 3
 
 
-@dataclass(frozen=True)
-class FactSource:
-    """Whom to ask: for each stage, in order, what answers a batch of at most ``batch`` keys."""
+class Source(NamedTuple):
+    """Whom to ask in a stage: what answers a batch of at most so many keys."""
 
     name: SourceName
-    stages: Mapping[Stage, Ask]
     batch: int
+    ask: Ask
 
 
-def api_source(client: Client, settings: ScrapeSettings) -> FactSource:
-    """Wikimedia's action API."""
-    stages: dict[Stage, Ask] = {
-        "page": partial(action_api.ask_pages, client, settings.commons_api),
-        "move": partial(action_api.ask_moves, client, settings.commons_api),
-        "item": partial(action_api.ask_items, client, settings.wikidata_api),
-        "class": partial(action_api.ask_classes, client, settings.wikidata_api),
-        "label": partial(action_api.ask_labels, client, settings.wikidata_api),
+Sources: TypeAlias = Mapping[Stage, Source]
+
+
+def api_sources(client: Client, settings: ScrapeSettings) -> Sources:
+    """Wikimedia's action API, in the order of the stages."""
+    commons, wikidata = settings.commons_api, settings.wikidata_api
+    asks: dict[Stage, Ask] = {
+        "page": partial(action_api.ask_pages, client, commons),
+        "move": partial(action_api.ask_moves, client, commons),
+        "item": partial(action_api.ask_items, client, wikidata),
+        "class": partial(action_api.ask_classes, client, wikidata),
+        "label": partial(action_api.ask_labels, client, wikidata),
     }
-    return FactSource("api", stages, action_api.MOST_KEYS)
+    return {stage: Source("api", action_api.MOST_KEYS, ask) for stage, ask in asks.items()}
 
 
-def html_source(client: Client, settings: ScrapeSettings) -> FactSource:
-    """The category pages, one per request."""
-    return FactSource("html", {"page": partial(category_page.ask_page, client, settings.commons_site)}, 1)
+def html_sources(client: Client, settings: ScrapeSettings) -> Sources:
+    """The category pages, one per request; then the API, 50 per request, for what stands above their items."""
+    pages = Source("html", 1, partial(category_page.ask_page, client, settings.commons_site))
+    return {**api_sources(client, settings), "page": pages}
 
 
-SOURCES = {"api": api_source, "html": html_source}
+SOURCES = {"api": api_sources, "html": html_sources}
 
 
 class ScrapeLog:
@@ -87,13 +90,13 @@ class AnsweredBatch(NamedTuple):
 
 
 def ask_missing(
-    store: Store, source: FactSource, *, before: int = 0, clock: Clock = REAL_TIME, log: ScrapeLog
+    store: Store, sources: Sources, *, before: int = 0, clock: Clock = REAL_TIME, log: ScrapeLog
 ) -> Counter[str]:
     """Ask for everything that is missing.
 
     Args:
         store: the landmarks, and what is known.
-        source: whom to ask.
+        sources: whom to ask.
         before: facts from before this time (seconds since 1970) are asked for again.
         clock: time.
         log: gets a line per batch.
@@ -106,9 +109,10 @@ def ask_missing(
     """
     counts: Counter[str] = Counter()
     failures = 0
-    while found := _next_stage(store, source, before):
+    while found := _next_stage(store, sources, before):
         stage, keys = found
-        for batch in _show(stage, keys, _ask_all(source.stages[stage], keys, source.batch), clock):
+        source = sources[stage]
+        for batch in _show(stage, keys, _ask_all(source.ask, keys, source.batch), clock):
             now = int(clock.now().timestamp())
             if batch.reason:
                 store.fail(stage, batch.asked, reason=batch.reason, time=now)
@@ -127,11 +131,9 @@ def ask_missing(
     return counts
 
 
-def _next_stage(store: Store, source: FactSource, before: int) -> tuple[Stage, list[str]] | None:
-    for stage in source.stages:
-        if keys := store.missing(stage, before=before):
-            return stage, keys
-    return None
+def _next_stage(store: Store, sources: Sources, before: int) -> tuple[Stage, list[str]] | None:
+    missing = store.missing(before=before)
+    return next(((stage, missing[stage]) for stage in sources if missing[stage]), None)
 
 
 def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
+
+from pydantic import TypeAdapter
 
 Stage: TypeAlias = Literal["page", "move", "item", "class", "label"]
 PLURALS: dict[Stage, str] = {"page": "pages", "move": "moves", "item": "items", "class": "classes", "label": "labels"}
@@ -16,6 +18,7 @@ FOUND, MISSING = "found", "missing"
 MOVED, UNREADABLE_MOVE = "moved", "unreadable move"
 NO_ITEM, REDIRECT_LOOP, INVALID = "no item", "redirect loop", "invalid title"
 NO_INFOBOX, NO_INSTANCE = "no infobox", "no instance of"
+Leads: TypeAlias = "tuple[tuple[Stage, str], ...]"  # what to ask next because of an answer
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,13 @@ class Page:
     redirects: tuple[str, ...] = ()
     target: str | None = None
     read: tuple[tuple[str, str], ...] | None = None
+    stage: ClassVar[Stage] = "page"
+
+    @property
+    def leads(self) -> Leads:
+        """The page that it has moved to, or its item."""
+        target: Leads = (("page", self.target),) if self.target else ()
+        return target + ((("item", self.item),) if self.item else ())
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,12 @@ class Item:
     instances: tuple[str, ...] = ()
     revision: int | None = None
     modified: str | None = None
+    stage: ClassVar[Stage] = "item"
+
+    @property
+    def leads(self) -> Leads:
+        """Its main topic, or its classes."""
+        return (("item", self.topic),) if self.topic else tuple(("class", value) for value in self.instances)
 
 
 @dataclass(frozen=True)
@@ -71,6 +87,8 @@ class Label:
     key: str
     text: str | None
     language: str | None
+    stage: ClassVar[Stage] = "label"
+    leads: ClassVar[Leads] = ()
 
     @property
     def status(self) -> str:
@@ -84,6 +102,12 @@ class Superclasses:
 
     key: str
     parents: tuple[str, ...]
+    stage: ClassVar[Stage] = "class"
+
+    @property
+    def leads(self) -> Leads:
+        """The classes above it."""
+        return tuple(("class", parent) for parent in self.parents)
 
     @property
     def status(self) -> str:
@@ -92,3 +116,4 @@ class Superclasses:
 
 
 Fact: TypeAlias = Page | Item | Superclasses | Label
+JSON: dict[Stage, TypeAdapter[Fact]] = {kind.stage: TypeAdapter(kind) for kind in (Page, Item, Superclasses, Label)}

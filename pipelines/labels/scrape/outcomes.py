@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +15,9 @@ from hiertree.io.files import open_replacing
 
 from ..label_texts import is_wikimedia_page
 from ..landmarks import InstanceValue
-from .facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP
+from .facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP, Item, Page, Stage
 from .store import LandmarkRow, Store
+from .wikibase import is_item_id
 
 Tally: TypeAlias = "Counter[tuple[str, str]]"
 Status: TypeAlias = Literal["labeled", "unlabeled", "failed", "pending"]
@@ -66,7 +66,7 @@ class ScrapeOutcome:
 def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
     """Every landmark, in order of its id."""
     rows = store.connection.cursor().execute("SELECT * FROM landmarks ORDER BY landmark_id")
-    yield from (_outcome(store.connection, LandmarkRow(*row)) for row in rows)
+    yield from (_outcome(store, LandmarkRow(*row)) for row in rows)
 
 
 def tally(store: Store) -> Tally:
@@ -106,10 +106,10 @@ def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, 
 
 def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
     """What is a subclass of what above the landmarks: child, its label, parent, its label (or nothing), source."""
+    text = "coalesce((SELECT json_extract(answer, '$.text') FROM answers WHERE (stage, key) = ('label', {})), '')"
     found = store.connection.execute(
-        "SELECT edges.item, coalesce(below.text, ''), value, coalesce(above.text, ''), classes.source"
-        " FROM superclasses AS edges JOIN classes USING (item) LEFT JOIN labels AS below ON below.item = edges.item"
-        " LEFT JOIN labels AS above ON above.item = value ORDER BY edges.item, position"
+        f"SELECT key, {text.format('leads.key')}, next_key, {text.format('next_key')}, source"  # noqa: S608
+        " FROM leads JOIN answers USING (stage, key) WHERE stage = 'class' ORDER BY key, position"
     )
     return found.fetchall()
 
@@ -128,74 +128,68 @@ def write_table(store: Store, path: str | os.PathLike[str], *, separator: str = 
         writer.writerows(table_rows(store, separator=separator))
 
 
-def _outcome(connection: sqlite3.Connection, landmark: LandmarkRow) -> ScrapeOutcome:
-    """Follow a landmark from its category through its pages to the first that has not moved."""
+def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
+    """Follow a landmark from its category through its pages to the first that has not moved, or from its item."""
     known = ScrapeOutcome(landmark.landmark_id, landmark.category)
-    if landmark.title is None:
+    if landmark.key is None:
         return replace(known, status="unlabeled", reason=f"malformed category: {landmark.reason}")
-    way: tuple[str, ...] = ()
-    seen = [landmark.title]
+    if is_item_id(landmark.key):
+        return _of_item(store, known, landmark.key)
+    seen = [landmark.key]
     while len(seen) <= MOST_MOVES + 1:
-        page = connection.execute(
-            "SELECT status, item, redirects, target, read, source, time FROM pages WHERE title = ?", (seen[-1],)
-        ).fetchone()
-        if page is None:
-            return _unanswered(connection, known, "page", seen[-1])
-        status, item, redirects, target, read, source, time = page
-        way = (*way, *json.loads(redirects))
-        known = replace(known, item=item or "", redirects=way, source=source, time=time)
-        if target is None:
-            return _of_page(connection, known, seen[-1], status, read)
-        way = (*way, target)
-        if target in seen:
-            return replace(known, status="unlabeled", reason=REDIRECT_LOOP, redirects=way)
-        seen.append(target)
-    return replace(known, status="unlabeled", reason=f"more than {MOST_MOVES} moves", redirects=way)
+        found = store.known("page", seen[-1])
+        if found is None:
+            return _unanswered(store, known, "page", seen[-1])
+        page: Page = found.fact
+        way = (*known.redirects, *page.redirects, *([page.target] if page.target else []))
+        known = replace(known, item=page.item or "", redirects=way, source=found.source, time=found.time)
+        if page.target is None:
+            return _of_page(store, known, page)
+        if page.target in seen:
+            return replace(known, status="unlabeled", reason=REDIRECT_LOOP)
+        seen.append(page.target)
+    return replace(known, status="unlabeled", reason=f"more than {MOST_MOVES} moves")
 
 
-def _of_page(
-    connection: sqlite3.Connection, known: ScrapeOutcome, title: str, status: str, read: str | None
-) -> ScrapeOutcome:
+def _of_page(store: Store, known: ScrapeOutcome, page: Page) -> ScrapeOutcome:
     """From the labels on the page itself, or else from its item; a move that was not read yet is still to be asked."""
-    if read is not None:
-        return _judged(known, tuple(Instance(text, "", "en") for text, _ in json.loads(read)), status)
-    if status == MOVED:
-        return _unanswered(connection, known, "move", title)
-    if status != FOUND:
-        return replace(known, status="unlabeled", reason="missing page" if status == MISSING else status)
-    return _of_item(connection, known, known.item)
+    if page.read is not None:
+        of_item = _of_item(store, known, page.item).instances if page.item else ()
+        ids = {instance.text: instance.item_id for instance in of_item}
+        return _judged(known, [Instance(text, ids.get(text, ""), "en") for text, _ in page.read], page.status)
+    if page.status == MOVED:
+        return _unanswered(store, known, "move", page.key)
+    if page.item is None:
+        return replace(known, status="unlabeled", reason="missing page" if page.status == MISSING else page.status)
+    return _of_item(store, known, page.item)
 
 
-def _of_item(connection: sqlite3.Connection, known: ScrapeOutcome, item: str) -> ScrapeOutcome:
+def _of_item(store: Store, known: ScrapeOutcome, key: str) -> ScrapeOutcome:
     """From the item's classes, or those of a category's main topic."""
     for hop in ("item", "main topic"):
-        found = connection.execute(
-            "SELECT status, category, topic, revision, modified, source, time FROM items WHERE item = ?", (item,)
-        ).fetchone()
+        found = store.known("item", key)
         if found is None:
-            return _unanswered(connection, known, "item", item)
-        status, is_category, topic, revision, modified, source, time = found
-        known = replace(known, item=item, revision=revision, modified=modified or "", source=source, time=time)
-        if status != FOUND:
-            return replace(known, status="unlabeled", reason=f"{status} {hop}")
-        if not is_category:
-            return _of_instances(connection, known, item)
-        if topic is None:
+            return _unanswered(store, known, "item", key)
+        item: Item = found.fact
+        known = replace(known, item=key, revision=item.revision, modified=item.modified or "")
+        known = replace(known, source=found.source, time=found.time)
+        if item.status != FOUND:
+            return replace(known, status="unlabeled", reason=f"{item.status} {hop}")
+        if not item.is_category:
+            return _of_instances(store, known, item.instances)
+        if item.topic is None:
             return replace(known, status="unlabeled", reason="category without main topic")
-        item = topic
+        key = item.topic
     return replace(known, status="unlabeled", reason="main topic is a category")
 
 
-def _of_instances(connection: sqlite3.Connection, known: ScrapeOutcome, item: str) -> ScrapeOutcome:
-    rows = connection.execute(
-        "SELECT value, labels.item, text, language FROM instances LEFT JOIN labels ON labels.item = value"
-        " WHERE instances.item = ? ORDER BY position",
-        (item,),
-    ).fetchall()
-    for value, label, _, _ in rows:
-        if label is None:
-            return _unanswered(connection, known, "label", value)
-    instances = tuple(Instance(text or value, value, language or "") for value, _, text, language in rows)
+def _of_instances(store: Store, known: ScrapeOutcome, values: Sequence[str]) -> ScrapeOutcome:
+    instances = []
+    for value in values:
+        found = store.known("label", value)
+        if found is None:
+            return _unanswered(store, known, "label", value)
+        instances.append(Instance(found.fact.text or value, value, found.fact.language or ""))
     return _judged(known, instances, "no instance of")
 
 
@@ -208,6 +202,6 @@ def _judged(known: ScrapeOutcome, instances: Sequence[Instance], reason_for_none
     return replace(known, status="labeled")
 
 
-def _unanswered(connection: sqlite3.Connection, known: ScrapeOutcome, stage: str, key: str) -> ScrapeOutcome:
-    failure = connection.execute("SELECT reason FROM failures WHERE stage = ? AND key = ?", (stage, key)).fetchone()
-    return known if failure is None else replace(known, status="failed", reason=failure[0])
+def _unanswered(store: Store, known: ScrapeOutcome, stage: Stage, key: str) -> ScrapeOutcome:
+    reason = store.failure(stage, key)
+    return known if reason is None else replace(known, status="failed", reason=reason)

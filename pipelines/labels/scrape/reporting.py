@@ -8,7 +8,7 @@ from typing import Any
 
 from hiertree.io.outputs import check_outputs
 
-from .facts import PLURALS, STAGES, Stage
+from .facts import PLURALS, Stage
 from .outcomes import Tally, tally, write_table
 from .scraping import AnyPath
 from .store import Store
@@ -29,15 +29,17 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
     with Store(store, create=False) as opened:
         if table is not None:
             write_table(opened, table)
-        oldest, newest = opened.connection.execute("SELECT min(time), max(time) FROM pages").fetchone()
+        oldest, newest = opened.connection.execute(
+            "SELECT min(time), max(time) FROM answers WHERE stage = 'page'"
+        ).fetchone()
         return {
             "outcomes": [
                 {"status": status, "reason": reason, "landmarks": count}
                 for (status, reason), count in sorted(tally(opened).items())
             ],
             "rows": opened.counts(),
-            "to_ask": {stage: len(opened.missing(stage)) for stage in STAGES},
-            "to_retry": {stage: opened.failures(stage) for stage in STAGES},
+            "to_ask": {stage: len(keys) for stage, keys in opened.missing().items()},
+            "to_retry": opened.failures(),
             "oldest_page": _date(oldest),
             "newest_page": _date(newest),
         }

@@ -1,66 +1,33 @@
--- What was asked and what was answered. The landmarks come from the table; pages, items and labels are facts, each
--- asked once and kept with its source and time (seconds since 1970); a landmark's label is the join of them.
+-- What was asked and what was answered. Landmarks come from the table; each answer leads to the next questions, each of
+-- which is asked once. Answers are JSON (facts.py says of what), with their source and time (seconds since 1970).
 
-CREATE TABLE IF NOT EXISTS landmarks (
+CREATE TABLE landmarks (
     landmark_id INTEGER PRIMARY KEY,
     category TEXT NOT NULL,          -- as published
-    title TEXT,                      -- NULL where the category is malformed
+    key TEXT,                        -- a title of Commons or an item of Wikidata; NULL where the category is malformed
     reason TEXT                      -- why it is
 );
-CREATE INDEX IF NOT EXISTS landmarks_by_title ON landmarks (title);
 
-CREATE TABLE IF NOT EXISTS pages (
-    title TEXT PRIMARY KEY,          -- as asked
-    status TEXT NOT NULL,            -- found, no item, missing, moved, unreadable move, no infobox, no instance
-    item TEXT,                       -- the Wikidata item of the page
-    redirects TEXT NOT NULL,         -- JSON: the titles gone through within Commons
-    target TEXT,                     -- of a soft redirect: the title to ask next
-    read TEXT,                       -- JSON, where the page itself was read: [[label, linked page or ""], …]
+CREATE TABLE answers (
+    stage TEXT NOT NULL,             -- page, item, class (what it is a subclass of) or label
+    key TEXT NOT NULL,               -- as asked
+    answer TEXT NOT NULL,
     source TEXT NOT NULL,
-    time INTEGER NOT NULL
+    time INTEGER NOT NULL,
+    PRIMARY KEY (stage, key)
 ) WITHOUT ROWID;
 
-CREATE TABLE IF NOT EXISTS items (
-    item TEXT PRIMARY KEY,           -- as asked
-    status TEXT NOT NULL,            -- found, missing
-    redirect TEXT,                   -- where the item has gone to
-    category INTEGER NOT NULL,       -- whether it is a Wikimedia category
-    topic TEXT,                      -- of a category: its main topic, P301
-    revision INTEGER,
-    modified TEXT,
-    source TEXT NOT NULL,
-    time INTEGER NOT NULL
-) WITHOUT ROWID;
-
-CREATE TABLE IF NOT EXISTS instances (
-    item TEXT NOT NULL REFERENCES items (item) ON DELETE CASCADE,
+CREATE TABLE leads (
+    stage TEXT NOT NULL,
+    key TEXT NOT NULL,
     position INTEGER NOT NULL,
-    value TEXT NOT NULL,             -- P31
-    PRIMARY KEY (item, position)
+    next_stage TEXT NOT NULL,
+    next_key TEXT NOT NULL,
+    PRIMARY KEY (stage, key, position),
+    FOREIGN KEY (stage, key) REFERENCES answers ON DELETE CASCADE
 ) WITHOUT ROWID;
 
-CREATE TABLE IF NOT EXISTS labels (
-    item TEXT PRIMARY KEY,
-    text TEXT,                       -- NULL where no language of the fallback has one
-    language TEXT,
-    source TEXT NOT NULL,
-    time INTEGER NOT NULL
-) WITHOUT ROWID;
-
-CREATE TABLE IF NOT EXISTS classes (
-    item TEXT PRIMARY KEY,           -- a class of landmarks, or one above it, that was asked what it is a subclass of
-    source TEXT NOT NULL,
-    time INTEGER NOT NULL
-) WITHOUT ROWID;
-
-CREATE TABLE IF NOT EXISTS superclasses (
-    item TEXT NOT NULL REFERENCES classes (item) ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    value TEXT NOT NULL,             -- P279
-    PRIMARY KEY (item, position)
-) WITHOUT ROWID;
-
-CREATE TABLE IF NOT EXISTS failures (
+CREATE TABLE failures (
     stage TEXT NOT NULL,
     key TEXT NOT NULL,
     reason TEXT NOT NULL,
@@ -69,36 +36,20 @@ CREATE TABLE IF NOT EXISTS failures (
 ) WITHOUT ROWID;
 
 -- When Wikimedia may be asked again, so that a pause outlives the process.
-CREATE TABLE IF NOT EXISTS next_request (
+CREATE TABLE next_request (
     one INTEGER PRIMARY KEY CHECK (one = 1),
     time REAL NOT NULL
 );
 
--- One row a landmark and stage: how its label came about.
-CREATE VIEW IF NOT EXISTS stages AS
-WITH RECURSIVE chain (landmark_id, hop, title) AS (
-    SELECT landmark_id, 0, title FROM landmarks WHERE title IS NOT NULL
-    UNION ALL
-    SELECT chain.landmark_id, hop + 1, pages.target FROM chain JOIN pages USING (title)
-    WHERE pages.target IS NOT NULL AND hop < 5
+-- One row a landmark and question, up to the labels of its classes: how its label came about.
+CREATE VIEW stages AS
+WITH RECURSIVE way (landmark_id, hop, stage, key) AS (
+    SELECT landmark_id, 0, iif(key LIKE 'Category:%', 'page', 'item'), key FROM landmarks WHERE key IS NOT NULL
+    UNION
+    SELECT landmark_id, hop + 1, iif(next_stage = 'class', 'label', next_stage), next_key
+    FROM way JOIN leads USING (stage, key) WHERE hop < 9
 )
-SELECT landmark_id, 'category' AS stage, title AS key, iif(title IS NULL, 'malformed', 'read') AS status,
-       NULL AS value, NULL AS redirects, NULL AS revision, NULL AS source, NULL AS time, reason
-FROM landmarks
+SELECT landmark_id, stage, key, answer, source, coalesce(answers.time, failures.time) AS time, reason
+FROM way LEFT JOIN answers USING (stage, key) LEFT JOIN failures USING (stage, key)
 UNION ALL
-SELECT landmark_id, 'page', title, coalesce(status, 'failed'), coalesce(target, item, read), redirects, NULL, source,
-       coalesce(pages.time, failures.time), reason
-FROM chain LEFT JOIN pages USING (title) LEFT JOIN failures ON failures.stage = 'page' AND key = title
-WHERE status IS NOT NULL OR reason IS NOT NULL
-UNION ALL
-SELECT landmark_id, 'item', items.item, items.status, topic, redirect, revision, items.source, items.time, NULL
-FROM chain JOIN pages USING (title) JOIN items ON items.item = pages.item
-UNION ALL
-SELECT landmark_id, 'topic', topics.item, topics.status, NULL, topics.redirect, topics.revision, topics.source,
-       topics.time, NULL
-FROM chain JOIN pages USING (title) JOIN items ON items.item = pages.item JOIN items AS topics ON topics.item = items.topic
-UNION ALL
-SELECT landmark_id, 'label', instances.value, iif(text IS NULL, 'no label', language), text, NULL, NULL, labels.source,
-       labels.time, NULL
-FROM chain JOIN pages USING (title) JOIN items ON items.item = pages.item
-JOIN instances ON instances.item = coalesce(items.topic, items.item) JOIN labels ON labels.item = instances.value;
+SELECT landmark_id, 'category', category, NULL, NULL, NULL, reason FROM landmarks;

@@ -11,14 +11,14 @@ from hiertree.io.tables import read_table
 
 from ..landmarks import GLDV2_COLUMNS, ColumnNames, require_landmarks, unique_ids
 from .asking import SOURCES, ScrapeLog, ask_missing
-from .clock import REAL_TIME, Clock
-from .dump import DumpReading, read_dump
-from .dump_blocks import dump_file
+from .dump.blocks import dump_file
+from .dump.reading import DumpReading, read_dump
 from .outcomes import Tally, tally, write_table
 from .settings import ScrapeSettings
 from .store import LandmarkRow, Store
 from .titles import category_title
 from .web.client import Client
+from .web.clock import REAL_TIME, Clock
 from .web.transport import Transport
 
 AnyPath = str | Path

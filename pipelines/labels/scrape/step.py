@@ -9,7 +9,7 @@ from hiertree.io.files import write_json
 from hiertree.io.provenance import sha256
 
 from ..landmarks import ColumnNames
-from .dump_blocks import dump_file
+from .dump.blocks import dump_file
 from .outcomes import Tally
 from .reporting import describe_outcomes
 from .scraping import scrape, scrape_dump

@@ -6,58 +6,52 @@ request in flight and nothing else. ``schema.sql`` describes the tables.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hiertree.errors import ScrapeError
 
-from .facts import MOST_MOVES, MOST_STEPS_UP, Fact, Item, Page, SourceName, Stage, Superclasses
+from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
 
-APPLICATION, VERSION = 0x68697274, 1  # "hirt"
+APPLICATION, VERSION = 0x68697274, 2  # "hirt"
 
-_CLASSES = """
-    WITH RECURSIVE wanted (class, steps) AS (
-        SELECT DISTINCT value, 0 FROM instances
-        UNION SELECT value, steps + 1 FROM wanted JOIN superclasses ON item = class WHERE steps < :steps
-    )"""
-_WANTED: dict[Stage, str] = {
-    "page": """
-        WITH RECURSIVE wanted (title, hop) AS (
-            SELECT title, 0 FROM landmarks WHERE title IS NOT NULL
-            UNION SELECT target, hop + 1 FROM wanted JOIN pages USING (title) WHERE target IS NOT NULL AND hop < :moves
-        )
-        SELECT DISTINCT wanted.title AS key FROM wanted LEFT JOIN pages USING (title)
-        WHERE status IS NULL OR time < :before""",
-    "move": "SELECT title AS key FROM pages WHERE status = 'moved' AND target IS NULL",
-    "item": """
-        SELECT key FROM (
-            SELECT item AS key FROM pages WHERE item IS NOT NULL AND read IS NULL
-            UNION SELECT topic FROM items WHERE topic IS NOT NULL AND item IN (SELECT item FROM pages)
-        ) LEFT JOIN items ON item = key
-        WHERE item IS NULL OR time < :before""",
-    "class": f"""
-        {_CLASSES} SELECT DISTINCT class AS key FROM wanted LEFT JOIN classes ON classes.item = class
-        WHERE steps < :steps AND (classes.item IS NULL OR time < :before)""",  # noqa: S608
-    "label": f"""
-        {_CLASSES} SELECT DISTINCT class AS key FROM wanted LEFT JOIN labels ON labels.item = class
-        WHERE labels.item IS NULL OR time < :before""",  # noqa: S608
-}
+_MISSING = """
+    WITH RECURSIVE reached (stage, key, hop) AS (
+        SELECT DISTINCT iif(key LIKE 'Category:%', 'page', 'item'), key, 0 FROM landmarks WHERE key IS NOT NULL
+        UNION
+        SELECT next_stage, next_key, iif(next_stage = stage, hop + 1, 0) FROM reached JOIN leads USING (stage, key)
+        WHERE next_stage <> stage OR hop < CASE stage WHEN 'page' THEN :moves WHEN 'class' THEN :steps ELSE 1 END
+    ), wanted (stage, key) AS (
+        SELECT stage, key FROM reached WHERE stage <> 'class' OR hop < :steps
+        UNION SELECT 'label', key FROM reached WHERE stage = 'class'
+    )
+    SELECT stage, key FROM wanted LEFT JOIN answers USING (stage, key) WHERE answer IS NULL OR time < :before
+    UNION SELECT 'move', key FROM answers
+    WHERE stage = 'page' AND json_extract(answer, '$.status') = :moved AND json_extract(answer, '$.target') IS NULL
+    EXCEPT SELECT stage, key FROM failures ORDER BY stage, key"""
 
 
 class LandmarkRow(NamedTuple):
-    """A landmark as asked for: ``title`` is None where the category is malformed, and ``reason`` says why."""
+    """A landmark as asked for: ``key`` is a title of Commons, an item of Wikidata, or None, and ``reason`` says why."""
 
     landmark_id: int
     category: str
-    title: str | None
+    key: str | None
     reason: str | None
+
+
+class Known(NamedTuple):
+    """A fact, where it comes from, and when it came (seconds since 1970)."""
+
+    fact: Any
+    source: SourceName
+    time: int
 
 
 class Store:
@@ -91,7 +85,7 @@ class Store:
         one("PRAGMA journal_mode = WAL")
         one("PRAGMA synchronous = NORMAL")
         one("PRAGMA foreign_keys = ON")
-        if not known >= {"next_request", "superclasses"}:  # nothing is there yet, or what an earlier hiertree knew
+        if not known:
             schema = files("hiertree.pipelines.labels.scrape").joinpath("schema.sql").read_text(encoding="utf-8")
             header = f"BEGIN; PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION};"
             self.connection.executescript(f"{header} {schema} COMMIT;")
@@ -171,18 +165,29 @@ class Store:
             connection.execute("INSERT OR IGNORE INTO landmarks SELECT * FROM given ORDER BY landmark_id")
             connection.execute("DROP TABLE given")
 
-    def missing(self, stage: Stage, *, before: int = 0) -> list[str]:
-        """What is still to be asked in a stage, in order; facts older than ``before`` count as missing."""
-        given_up = "SELECT key FROM failures WHERE stage = :stage"
-        query = f"SELECT key FROM ({_WANTED[stage]}) WHERE key NOT IN ({given_up}) ORDER BY key"  # noqa: S608
-        named = {"before": before, "stage": stage, "moves": MOST_MOVES, "steps": MOST_STEPS_UP}
-        return [key for (key,) in self.connection.execute(query, named)]
+    def missing(self, *, before: int = 0) -> dict[Stage, list[str]]:
+        """What is still to be asked in each stage, in order; answers older than ``before`` count as missing."""
+        named = {"before": before, "moves": MOST_MOVES, "steps": MOST_STEPS_UP, "moved": MOVED}
+        found: dict[Stage, list[str]] = {stage: [] for stage in STAGES}
+        for stage, key in self.connection.execute(_MISSING, named):
+            found[stage].append(key)
+        return found
 
-    def save(self, facts: Sequence[Fact], *, source: SourceName, time: int) -> None:
+    def known(self, stage: Stage, key: str) -> Known | None:
+        """What was answered, or None."""
+        query = "SELECT answer, source, time FROM answers WHERE stage = ? AND key = ?"
+        row = self.connection.execute(query, (stage, key)).fetchone()
+        return None if row is None else Known(JSON[stage].validate_json(row[0]), *row[1:])
+
+    def save(self, facts: Iterable[Fact], *, source: SourceName, time: int) -> None:
         """Keep facts in place of earlier ones of the same keys, in one transaction."""
         with self.transaction() as connection:
             for fact in facts:
-                _save(connection, fact, source, time)
+                about, text = (fact.stage, fact.key), JSON[fact.stage].dump_json(fact, exclude_defaults=True).decode()
+                connection.execute("DELETE FROM answers WHERE (stage, key) = (?, ?)", about)
+                connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", (*about, text, source, time))
+                leads = [(*about, position, *lead) for position, lead in enumerate(fact.leads)]
+                connection.executemany("INSERT INTO leads VALUES (?, ?, ?, ?, ?)", leads)
 
     def fail(self, stage: Stage, keys: Iterable[str], *, reason: str, time: int) -> None:
         """Note that keys are not to be asked again until :meth:`forget_failures`."""
@@ -190,38 +195,27 @@ class Store:
             rows = [(stage, key, reason, time) for key in keys]
             connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", rows)
 
-    def failures(self, stage: Stage) -> int:
-        """How many keys of a stage failed."""
-        counted = self.connection.execute("SELECT count(*) FROM failures WHERE stage = ?", (stage,))
-        return int(counted.fetchone()[0])
+    def failure(self, stage: Stage, key: str) -> str | None:
+        """Why a key is not asked again, or None."""
+        query = "SELECT reason FROM failures WHERE stage = ? AND key = ?"
+        row = self.connection.execute(query, (stage, key)).fetchone()
+        return None if row is None else str(row[0])
 
     def forget_failures(self) -> int:
         """Forget all failures, so that their keys are asked again; returns how many there were."""
         return self.connection.execute("DELETE FROM failures").rowcount
 
+    def failures(self) -> dict[Stage, int]:
+        """How many keys of each stage failed."""
+        counts = dict(self.connection.execute("SELECT stage, count(*) FROM failures GROUP BY stage"))
+        return {stage: counts.get(stage, 0) for stage in STAGES}
+
     def counts(self) -> dict[str, int]:
-        """Rows of each table."""
-        tables = ("landmarks", "pages", "items", "classes", "labels", "failures")
-        return {name: self.connection.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}  # noqa: S608
-
-
-def _save(connection: sqlite3.Connection, fact: Fact, source: SourceName, time: int) -> None:
-    if isinstance(fact, Page):
-        redirects = json.dumps(fact.redirects, ensure_ascii=False)
-        read = None if fact.read is None else json.dumps(fact.read, ensure_ascii=False)
-        values = (fact.key, fact.status, fact.item, redirects, fact.target, read)
-        connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, source, time))
-    elif isinstance(fact, Item):
-        connection.execute("DELETE FROM instances WHERE item = ?", (fact.key,))
-        about = (fact.key, fact.status, fact.redirect, fact.is_category, fact.topic, fact.revision, fact.modified)
-        connection.execute("INSERT OR REPLACE INTO items VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*about, source, time))
-        rows = [(fact.key, position, value) for position, value in enumerate(fact.instances)]
-        connection.executemany("INSERT INTO instances VALUES (?, ?, ?)", rows)
-    elif isinstance(fact, Superclasses):
-        connection.execute("DELETE FROM superclasses WHERE item = ?", (fact.key,))
-        connection.execute("INSERT OR REPLACE INTO classes VALUES (?, ?, ?)", (fact.key, source, time))
-        above = [(fact.key, position, value) for position, value in enumerate(fact.parents)]
-        connection.executemany("INSERT INTO superclasses VALUES (?, ?, ?)", above)
-    else:
-        row = (fact.key, fact.text, fact.language, source, time)
-        connection.execute("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)", row)
+        """How many landmarks, answers of each stage and failures there are."""
+        one = self.connection.execute
+        answers = dict(one("SELECT stage, count(*) FROM answers GROUP BY stage"))
+        return {
+            "landmarks": one("SELECT count(*) FROM landmarks").fetchone()[0],
+            **{PLURALS[stage]: answers.get(stage, 0) for stage in JSON},
+            "failures": one("SELECT count(*) FROM failures").fetchone()[0],
+        }

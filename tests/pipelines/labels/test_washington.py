@@ -50,8 +50,7 @@ def test_both_sources_differ_from_the_scraped_column_only_where_that_is_wrong_or
         ("Wikimedia category", []),  # a category item's own class; its main topic, which counts, is not named
         ("county hall (", ["county hall (United States)"]),  # the column holds the text up to the link within it
     ]
-    with_ids = all(value.item_id.startswith("Q") for landmark in read for value in landmark.values)
-    assert with_ids == (source == "api")
+    assert all(value.item_id.startswith("Q") for landmark in read for value in landmark.values)
 
 
 def test_either_source_cleans_to_the_same_labels(scraped, tmp_path):
@@ -59,10 +58,9 @@ def test_either_source_cleans_to_the_same_labels(scraped, tmp_path):
     for source in SOURCES:
         out = tmp_path / source
         assert clean_step(scraped[0], store=scraped[1] / f"{source}.sqlite", out=out)["kept"] == 841
-        assert (out / "hypernyms.csv").exists() == (source == "api")  # pages name no ids to ask about
         with (out / "landmarks.csv").open(encoding="utf-8", newline="") as file:
-            labels = {row["landmark_id"]: row["labels"] for row in csv.DictReader(file)}
-        cleaned.append((labels, (out / "labels.csv").read_bytes()))
+            labels = {row["landmark_id"]: (row["labels"], row["item_ids"]) for row in csv.DictReader(file)}
+        cleaned.append((labels, *((out / name).read_bytes() for name in ("labels.csv", "hypernyms.csv"))))
     assert cleaned[0] == cleaned[1]
 
 

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta, timezone
 from typing import IO, Any, Literal
 
 from hiertree.pipelines.labels.scrape.asking import SOURCES, ScrapeLog, ask_missing
-from hiertree.pipelines.labels.scrape.clock import Clock
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 from hiertree.pipelines.labels.scrape.web.client import Client
+from hiertree.pipelines.labels.scrape.web.clock import Clock
 from hiertree.pipelines.labels.scrape.web.transport import Transport
 from wikimedia.server import Wikimedia
 
@@ -64,15 +64,9 @@ def scrape(
 def facts(store: Store) -> list[tuple[object, ...]]:
     """Everything that a store knows, without times and failures."""
     read = store.connection.execute
-    tables = {
-        "landmarks": "*",
-        "pages": "title, status, item, redirects, target, read, source",
-        "items": "item, status, redirect, category, topic, revision, modified, source",
-        "instances": "*",
-        "classes": "item, source",
-        "superclasses": "*",
-        "labels": "item, text, language, source",
-    }
+    tables = {"landmarks": "*", "answers": "stage, key, source, answer", "leads": "*"}
     return [
-        row for name, columns in tables.items() for row in read(f"SELECT '{name}', {columns} FROM {name} ORDER BY 2, 3")
+        (name, *row)
+        for name, columns in tables.items()
+        for row in read(f"SELECT {columns} FROM {name} ORDER BY 1, 2, 3")
     ]

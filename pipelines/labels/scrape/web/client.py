@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 from urllib.parse import urljoin
 
-from ..clock import REAL_TIME, Clock
-from ..settings import ScrapeSettings
+from ..settings import FASTEST, ScrapeSettings, is_loopback
 from .answers import LONGEST_RETRY_AFTER, HttpAnswer, Incomplete, TryAgain, Unusable
+from .clock import REAL_TIME, Clock
 
 LONGEST_BACKOFF = 300.0  # seconds
 JITTER = 0.25  # the back-off is lengthened at random by up to this share
@@ -56,11 +56,11 @@ class Pace:
             left = memory.next_request() - clock.now().timestamp()
             self._earliest = clock.monotonic() + min(left, LONGEST_RETRY_AFTER)  # more would be a clock put back
 
-    def wait(self) -> None:
-        """Sleep until the next request may start, and count it as started."""
+    def wait(self, *, spacing: float = 0.0) -> None:
+        """Sleep until the next request may start, and count it as started; the one after comes no sooner than that."""
         while (left := self._earliest - self._clock.monotonic()) > 0:
             self._clock.sleep(left)
-        self.pause(self._spacing)
+        self.pause(max(self._spacing, spacing))
 
     def pause(self, seconds: float) -> None:
         """Start no request for so many seconds from now."""
@@ -93,8 +93,7 @@ class Client:
         self.settings, self.clock, self.requests = settings, clock, 0
         self._transport, self._on_retry = transport, on_retry
         self._pace = Pace(settings.requests_per_minute, clock, memory)
-        # the rest after slow answers is a rule of the action API; pages are slow as a matter of course
-        self._rest = REST if settings.source == "api" else 0.0
+        self._apis = (settings.commons_api, settings.wikidata_api)
 
     def ask(self, url: str, parameters: Mapping[str, str] | None, read: Callable[[HttpAnswer], Read]) -> Read:
         """What ``read`` makes of the answer; where it (or the transport) raises TryAgain, after a wait.
@@ -136,14 +135,15 @@ class Client:
         raise Unanswered(f"HTTP redirects that do not end, at last to {url[:200]!r}")
 
     def _get_once(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
-        self._pace.wait()
+        is_api = url in self._apis  # whose rules are stricter; pages are slow as a matter of course
+        self._pace.wait(spacing=60.0 / FASTEST["api"] if is_api and not is_loopback(url) else 0.0)
         self.requests += 1
         started = self.clock.monotonic()
         try:
             return self._transport.get(url, parameters)
         finally:
-            if self.clock.monotonic() - started > SLOW_ANSWER:
-                self._pace.pause(self._rest)
+            if is_api and self.clock.monotonic() - started > SLOW_ANSWER:
+                self._pace.pause(REST)
 
 
 def wait_before_retry(backoff: float, attempt: int, asked: float | None, share: float) -> float:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import hiertree
 from hiertree.errors import OptionError, ScrapeError
 
-from ..clock import REAL_TIME, Clock
 from ..settings import ScrapeSettings, is_loopback, origin_of
 from .answers import HttpAnswer, TryAgain, Unusable
+from .clock import REAL_TIME, Clock
 
 if TYPE_CHECKING:
     import requests

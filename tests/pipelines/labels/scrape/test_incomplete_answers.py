@@ -10,7 +10,7 @@ import pytest
 from wikimedia.tools import FakeTime, places
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_source, ask_missing
+from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_sources, ask_missing
 from hiertree.pipelines.labels.scrape.outcomes import tally
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
@@ -156,7 +156,7 @@ def store(tmp_path):
 def ask(store: Store, transport: Answering, **settings: Any) -> None:
     time, chosen = FakeTime(), ScrapeSettings(**settings)
     asking = Client(transport, settings=chosen, clock=time.clock)
-    ask_missing(store, api_source(asking, chosen), clock=time.clock, log=ScrapeLog(None, time.clock))
+    ask_missing(store, api_sources(asking, chosen), clock=time.clock, log=ScrapeLog(None, time.clock))
 
 
 def missing_but(left_out: set[str]) -> Callable[[Parameters], Any]:

@@ -36,16 +36,16 @@ def table(tmp_path):
     return path
 
 
-@pytest.mark.parametrize(("source", "labeled"), [("api", 48), ("html", 50)])
-def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source, labeled):
+@pytest.mark.parametrize("source", ["api", "html"])
+def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
     store, scraped, log = tmp_path / "s.sqlite", tmp_path / "scraped.csv", tmp_path / "log.jsonl"
     with Wikimedia(World.numbered(60)) as wikimedia:
         options = ["--source", source, "--table", scraped, "--json-lines", log, *web_options(wikimedia)]
         assert run("scrape", table, "--store", store, *options) == 0
-    assert f"60 landmarks\n      {labeled} labeled" in capsys.readouterr().out
+    assert "60 landmarks\n      48 labeled" in capsys.readouterr().out
     assert json.loads(log.read_text().splitlines()[-1])["requests"] == len(wikimedia.asked)
     plan = {"landmarks": table, "instances": scraped, "columns": {"item_ids": "item_ids"}, "clean": {"multi": "all"}}
-    result = build({**plan, "cluster": {"clusters": 5}}, out=tmp_path / "out")
+    result = build({**plan, "cluster": {"clusters": 1}}, out=tmp_path / "out")
     assert result.report["landmarks"] == 60
     assert result.report["kept"] == 48
 

@@ -66,7 +66,7 @@ def test_a_scrape_killed_five_times_among_faults_ends_as_if_nothing_had_been(tmp
 
     assert [process.returncode for process in running] == [-9] * 5 + [0]
     assert known(tmp_path / "drill.sqlite") == known(tmp_path / "calm.sqlite")
-    assert {"instances", "classes", "superclasses", "labels"} <= {row[0] for row in known(tmp_path / "drill.sqlite")}
+    assert {"page", "item", "class", "label"} <= {row[1] for row in known(tmp_path / "drill.sqlite")}
     assert f"{LANDMARKS} landmarks" in printed.decode()
     report = status(tmp_path / "drill.sqlite")
     assert report["rows"]["failures"] == 0

@@ -12,8 +12,8 @@ from wikimedia.world import recorded
 
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.labels.scrape.dump import Wanted, parse_lines, read_dump
-from hiertree.pipelines.labels.scrape.dump_blocks import shown_blocks
+from hiertree.pipelines.labels.scrape.dump.blocks import shown_blocks
+from hiertree.pipelines.labels.scrape.dump.reading import Wanted, parse_lines, read_dump
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
@@ -130,7 +130,7 @@ def test_unreadable_lines_are_counted_and_passed_over():
     block = b'[\n{"P279": broken,\n{"commonswiki":1},\n{"id":"Q5","claims":{"P279":[]},"labels":[]},\n{"id":"Q6"},\n]\n'
     found = parse_lines(block, Wanted(frozenset(), frozenset(), frozenset()))
     assert (found.entities, found.unreadable) == (4, 2)
-    assert [label.key for label in found.labels] == ["Q5"]
+    assert [(fact.stage, fact.key) for fact in found.waiting] == [("label", "Q5"), ("class", "Q5")]
 
 
 def test_real_entities_are_read(shared_data):
@@ -142,7 +142,7 @@ def test_real_entities_are_read(shared_data):
         label_fact("Q42", entities["Q42"]),
         label_fact("Q60", entities["Q60"]),
     ]
-    assert found.topics == [item_fact("Q60", entities["Q60"])]  # its category's main topic
+    assert found.waiting == [item_fact("Q60", entities["Q60"])]  # its category's main topic
 
 
 def test_the_command_reads_a_dump_without_a_contact(world, tmp_path, capsys):

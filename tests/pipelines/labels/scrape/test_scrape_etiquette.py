@@ -11,8 +11,7 @@ from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, ScrapeError
-from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_source, ask_missing
-from hiertree.pipelines.labels.scrape.clock import Clock
+from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_sources, ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
 from hiertree.pipelines.labels.scrape.web.answers import (
@@ -24,6 +23,7 @@ from hiertree.pipelines.labels.scrape.web.answers import (
     retry_after,
 )
 from hiertree.pipelines.labels.scrape.web.client import Client, Pace, Unanswered, wait_before_retry
+from hiertree.pipelines.labels.scrape.web.clock import Clock
 from hiertree.pipelines.labels.scrape.web.transport import Transport, user_agent
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -179,7 +179,7 @@ def test_a_question_that_is_refused_is_halved_until_the_key_at_fault_stands_alon
     with Wikimedia(world) as wikimedia:
         wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
         scrape(store, wikimedia, FakeTime())
-        assert store.missing("page") == []
+        assert store.missing()["page"] == []
         failures = store.connection.execute("SELECT stage, key, reason FROM failures").fetchall()
         assert failures == [("page", "Category:Place 7", "params-illegal: Bad parameters.")]
         assert len([asked for asked in wikimedia.asked if "Category:Place 7" in asked.keys]) <= 7
@@ -299,11 +299,11 @@ def test_pauses_outlive_the_process(store, fault, pause):
         clock = Clock(time.monotonic, stop, time.now)
         client = Client(Transport(settings), settings=settings, clock=clock, memory=store)
         with pytest.raises(KeyboardInterrupt):
-            ask_missing(store, api_source(client, settings), clock=clock, log=ScrapeLog(None, clock))
+            ask_missing(store, api_sources(client, settings), clock=clock, log=ScrapeLog(None, clock))
         answered = time.seconds
         wikimedia.fault = lambda index: None
         again = Client(Transport(settings), settings=settings, clock=time.clock, memory=store)
-        ask_missing(store, api_source(again, settings), clock=time.clock, log=ScrapeLog(None, time.clock))
+        ask_missing(store, api_sources(again, settings), clock=time.clock, log=ScrapeLog(None, time.clock))
         assert wikimedia.asked[1].time - answered >= pause - 1e-6
 
 

@@ -2,7 +2,7 @@
 
 An item is kept if its Commons category is wanted. Which classes and main topics will be needed is not known before
 the end, so that every item with a "topic's main category" (P910), and label and superclasses of every item with a
-"subclass of" (P279), wait in a temporary file; what is needed is taken from there. The few that a dump does not answer
+"subclass of" (P279), wait in a temporary store; what is needed is taken from there. The few that a dump does not answer
 (categories that were moved, unusual classes) stay missing, and a run with the api source asks for these alone.
 """
 
@@ -12,47 +12,43 @@ import json
 import multiprocessing
 import os
 import re
-import sqlite3
-import tempfile
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.pool import AsyncResult
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from hiertree.errors import ScrapeError
 
-from .clock import REAL_TIME, Clock
-from .dump_blocks import shown_blocks
-from .facts import FOUND, MOST_STEPS_UP, Fact, Item, Label, Page, Superclasses
-from .store import Store
-from .titles import PREFIX
-from .wikibase import item_fact, label_fact, superclasses_fact
+from ..facts import FOUND, Fact, Page
+from ..store import Store
+from ..titles import PREFIX
+from ..web.clock import REAL_TIME, Clock
+from ..wikibase import item_fact, label_fact, superclasses_fact
+from .blocks import shown_blocks
 
 _SITE, _MAIN_CATEGORY, _SUBCLASS = b'"commonswiki"', b'"P910"', b'"P279"'
 _PAGE = re.compile(rb'"commonswiki":\{"site":"commonswiki","title":("(?:[^"\\]|\\.)*")')
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What is missing before the dump is read: titles of pages, ids of items and of labels."""
 
-    pages: frozenset[str]
-    items: frozenset[str]
-    labels: frozenset[str]
+    page: frozenset[str]
+    item: frozenset[str]
+    label: frozenset[str]
 
 
 @dataclass
 class Found:
-    """What a block of lines holds: facts that are wanted, items that may be main topics, labels that may be needed."""
+    """What a block of lines holds: facts that are wanted, and those that may be once the dump has been read."""
 
     facts: list[Fact] = field(default_factory=list)
-    topics: list[Item] = field(default_factory=list)
-    labels: list[Label] = field(default_factory=list)
-    above: list[Superclasses] = field(default_factory=list)
+    waiting: list[Fact] = field(default_factory=list)
     entities: int = 0
     unreadable: int = 0
 
@@ -95,9 +91,10 @@ def read_dump(
     """
     cores = processes or os.cpu_count() or 1
     reading, started = DumpReading(), clock.monotonic()
-    missing = Wanted(*(frozenset(store.missing(stage)) for stage in ("page", "item", "label")))
+    missing = store.missing()
+    wanted = Wanted(*(frozenset(missing[stage]) for stage in Wanted._fields))
     now = int(clock.now().timestamp())
-    with _Waiting(store.path.parent) as waiting, _parsers(missing, cores) as parse:
+    with _waiting_room(store.path.parent) as waiting, _parsers(wanted, cores) as parse:
         try:
             for block, found in parse(shown_blocks(Path(path), cores=cores, note=reading.so_far)):
                 reading.bytes += block
@@ -105,15 +102,10 @@ def read_dump(
                 reading.unreadable += found.unreadable
                 reading.kept += len(found.facts)
                 store.save(found.facts, source="dump", time=now)
-                waiting.put(found)
+                waiting.save(found.waiting, source="dump", time=now)
         finally:
-            for items in _pieces(store.missing("item")):
-                store.save(waiting.topics(items), source="dump", time=now)
-            for _ in range(MOST_STEPS_UP):
-                for classes in _pieces(store.missing("class")):
-                    store.save(waiting.superclasses(classes), source="dump", time=now)
-            for labels in _pieces(store.missing("label")):
-                store.save(waiting.labels(labels), source="dump", time=now)
+            while facts := _needed(store, waiting):
+                store.save(facts, source="dump", time=now)
     reading.seconds = clock.monotonic() - started
     return reading
 
@@ -122,11 +114,11 @@ def parse_lines(block: bytes, wanted: Wanted) -> Found:
     """What a block of whole lines holds; lines that cannot matter are not parsed.
 
     >>> line = b'{"id":"Q1","type":"item","labels":{"en":{"value":"lake"}},"claims":{"P279":[]},"sitelinks":{}},'
-    >>> parse_lines(line, Wanted(frozenset(), frozenset(), frozenset())).labels
-    [Label(key='Q1', text='lake', language='en')]
+    >>> parse_lines(line, Wanted(frozenset(), frozenset(), frozenset())).waiting[0]
+    Label(key='Q1', text='lake', language='en')
     """
     found = Found()
-    everything_matters = bool(wanted.items or wanted.labels)
+    everything_matters = bool(wanted.item or wanted.label)
     for line in block.splitlines():
         text = line.strip().rstrip(b",")
         if len(text) < 3:
@@ -147,7 +139,7 @@ def _has_wanted_page(text: bytes, wanted: Wanted) -> bool:
         return False
     found = _PAGE.search(text)
     try:
-        return found is None or json.loads(found[1]) in wanted.pages
+        return found is None or json.loads(found[1]) in wanted.page
     except ValueError:
         return True
 
@@ -155,18 +147,18 @@ def _has_wanted_page(text: bytes, wanted: Wanted) -> bool:
 def _take(entity: dict[str, Any], wanted: Wanted, found: Found) -> None:
     key, claims = entity["id"], entity.get("claims") or {}
     title = (entity.get("sitelinks") or {}).get("commonswiki", {}).get("title", "")
-    if title.startswith(PREFIX) and title in wanted.pages:
+    if title.startswith(PREFIX) and title in wanted.page:
         found.facts += [Page(title, FOUND, key), item_fact(key, entity)]
-    elif key in wanted.items:
+    elif key in wanted.item:
         found.facts.append(item_fact(key, entity))
     elif "P910" in claims:
-        found.topics.append(item_fact(key, entity))
-    if key in wanted.labels:
+        found.waiting.append(item_fact(key, entity))
+    if key in wanted.label:
         found.facts.append(label_fact(key, entity))
     elif "P279" in claims:
-        found.labels.append(label_fact(key, entity))
+        found.waiting.append(label_fact(key, entity))
     if "P279" in claims:
-        found.above.append(superclasses_fact(key, entity))
+        found.waiting.append(superclasses_fact(key, entity))
 
 
 @contextmanager
@@ -209,58 +201,15 @@ def _parse_remembered(block: bytes) -> Found:
     return parse_lines(block, _remembered[0])
 
 
-class _Waiting:
-    """What may be needed at the end of the dump, in a temporary SQLite file."""
-
-    def __init__(self, folder: Path) -> None:
-        handle, name = tempfile.mkstemp(dir=folder, prefix=".dump-")
-        os.close(handle)
-        self._path = Path(name)
-        self._connection = sqlite3.connect(name, isolation_level=None)
-        self._connection.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-            "CREATE TABLE topics (item TEXT PRIMARY KEY, fact TEXT) WITHOUT ROWID;"
-            "CREATE TABLE labels (item TEXT PRIMARY KEY, text TEXT, language TEXT) WITHOUT ROWID;"
-            "CREATE TABLE above (item TEXT PRIMARY KEY, parents TEXT) WITHOUT ROWID;"
-        )
-
-    def __enter__(self) -> _Waiting:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._connection.close()
-        self._path.unlink(missing_ok=True)
-
-    def put(self, found: Found) -> None:
-        """Keep a block's candidates."""
-        topics = [(item.key, json.dumps(asdict(item))) for item in found.topics]
-        labels = [(label.key, label.text, label.language) for label in found.labels]
-        self._connection.execute("BEGIN")
-        self._connection.executemany("INSERT OR REPLACE INTO topics VALUES (?, ?)", topics)
-        self._connection.executemany("INSERT OR REPLACE INTO labels VALUES (?, ?, ?)", labels)
-        above = [(one.key, " ".join(one.parents)) for one in found.above]
-        self._connection.executemany("INSERT OR REPLACE INTO above VALUES (?, ?)", above)
-        self._connection.execute("COMMIT")
-
-    def topics(self, keys: Sequence[str]) -> list[Item]:
-        """Those of the items that waited."""
-        rows = (self._connection.execute("SELECT fact FROM topics WHERE item = ?", (key,)).fetchone() for key in keys)
-        facts = [json.loads(row[0]) for row in rows if row is not None]
-        return [Item(**{**fact, "instances": tuple(fact["instances"])}) for fact in facts]
-
-    def superclasses(self, keys: Sequence[str]) -> list[Superclasses]:
-        """Those of the classes that waited."""
-        query = "SELECT item, parents FROM above WHERE item = ?"
-        rows = (self._connection.execute(query, (key,)).fetchone() for key in keys)
-        return [Superclasses(row[0], tuple(row[1].split())) for row in rows if row is not None]
-
-    def labels(self, keys: Sequence[str]) -> list[Label]:
-        """Those of the labels that waited."""
-        query = "SELECT item, text, language FROM labels WHERE item = ?"
-        rows = (self._connection.execute(query, (key,)).fetchone() for key in keys)
-        return [Label(*row) for row in rows if row is not None]
+@contextmanager
+def _waiting_room(folder: Path) -> Iterator[Store]:
+    """A temporary store of what may be needed at the end of the dump."""
+    with TemporaryDirectory(dir=folder, prefix=".dump-") as within, Store(Path(within) / "waiting.sqlite") as waiting:
+        waiting.connection.execute("PRAGMA synchronous = OFF")
+        yield waiting
 
 
-def _pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(keys), 10_000):
-        yield keys[start : start + 10_000]
+def _needed(store: Store, waiting: Store) -> list[Fact]:
+    """What waited for the questions that the store has now."""
+    known = (waiting.known(stage, key) for stage, keys in store.missing().items() for key in keys)
+    return [found.fact for found in known if found is not None]
