@@ -16,7 +16,7 @@ from .dump.reading import DumpReading, read_dump
 from .outcomes import Tally, tally, write_table
 from .settings import ScrapeSettings
 from .store import LandmarkRow, Store
-from .titles import category_title
+from .titles import landmark_key
 from .web.client import Client
 from .web.clock import REAL_TIME, Clock
 from .web.transport import Transport
@@ -146,7 +146,7 @@ def read_categories(path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS) -> l
 
 def _landmark(landmark_id: int, category: str) -> LandmarkRow:
     try:
-        return LandmarkRow(landmark_id, category, category_title(category), None)
+        return LandmarkRow(landmark_id, category, landmark_key(category), None)
     except CategoryError as error:
         return LandmarkRow(landmark_id, category, None, error.given)
 

@@ -12,7 +12,28 @@ PREFIX = "Category:"
 LONGEST_TITLE = 255  # bytes of UTF-8, without the namespace
 HOSTS = ("commons.wikimedia.org", "commons.m.wikimedia.org")
 EXPECTED = "a URL such as http://commons.wikimedia.org/wiki/Category:Comet_Falls"
+_ITEM_URL = re.compile(r"(?:https?://(?:www\.)?wikidata\.org/(?:wiki|entity)/)?(Q[1-9][0-9]{0,11})")
 _FORBIDDEN = re.compile(r"[#<>\[\]|{}\x00-\x1f\x7f\ufffd]|%[0-9A-Fa-f]{2}|&[A-Za-z0-9]+;|~~~|(^|/)\.\.?(/|$)")
+
+
+def landmark_key(cell: str) -> str:
+    """What a landmark's cell leads to: the item of Wikidata that it names, or the title of its Commons category.
+
+    Args:
+        cell: an id such as ``Q42``, its URL at Wikidata, or the URL of a category.
+
+    Raises:
+        CategoryError: an empty cell, or as :func:`category_title`.
+
+    >>> landmark_key("https://www.wikidata.org/wiki/Q42"), landmark_key("http://commons.wikimedia.org/wiki/Category:Pond")
+    ('Q42', 'Category:Pond')
+    """
+    found = _ITEM_URL.fullmatch(cell.strip())
+    if found:
+        return found[1]
+    if not cell.strip():
+        raise CategoryError("an empty cell", expected=EXPECTED)
+    return category_title(cell)
 
 
 def category_title(url: str) -> str:

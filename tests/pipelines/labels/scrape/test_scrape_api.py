@@ -120,15 +120,34 @@ def test_a_chain_of_moves_ends_after_five(store):
 
 def test_malformed_categories_are_kept_with_their_reason_and_never_asked(store, tmp_path):
     table = tmp_path / "t.csv"
-    table.write_text("landmark_id,category\n1,https://en.wikipedia.org/wiki/A\n2,../../etc/passwd\n3,\n")
+    table.write_text("landmark_id,category\n1,https://en.wikipedia.org/wiki/A\n2,../../etc/passwd\n3,\n4,Q0\n5,P31\n")
     store.add_landmarks(read_categories(table))
     with Wikimedia(World()) as wikimedia:
         scrape(store, wikimedia, FakeTime())
         assert wikimedia.asked == []
     assert tally(store) == {
         ("unlabeled", "malformed category: another site than Wikimedia Commons"): 1,
-        ("unlabeled", "malformed category: not a URL"): 2,
+        ("unlabeled", "malformed category: not a URL"): 3,
+        ("unlabeled", "malformed category: an empty cell"): 1,
     }
+
+
+@pytest.mark.parametrize("source", ["api", "html"])
+def test_landmarks_may_be_given_by_their_wikidata_items(store, tmp_path, source):
+    table = tmp_path / "t.csv"
+    items = ["Q10000", "https://www.wikidata.org/wiki/Q10005", "http://www.wikidata.org/entity/Q10009 ", "Q77"]
+    table.write_text("landmark_id,wikidata_id\n" + "".join(f"{key},{item}\n" for key, item in enumerate(items)))
+    store.add_landmarks(read_categories(table, columns=ColumnNames(category="wikidata_id")))
+    with Wikimedia(World.numbered(20)) as wikimedia:
+        scrape(store, wikimedia, FakeTime(), source=source)
+        assert all("ids" in asked.parameters for asked in wikimedia.asked)
+    found = [(outcome.item, [one.text for one in outcome.instances], outcome.reason) for outcome in outcomes(store)]
+    assert found == [
+        ("Q10000", ["kind 0"], ""),
+        ("Q500005", ["kind 5"], ""),  # a category's main topic
+        ("Q10009", ["kind 9"], ""),
+        ("Q77", [], "missing item"),
+    ]
 
 
 def test_a_second_run_asks_nothing_and_new_landmarks_only_what_they_need(store):
