@@ -92,7 +92,7 @@ def read_dump(
     cores = processes or os.cpu_count() or 1
     reading, started = DumpReading(), clock.monotonic()
     missing = store.missing()
-    wanted = Wanted(*(frozenset(missing[stage]) for stage in Wanted._fields))
+    wanted = Wanted(frozenset(missing["page"]), frozenset(missing["item"]), frozenset(missing["label"]))
     now = int(clock.now().timestamp())
     with _waiting_room(store.path.parent) as waiting, _parsers(wanted, cores) as parse:
         try:
