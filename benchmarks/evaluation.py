@@ -112,7 +112,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
             "evaluate": lambda: timed(evaluation, number),
             "product": lambda: timed(lambda: product(multiplied, embeddings, arguments.device), len(multiplied)),
         }
-        found = in_turn(works, arguments.repeats)
+        found = in_turn(works, arguments.repeats, divisor="product")
     middle = {name: medians(timings) for name, timings in found.items()}
     return {
         "evaluate": middle["evaluate"].clock,

@@ -48,7 +48,7 @@ def row(num_items: int, num_classes: int, arguments: argparse.Namespace) -> str:
     }
     for work in works.values():
         work()  # compiles, and wakes threads
-    found = in_turn(works, arguments.repeats)
+    found = in_turn(works, arguments.repeats, divisor="faiss")
     search, evaluation = (medians(found[name]) for name in works)
     return (
         f"{num_items:>8}  {num_classes:>7}  {1e3 * search.clock:>14.2f}  {1e3 * evaluation.clock:>17.2f}"

@@ -37,27 +37,25 @@ def timed(work: Callable[[], object], units: int = 1) -> Timing:
     return Timing(clock / units, processor / units, others)
 
 
-def in_turn(works: dict[str, Callable[[], Timing]], repeats: int) -> dict[str, list[Timing]]:
-    """Run all works so often, in turn; disturbed rounds are repeated, as many again at most."""
+def in_turn(
+    works: dict[str, Callable[[], Timing]], repeats: int, *, divisor: str | None = None
+) -> dict[str, list[Timing]]:
+    """Run all works so often, in turn; disturbed rounds are repeated, as many again at most.
+
+    Args:
+        works: what is timed.
+        repeats: rounds that are wanted.
+        divisor: the work by whose time others will be divided; rounds in which it stands out are repeated too.
+    """
     rounds: list[dict[str, Timing]] = []
     kept: list[dict[str, Timing]] = []
     while len(kept) < repeats and len(rounds) < 2 * repeats:
         rounds.append({name: work() for name, work in works.items()})
-        kept = _undisturbed(rounds)
-    return {name: [found[name] for found in (kept if len(kept) >= repeats else rounds)] for name in works}
-
-
-def _undisturbed(rounds: list[dict[str, Timing]]) -> list[dict[str, Timing]]:
-    """Those in which others used little, and no work took much longer or shorter than it mostly does."""
-    usual = {name: statistics.median(found[name].clock for found in rounds) for name in rounds[0]}
-    return [
-        found
-        for found in rounds
-        if all(
-            timing.others <= MOST_OF_OTHERS and abs(timing.clock / usual[name] - 1) <= MOST_SPREAD
-            for name, timing in found.items()
-        )
-    ]
+        kept = [found for found in rounds if max(timing.others for timing in found.values()) <= MOST_OF_OTHERS]
+        if divisor is not None:
+            usual = statistics.median(found[divisor].clock for found in rounds)
+            kept = [found for found in kept if abs(found[divisor].clock / usual - 1) <= MOST_SPREAD]
+    return {name: [found[name] for found in (kept or rounds)] for name in works}
 
 
 def medians(timings: list[Timing]) -> Timing:

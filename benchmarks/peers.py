@@ -1,68 +1,105 @@
 """Time of ``evaluate`` beside other libraries, each in units of the bare matrix product.
 
-Run ``python benchmarks/peers.py`` after ``pip install -e ".[interop]"``; some minutes. A gallery retrieves itself
+Run ``python benchmarks/peers.py`` after ``pip install -e ".[interop]"``; some minutes. Items retrieve each other
 (512-d float32). Ours gives all default metrics at all levels, ties averaged; pytorch-metric-learning P@1 and mAP@R
 of the finest level, as many neighbors found by faiss as the largest class has, which is the least that mAP@R takes
 (left to itself it holds every neighbor of every query, which 24 GB do not hold for 20,000 items). Both begin with
-embeddings and take all queries. The other libraries rank scores that are given to them, whose product is not counted,
-so a few queries tell what one costs: average precision by level, NDCG and a few numbers at 10. ``sort`` is torch's full
-sort, the least that ranking everything takes. Processor time, medians, in turn in one process.
+embeddings. The other libraries rank scores that are given to them, whose product is not counted, so a few queries tell
+what one costs: average precision by level, NDCG and a few numbers at 10. ``sort`` is torch's full sort, the least that
+ranking everything takes. Medians by the clock, in turn in one process, nothing set in the environment; where the
+machine is not idle, the row says so instead of a ratio. ``--queries 2048`` takes only the first so many.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from evaluation import clustered, inaturalist_like, product, shop_like
+from idle_machine import Timing, in_turn, medians, ratio, timed
 
 from hiertree.metrics import evaluate
 from hiertree.pipelines.evaluation.other_libraries import ScoredQueries, values_of
 
 SCORE_LIBRARIES = ("torchmetrics", "sklearn", "ir_measures", "ranx")
+WHO = ("hiertree", "pytorch-metric-learning", "sort", *SCORE_LIBRARIES)
+
+
+class Cost(NamedTuple):
+    """What one library takes.
+
+    Attributes:
+        who: the library.
+        seconds: a query, by the clock.
+        ratio: in products by the clock, or why there is none.
+        processor: in products, of processor time.
+    """
+
+    who: str
+    seconds: float
+    ratio: str
+    processor: float
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, nargs="+", default=[20000])
     parser.add_argument("--levels", type=int, nargs="+", default=[2, 7], choices=[2, 7])
-    parser.add_argument("--peer-queries", type=int, default=16, help="of the libraries that take scores")
+    parser.add_argument("--queries", type=int, default=0, help="of those that begin with embeddings; 0 is all")
+    parser.add_argument("--peer-queries", type=int, default=4, help="of the libraries that take scores")
+    parser.add_argument("--who", nargs="+", default=WHO, choices=WHO)
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
-    print("| items | L | who | ms a query | × product |\n|---:|---:|---|---:|---:|")
+    print("| items | L | who | ms a query | × product | of processor time |\n|---:|---:|---|---:|---:|---:|")
     for num_items in arguments.items:
         for num_levels in arguments.levels:
-            for who, seconds, ratio in compared(num_items, num_levels, arguments.peer_queries, arguments.repeats):
-                print(f"| {num_items:,} | {num_levels} | {who} | {1e3 * seconds:.2f} | {ratio:.1f} |", flush=True)
+            for cost in costs(num_items, num_levels, arguments):
+                start = f"| {num_items:,} | {num_levels} | {cost.who} | {1e3 * cost.seconds:.3g}"
+                print(f"{start} | {cost.ratio} | {cost.processor:.3g} |", flush=True)
 
 
-def compared(num_items: int, num_levels: int, peer_queries: int, repeats: int) -> list[tuple[str, float, float]]:
-    """Who, seconds a query, and that in products."""
+def costs(num_items: int, num_levels: int, arguments: argparse.Namespace) -> list[Cost]:
+    """What the product takes, and each library."""
     random = np.random.default_rng(0)
     paths = shop_like(num_items) if num_levels == 2 else inaturalist_like(num_items, random)
     embeddings = clustered(paths, 512, random, None)
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    number = arguments.queries or num_items
+    works = {"product": timing(lambda: product(embeddings[:number], embeddings, None), number)}
+    for who in arguments.who:
+        works[who] = work_of(who, embeddings, paths, number, arguments.peer_queries)
+    for work in works.values():
+        work()  # compiles, and loads what is loaded lazily
+    found = in_turn(works, arguments.repeats, divisor="product")
+    middle = {who: medians(timings) for who, timings in found.items()}
+    divisor = middle["product"]
+    return [
+        Cost(who, own.clock, ratio(found[who], found["product"], 1), own.processor / divisor.processor)
+        for who, own in middle.items()
+    ]
+
+
+def timing(run: Callable[[], object], queries: int) -> Callable[[], Timing]:
+    """Times ``run``, for each of the queries that it takes."""
+    return lambda: timed(run, queries)
+
+
+def work_of(
+    who: str, embeddings: np.ndarray[Any, Any], paths: np.ndarray[Any, Any], number: int, peer_queries: int
+) -> Callable[[], Timing]:
+    """What a library does."""
+    some = slice(0, number)
+    if who == "hiertree":
+        ids = np.arange(len(embeddings))
+        given = (embeddings, paths) if number < len(embeddings) else ()
+        names = {"query_ids": ids[some], "gallery_ids": ids} if given else {}
+        return timing(lambda: evaluate(embeddings[some], paths[some], *given, **names), number)
+    if who == "pytorch-metric-learning":
+        return timing(lambda: finest_level(embeddings, paths[:, -1], number), number)
     problem = some_queries(embeddings, paths, peer_queries)
-    work: dict[str, tuple[Callable[[], object], int]] = {
-        "product": (lambda: product(embeddings, embeddings, None), num_items),
-        "hiertree": (lambda: evaluate(embeddings, paths), num_items),
-        "pytorch-metric-learning": (lambda: finest_level(embeddings, paths[:, -1]), num_items),
-        "sort": (lambda: sort(problem.scores), peer_queries),
-        **{name: (lambda name=name: values_of(name, problem), peer_queries) for name in SCORE_LIBRARIES},
-    }
-    seconds: dict[str, list[float]] = {who: [] for who in work}
-    for repeat in range(repeats + 1):  # the first compiles and is not counted
-        for who, (run, queries) in work.items():
-            begin = time.process_time()
-            run()
-            if repeat:
-                seconds[who].append((time.process_time() - begin) / queries)
-    medians = {who: statistics.median(times) for who, times in seconds.items()}
-    return [(who, median, median / medians["product"]) for who, median in medians.items()]
+    return timing(lambda: sort(problem.scores) if who == "sort" else values_of(who, problem), peer_queries)
 
 
 def some_queries(embeddings: np.ndarray[Any, Any], paths: np.ndarray[Any, Any], number: int) -> ScoredQueries:
@@ -76,14 +113,16 @@ def some_queries(embeddings: np.ndarray[Any, Any], paths: np.ndarray[Any, Any], 
     return ScoredQueries(scores, levels, valid, paths.shape[1], queries, own, embeddings, classes, self_retrieval=True)
 
 
-def finest_level(embeddings: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]) -> dict[str, float]:
-    """P@1 and mAP@R by pytorch-metric-learning."""
+def finest_level(embeddings: np.ndarray[Any, Any], classes: np.ndarray[Any, Any], number: int) -> dict[str, float]:
+    """P@1 and mAP@R of the first queries by pytorch-metric-learning."""
     import torch
     from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
     names = ("precision_at_1", "mean_average_precision_at_r")
     calculator = AccuracyCalculator(include=names, k="max_bin_count", device=torch.device("cpu"))
-    found: dict[str, float] = calculator.get_accuracy(torch.from_numpy(embeddings), torch.from_numpy(classes))
+    vectors, labels = torch.from_numpy(embeddings), torch.from_numpy(classes)
+    given = (vectors[:number], labels[:number], vectors, labels)
+    found: dict[str, float] = calculator.get_accuracy(*given, ref_includes_query=True)
     return found
 
 

@@ -35,9 +35,12 @@ def count_among(
     elif num_positives < _MANY:
         count_others(scores, low, high, np.full(len(scores), scores.shape[1]), positives)
     else:
-        ordered, none = np.empty_like(scores), np.zeros(len(scores), np.int64)
-        _order_roughly(scores, low, high, positives.score, positives.number, ordered)
-        count_others(ordered, none, none, low + scores.shape[1] - high, positives)
+        ordered, none = np.empty((1, scores.shape[1]), scores.dtype), np.zeros(1, np.int64)
+        for row in range(len(scores)):
+            one = slice(row, row + 1)
+            own = positives.rows(one)
+            _order_roughly(scores[one], low[one], high[one], own.score, own.number, ordered)
+            count_others(ordered, none, none, low[one] + scores.shape[1] - high[one], own)
 
 
 @jit
