@@ -6,9 +6,8 @@ either are in both.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from hiertree.io.tables import read_table, write_table
 
@@ -17,7 +16,11 @@ from ..folders import AnyPath
 from ..landmarks import unique_ids
 from .tables import HierarchicalRow, hierarchical_table
 
-_COMPARED = ("supercategory", "hierarchical_label", "natural_or_human_made")
+if TYPE_CHECKING:
+    import pandas as pd
+
+_CLUSTER = "hierarchical_label"
+_COMPARED = ("supercategory", _CLUSTER, "natural_or_human_made")
 _WORDS = ("label", "supercategory", "kind")
 _SHOWN = 10
 
@@ -38,28 +41,28 @@ def compare_exports(a: AnyPath, b: AnyPath, *, table: AnyPath | None = None) -> 
     Raises:
         TableError: no such file, or one that cannot be read as asked.
     """
-    before, after = _rows(a), _rows(b)
-    both = sorted(before.keys() & after.keys())
-    changed = [key for key in both if _values(before[key]) != _values(after[key])]
+    import pandas as pd
+
+    before, after = _table(a), _table(b)
+    joined = before.add_suffix("_a").join(after.add_suffix("_b"), how="outer").sort_index()
+    both = joined.dropna()
+    differs = pd.DataFrame({name: joined[f"{name}_a"] != joined[f"{name}_b"] for name in _COMPARED})
+    differs.insert(0, "any", differs.any(axis="columns"))  # also where one side lacks a landmark
     if table is not None:
-        header = ("landmark_id", *(f"{name}_{side}" for name in _COMPARED for side in "ab"))
-        write_table(table, header, _differing(before, after))
+        header = [f"{name}_{side}" for name in _COMPARED for side in "ab"]
+        rows = joined.loc[differs["any"], header].fillna("").itertuples(name=None)
+        write_table(table, ("landmark_id", *header), rows)
     return {
         "landmarks": {
             "a": len(before),
             "b": len(after),
             "both": len(both),
-            "only_a": len(before.keys() - after.keys()),
-            "only_b": len(after.keys() - before.keys()),
+            "only_a": len(before) - len(both),
+            "only_b": len(after) - len(both),
         },
-        "changed": {
-            "any": len(changed),
-            **{name: sum(getattr(before[k], name) != getattr(after[k], name) for k in changed) for name in _COMPARED},
-        },
-        "clusters": _clusters(before, after),
-        "agreement": agreement(*([side[key].hierarchical_label for key in both] for side in (before, after)))
-        if both
-        else {},
+        "changed": {name: int(differs.loc[both.index, name].sum()) for name in differs},
+        "clusters": _clusters(before[_CLUSTER], after[_CLUSTER], both),
+        "agreement": agreement(both[f"{_CLUSTER}_a"].tolist(), both[f"{_CLUSTER}_b"].tolist()) if len(both) else {},
     }
 
 
@@ -83,48 +86,26 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _rows(path: AnyPath) -> dict[int, HierarchicalRow]:
+def _table(path: AnyPath) -> pd.DataFrame:
+    """What is compared, by landmark."""
+    import pandas as pd
+
     file = hierarchical_table(path)
     table = read_table(file, required=HierarchicalRow._fields)
-    ids = unique_ids(table, "landmark_id", file)
-    cells = table[list(HierarchicalRow._fields[1:])].itertuples(index=False, name=None)
-    return {landmark_id: HierarchicalRow(landmark_id, *texts) for landmark_id, texts in zip(ids, cells, strict=True)}
+    ids = pd.Index(unique_ids(table, "landmark_id", file), name="landmark_id")
+    compared: pd.DataFrame = table.set_index(ids)[list(_COMPARED)]
+    return compared
 
 
-def _values(row: HierarchicalRow) -> tuple[str, ...]:
-    return tuple(getattr(row, name) for name in _COMPARED)
-
-
-def _differing(
-    before: Mapping[int, HierarchicalRow], after: Mapping[int, HierarchicalRow]
-) -> Iterator[tuple[Any, ...]]:
-    nowhere = ("",) * len(_COMPARED)
-    for key in sorted(before.keys() | after.keys()):
-        one, other = (_values(side[key]) if key in side else nowhere for side in (before, after))
-        if one != other:
-            yield (key, *(cell for pair in zip(one, other, strict=True) for cell in pair))
-
-
-def _clusters(before: Mapping[int, HierarchicalRow], after: Mapping[int, HierarchicalRow]) -> dict[str, Any]:
-    members = [_members(side) for side in (before, after)]
-    only_a, only_b = sorted(members[0].keys() - members[1].keys()), sorted(members[1].keys() - members[0].keys())
-    renamed = []
-    for name in only_a:
-        own = members[0][name]
-        shares = Counter({other: len(own & members[1][other]) for other in only_b})
-        other, common = max(shares.items(), key=lambda item: item[1], default=("", 0))
-        if 2 * common > max(len(own), len(members[1].get(other, ()))):
-            renamed.append({"a": name, "b": other, "landmarks": common})
-    gone = {pair[side] for pair in renamed for side in "ab"}
-    return {
-        "only_a": [name for name in only_a if name not in gone],
-        "only_b": [name for name in only_b if name not in gone],
-        "renamed": renamed,
-    }
-
-
-def _members(rows: Mapping[int, HierarchicalRow]) -> dict[str, set[int]]:
-    members: dict[str, set[int]] = {}
-    for key, row in rows.items():
-        members.setdefault(row.hierarchical_label, set()).add(key)
-    return members
+def _clusters(before: pd.Series[str], after: pd.Series[str], both: pd.DataFrame) -> dict[str, Any]:
+    """Supercategories of one side alone, and those that were renamed."""
+    sizes = before.value_counts(), after.value_counts()
+    only = {"a": set(sizes[0].index) - set(sizes[1].index), "b": set(sizes[1].index) - set(sizes[0].index)}
+    pairs = both.groupby([f"{_CLUSTER}_a", f"{_CLUSTER}_b"], as_index=False).size()
+    renamed = [
+        {"a": one, "b": other, "landmarks": int(common)}
+        for one, other, common in pairs.itertuples(index=False, name=None)
+        if one in only["a"] and other in only["b"] and 2 * common > max(sizes[0][one], sizes[1][other])
+    ]
+    left = {f"only_{side}": sorted(only[side] - {pair[side] for pair in renamed}) for side in "ab"}
+    return {**left, "renamed": renamed}
