@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,15 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     elif not isinstance(plan, LabelsPlan):
         plan = check_plan(plan)
     run = _Run(_checked_folder(Path(out)), say)
-    store = _scrape(plan, run)
-    cleaned = _clean(plan, store, run)
-    filled = _fill(plan, cleaned, run)
-    clustered = _cluster(plan, filled, run)
-    exported = _export(plan, clustered, run)
-    _show(plan, exported, run)
+    clean = {"instances": plan.instances, "store": _scrape(plan, run), "columns": plan.columns}
+    folder = run.step(CLEANED, clean_record, clean_step, plan.landmarks, settings=plan.clean, **clean)
+    if plan.fill is not None:
+        record = partial(fill_record, vectors=plan.fill.vectors())
+        folder = run.step(FILLED, record, fill_step, folder, settings=plan.fill)
+    encoder = plan.cluster.build()
+    folder = run.step(CLUSTERED, cluster_record, cluster_step, folder, settings=plan.cluster, encoder=encoder)
+    exported = run.step(EXPORTED, export_record, export_step, folder, settings=plan.export, review=plan.review)
+    run.step(SHOWN, tree_record, tree_step, exported, settings=plan.tree)
     if isinstance(made := run.results.get(EXPORTED), Exported):
         say(describe_exported(made, clusters=True))
     report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
@@ -105,13 +109,15 @@ class _Run:
         self.folder, self._say = folder, say
         self.results: dict[str, object] = {}
 
-    def step(self, name: str, record: StepRecord, work: Callable[[Path], object]) -> Path:
-        """The folder of a step, made unless it is current."""
+    def step(
+        self, name: str, record: Callable[..., StepRecord], work: Callable[..., object], source: Path, **inputs: Any
+    ) -> Path:
+        """The folder of a step, made unless it is current; ``record`` and ``work`` take the same inputs."""
         folder = self.folder / name
-        if record.is_current(folder):
+        if record(source, **inputs).is_current(folder):
             self.note(name, None)
         else:
-            result = work(folder)
+            result = work(source, out=folder, **inputs)
             self.note(name, f"written to {folder}", result)
         return folder
 
@@ -145,40 +151,3 @@ def _check_failures(found: Tally, *, allowed: float) -> None:
             expected=f"at most a share of {allowed:g}",
             remedy="run the plan again, which asks for them again, or set allow_failed",
         )
-
-
-def _clean(plan: LabelsPlan, store: Path | None, run: _Run) -> Path:
-    landmarks, instances, columns, settings = plan.landmarks, plan.instances, plan.columns, plan.clean
-    record = clean_record(landmarks, instances=instances, store=store, columns=columns, settings=settings)
-    return run.step(
-        CLEANED,
-        record,
-        lambda out: clean_step(
-            landmarks, out=out, instances=instances, store=store, columns=columns, settings=settings
-        ),
-    )
-
-
-def _fill(plan: LabelsPlan, cleaned: Path, run: _Run) -> Path:
-    settings = plan.fill
-    if settings is None:
-        return cleaned
-    record = fill_record(cleaned, settings=settings, vectors=settings.vectors())
-    return run.step(FILLED, record, lambda out: fill_step(cleaned, out=out, settings=settings))
-
-
-def _cluster(plan: LabelsPlan, cleaned: Path, run: _Run) -> Path:
-    record = cluster_record(cleaned, settings=plan.cluster, encoder=plan.cluster.build())
-    return run.step(CLUSTERED, record, lambda out: cluster_step(cleaned, out=out, settings=plan.cluster))
-
-
-def _export(plan: LabelsPlan, clustered: Path, run: _Run) -> Path:
-    record = export_record(clustered, review=plan.review, settings=plan.export)
-    return run.step(
-        EXPORTED, record, lambda out: export_step(clustered, out=out, review=plan.review, settings=plan.export)
-    )
-
-
-def _show(plan: LabelsPlan, exported: Path, run: _Run) -> None:
-    record = tree_record(exported, settings=plan.tree)
-    run.step(SHOWN, record, lambda out: tree_step(exported, out=out, settings=plan.tree))
