@@ -1,4 +1,4 @@
-"""HTML pages that are one file: a package's ``page.html`` filled in, its style and its pictures inside."""
+"""HTML pages that are one file: a package's ``page.html`` filled in, with its script and pictures, in one style."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import partial
 from importlib.resources import files as resources
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -17,35 +18,33 @@ if TYPE_CHECKING:
 LARGEST_SIDE = 160  # pixels of a picture inside a page
 
 
-def fill_page(package: str, values: Mapping[str, Any], *, style_of: str | None = None) -> str:
-    """Fill in the template of a package; every value that is not Markup is escaped.
+def fill_page(package: str, values: Mapping[str, Any], *, scripted: bool = False) -> str:
+    """Fill in the template of a package inside the frame of all pages; every value that is not Markup is escaped.
 
     Args:
         package: its full name; it holds ``page.html``.
-        values: what the template names, except ``css``.
-        style_of: the package whose ``page.css`` is used; None: its own.
+        values: what the template names, ``title`` among them.
+        scripted: whether the page runs the ``page.js`` of the package; its policy lets no other script run.
     """
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
 
-    template = resources(package).joinpath("page.html").read_text(encoding="utf-8")
-    css = resources(style_of or package).joinpath("page.css").read_text(encoding="utf-8").rstrip()
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    loader = FunctionLoader(partial(_text, __package__))
+    environment = Environment(
+        autoescape=True, loader=loader, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
     environment.filters["breakable"] = breakable
-    return environment.from_string(template).render(values, css=Markup(css)) + "\n"  # noqa: S704  (our own file)
+    script = f"\n{_text(package, 'page.js')}\n" if scripted else ""
+    frame = {
+        "css": Markup(_text(__package__, "page.css")),  # noqa: S704  (our own files)
+        "script": Markup(script),  # noqa: S704
+        "digest": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii"),
+    }
+    return environment.from_string(_text(package, "page.html")).render(values, **frame) + "\n"
 
 
-def inline_script(package: str) -> dict[str, Any]:
-    """The ``script`` of a package, its ``page.js``, and the ``digest`` by which a page's policy lets it alone run.
-
-    Args:
-        package: its full name.
-    """
-    from markupsafe import Markup
-
-    script = f"\n{resources(package).joinpath('page.js').read_text(encoding='utf-8').strip()}\n"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
-    return {"script": Markup(script), "digest": digest}  # noqa: S704  (our own file)
+def _text(package: str, name: str) -> str:
+    return resources(package).joinpath(name).read_text(encoding="utf-8").strip()
 
 
 def breakable(text: object) -> Markup:

@@ -18,4 +18,4 @@ def html(table: ResultTable, *, title: str, lead: str, figures: Iterable[tuple[s
         figures: SVG elements, and what each shows, as its text.
     """
     page = {"table": table, "title": title, "lead": lead, "pictures": list(figures)}
-    return fill_page("hiertree.pipelines.comparison", page, style_of="hiertree.pipelines.report")
+    return fill_page("hiertree.pipelines.comparison", page)

@@ -11,7 +11,7 @@ from typing import Any
 from hiertree.errors import OptionError
 from hiertree.io import files
 
-from ..pages import fill_page, inline_script
+from ..pages import fill_page
 from .figures.svg import SvgFigure
 from .measurements import Measurement
 from .metric_rows import side_by_side
@@ -102,13 +102,12 @@ def write_page(
         "unreadable": grids.unreadable,
         "figures": figures,
         "analysis": analysis,
-        **inline_script("hiertree.pipelines.report"),
         "tree": tree,
         "tree_lead": tree_lead,
         "commands": commands or [run.command for run in found.values()],
         "versions": _versions(first.manifest),
     }
-    files.write_text(path, fill_page("hiertree.pipelines.report", page))
+    files.write_text(path, fill_page("hiertree.pipelines.report", page, scripted=bool(analysis)))
     return Path(path)
 
 

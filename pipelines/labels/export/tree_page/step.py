@@ -10,7 +10,7 @@ from pydantic import Field
 from hiertree.errors import ImageError
 from hiertree.io.files import write_text
 
-from ....pages import data_uri, fill_page, inline_script
+from ....pages import data_uri, fill_page
 from ...fill.image_folder import ImageFolder
 from ...folders import AnyPath, StepRecord
 from ...settings import Settings
@@ -67,8 +67,7 @@ def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULT
     pictures = {landmark: _embedded(path) for landmark, path in settings.pictured(root).items()}
     package = "hiertree.pipelines.labels.export.tree_page"
     page = {"title": settings.title, "root": root, "levels": level_sizes(root), "pictures": pictures}
-    style = "hiertree.pipelines.report"
-    write_text(out, fill_page(package, {**page, **inline_script(package)}, style_of=style))
+    write_text(out, fill_page(package, page, scripted=True))
     draw_tree(Path(out).with_suffix(""), root)
 
 
