@@ -157,31 +157,31 @@ class History:
         return History(self.annotator, state, self.seq + 1, done, undone, change.message, change.numbers, self.sources)
 
 
-def replay(history: History, events: Iterable[Event], *, source: str, line: int = 2) -> History:
+def replay(history: History, events: Iterable[Event], *, source: str) -> History:
     """Follow events.
 
     Args:
         history: where they begin.
         events: in order.
         source: the log, for messages.
-        line: the line of the first event.
 
     Raises:
         ReviewError: one does not follow from those before it; its line is named.
     """
-    for number, event in enumerate(events, line):
+    for event in events:
+        where = f"{source}, line {history.seq + 2}"  # the first line is the header
         if event.seq != history.seq + 1:
-            raise ReviewError(f"{source}, line {number}: event {event.seq}", expected=f"event {history.seq + 1}")
+            raise ReviewError(f"{where}: event {event.seq}", expected=f"event {history.seq + 1}")
         if event.base != history.state.digest:
             raise ReviewError(
-                f"{source}, line {number}: made in state {event.base}",
+                f"{where}: made in state {event.base}",
                 expected=f"{history.state.digest}, to which the proposal and the lines before it lead",
                 remedy="the log was edited, or is of another proposal",
             )
         try:
             history = history.after(event.action)
         except ReviewError as error:
-            raise ReviewError(f"{source}, line {number}: {error}") from None
+            raise ReviewError(f"{where}: {error}") from None
     return history
 
 

@@ -108,7 +108,7 @@ class LogFile:
             if lines:
                 self._check(_parsed(Header, lines[0], str(self.path), 1), header)
             else:
-                self._write(header)
+                self.append(header)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -128,22 +128,25 @@ class LogFile:
         finally:
             self._lock.release()
 
-    def new_events(self) -> tuple[int, tuple[Event, ...]]:
-        """Events not yet seen, and the line of the first; to be called under the lock.
+    def new_events(self) -> tuple[Event, ...]:
+        """Events not yet seen; to be called under the lock.
 
         Raises:
             ReviewError: a line is damaged, or the file became shorter.
         """
         line = self._line + 1
-        return line, _events(self._new_lines(), str(self.path), line)
+        return _events(self._new_lines(), str(self.path), line)
 
-    def append(self, event: Event) -> None:
-        """Write an event to the disk; to be called under the lock, when there is no new event.
+    def append(self, line: Header | Event) -> None:
+        """Write a line to the disk; to be called under the lock, when there is no new event.
 
         Raises:
             OSError: the disk refuses; the log is as before.
         """
-        self._write(event)
+        content = line.model_dump_json().encode() + b"\n"
+        _append(self.path, content)
+        self._offset += len(content)
+        self._line += 1
 
     def _new_lines(self, *, most: int | None = None) -> list[bytes]:
         size = self.path.stat().st_size
@@ -169,12 +172,6 @@ class LogFile:
         self.notices.append(
             f"{self.path} ended within a line that was never acknowledged: {len(torn)} bytes set aside in {beside.name}"
         )
-
-    def _write(self, line: Header | Event) -> None:
-        content = line.model_dump_json().encode() + b"\n"
-        _append(self.path, content)
-        self._offset += len(content)
-        self._line += 1
 
     def _check(self, found: Header, wanted: Header) -> None:
         if found.proposal != wanted.proposal:

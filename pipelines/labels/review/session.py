@@ -115,9 +115,8 @@ class Session:
         self._arrive(after)
 
     def _catch_up(self) -> None:
-        line, events = self.log.new_events()
-        for number, event in enumerate(events, line):
-            self._arrive(replay(self._history, [event], source=str(self.log.path), line=number))
+        for event in self.log.new_events():
+            self._arrive(replay(self._history, [event], source=str(self.log.path)))
 
     def _arrive(self, history: History) -> None:
         self._history = history
