@@ -20,7 +20,7 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
     """Precision summed over the positives, or those in the top, / how many these could be."""
     positives = lists.num_positives(metric.level)
     if metric.kind == "AP":
-        sums = lists.shared(precision_sums_by_level)[:, metric.level]
+        sums = lists.shared(precision_sums_by_level)[:, metric.level - 1]
         return ratio(trapezoid_or_sum(sums, lists, lists.ranked, metric.level), positives)
     cutoffs = positives if metric.kind == "mAP@R" else np.full(len(lists), metric.cutoff or WHOLE_LIST)
     sums = np.empty(len(lists))

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ..ranking.ties import TieGroups
 
 _MANY = 256  # places in a tie group, from where on T may be had as a difference
-_BLOCK = 512  # positives that stay in the first cache
+_BLOCK = 255  # positives that a byte can count
+_AT_ONCE, _BITS, _BYTE = 8, np.uint64(8), np.uint64(255)  # sets of levels that are counted in the bytes of one word
 _FAR = 64  # from where on the series' next term is below 1e-16
 
 
@@ -59,11 +60,30 @@ def _group_precisions(members: float, hits: float, start: int, size: int, places
 
 
 def precision_sums_by_level(lists: RankedLists) -> NDArray[np.float64]:
-    """(r, L+1) expected precision, summed over the positives of each level or deeper."""
-    sums = np.empty(lists.totals.shape)
-    levels = np.tile(np.arange(lists.totals.shape[1], dtype=np.uint8), (len(lists), 1))
-    wanted = np.ones(sums.shape, np.bool_)
-    precision_sums_by_step(lists.ranked, lists.tie_groups, levels, wanted, lists.counts_ties_ahead, sums)
+    """(r, L) expected precision, summed over the positives of each level or deeper."""
+    levels = np.arange(lists.totals.shape[1])
+    sets = np.tile(levels[:, None] >= levels[1:], (len(lists), 1, 1))
+    return precision_sums_of_sets(lists.ranked, lists.tie_groups, sets, lists.counts_ties_ahead)
+
+
+def precision_sums_of_sets(
+    ranked: Ranked, ties: TieGroups, sets: NDArray[np.bool_], paper: bool
+) -> NDArray[np.float64]:
+    """(r, S) expected Σ_j P(j) over the items of each set of levels in the whole list, P being the precision of such.
+
+    Args:
+        ranked: the lists.
+        ties: their tie groups.
+        sets: (r, L+1, S) whether a level is in a set; level 0 is in none.
+        paper: whether every item of equal score counts as ahead.
+    """
+    sums = np.empty((len(sets), 0))
+    for first in range(0, sets.shape[2], _AT_ONCE):
+        part = sets[:, :, first : first + _AT_ONCE].astype(np.uint64)
+        words = (part << (_BITS * np.arange(part.shape[2], dtype=np.uint64))).sum(axis=2, dtype=np.uint64)
+        own = np.empty((len(sets), part.shape[2]))
+        _add_precisions(ranked, ties, words, paper, own)
+        sums = np.column_stack([sums, own])
     return sums
 
 
@@ -77,93 +97,71 @@ def trapezoid_or_sum(sums: NDArray[np.float64], lists: RankedLists, ranked: Rank
 
 
 @jit
-def precision_sums_by_step(
-    ranked: Ranked,
-    ties: TieGroups,
-    step: NDArray[np.uint8],
-    wanted: NDArray[np.bool_],
-    paper: bool,
-    sums: NDArray[np.float64],
+def _add_precisions(
+    ranked: Ranked, ties: TieGroups, words: NDArray[np.uint64], paper: bool, sums: NDArray[np.float64]
 ) -> None:
-    """Expected Σ_j P_t(j)·1[step_j ≥ t] of each row over the whole list, P_t being the precision of items of step ≥ t.
-
-    ``step`` is (r, L+1), the step of each level: 0 for level 0 and 1 … L in some order; ``wanted`` is (r, L+1), the
-    steps t ≥ 1 whose sums are written to ``sums``, (r, L+1).
-    """
-    room = np.empty((2, _BLOCK + 1), np.uint8), np.empty((2, _BLOCK + 1))
-    hits, members = np.empty(sums.shape[1], np.int64), np.empty(sums.shape[1], np.int64)
+    """Fill ``sums``, (r, ≤ 8); byte s of ``words``, (r, L+1), is 1 where a level is in set s."""
+    room = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64), np.empty(_BLOCK)
+    hits = np.empty(_AT_ONCE, np.int64)
     for row in range(len(sums)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        least = np.flatnonzero(wanted[row, 1:]) + 1
-        sums[row, least], hits[:] = 0.0, 0
+        sums[row], hits[:] = 0.0, 0
         item, number, groups = 0, ranked.number[row], 0
-        while len(least) > 0:
+        while True:
             alone = ties.first[row, groups]
             for start in range(item, alone, _BLOCK):
                 stop = min(start + _BLOCK, alone)
-                _add_run(step[row], least, level[start:stop], before[start:stop], hits, sums[row], room)
+                _add_run(words[row], level[start:stop], before[start:stop], hits, sums[row], room)
             if alone == number:
                 break
             item, start, n = ties.stop[row, groups], before[alone], size[alone]
-            members[:] = 0
-            for own_level in range(1, sums.shape[1]):
-                members[step[row, own_level]] += ties.members[row, groups, own_level]
-            for lower in range(sums.shape[1] - 2, 0, -1):  # those of a step reach the earlier ones
-                members[lower] += members[lower + 1]
-            for own in least:
-                sums[row, own] += _group_precisions(members[own], hits[own], start, n, n, paper)
-            hits += members
+            for own in range(sums.shape[1]):
+                members = 0
+                for depth in range(words.shape[1]):
+                    members += ties.members[row, groups, depth] * _byte(words[row, depth], own)
+                sums[row, own] += _group_precisions(members, hits[own], start, n, n, paper)
+                hits[own] += members
             groups += 1
 
 
 @jit
 def _add_run(
-    step: NDArray[np.uint8],
-    least: NDArray[np.int64],
+    words: NDArray[np.uint64],
     level: NDArray[np.uint8],
     before: NDArray[np.int32],
     hits: NDArray[np.int64],
     sums: NDArray[np.float64],
-    room: tuple[NDArray[np.uint8], NDArray[np.float64]],
+    room: tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.float64]],
 ) -> None:
-    """Add positives that are not tied, at most a block of them. From step to step the list only shrinks."""
-    steps, shares = room
-    own, share, reached = steps[0, : len(level)], shares[0, : len(level)], 1
+    """Add positives that are not tied: so few that a byte can count them, all sets at once in one addition."""
+    belongs, met, share = room
+    counted = np.uint64(0)
     for item in range(len(level)):
-        own[item], share[item] = step[level[item]], 1.0 / (before[item] + np.int32(1))
-    for turn in range(len(least)):
-        wanted, into = least[turn], (turn + 1) & 1
-        if wanted > reached:
-            kept = _keep(own, share, wanted, steps[into], shares[into])
-            own, share, reached = steps[into, :kept], shares[into, :kept], wanted
-        if len(share) == 0:
-            break
-        sums[wanted] += _numbered_sum(share, hits[wanted])
-        hits[wanted] += len(share)
+        belongs[item] = words[level[item]]
+        counted += belongs[item]
+        met[item] = counted
+    for item in range(len(level)):
+        share[item] = 1.0 / (before[item] + np.int32(1))
+    for own in range(len(sums)):
+        if _byte(counted, own) > 0:
+            sums[own] += _precisions(belongs, met, share[: len(level)], np.uint64(_BITS * own), hits[own])
+            hits[own] += _byte(counted, own)
 
 
 @jit
-def _keep(
-    own: NDArray[np.uint8],
-    share: NDArray[np.float64],
-    wanted: int,
-    kept_own: NDArray[np.uint8],
-    kept_share: NDArray[np.float64],
-) -> int:
-    """Copy the items that reach a step; one place more than these is written."""
-    kept, least = np.uint64(0), np.uint8(wanted)
-    for item in range(len(own)):
-        kept_own[kept], kept_share[kept] = own[item], share[item]
-        kept += np.uint64(own[item] >= least)
-    return int(kept)
+def _byte(word: np.uint64, place: int) -> int:
+    return np.int64((word >> np.uint64(_BITS * place)) & _BYTE)
 
 
 @reordering_jit
-def _numbered_sum(share: NDArray[np.float64], ahead: int) -> float:
-    """Σ of each share × its number, from ``ahead`` + 1."""
-    total, first = 0.0, float(ahead + 1)
+def _precisions(
+    belongs: NDArray[np.uint64], met: NDArray[np.uint64], share: NDArray[np.float64], shift: np.uint64, ahead: int
+) -> float:
+    """Σ of the precision at each item of a set, the one whose byte begins at ``shift``."""
+    total, first, bit = 0.0, float(ahead), np.uint64(1) << shift
     for item in range(len(share)):
-        total += share[item] * (item + first)
+        hits = first + np.float64((met[item] >> shift) & _BYTE)
+        total += share[item] * hits if belongs[item] & bit else 0.0
     return total
 
 
