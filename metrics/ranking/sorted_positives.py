@@ -41,7 +41,8 @@ class SortedPositives(NamedTuple):
         number: (r,) int64.
         others: (r, P+1, 2) int32, items of level 0: those between positives i − 1 and i, and those with the score of
             i, counted where i is the first of that score.
-        first: (r, T) int32, for each interval of the score the first positive that is not in an earlier interval.
+        first: (r, T) int32, for each interval of the score twice the first positive that is not in an earlier one, and
+            1 more if it is in this one.
         top: (r,) the score at which the intervals begin, in the type of ``score``.
         scale: (r,) intervals for each unit of score.
         num_ranks: the length of the longest list.
@@ -231,6 +232,7 @@ def _bucket_sort(positives: SortedPositives) -> None:
             falling = keys[item] >> _LEVEL_BITS
             pattern = falling if falling & _SIGN else falling ^ _BELOW_SIGN
             score[item] = np.uint32(pattern).view(np.float32)
+        _encode(first[: last + 2])
 
 
 @jit
@@ -247,6 +249,15 @@ def _fill_tables(positives: SortedPositives) -> None:
             first[interval[item] + 1] += 1
         for place in range(last + 1):
             first[place + 1] += first[place]
+        _encode(first[: last + 2])
+
+
+@jit
+def _encode(first: NDArray[np.int32]) -> None:
+    """Double each first positive, and add 1 where the next interval begins with another one."""
+    for place in range(len(first) - 1):
+        first[place] = 2 * first[place] + np.int32(first[place + 1] > first[place])
+    first[-1] *= 2
 
 
 @jit
@@ -259,54 +270,81 @@ def count_others(
 ) -> None:
     """Count the items of level 0 of a part of the gallery: columns 0 … low and high … stop of each row.
 
-    Most intervals hold one positive or none, so the first comparison needs no branch that could be predicted wrong.
-    Additions to the same counter wait for each other, so four tallies take turns where they stay in the cache. What is
-    left, about 3 ns an item, is loads that wait for loads: the interval's first positive, its score, the counter.
+    Where an interval holds no positive, its items need no comparison. The others are kept aside, which takes no branch
+    that could be predicted wrong. Additions to the same counter wait for each other, so four tallies take turns where
+    they stay in the cache. What is left, about 1 ns an item, is the number of instructions: a dozen an item.
     """
-    interval, tally = np.empty(_AT_ONCE, np.int32), np.zeros((_MOST_TALLIED + 1, 4), np.int32)
+    interval, inside = np.empty(_AT_ONCE, np.int32), np.empty(_AT_ONCE + 1, np.int32)
+    tallies = np.zeros((_MOST_TALLIED + 1, 4), np.int32)
     for row in range(len(scores)):
-        number = positives.number[row]
+        number, first, others = positives.number[row], positives.first[row], positives.others[row]
         if number == 0:
             continue  # nothing to stand ahead of
-        score, first, others = positives.score[row], positives.first[row], positives.others[row]
-        last, at_end = _INTERVALS * number + 1, np.uint32(number - 1)
-        turns = np.uint32(3 if number <= _MOST_TALLIED else 0)
+        tally, turns = (tallies, np.uint32(3)) if number <= _MOST_TALLIED else (others, np.uint32(0))
         for piece in range(2):
             start, end = (0, low[row]) if piece == 0 else (high[row], stop[row])
             for begin in range(start, end, _AT_ONCE):
                 part = scores[row, begin : min(begin + _AT_ONCE, end)]
-                _intervals(part, positives.top[row], positives.scale[row], last, interval)
+                _intervals(part, positives.top[row], positives.scale[row], _INTERVALS * number + 1, interval)
+                found = np.uint32(0)
                 for item in range(len(part)):
-                    own, place = part[item], np.uint32(first[np.uint32(interval[item])])
-                    limit = np.uint32(first[np.uint32(interval[item]) + _ONE])
-                    if limit <= place + _ONE:
-                        place += np.uint32(limit > place) & np.uint32(score[min(place, at_end)] > own)
-                    else:
-                        place = _first_not_above(score, place, limit, own)
-                    if place < limit and score[place] == own:
-                        others[place, 1] += np.int32(1)
-                    elif turns > 0:
-                        tally[place, np.uint32(item) & turns] += np.int32(1)
-                    else:
-                        others[place, 0] += np.int32(1)
-        if turns > 0:
-            for place in range(number + 1):
-                others[place, 0] += tally[place, 0] + tally[place, 1] + tally[place, 2] + tally[place, 3]
-                tally[place] = 0
+                    code = np.uint32(first[np.uint32(interval[item])])
+                    occupied = code & _ONE
+                    tally[code >> _ONE, np.uint32(item) & turns] += np.int32(_ONE ^ occupied)
+                    inside[found] = item
+                    found += occupied
+                score = positives.score[row, :number]
+                _count_inside(part, interval, inside[:found], first, score, tally, turns, others)
+        for place in range(number + 1 if turns > 0 else 0):
+            others[place, 0] += tally[place, 0] + tally[place, 1] + tally[place, 2] + tally[place, 3]
+            tally[place] = 0
+
+
+@jit
+def _count_inside(
+    scores: NDArray[Any],
+    interval: NDArray[np.int32],
+    inside: NDArray[np.int32],
+    first: NDArray[np.int32],
+    positives: NDArray[Any],
+    tally: NDArray[np.int32],
+    turns: np.uint32,
+    others: NDArray[np.int32],
+) -> None:
+    """Count the items whose intervals hold positives."""
+    at_end = np.uint32(len(positives) - 1)
+    for turn in range(len(inside)):
+        item = np.uint32(inside[turn])
+        own, place = scores[item], np.uint32(interval[item])
+        place = _first_not_above(
+            positives, np.uint32(first[place]) >> _ONE, np.uint32(first[place + _ONE]) >> _ONE, own
+        )
+        if positives[min(place, at_end)] == own:
+            others[place, 1] += np.int32(1)
+        else:
+            tally[place, np.uint32(turn) & turns] += np.int32(1)
 
 
 @jit
 def _first_not_above(score: NDArray[Any], place: np.uint32, beyond: np.uint32, own: Any) -> np.uint32:
-    """The first of some falling scores that does not exceed one, or ``beyond``."""
+    """The first of some falling scores that does not exceed one, or ``beyond``; those from there on do not exceed it.
+
+    The last four are compared at once: a comparison that decides what follows would often be predicted wrong.
+    """
     while beyond - place > _FOUR:
         middle = (place + beyond) >> _ONE
         if score[middle] > own:
             place = middle + _ONE
         else:
             beyond = middle
-    while place < beyond and score[place] > own:
-        place += _ONE
-    return place
+    if len(score) < _FOUR:
+        while place < beyond and score[place] > own:
+            place += _ONE
+        return place
+    place, above = min(place, np.uint32(len(score)) - _FOUR), np.uint32(0)
+    for step in range(4):
+        above += np.uint32(score[place + np.uint32(step)] > own)
+    return place + above
 
 
 @jit
