@@ -78,6 +78,23 @@ def test_each_function_is_its_definition():
         assert map_at_r(scores, levels, level=1)[row] == pytest.approx(reference.map_at_r(own, level, 1), abs=1e-12)
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_deep_tree_with_hundreds_of_positives_and_a_relevance_that_does_not_rise(tied):
+    random, num_levels = np.random.default_rng(6), 11
+    scores, levels = random.standard_normal(700), random.integers(0, num_levels + 1, 700)
+    levels[levels == 5] = 4  # a level without items
+    scores = np.round(scores, 1) if tied else scores
+    table = np.append(0.0, random.random(num_levels))
+    ties = "paper" if tied else "average"
+    found = evaluate_scores(
+        scores[None], levels[None], relevance=table[None], metrics=["H-AP", "AP[1]", "AP[10]"], ties=ties
+    )
+    own, level = scores.tolist(), levels.tolist()
+    expected = [reference.h_ap(own, level, table.tolist(), tied)]
+    expected += [reference.average_precision(own, level, least, tied) for least in (1, 10)]
+    np.testing.assert_allclose(found.values[0], expected, rtol=1e-12)
+
+
 def test_scikit_learn_agrees_on_average_precision_without_ties():
     random = np.random.default_rng(1)
     scores, levels = random.standard_normal((10, 50)), random.integers(0, 4, (10, 50))
