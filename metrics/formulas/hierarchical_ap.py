@@ -36,7 +36,7 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
 
 
 def _precision_sums(lists: RankedLists, ranked: Ranked, table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(r, L) precision, summed over the positives of the L most relevant levels, of the L − 1 most relevant, and so on."""
+    """(r, L) precision, summed over the positives of the L most relevant levels, of the L − 1 most, and so on."""
     order, levels = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1), np.arange(table.shape[1])
     sets, paper = order[:, :, None] >= levels[1:], lists.counts_ties_ahead
     if ranked is not lists.ranked:
