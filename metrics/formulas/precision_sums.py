@@ -150,7 +150,7 @@ def _add_run(
 
 @jit
 def _byte(word: np.uint64, place: int) -> int:
-    return np.int64((word >> np.uint64(_BITS * place)) & _BYTE)
+    return int((word >> np.uint64(_BITS * place)) & _BYTE)
 
 
 @reordering_jit

@@ -341,10 +341,11 @@ def _first_not_above(score: NDArray[Any], place: np.uint32, beyond: np.uint32, o
         while place < beyond and score[place] > own:
             place += _ONE
         return place
-    place, above = min(place, np.uint32(len(score)) - _FOUR), np.uint32(0)
+    place = min(place, np.uint32(len(score)) - _FOUR)
+    found = place
     for step in range(4):
-        above += np.uint32(score[place + np.uint32(step)] > own)
-    return place + above
+        found += np.uint32(score[place + np.uint32(step)] > own)
+    return found
 
 
 @jit
