@@ -24,7 +24,7 @@ from ..network.model_files import save_embedder
 from ..network.preprocessing import Preprocessing
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
-from .checkpoint_files import newest_whole_checkpoint
+from .checkpoint_files import list_checkpoints
 from .evaluator import SplitResult
 from .list_metrics import list_name
 
@@ -206,7 +206,7 @@ class RunFolder:
     def _require_same_or_earlier(self, recipe: Recipe) -> None:
         earlier = self._earlier()
         if recipe.goes_on_from(earlier):
-            if self.metrics.is_file() and newest_whole_checkpoint(self.checkpoints) is None:
+            if self.metrics.is_file() and not list_checkpoints(self.checkpoints):
                 raise CheckpointError(
                     f"{self.path} without checkpoints, for more epochs",
                     expected="the checkpoints of the run to go on from",

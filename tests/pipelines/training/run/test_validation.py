@@ -206,6 +206,16 @@ def test_finished_run_goes_on_with_more_epochs_as_if_it_had_never_ended(tiny_rec
         train(tiny_recipe(*CONSTANT, "training.epochs=4"), tmp_path / "run")
 
 
+def test_damaged_checkpoint_of_a_run_that_goes_on_is_warned_of_once(
+    tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny_recipe(*CONSTANT, "training.epochs=2"), tmp_path)
+    newest = list(list_checkpoints(tmp_path / "checkpoints").values())[-1]
+    (newest / "state.json").write_text("{", encoding="utf-8")
+    train(tiny_recipe(*CONSTANT, "training.epochs=3"), tmp_path)
+    assert capsys.readouterr().err.count("is damaged") == 1
+
+
 def test_cosine_that_has_ended_takes_no_more_epochs(tiny_recipe: Tiny, tmp_path: Path) -> None:
     train(tiny_recipe(*DATA, "training.epochs=1"), tmp_path)
     before = (tmp_path / "metrics.json").read_text()
