@@ -136,10 +136,11 @@ def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
     from .training.data.validation import load_learning_splits
     from .training.learning.initial_projection import initialize_projection
     from .training.network.model_files import load_embedder
-    from .training.network.scales import require_sizes
+    from .training.network.scales import require_sizes, warn_of_cut_images
 
     embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
+    warn_of_cut_images(embedder, recipe.images.size)
     if not model.is_dir() and recipe.model.projection_init != "random":
         train_set = load_learning_splits(recipe).train
         initialize_projection(embedder.to(fabric.device), train_set, recipe, fabric)

@@ -20,7 +20,7 @@ from ..distributed.shared_batches import loss_of_whole_batch, randomness_by_rank
 from ..network.averaging import moving_average
 from ..network.compiling import compile_network, compiler_errors
 from ..network.embedder import Embedder
-from ..network.scales import embed_at_scales, require_sizes
+from ..network.scales import embed_at_scales, require_sizes, warn_of_cut_images
 from ..recipe.schema import Recipe
 from .loss_building import build_loss
 from .optimization import build_optimizer, set_learning_rates
@@ -87,7 +87,9 @@ class Learner:
             self.embedder.backbone = synchronized_batch_norm(backbone, self.processes, self.fabric.device)
         if self._in_chunks and not model.freeze_batch_norm:
             require_no_batch_norm(self.embedder)
-        require_sizes(self.embedder, self.recipe.images.size, self.recipe.evaluation.scales)
+        require_sizes(self.embedder, images.size, self.recipe.evaluation.scales)
+        if self.processes.is_first:
+            warn_of_cut_images(self.embedder, images.size)
 
     def start_epoch(self, epoch: int) -> None:
         """Prepare network and loss for the steps of an epoch."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import interpolate, normalize
 
 from hiertree.errors import RecipeError
@@ -73,6 +74,21 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
         ) from error
     finally:
         embedder.train(was_training)
+
+
+def warn_of_cut_images(embedder: Embedder, size: int) -> None:
+    """Say on standard error how much of the images a backbone leaves out that cuts them into patches of another size.
+
+    Such are vision transformers, whose first convolution steps by its own width.
+    """
+    first = next((part for part in embedder.backbone.modules() if isinstance(part, nn.Conv2d)), None)
+    if first is None or first.kernel_size != first.stride or first.padding != (0, 0):
+        return
+    patch = first.kernel_size[0]
+    if left := size % patch:
+        text = f"warning: images.size={size} with {embedder.settings.backbone}: its patches of {patch} pixels leave "
+        text += f"out the last {left} rows and columns; {size - left} or {size - left + patch} would leave out none"
+        print(text, file=sys.stderr)
 
 
 def _resized(images: Tensor, scale: float) -> Tensor:
