@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from lightning.pytorch import Callback, LightningModule, Trainer
 from torch.utils.data import DistributedSampler
+from typing_extensions import override
 
 from hiertree.errors import OptionError
 from hiertree.options import check_integer
@@ -58,17 +59,19 @@ class RetrievalCallback(Callback):
         self._ids: dict[int, torch.Tensor | None] = {}
         self._seen: dict[int, int] = {}
 
-    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+    @override
+    def on_validation_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Forget the validation before."""
         self._metrics, self._ids, self._seen = {}, {}, {}
 
+    @override
     def on_validation_batch_end(
         self,
         trainer: Trainer,
         pl_module: LightningModule,
         outputs: Any,
         batch: Any,
-        batch_idx: int,  # noqa: ARG002
+        batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
         """Add a batch."""
@@ -84,6 +87,7 @@ class RetrievalCallback(Callback):
             ids = torch.as_tensor(ids) * len(_loaders(trainer)) + dataloader_idx
         self._metrics[group].update(embeddings, paths, gallery=dataloader_idx == self.gallery, ids=ids)
 
+    @override
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Evaluate what was gathered, and log it."""
         if trainer.sanity_checking:

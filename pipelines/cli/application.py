@@ -16,7 +16,7 @@ import hiertree
 from hiertree.errors import HiertreeError
 
 from .benchmarks import datasets
-from .checked_paths import group
+from .checked_paths import CheckedGroup
 from .comparison import compare
 from .deployment import export
 from .evaluation import audit, embed, evaluate, qrels
@@ -54,7 +54,7 @@ def _refuse(message: str) -> NoReturn:
     sys.exit(2)
 
 
-@group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=CheckedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(hiertree.__version__, prog_name="hiertree")
 def commands() -> None:
     """Hierarchical image retrieval: build label hierarchies, measure H-AP, train HAPPIER models."""

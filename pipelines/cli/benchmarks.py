@@ -11,7 +11,7 @@ import click
 
 import hiertree as ht
 
-from .checked_paths import GROWING_FOLDER, INPUT_PATH, group
+from .checked_paths import GROWING_FOLDER, INPUT_PATH, CheckedGroup
 from .option_values import NAME
 from .options import json_option, print_json
 
@@ -26,7 +26,7 @@ structure_option = click.option(
 )
 
 
-@group()
+@click.group(cls=CheckedGroup)
 def datasets() -> None:
     """Benchmarks in the formats they are published in."""
 

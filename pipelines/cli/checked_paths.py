@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
+from typing_extensions import override
 
 from hiertree.errors import HiertreeError
 from hiertree.io.outputs import check_outputs, is_written_by_hiertree
@@ -134,10 +135,12 @@ class CheckedCommand(click.Command):
         self.params.append(click.Option(["-q", "--quiet"], is_flag=True, help="Print results and errors only."))
         self.params.append(click.Option(["-v", "--verbose"], is_flag=True, help="Print the traceback of an error."))
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+    @override
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the example, on one line however long."""
         formatter.write(f"\nExample:\n  {self.example}\n")
 
+    @override
     def invoke(self, ctx: click.Context) -> Any:
         """Run as the options of every command say."""
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
@@ -195,10 +198,12 @@ class CheckedGroup(click.Group):
 
     command_class = CheckedCommand
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands, in the order of work."""
         return list(self.commands)
 
+    @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names of the commands, each with what it does, over several lines where one is too short."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
@@ -209,11 +214,6 @@ class CheckedGroup(click.Group):
 def command(*, example: str, then: str = "") -> Callable[[Callable[..., Any]], CheckedCommand]:
     """A decorator that makes a command of a function, with an example and the command that usually comes next."""
     return click.command(cls=CheckedCommand, example=example, then=then)
-
-
-def group(cls: type[CheckedGroup] = CheckedGroup, **options: Any) -> Callable[[Callable[..., Any]], CheckedGroup]:
-    """A decorator that makes a group of commands of a function, which takes the options of the group itself."""
-    return click.group(cls=cls, **options)
 
 
 def _values(given: Any) -> tuple[Any, ...]:

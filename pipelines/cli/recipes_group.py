@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..training.recipe.published import PAPERS, published_rows
-from .checked_paths import NAME_OR_INPUT, group
+from .checked_paths import NAME_OR_INPUT, CheckedGroup
 from .options import json_option, print_json
 
 if TYPE_CHECKING:
     from ..training.recipe.built_in import BuiltInRecipe
 
 
-@group(invoke_without_command=True)
+@click.group(cls=CheckedGroup, invoke_without_command=True)
 @json_option
 @click.pass_context
 def recipes(context: click.Context, as_json: bool) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 
 import click
+from typing_extensions import override
 
-from ..checked_paths import CheckedGroup, group
+from ..checked_paths import CheckedGroup
 
 _MODULES = {  # in the order of work
     "scrape": "scrape",
@@ -28,18 +29,20 @@ _MODULES = {  # in the order of work
 class LabelsGroup(CheckedGroup):
     """Commands whose modules load when one of them is named, so that ``hiertree --help`` need not wait for them."""
 
-    def list_commands(self, context: click.Context) -> list[str]:  # noqa: ARG002
+    @override
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
         return list(_MODULES)
 
-    def get_command(self, context: click.Context, name: str) -> click.Command | None:  # noqa: ARG002
+    @override
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, or None."""
-        if name not in _MODULES:
+        if cmd_name not in _MODULES:
             return None
-        command: click.Command = getattr(import_module(f".{_MODULES[name]}", __package__), name)
+        command: click.Command = getattr(import_module(f".{_MODULES[cmd_name]}", __package__), cmd_name)
         return command
 
 
-@group(cls=LabelsGroup)
+@click.group(cls=LabelsGroup)
 def labels() -> None:
     """Hierarchical labels from raw landmark ids."""
