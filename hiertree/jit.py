@@ -33,9 +33,9 @@ def jit_without_nan(kernel: Kernel) -> Kernel:
     return _cached(kernel, fastmath={"nnan", "nsz"})
 
 
-def _cached(kernel: Kernel, **options: Any) -> Kernel:
-    dispatcher = numba.njit(nogil=True, error_model="numpy", **options)(kernel)
-    cache_of: Any = _Cache  # numba's types are incomplete
+def _cached(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
+    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(kernel)  # its types are incomplete
+    cache_of: Any = _Cache
     dispatcher._cache = cache_of(kernel)  # as njit(cache=True) does, with the cache below
     return cast(Kernel, dispatcher)
 

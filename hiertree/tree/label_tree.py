@@ -120,14 +120,16 @@ class LabelTree(NumberedTree):
             HierarchyError: as :meth:`from_paths`; the message names file and row.
         """
         rows, where = read_label_table(path, levels, trim=uneven != "error")
-        options: dict[str, Any] = {
-            "leaf": leaf,
-            "uneven": uneven,
-            "repeats": repeats,
-            "homonyms": homonyms,
-            "gaps": gaps,
-        }
-        return cls.from_paths(rows, level_names=levels, where=where, **options)
+        return cls.from_paths(
+            rows,
+            level_names=levels,
+            leaf=leaf,
+            uneven=uneven,
+            repeats=repeats,
+            homonyms=homonyms,
+            gaps=gaps,
+            where=where,
+        )
 
     @classmethod
     def from_frame(
@@ -166,14 +168,16 @@ class LabelTree(NumberedTree):
                [0, 0]], dtype=int32)
         """
         names, rows, where = read_label_frame(frame, levels, trim=uneven != "error")
-        options: dict[str, Any] = {
-            "leaf": leaf,
-            "uneven": uneven,
-            "repeats": repeats,
-            "homonyms": homonyms,
-            "gaps": gaps,
-        }
-        return cls.from_paths(rows, level_names=names, where=where, **options)
+        return cls.from_paths(
+            rows,
+            level_names=names,
+            leaf=leaf,
+            uneven=uneven,
+            repeats=repeats,
+            homonyms=homonyms,
+            gaps=gaps,
+            where=where,
+        )
 
     @classmethod
     def from_edges(
