@@ -106,11 +106,11 @@ def from_huggingface(
     )
 
 
-def _labels(rows: Any, column: str, named: type) -> Any:
+def _labels(rows: Any, column: str, class_label: Any) -> Any:
     """A column of labels; class labels by name, −1 and None as no label."""
     values = rows.with_format(None)[column]
     kind = rows.features[column]
-    if isinstance(kind, named):
-        names: list[str] = kind.names  # type: ignore[attr-defined]
+    if isinstance(kind, class_label):
+        names = kind.names
         return np.array([names[value] if value is not None and value >= 0 else None for value in values], dtype=object)
     return np.array(list(values), dtype=object)

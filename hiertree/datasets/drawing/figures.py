@@ -91,7 +91,7 @@ def _zigzag(x: Plane, y: Plane) -> Plane:
 
 TEXTURES: Mapping[str, Callable[[Plane, Plane], Plane]] = MappingProxyType(
     {
-        "striped": lambda x, y: np.sin(2 * np.pi * y),  # noqa: ARG005 - a texture is a function of the plane
+        "striped": lambda _, y: np.sin(2 * np.pi * y),
         "checked": lambda x, y: np.sin(np.pi * x) * np.sin(np.pi * y) * 2,
         "ringed": lambda x, y: np.sin(2 * np.pi * np.hypot(x, y)),
         "dotted": lambda x, y: np.cos(2 * np.pi * x) + np.cos(2 * np.pi * y) - np.float32(0.6),
