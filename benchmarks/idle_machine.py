@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 MOST_OF_OTHERS = 0.1  # processors that others may use meanwhile
 MOST_SPREAD = 0.1  # of what is divided by, about its median
+SHORTEST = 0.3  # seconds of one timing; the kernel accounts for hundredths
 _STAT = Path("/proc/stat")
 
 
@@ -29,12 +30,14 @@ class Timing(NamedTuple):
 
 
 def timed(work: Callable[[], object], units: int = 1) -> Timing:
-    """Run ``work`` once."""
-    begin = time.perf_counter(), time.process_time(), _busy_seconds()
-    work()
-    clock, processor = time.perf_counter() - begin[0], time.process_time() - begin[1]
-    others = max(_busy_seconds() - begin[2] - processor, 0.0) / max(clock, 0.1)
-    return Timing(clock / units, processor / units, others)
+    """Run ``work`` once, or again and again where it is shorter than the kernel's accounts can tell."""
+    begin, runs, clock = (time.perf_counter(), time.process_time(), _busy_seconds()), 0, 0.0
+    while clock < SHORTEST:
+        work()
+        runs, clock = runs + 1, time.perf_counter() - begin[0]
+    processor = time.process_time() - begin[1]
+    others = max(_busy_seconds() - begin[2] - processor, 0.0) / clock
+    return Timing(clock / (units * runs), processor / (units * runs), others)
 
 
 def in_turn(

@@ -13,8 +13,8 @@ machine is not idle, the row says so instead of a ratio. ``--queries 2048`` take
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from evaluation import clustered, inaturalist_like, product, shop_like
@@ -25,22 +25,6 @@ from hiertree.pipelines.evaluation.other_libraries import ScoredQueries, values_
 
 SCORE_LIBRARIES = ("torchmetrics", "sklearn", "ir_measures", "ranx")
 WHO = ("hiertree", "pytorch-metric-learning", "sort", *SCORE_LIBRARIES)
-
-
-class Cost(NamedTuple):
-    """What one library takes.
-
-    Attributes:
-        who: the library.
-        seconds: a query, by the clock.
-        ratio: in products by the clock, or why there is none.
-        processor: in products, of processor time.
-    """
-
-    who: str
-    seconds: float
-    ratio: str
-    processor: float
 
 
 def main() -> None:
@@ -55,30 +39,36 @@ def main() -> None:
     print("| items | L | who | ms a query | × product | of processor time |\n|---:|---:|---|---:|---:|---:|")
     for num_items in arguments.items:
         for num_levels in arguments.levels:
-            for cost in costs(num_items, num_levels, arguments):
-                start = f"| {num_items:,} | {num_levels} | {cost.who} | {1e3 * cost.seconds:.3g}"
-                print(f"{start} | {cost.ratio} | {cost.processor:.3g} |", flush=True)
+            found = timings(
+                num_items,
+                num_levels,
+                who=arguments.who,
+                queries=arguments.queries,
+                peer_queries=arguments.peer_queries,
+                repeats=arguments.repeats,
+            )
+            for who, own in found.items():
+                middle, products = medians(own), ratio(own, found["product"], 1)
+                processor = middle.processor / medians(found["product"]).processor
+                start = f"| {num_items:,} | {num_levels} | {who} | {1e3 * middle.clock:.3g}"
+                print(f"{start} | {products} | {processor:.3g} |", flush=True)
 
 
-def costs(num_items: int, num_levels: int, arguments: argparse.Namespace) -> list[Cost]:
-    """What the product takes, and each library."""
+def timings(
+    num_items: int, num_levels: int, *, who: Sequence[str], queries: int, peer_queries: int, repeats: int
+) -> dict[str, list[Timing]]:
+    """Seconds a query of the product and of each library."""
     random = np.random.default_rng(0)
     paths = shop_like(num_items) if num_levels == 2 else inaturalist_like(num_items, random)
     embeddings = clustered(paths, 512, random, None)
     embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
-    number = arguments.queries or num_items
+    number = queries or num_items
     works = {"product": timing(lambda: product(embeddings[:number], embeddings, None), number)}
-    for who in arguments.who:
-        works[who] = work_of(who, embeddings, paths, number, arguments.peer_queries)
+    for name in who:
+        works[name] = work_of(name, embeddings, paths, number, peer_queries)
     for work in works.values():
         work()  # compiles, and loads what is loaded lazily
-    found = in_turn(works, arguments.repeats, divisor="product")
-    middle = {who: medians(timings) for who, timings in found.items()}
-    divisor = middle["product"]
-    return [
-        Cost(who, own.clock, ratio(found[who], found["product"], 1), own.processor / divisor.processor)
-        for who, own in middle.items()
-    ]
+    return in_turn(works, repeats, divisor="product")
 
 
 def timing(run: Callable[[], object], queries: int) -> Callable[[], Timing]:
