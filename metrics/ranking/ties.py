@@ -31,43 +31,29 @@ class TieGroups(NamedTuple):
     members: NDArray[np.int64]
 
 
+@jit
 def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
     """The tie groups of each row; levels are 0 … L."""
-    shape = len(ranked.number), int(_most_groups(ranked))
-    groups = TieGroups(
-        np.empty((shape[0], shape[1] + 1), np.int32),
-        np.empty(shape, np.int32),
-        np.zeros((*shape, num_levels + 1), np.int64),
-    )
-    _find(ranked, groups)
-    return groups
-
-
-@jit
-def _most_groups(ranked: Ranked) -> int:
-    most = 0
-    for row in range(len(ranked.number)):
+    num_rows, most = len(ranked.number), 0
+    for row in range(num_rows):
         number, before, size = ranked.number[row], ranked.before[row], ranked.size[row]
         item, found = _next_group(size, 0, number), 0
         while item < number:
             found += 1
             item = _next_group(size, _end(before, item, number), number)
         most = max(most, found)
-    return most
-
-
-@jit
-def _find(ranked: Ranked, groups: TieGroups) -> None:
-    for row in range(len(ranked.number)):
+    first, stop = np.empty((num_rows, most + 1), np.int32), np.empty((num_rows, most), np.int32)
+    members = np.zeros((num_rows, most, num_levels + 1), np.int64)
+    for row in range(num_rows):
         number, before, size = ranked.number[row], ranked.before[row], ranked.size[row]
         item, found = _next_group(size, 0, number), 0
         while item < number:
-            stop = _end(before, item, number)
-            groups.first[row, found], groups.stop[row, found] = item, stop
-            _count_levels(ranked.level[row, item:stop], groups.members[row, found])
+            first[row, found], stop[row, found] = item, _end(before, item, number)
+            _count_levels(ranked.level[row, item : stop[row, found]], members[row, found])
+            item = _next_group(size, stop[row, found], number)
             found += 1
-            item = _next_group(size, stop, number)
-        groups.first[row, found] = number
+        first[row, found] = number
+    return TieGroups(first, stop, members)
 
 
 @jit
