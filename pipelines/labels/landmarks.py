@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from pydantic import Field
 
 from hiertree.errors import OptionError, TableError
-from hiertree.io.tables import check_columns, integer_column, read_table
+from hiertree.io.tables import integer_column, read_table
 
 from .settings import Settings
 
@@ -104,48 +104,27 @@ def read_landmarks(
     if not separator:
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     scraped_path = landmarks if instances is None else instances
-    listed = read_table(landmarks, required=[columns.landmark_id, columns.category])
-    scraped = read_table(scraped_path)
-    return join_landmarks(listed, scraped, columns=columns, separator=separator, paths=(landmarks, scraped_path))
-
-
-def join_landmarks(
-    listed: pd.DataFrame, scraped: pd.DataFrame, *, columns: ColumnNames, separator: str, paths: tuple[Path, Path]
-) -> tuple[list[Landmark], int]:
-    """The landmarks of one table with the values of another; see :func:`read_landmarks`.
-
-    Args:
-        listed: text cells, with ids and categories.
-        scraped: text cells, with ids and values.
-        columns: what the columns are called.
-        separator: what stands between several values.
-        paths: what error messages call the two.
-
-    Raises:
-        TableError: as :func:`read_landmarks`.
-    """
-    require_landmarks(listed, paths[0])
+    ids, categories = read_listed(landmarks, columns=columns)
     needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
-    check_columns(paths[1], list(scraped.columns), needed)
-    ids = unique_ids(listed, columns.landmark_id, paths[0])
-    keys = unique_ids(scraped, columns.landmark_id, paths[1])
-    found = dict(
-        zip(keys, zip(_values(scraped, columns, separator, paths[1]), _origins(scraped), strict=True), strict=True)
-    )
-    categories = listed[columns.category].tolist()
-    unknown = (None, NO_ORIGIN)
-    joined = [Landmark(key, category, *found.get(key, unknown)) for key, category in zip(ids, categories, strict=True)]
-    return joined, len(found.keys() - set(ids))
+    scraped = read_table(scraped_path, required=needed)
+    keys = unique_ids(scraped, columns.landmark_id, scraped_path)
+    values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
+    found = dict(zip(keys, values, strict=True))
+    listed = zip(ids, categories, strict=True)
+    read = [Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed]
+    return read, len(found.keys() - set(ids))
 
 
-def require_landmarks(table: pd.DataFrame, path: Path) -> None:
-    """Refuse a table of a header alone.
+def read_listed(path: Path, *, columns: ColumnNames = GLDV2_COLUMNS) -> tuple[list[int], list[str]]:
+    """The ids of a table of landmarks, and their categories.
 
     Raises:
-        TableError: there is no row.
+        TableError: the table cannot be read or lists no landmark, or an id is no integer, negative or there twice.
     """
+    table = read_table(path, required=[columns.landmark_id, columns.category])
     if table.empty:
         raise TableError(f"{path} lists no landmark", expected="a row for each landmark below the header")
+    return unique_ids(table, columns.landmark_id, path), table[columns.category].tolist()
 
 
 def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:

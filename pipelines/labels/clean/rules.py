@@ -98,7 +98,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> 
             kept.append(KeptLandmark(*about, names, item_ids, origin=landmark.origin))
         else:
             scraped = tuple(value.text for value in landmark.values or ())
-            dropped.append(DroppedLandmark(*about, scraped, reason, landmark.origin))
+            dropped.append(DroppedLandmark(*about, scraped, reason, _with_cause(landmark.origin, scraped)))
     mended = {text: label for text in sorted(set(texts)) if (label := spelling[text]) and label != text}
     return Cleaned(kept, dropped, mended)
 
@@ -174,10 +174,11 @@ def _common_spellings(texts: Sequence[str]) -> dict[str, str]:
     return {text: "" if _says_nothing(label) else best[spelling_key(label)] for text, label in labels.items()}
 
 
-def is_item_id(text: str) -> bool:
-    """Whether a text is only a Wikidata id, which stands where an item has no label."""
-    return _ITEM_ID.fullmatch(text.strip()) is not None
+def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
+    """The origin, with the reason that there is no label where the values themselves say it: classes without a name."""
+    only_ids = bool(scraped) and all(_ITEM_ID.fullmatch(text.strip()) for text in scraped)
+    return origin._replace(reason="only a Wikidata id") if only_ids else origin
 
 
 def _says_nothing(label: str) -> bool:
-    return label.casefold() in _NO_VALUE or is_item_id(label)
+    return label.casefold() in _NO_VALUE or _ITEM_ID.fullmatch(label) is not None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,20 +17,28 @@ from pydantic import Field
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
-from hiertree.io.tables import read_table, write_table
+from hiertree.io.tables import write_table
 
 from ..encode.hypernyms import EDGE_COLUMNS
 from ..folders import HYPERNYMS, LABELS, REPORT, AnyPath, StepRecord
-from ..landmarks import GLDV2_COLUMNS, ColumnNames, Landmark, join_landmarks, read_landmarks
-from ..scrape.outcomes import COLUMNS, hypernym_rows, table_rows
+from ..landmarks import (
+    GLDV2_COLUMNS,
+    NO_ORIGIN,
+    ColumnNames,
+    InstanceValue,
+    Landmark,
+    Origin,
+    read_landmarks,
+    read_listed,
+)
+from ..scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
 from ..scrape.store import Store
 from ..settings import Settings
 from .landmark_file import DROPPED, LANDMARKS, write_dropped, write_kept
-from .rules import Cleaned, DroppedLandmark, Multi, clean_landmarks, is_item_id, label_counts
+from .rules import Cleaned, DroppedLandmark, Multi, clean_landmarks, label_counts
 
 COMMAND = "hiertree labels clean"
 _MENDED_SHOWN = 3
-_UNIT_SEPARATOR = "\x1f"  # no label holds it: normalize_label replaces it
 
 
 class CleanSettings(Settings):
@@ -110,17 +118,19 @@ def read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> 
     Raises:
         ScrapeError: the store is something else.
     """
-    import pandas as pd
-
-    listed = read_table(landmarks, required=[columns.landmark_id, columns.category])
+    ids, categories = read_listed(landmarks, columns=columns)
     with Store(store, create=False) as opened:
-        rows = [
-            ["" if cell is None else str(cell) for cell in row] for row in table_rows(opened, separator=_UNIT_SEPARATOR)
-        ]
-    scraped = pd.DataFrame(rows, columns=list(COLUMNS), index=pd.RangeIndex(1, len(rows) + 1), dtype=str)
-    stored = columns.model_copy(update={"instance_of": "instance_of", "item_ids": "item_ids"})
-    scraped = scraped.rename(columns={"landmark_id": columns.landmark_id})
-    return join_landmarks(listed, scraped, columns=stored, separator=_UNIT_SEPARATOR, paths=(landmarks, store))
+        found = {outcome.landmark_id: _values_and_origin(outcome) for outcome in outcomes(opened)}
+    listed = zip(ids, categories, strict=True)
+    read = [Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed]
+    return read, len(found.keys() - set(ids))
+
+
+def _values_and_origin(outcome: ScrapeOutcome) -> tuple[tuple[InstanceValue, ...] | None, Origin]:
+    """The values of a landmark; None, and why, of one that could not be asked about."""
+    if outcome.status in ("failed", "pending"):
+        return None, outcome.origin._replace(reason=outcome.reason or "not asked for yet")
+    return tuple(InstanceValue(one.text, one.item_id) for one in outcome.instances), outcome.origin
 
 
 def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
@@ -132,13 +142,12 @@ def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
     """
     reasons = Counter(drop.reason for drop in cleaned.dropped)
     landmarks = len(cleaned.kept) + len(cleaned.dropped)
-    causes = Counter(cause for drop in cleaned.dropped if drop.reason == "no label" and (cause := _cause(drop)))
     return {
         "landmarks": landmarks,
         "scraped": landmarks - reasons["not scraped"],
         "with_label": landmarks - reasons["not scraped"] - reasons["no label"],
         "dropped": dict(sorted(reasons.items())),
-        "no_label_because": dict(sorted(causes.items())),
+        "because": causes(cleaned.dropped),
         "kept": len(cleaned.kept),
         "distinct_labels": len(label_counts(cleaned.kept)),
         "scraped_ids_without_landmark": unknown_ids,
@@ -146,16 +155,21 @@ def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
     }
 
 
-def _cause(drop: DroppedLandmark) -> str:
-    is_id = bool(drop.values) and all(map(is_item_id, drop.values))
-    return "only a Wikidata id" if is_id else drop.origin.reason
+def causes(dropped: Iterable[DroppedLandmark]) -> dict[str, dict[str, int]]:
+    """What is known about why landmarks were dropped for a reason, counted."""
+    counts = Counter((drop.reason, drop.origin.reason) for drop in dropped)
+    found: dict[str, dict[str, int]] = {}
+    for (reason, cause), count in sorted(counts.items()):
+        if cause not in ("", reason):
+            found.setdefault(reason, {})[cause] = count
+    return found
 
 
 def describe_cleaning(report: Mapping[str, Any]) -> str:
     """The counts as text, one per line.
 
     >>> counts = {"landmarks": 5, "scraped": 5, "with_label": 3, "kept": 2, "distinct_labels": 2,
-    ...           "dropped": {"no label": 2, "several labels": 1}, "no_label_because": {"missing page": 1}}
+    ...           "dropped": {"no label": 2, "several labels": 1}, "because": {"no label": {"missing page": 1}}}
     >>> print(describe_cleaning(counts))
            5 landmarks
            5 scraped
@@ -164,13 +178,15 @@ def describe_cleaning(report: Mapping[str, Any]) -> str:
            1 dropped: several labels
            2 kept, with 2 distinct labels
     """
-    causes = ", ".join(f"{number} {reason}" for reason, number in report["no_label_because"].items())
-    notes = {"no label": f" ({causes})"} if causes else {}
+    because = {
+        reason: f" ({', '.join(f'{number} {cause}' for cause, number in found.items())})"
+        for reason, found in report["because"].items()
+    }
     lines = [
         (report["landmarks"], "landmarks"),
         (report["scraped"], "scraped"),
         (report["with_label"], "with a label"),
-        *((number, f"dropped: {reason}{notes.get(reason, '')}") for reason, number in report["dropped"].items()),
+        *((number, f"dropped: {reason}{because.get(reason, '')}") for reason, number in report["dropped"].items()),
         (report["kept"], f"kept, with {report['distinct_labels']} distinct labels"),
     ]
     if mended := report.get("mended_labels"):

@@ -21,7 +21,7 @@ from hiertree.io.tables import write_table
 from ..clean.landmark_file import DROPPED, LANDMARKS, read_dropped, read_kept
 from ..clean.rules import Cleaned, DroppedLandmark, KeptLandmark, label_counts
 from ..clean.step import COMMAND as CLEAN_COMMAND
-from ..clean.step import describe_cleaning, read_report, write_cleaned
+from ..clean.step import causes, describe_cleaning, read_report, write_cleaned
 from ..encode.encoders import ClipSettings
 from ..folders import HISTORY, REPORT, AnyPath, StepRecord, history_of, hypernyms_of, made_by
 from ..settings import Count
@@ -181,6 +181,7 @@ def _report(
     left = [drop for drop in dropped if drop.landmark_id not in taken]
     return read_report(folder) | {
         "dropped": dict(sorted(Counter(drop.reason for drop in left).items())),
+        "because": causes(left),
         "kept": len(kept) + len(taken),
         "unlabeled_with_images": len(found),
         "labeled_from_images": len(taken),

@@ -14,28 +14,14 @@ from hiertree.errors import OptionError
 from hiertree.io.files import open_replacing
 
 from ..label_texts import is_wikimedia_page
-from ..landmarks import InstanceValue
+from ..landmarks import InstanceValue, Origin
 from .facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP, Item, Page, Stage
 from .store import LandmarkRow, Store
 from .wikibase import is_item_id
 
 Tally: TypeAlias = "Counter[tuple[str, str]]"
 Status: TypeAlias = Literal["labeled", "unlabeled", "failed", "pending"]
-COLUMNS = (
-    "landmark_id",
-    "category",
-    "instance_of",
-    "item_ids",
-    "status",
-    "reason",
-    "item",
-    "languages",
-    "redirects",
-    "revision",
-    "modified",
-    "source",
-    "time",
-)
+COLUMNS = ("landmark_id", "category", "instance_of", "item_ids", "status", *Origin._fields)
 
 
 class Instance(NamedTuple):
@@ -62,6 +48,14 @@ class ScrapeOutcome:
     source: str = ""
     time: int | None = None
 
+    @property
+    def origin(self) -> Origin:
+        """Where the values come from, and why there are none, as texts."""
+        languages = "|".join(instance.language for instance in self.instances)
+        redirects = json.dumps(self.redirects, ensure_ascii=False) if self.redirects else ""
+        revision, time = ("" if number is None else str(number) for number in (self.revision, self.time))
+        return Origin(self.item, languages, redirects, revision, self.modified, self.source, time, self.reason)
+
 
 def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
     """Every landmark, in order of its id."""
@@ -83,25 +77,12 @@ def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, 
     for outcome in outcomes(store):
         if outcome.status not in ("labeled", "unlabeled"):
             continue
-        texts, ids, languages = (tuple(zip(*outcome.instances, strict=True)) or ((), (), ()))[:3]
+        texts, ids, _ = (tuple(zip(*outcome.instances, strict=True)) or ((), (), ()))[:3]
         for text in texts:
             if separator in text:
                 raise OptionError(f"separator={separator!r}", expected="one that no label holds", remedy=repr(text))
-        yield (
-            outcome.landmark_id,
-            outcome.category,
-            separator.join(texts),
-            separator.join(ids) if any(ids) else "",
-            outcome.status,
-            outcome.reason,
-            outcome.item,
-            separator.join(languages),
-            json.dumps(outcome.redirects, ensure_ascii=False) if outcome.redirects else "",
-            outcome.revision,
-            outcome.modified,
-            outcome.source,
-            outcome.time,
-        )
+        values = (separator.join(texts), separator.join(ids) if any(ids) else "")
+        yield (outcome.landmark_id, outcome.category, *values, outcome.status, *outcome.origin)
 
 
 def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
@@ -152,11 +133,17 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
 
 
 def _of_page(store: Store, known: ScrapeOutcome, page: Page) -> ScrapeOutcome:
-    """From the labels on the page itself, or else from its item; a move that was not read yet is still to be asked."""
+    """From the labels on the page itself, or else from its item; a move that was not read yet is still to be asked.
+
+    The page shows an id where a class has no English label; its item tells what it is called in another language.
+    """
     if page.read is not None:
-        of_item = _of_item(store, known, page.item).instances if page.item else ()
-        ids = {instance.text: instance.item_id for instance in of_item}
-        return _judged(known, [Instance(text, ids.get(text, ""), "en") for text, _ in page.read], page.status)
+        of_item = _of_item(store, known, page.item) if page.item else known
+        named = {name: instance for instance in of_item.instances for name in (instance.text, instance.item_id)}
+        shown = [text for text, _ in page.read]
+        if page.item and of_item.status in ("pending", "failed") and any(map(is_item_id, shown)):
+            return of_item
+        return _judged(known, [named.get(text, Instance(text, "", "en")) for text in shown], page.status)
     if page.status == MOVED:
         return _unanswered(store, known, "move", page.key)
     if page.item is None:

@@ -7,9 +7,8 @@ from typing import IO
 
 from hiertree.errors import CategoryError, ScrapeError
 from hiertree.io.outputs import check_outputs
-from hiertree.io.tables import read_table
 
-from ..landmarks import GLDV2_COLUMNS, ColumnNames, require_landmarks, unique_ids
+from ..landmarks import GLDV2_COLUMNS, ColumnNames, read_listed
 from .asking import SOURCES, ScrapeLog, ask_missing
 from .dump.blocks import dump_file
 from .dump.reading import DumpReading, read_dump
@@ -138,10 +137,7 @@ def read_categories(path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS) -> l
     Raises:
         TableError: the table cannot be read or lists no landmark, or an id is no integer, negative or there twice.
     """
-    table = read_table(path, required=[columns.landmark_id, columns.category])
-    require_landmarks(table, path)
-    ids = unique_ids(table, columns.landmark_id, path)
-    return [_landmark(key, category) for key, category in zip(ids, table[columns.category], strict=True)]
+    return [_landmark(*row) for row in zip(*read_listed(path, columns=columns), strict=True)]
 
 
 def _landmark(landmark_id: int, category: str) -> LandmarkRow:

@@ -67,7 +67,7 @@ def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
     reasons = {drop.landmark_id: (drop.reason, drop.origin.reason) for drop in read_dropped(tmp_path / "out")}
     assert reasons == {
         1: ("no label", "no instance of"),
-        2: ("not scraped", ""),
+        2: ("not scraped", "not asked for yet"),
         3: ("Wikimedia page", "Wikimedia page"),
     }
     assert "1 dropped: no label (1 no instance of)" in describe_cleaning(report)
