@@ -28,7 +28,7 @@ def local_app(
     """A page with what it asks for, behind its guard.
 
     Args:
-        package: its folder ``page`` holds ``index.html`` and the files that this names as ``/page/NAME``.
+        package: its folder ``page`` holds ``index.html``, a template, and the files that this names as ``/page/NAME``.
         routes: what else the server answers.
         token: the secret of the first address.
         port: that of the server on 127.0.0.1.
@@ -50,14 +50,15 @@ def local_app(
 
 @cache
 def page_files(package: str) -> Mapping[str, bytes]:
-    """The files of a page by name: those that all pages share, and its own."""
+    """The files of a page by name: those that all pages share, and its own, ``index.html`` inside the common frame."""
+    from jinja2 import DictLoader, Environment
+
     folders = [resources(home) / "page" for home in (__package__, package)]
-    return {
-        file.name: file.read_bytes()
-        for folder in folders
-        for file in folder.iterdir()
-        if Path(file.name).suffix in _TYPES
-    }
+    found = [file for folder in folders for file in folder.iterdir() if Path(file.name).suffix in _TYPES]
+    files = {file.name: file.read_bytes() for file in found}
+    templates = DictLoader({name: files.pop(name).decode() for name in ("frame.html", "index.html")})
+    page = Environment(autoescape=True, loader=templates).get_template("index.html").render()
+    return {**files, "index.html": page.encode()}
 
 
 async def _refused(_: Request, error: HTTPException) -> Response:
