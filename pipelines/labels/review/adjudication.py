@@ -7,7 +7,6 @@ one of the two did, or otherwise; one over a cluster's name, kind or groups by a
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from hiertree.io.files import write_json
 from hiertree.io.provenance import manifest
 
 from ..cluster.proposal_file import PROPOSAL, read_proposal
+from ..folders import AnyPath
 from .agreement import Comparison, compare
 from .history import Adopt, AdoptedCluster, History, LogVersion
 from .reviewing import replayed
@@ -92,11 +92,11 @@ class Adjudication:
 
 
 def agreement_report(
-    clustered: str | os.PathLike[str],
-    log_a: str | os.PathLike[str],
-    log_b: str | os.PathLike[str],
+    clustered: AnyPath,
+    log_a: AnyPath,
+    log_b: AnyPath,
     *,
-    out: str | os.PathLike[str] | None = None,
+    out: AnyPath | None = None,
 ) -> dict[str, Any]:
     """Compare two reviews of one proposal.
 

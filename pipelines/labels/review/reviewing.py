@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -10,11 +9,10 @@ from hiertree.errors import ReviewError
 
 from ..cluster.proposal_file import check_proposal, read_proposal
 from ..cluster.proposing import Cluster, LabelPlace, Proposal
+from ..folders import AnyPath
 from .history import History, replay
 from .log_file import read_log
 from .state import ReviewCluster, State, initial_state
-
-Path = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Reviewed:
     torn: int = 0
 
 
-def reviewed(clustered: Path, log: Path) -> Reviewed:
+def reviewed(clustered: AnyPath, log: AnyPath) -> Reviewed:
     """The clusters that a review led to; the same folder and log give the same.
 
     An approved cluster and its labels are no longer in doubt. Labels keep the numbers of the proposal, a cluster's
@@ -63,7 +61,7 @@ def reviewed(clustered: Path, log: Path) -> Reviewed:
     )
 
 
-def replayed(proposal: Proposal, log: Path) -> History:
+def replayed(proposal: Proposal, log: AnyPath) -> History:
     """Where a log leads to from a proposal.
 
     Raises:
@@ -108,7 +106,7 @@ def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
     ]
 
 
-def _replayed(proposal: Proposal, log: Path) -> tuple[History, bytes]:
+def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
     content, state = read_log(log), initial_state(proposal)
     if content.header is None:
         raise ReviewError(f"{log} holds no whole line", expected="the log of a review")

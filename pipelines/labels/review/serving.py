@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from ..clean.landmark_file import LANDMARKS, read_kept
 from ..cluster.proposal_file import read_proposal
 from ..encode.text_encoders import TextEncoder
 from ..fill.image_folder import ImageFolder
+from ..folders import AnyPath
 from .adjudication import Adjudication
 from .examples import examples
 from .reviewing import replayed
@@ -24,7 +24,6 @@ from .server import Review, review_app
 from .session import Session
 from .splitting import load_two_means
 
-AnyPath = str | os.PathLike[str]
 _ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
 

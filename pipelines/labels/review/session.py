@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from hiertree.errors import ReviewConflictError
 from ..cluster.proposing import Proposal
 from ..encode.place_noun_encoder import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
+from ..folders import AnyPath
 from .history import Event, History, replay
 from .log_file import Header, LogFile
 from .splitting import AnyRequest, resolve_request
@@ -56,7 +56,7 @@ class Session:
     def __init__(
         self,
         proposal: Proposal,
-        log: str | os.PathLike[str],
+        log: AnyPath,
         annotator: str,
         *,
         encoder: TextEncoder | None = None,
