@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
 _BYTES_AT_ONCE = 2**25
 _ROWS_OF_A_THREAD = 2048
-_FACTOR, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(29)
-
-
-def words_of(vectors: NDArray[Any]) -> NDArray[Any]:
-    """The bits of floats, equal where the floats are: −0 becomes 0."""
-    words: NDArray[Any] = (vectors + vectors.dtype.type(0)).view(f"u{vectors.itemsize}")
-    return words
 
 
 def first_of_equal(
@@ -35,8 +28,8 @@ def first_of_equal(
     """(N,) for each row the first one that equals it, or None where all differ.
 
     Args:
-        parts: the words of the rows, some rows after others.
-        rows_of: gives the words of some rows again.
+        parts: the vectors, some rows after others.
+        rows_of: gives the vectors of some rows again.
     """
     hashes = np.concatenate([_hashes(part) for part in parts])
     order = np.argsort(hashes, kind="stable")
@@ -50,25 +43,35 @@ def first_of_equal(
     last: np.uint64 | None = None
     for start in range(0, len(candidates), most):
         places = candidates[start : start + most]
-        for place, row in zip(places.tolist(), rows_of(places), strict=True):
+        vectors = rows_of(places)
+        for place, row in zip(places.tolist(), vectors + vectors.dtype.type(0), strict=True):  # −0 becomes 0
             if hashes[place] != last:
                 seen, last = {}, hashes[place]
             first[place] = seen.setdefault(row.tobytes(), place)
     return None if (first == np.arange(len(first))).all() else first
 
 
-def _hashes(words: NDArray[Any]) -> NDArray[np.uint64]:
-    hashes = np.empty(len(words), np.uint64)
-    rows = ranges(len(words), _ROWS_OF_A_THREAD)
-    for_each(lambda part: _hash_rows(words[part], hashes[part]), rows, threads=num_threads())
+def _hashes(vectors: NDArray[Any]) -> NDArray[np.uint64]:
+    """(n,) sums of the words of each vector, each times an odd number of its own; equal where vectors are."""
+    hashes = np.empty(len(vectors), np.uint64)
+    words = vectors.view(f"u{vectors.itemsize}")
+    minus_zero = np.array(-0.0, vectors.dtype).view(words.dtype)[()]
+    factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(
+        1
+    )
+    for_each(
+        lambda part: _hash_rows(words[part], minus_zero, factors, hashes[part]),
+        ranges(len(words), _ROWS_OF_A_THREAD),
+        threads=num_threads(),
+    )
     return hashes
 
 
 @jit
-def _hash_rows(words: NDArray[Any], hashes: NDArray[np.uint64]) -> None:
+def _hash_rows(words: NDArray[Any], minus_zero: Any, factors: NDArray[np.uint64], hashes: NDArray[np.uint64]) -> None:
     for row in range(len(words)):
-        found = _FACTOR
+        found = np.uint64(0)
         for column in range(words.shape[1]):
-            found = (found ^ np.uint64(words[row, column])) * _FACTOR
-            found ^= found >> _SHIFT
+            word = words[row, column]
+            found += (np.uint64(0) if word == minus_zero else np.uint64(word)) * factors[column]
         hashes[row] = found

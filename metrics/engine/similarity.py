@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .blocks import for_each, num_threads, ranges
-from .duplicates import first_of_equal, words_of
+from .duplicates import first_of_equal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -161,7 +161,10 @@ class Similarity:
     @cached_property
     def _first(self) -> NDArray[np.int64] | None:
         """The place of the first of equal vectors, for each place; None where no two are equal."""
-        return first_of_equal((self._words(piece) for piece in self._pieces()), self._words_at)
+        return first_of_equal(
+            map(self._rounded, self._pieces()),
+            lambda places: self._rounded(self._items.unit(self.gallery.tree.order[places], self.dtype)),
+        )
 
     def _pieces(self) -> Iterator[NDArray[Any]]:
         """The whole gallery in tree order, normalized."""
@@ -169,9 +172,6 @@ class Similarity:
         for piece in ranges(len(self.gallery), self._piece):
             yield self._copy[piece] if copied else self._items.unit(self.gallery.tree.order[piece], self.dtype)
 
-    def _words_at(self, places: NDArray[np.int64]) -> NDArray[Any]:
-        return self._words(self._items.unit(self.gallery.tree.order[places], self.dtype))
-
-    def _words(self, vectors: NDArray[Any]) -> NDArray[Any]:
-        """The bits of vectors as they are multiplied."""
-        return words_of(vectors if self.device is None else self.device.rounded(vectors))
+    def _rounded(self, vectors: NDArray[Any]) -> NDArray[Any]:
+        """Vectors as they are multiplied."""
+        return vectors if self.device is None else self.device.rounded(vectors)

@@ -8,7 +8,7 @@ import torch
 
 from hiertree.metrics import evaluate, evaluate_scores
 from hiertree.metrics.engine import duplicates
-from hiertree.metrics.engine.duplicates import first_of_equal, words_of
+from hiertree.metrics.engine.duplicates import first_of_equal
 
 DEVICES = [None, "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 SIZES = (*range(2, 34), 47, 64, 65, 100, 111, 333, 500, 1001, 2000)
@@ -74,12 +74,11 @@ def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
     random = np.random.default_rng(2)
     vectors = random.integers(-1, 1, (200, 3)) * np.float32(0.5)
     vectors[vectors == 0] = random.choice([0.0, -0.0], (vectors == 0).sum())
-    words = words_of(vectors)
     expected = [next(i for i in range(200) if (vectors[i] == row).all()) for row in vectors]
-    parts = [words[:70], words[70:]]
-    np.testing.assert_array_equal(first_of_equal(parts, lambda rows: words[rows]), expected)
+    parts = [vectors[:70], vectors[70:]]
+    np.testing.assert_array_equal(first_of_equal(parts, lambda rows: vectors[rows]), expected)
     monkeypatch.setattr(duplicates, "_hashes", lambda part: np.zeros(len(part), np.uint64))
     monkeypatch.setattr(duplicates, "_BYTES_AT_ONCE", 100)
-    np.testing.assert_array_equal(first_of_equal(parts, lambda rows: words[rows]), expected)
-    distinct = np.arange(12, dtype=np.uint32).reshape(6, 2)
+    np.testing.assert_array_equal(first_of_equal(parts, lambda rows: vectors[rows]), expected)
+    distinct = np.arange(12, dtype=np.float32).reshape(6, 2)
     assert first_of_equal([distinct], lambda rows: distinct[rows]) is None
