@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from ..conventions.ties import Ties
 
+_GLANCE = 64  # positives that are searched for ties at once
+
 
 class Ranked(NamedTuple):
     """The positives of r queries in ranked order; row i holds ``number[i]`` of them.
@@ -87,15 +89,40 @@ def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
         before, size = ranked.before[row], ranked.size[row]
         ahead, first = 0, 0
         while first < number:
-            ahead += others[first, 0]
-            stop = first + 1
-            while stop < number and score[stop] == score[first]:
-                stop += 1
-            members = stop - first + others[first, 1]
-            for item in range(first, stop):
-                before[item], size[item] = ahead, members
-            ahead += members
-            first = stop
+            stop, reached = min(first + _GLANCE, number), -1
+            if not _has_ties(score[first : min(stop + 1, number)]):
+                reached = _rank_alone(others[first:stop], ahead, before[first:stop], size[first:stop])
+            if reached >= 0:
+                ahead, first = reached, stop
+            while first < stop:
+                ahead += others[first, 0]
+                end = first + 1
+                while end < number and score[end] == score[first]:
+                    end += 1
+                members = end - first + others[first, 1]
+                for item in range(first, end):
+                    before[item], size[item] = ahead, members
+                ahead += members
+                first = end
+
+
+@jit
+def _has_ties(score: NDArray[Any]) -> bool:
+    found = np.int32(0)
+    for item in range(len(score) - 1):
+        found |= np.int32(score[item] == score[item + 1])
+    return bool(found != 0)
+
+
+@jit
+def _rank_alone(others: NDArray[np.int32], ahead: int, before: NDArray[np.int32], size: NDArray[np.int32]) -> int:
+    """Rank positives of different scores; how many items are ahead of the next one, or −1 if others are tied."""
+    tied = np.int32(0)
+    for item in range(len(others)):
+        ahead += others[item, 0] + 1
+        before[item], size[item] = ahead - 1, 1
+        tied |= others[item, 1]
+    return -1 if tied else ahead
 
 
 @jit
