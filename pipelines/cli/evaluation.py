@@ -149,12 +149,13 @@ def evaluate(
     levels: tuple[str, ...] | None,
     **options: Any,
 ) -> None:
-    """Measure EMBEDDINGS, whose labels are paths inside (.npz, .pt), columns (.parquet), or a table of their own.
+    """Measure EMBEDDINGS, or the ranked lists of --run, by the tree of their labels.
 
-    An .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table, --labels. An .npz or .pt
-    may also hold gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors.
+    The labels of EMBEDDINGS are paths inside (.npz, .pt), columns (.parquet), or a table of their own, --labels. An
+    .npz of paths is what train writes; an .npy, or a .pt of one tensor, needs the table. An .npz or .pt may also hold
+    gallery_embeddings, gallery_paths, ids, gallery_ids, junk (pairs of rows) and distractors.
 
-    Or measure the ranked lists of --run by --qrels, or by the labels in --tree.
+    The lists of --run are measured by --qrels, or by the labels in --tree.
     """
     context = click.get_current_context()
     of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS

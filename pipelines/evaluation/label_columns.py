@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hiertree import LabelTree
-from hiertree.errors import InputError, OptionError, TableError, require_package
+from hiertree.errors import EmptyLabelError, InputError, OptionError, TableError, require_package
 from hiertree.io.tables import integer_column, read_table
 from hiertree.tree.label_rows import is_empty
 
@@ -193,7 +193,11 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
         return queries.where(row) if gallery is None or row < split else gallery.where(row - split)
 
     listed = [rows[row] for row in kept]
-    tree = LabelTree.from_paths(listed, level_names=queries.levels, leaf="path", repeats="merge", where=where)
+    try:
+        tree = LabelTree.from_paths(listed, level_names=queries.levels, leaf="path", repeats="merge", where=where)
+    except EmptyLabelError as error:  # whose remedies are options of Python
+        remedy = "fill it in, or name columns without empty cells by --levels"
+        raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
     paths = tree.paths(listed)
     if gallery is None:
         return SharedPaths(tree, paths)
