@@ -13,6 +13,7 @@ Names are loaded when first used, so that ``import hiertree`` costs milliseconds
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,14 +27,17 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["LabelTree", "datasets", "errors", "level_counts", "levels", "load_model", "relevance", "samplers", "tree"]
 
+if find_spec("timm") is None:
+    __all__.remove("load_model")  # it needs the extra "train", and "import *" loads every name
+
 _IN_TREE = ("LabelTree", "level_counts", "levels")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module 'hiertree' has no attribute {name!r}")
     if name == "load_model":
         return import_module("hiertree.pipelines.inference").load_model
+    if name not in __all__:
+        raise AttributeError(f"module 'hiertree' has no attribute {name!r}")
     if name in _IN_TREE:
         return getattr(import_module("hiertree.tree"), name)
     return import_module(f"hiertree.{name}")
