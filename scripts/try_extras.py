@@ -40,11 +40,14 @@ def _command(line: str) -> str:
     return f"from hiertree.pipelines.cli import main; main({line.split()!r})"
 
 
+# Extras whose programs need those of another: labels to encode, a run to export.
+NEEDS = {"clip": "labels", "export": "train", "sentences": "labels", "slurm": "train"}
 # What works with each extra.
 USED = {
     "base": (
         "import hiertree as ht; assert ht.LabelTree.from_paths([('a', 'b', 1), ('a', 'c', 2)]).num_levels == 3",
         f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
+        "from hiertree import *; assert LabelTree.from_paths([('a', 1)]).leaves == (1,)",
         "from hiertree.metrics import *; assert evaluate([[1, 0], [1, 1]], [0, 0])['R@1'] == 1",
         "import numpy as np; np.savez('e.npz', embeddings=np.eye(9)[:, :4] + 1, paths=np.arange(9)[:, None] // 3)",
         _command("evaluate e.npz --json"),
@@ -57,6 +60,8 @@ USED = {
         "import pandas as pd; pd.DataFrame({'a': ['1']}).to_parquet('t.parquet')",
         "from hiertree.io.tables import read_table; assert read_table('t.parquet').a[1] == '1'",
     ),
+    "clip": ("from hiertree.pipelines.clip_model import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
+    "export": (_command("export run --onnx --out exported"),),
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "labels": (_command(_BUILD), _command("labels tree labels --out tree.html")),
     "interop": ("from hiertree.metrics import RetrievalMetric; RetrievalMetric('H-AP')", _command("audit e.npz")),
@@ -72,8 +77,11 @@ REFUSED = {
     "arrow": ("open('t.parquet', 'w'); from hiertree.io.tables import read_table; read_table('t.parquet')",),
     "interop": ("from hiertree.metrics import RetrievalMetric",),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
+    "export": (_command("export run --onnx --out exported"),),
     "labels": (_command(_BUILD), "import hiertree.pipelines.labels"),
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
+    "sentences": (_command(f"{_BUILD} --encoder sentence-transformers"),),
+    "slurm": (_command("compare synthetic-happier synthetic-smooth-ap --out compared --launcher slurm"),),
     "train": (
         _command("train synthetic-happier --out run"),
         _command("recipes show sop-happier"),
@@ -99,7 +107,8 @@ def main(names: list[str], *, shared: bool, if_changed: bool) -> None:
         (wheel,) = Path(folder).glob("*.whl")
         installed: set[str] = set()
         for name in wanted:
-            installed = {*installed, name} if shared else {name}
+            own = {name, NEEDS.get(name, name)}
+            installed = installed | own if shared else own
             megabytes = _try(name, Path(folder) / ("shared" if shared else name), wheel, installed)
             record[name] = {"digest": digest(name), "megabytes": megabytes}
             RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -121,7 +130,7 @@ def _try(name: str, place: Path, wheel: Path, installed: set[str]) -> int:
     """Install an extra, use it, ask for the others, and return the megabytes of the venv."""
     venv.create(place, with_pip=False)
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
-    target = str(wheel) if name == "base" else f"hiertree[{name}] @ {wheel.as_uri()}"
+    target = str(wheel) if name == "base" else f"hiertree[{','.join(sorted(installed - {'base'}))}] @ {wheel.as_uri()}"
     subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", target], check=True)
     megabytes = sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) // 2**20
     print(f"{name}: {megabytes} MB", flush=True)
@@ -131,7 +140,7 @@ def _try(name: str, place: Path, wheel: Path, installed: set[str]) -> int:
         folder = Path(empty) / "work"
         folder.mkdir()
         (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())
-        for program in [*USED["base"], *USED.get(name, ())]:
+        for program in [*USED["base"], *USED.get(NEEDS.get(name, ""), ()), *USED[name]]:
             answer = _run(python, program, folder)
             if answer.returncode:
                 raise SystemExit(f"{name}: {program}\n{answer.stderr}")
@@ -146,8 +155,8 @@ def _refused(installed: set[str]) -> Iterator[tuple[str, str]]:
     """Programs for which an extra is missing whose packages no installed extra brings."""
     present = {line for name in installed for line in requirements(name)}
     for other, programs in REFUSED.items():
-        if other == "clip" and "labels" not in installed:
-            continue  # what the labels miss is named first
+        if other in NEEDS and not set(requirements(NEEDS[other])) <= present:
+            continue  # what that one misses is named first
         if other == "all" or not set(requirements(other)) <= present:
             yield from ((other, program) for program in programs)
 

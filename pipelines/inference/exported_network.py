@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate, normalize
 
 import hiertree
-from hiertree.errors import ExportError, require_package
+from hiertree.errors import ExportError
 from hiertree.io import files
 
 from ..training.network.embedder import Embedder
@@ -76,9 +76,7 @@ def write_onnx(model: TrainedModel, images: Tensor, path: Path) -> float:
 
     Raises:
         ExportError: it is above 1e-5, or the network cannot be written so.
-        MissingPackageError: onnx, onnxruntime or onnxscript is not installed.
     """
-    require_package("onnx", "onnxruntime", "onnxscript", extra="export")
     import onnxruntime
 
     network = _fixed(model)

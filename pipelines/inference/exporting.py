@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hiertree.datasets import ImageSource
-from hiertree.errors import MissingResourceError, OptionError, ShapeError
+from hiertree.errors import MissingResourceError, OptionError, ShapeError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, manifest
 
@@ -79,6 +79,8 @@ def export(
         raise OptionError("nothing to export", expected="--onnx, --torchscript, --faiss or several of them")
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise OptionError(f"out={target} holds other files", expected="a new or empty folder")
+    if onnx:
+        require_package("onnx", "onnxruntime", "onnxscript", extra="export")
     model = load_model(source, device="cpu")
     checks, read = {}, [source / WEIGHTS, source / SETTINGS]
     with files.replacing_folder(target) as folder:

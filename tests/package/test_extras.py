@@ -13,7 +13,7 @@ from import_graph import Source
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from project import ROOT, project_table
-from try_extras import REFUSED, USED
+from try_extras import NEEDS, REFUSED, USED
 
 SOURCE = Source()
 DISTRIBUTIONS = {
@@ -25,7 +25,7 @@ DISTRIBUTIONS = {
     "yaml": "pyyaml",
 }
 WITH_TORCH = {"triton"}  # torch brings it, on Linux
-NOT_IMPORTED = {"tensorboard", "datasets", "onnx", "onnxscript"}  # by torch, and by those who hand their objects over
+NOT_IMPORTED = {"tensorboard", "onnx", "onnxscript"}  # but by torch, for its log of a run and its export
 
 
 def distribution(module: str) -> str:
@@ -52,7 +52,7 @@ def imported() -> set[str]:
 
 def test_every_imported_package_is_declared_and_every_declared_one_imported():
     assert imported() - declared()["all"] == set()
-    assert declared()["all"] - imported() - NOT_IMPORTED == set()
+    assert declared()["all"] - imported() == NOT_IMPORTED
 
 
 def test_all_holds_every_extra_but_the_tools_of_development():
@@ -71,16 +71,16 @@ def test_an_extra_that_is_asked_for_brings_the_packages_that_were_missing():
     assert wrong == []
 
 
-def outside_the_core() -> list[str]:
-    """Modules that are installed here and not brought by the core's requirements, nor by what those require."""
-    core, unread = set(), [*declared()[""], "hiertree"]
+def outside(extra: str) -> list[str]:
+    """Modules that are installed here and not brought by the core's or an extra's requirements, nor what those need."""
+    brought, unread = set(), [*declared()[extra], "hiertree"]
     while unread:
         name = unread.pop()
-        if name not in core and (found := _requires(name)) is not None:
-            core.add(name)
+        if name not in brought and (found := _requires(name)) is not None:
+            brought.add(name)
             unread += found if name != "hiertree" else []
     installed = metadata.packages_distributions()
-    return [module for module, names in installed.items() if core.isdisjoint(map(canonicalize_name, names))]
+    return [module for module, names in installed.items() if brought.isdisjoint(map(canonicalize_name, names))]
 
 
 def _requires(name: str) -> list[str] | None:
@@ -110,29 +110,31 @@ print(json.dumps(answers))
 
 
 @pytest.fixture(scope="module")
-def without_extras(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What programs say in a process that sees the core's packages alone; nothing where they run."""
-    folder = tmp_path_factory.mktemp("core")
-    (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())
-    programs = [*USED["base"], *(program for those in REFUSED.values() for program in those)]
-    command = [sys.executable, "-c", _TRY, json.dumps(outside_the_core()), json.dumps(programs)]
-    answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return dict(zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What programs say in a process that sees the core's packages and what they need; nothing where they run."""
+    found: dict[str, str] = {}
+    for present in ("", *sorted(set(NEEDS.values()))):
+        folder = tmp_path_factory.mktemp("work")
+        (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())
+        refused = [program for extra in REFUSED if NEEDS.get(extra, "") == present for program in REFUSED[extra]]
+        programs = refused if present else [*USED["base"], *refused]
+        command = [sys.executable, "-c", _TRY, json.dumps(outside(present)), json.dumps(programs)]
+        answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        found |= zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True)
+    return found
 
 
 @pytest.mark.parametrize("program", USED["base"])
-def test_the_core_works_without_any_extra(without_extras: dict[str, str], program: str):
-    assert without_extras[program] == ""
+def test_the_core_works_without_any_extra(said: dict[str, str], program: str):
+    assert said[program] == ""
 
 
-@pytest.mark.parametrize(
-    ("extra", "program"), [(extra, program) for extra in REFUSED for program in REFUSED[extra] if extra != "clip"]
-)
-def test_what_needs_an_extra_names_it_in_one_line(without_extras: dict[str, str], extra: str, program: str):
-    said = without_extras[program].strip()
-    assert said.endswith(f'pip install "hiertree[{extra}]"')
-    assert len(said.splitlines()) == 1
-    assert said.startswith(("error: ", "MissingPackageError: "))
+@pytest.mark.parametrize(("extra", "program"), [(extra, program) for extra in REFUSED for program in REFUSED[extra]])
+def test_what_needs_an_extra_names_it_in_one_line(said: dict[str, str], extra: str, program: str):
+    text = said[program].strip()
+    assert text.endswith(f'pip install "hiertree[{extra}]"')
+    assert len(text.splitlines()) == 1
+    assert text.startswith(("error: ", "MissingPackageError: "))
 
 
 def test_arrays_are_measured_without_importing_torch():
