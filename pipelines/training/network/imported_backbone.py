@@ -24,8 +24,7 @@ def import_backbone(name: str, *, outside: Path | None = None) -> Callable[..., 
 
     Raises:
         MissingResourceError: there is no such module, or it does not import.
-        RecipeError: the module has no such callable, or it is Python's own.
-        CheckpointError: the module lies in that folder.
+        RecipeError: the module has no such callable, is Python's own, or lies in that folder.
 
     >>> import_backbone("torchvision.models:alexnet")(num_classes=3).classifier[-1].out_features
     3
