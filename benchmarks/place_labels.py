@@ -6,6 +6,10 @@ class), OpenStreetMap's presets (top key) and Places365 (indoor or outdoor), and
 nouns alone (a label belongs to its head noun's sense, unknown labels to one group), by words and letters, with the
 list, and with Wikidata's "subclass of" (P279); at as many clusters as classes, at as many as the silhouette proposes,
 and by chance (labels put into as many groups of the same sizes at random: the mean of 20).
+``--nouns wordnet.parent-child.txt`` adds place nouns of WordNet: those below *structure* and *geological formation*,
+each in the group of its ancestor right below these, nouns of two groups left out. The edges are those of
+github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. The table has them all, then those that
+the list knows, and those that it does not.
 ``--kinds`` prints instead how often natural or human-made is right for GeoNames' and OpenStreetMap's labels, with and
 without P279, and how often the probability of natural comes true.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
@@ -54,6 +58,7 @@ KIND_OF_KEY = {"natural": "natural", "waterway": "natural"} | dict.fromkeys(
     ["aeroway", "amenity", "building", "craft", "historic", "man_made", "office", "railway", "shop", "tourism"],
     "human-made",
 )
+ROOTS = {"n04341686": "human-made", "n09287968": "natural"}  # structure; geological formation
 PROBABILITIES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.01)
 
 
@@ -62,7 +67,24 @@ def in_part(label: str, part: str) -> bool:
     return part == "all" or odd == (part == "held-out")
 
 
-def references(data: Path, part: str) -> dict[str, dict[str, str]]:
+def wordnet_nouns(edges: Path) -> dict[str, tuple[str, str]]:
+    """Noun → its kind and the synset that groups it; the roots stand for themselves."""
+    import networkx as nx
+    import timm
+
+    graph = nx.read_edgelist(edges, create_using=nx.DiGraph)
+    table = Path(timm.__file__).parent / "data" / "_info" / "imagenet_synset_to_lemma.txt"
+    names = dict(line.split("\t") for line in table.read_text(encoding="utf-8").splitlines())
+    groups: dict[str, set[tuple[str, str]]] = {}
+    for root, kind in ROOTS.items():
+        for synset, way in nx.single_source_shortest_path(graph, root).items():
+            if synset in names:
+                noun = normalize_label(names[synset].split(",")[0]).casefold()
+                groups.setdefault(noun, set()).add((kind, way[:2][-1]))
+    return {noun: own.pop() for noun, own in groups.items() if len(own) == 1}
+
+
+def references(data: Path, part: str, nouns: Path | None) -> dict[str, dict[str, str]]:
     """The classes of labels, by the name of the reference."""
     with (data / RELEASED).open(encoding="utf-8", newline="") as file:
         released = {normalize_label(row["supercategory"]): row["hierarchical_label"] for row in csv.DictReader(file)}
@@ -72,17 +94,23 @@ def references(data: Path, part: str) -> dict[str, dict[str, str]]:
     built = propose({label: 1 for label in types if any(map(str.isalpha, label))}, PlaceNounEncoder()).cluster_of()
     found["Washington: clusters of this encoder"] = {label: cluster.name for label, cluster in built.items()}
     found |= {name: read_reference(f"{data}/{spec}")[1] for name, spec in REFERENCES.items()}
+    if nouns is not None:
+        groups = {noun: group for noun, (_, group) in wordnet_nouns(nouns).items()}
+        known = {noun for noun in groups if parse(noun).sense is not None}
+        found["WordNet: synset below the root"] = groups
+        found["nouns the list knows"] = {noun: groups[noun] for noun in groups if noun in known}
+        found["nouns it does not know"] = {noun: groups[noun] for noun in groups if noun not in known}
     return {
         name: {label: own for label, own in classes.items() if any(map(str.isalpha, label)) and in_part(label, part)}
         for name, classes in found.items()
     }
 
 
-def compare(data: Path, part: str) -> None:
+def compare(data: Path, part: str, nouns: Path | None) -> None:
     columns = ("reference", "labels", "known", "features", "clusters", "ARI", "NMI", "B³", "purity", "purity by chance")
     print(f"| {' | '.join(columns)} |\n|---|---:|---:|---|{'---:|' * 6}")
     hypernyms = read_hypernyms(data / EDGES)
-    for name, classes in references(data, part).items():
+    for name, classes in references(data, part, nouns).items():
         labels = sorted(classes)
         senses = [parse(label).sense or "unknown" for label in labels]
         known = sum(sense != "unknown" for sense in senses) / len(labels)
@@ -119,13 +147,15 @@ def b_cubed(groups: Sequence[Hashable], true: Sequence[Hashable]) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def kinds(data: Path, part: str) -> None:
+def kinds(data: Path, part: str, nouns: Path | None) -> None:
     geonames = read_reference(f"{data}/{REFERENCES['GeoNames: feature class']}")[1]
     presets = read_reference(f"{data}/{REFERENCES['OpenStreetMap: top key']}")[1]
     truths = {
         "GeoNames": {label: KIND_OF_CLASS[own] for label, own in geonames.items() if own in KIND_OF_CLASS},
         "OpenStreetMap": {label: KIND_OF_KEY[own] for label, own in presets.items() if own in KIND_OF_KEY},
     }
+    if nouns is not None:
+        truths["WordNet"] = {noun: kind for noun, (kind, _) in wordnet_nouns(nouns).items()}
     print("| labels | P279 | number | right | balanced | always human-made |\n|---|---|---:|---:|---:|---:|")
     sure: dict[str, list[tuple[float, bool]]] = {"no": [], "yes": []}
     for name, truth in truths.items():
@@ -172,13 +202,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="folder of place_labels and gldv2_hierarchical")
     parser.add_argument("--part", choices=("all", "tuning", "held-out"), default="all")
+    parser.add_argument("--nouns", type=Path, metavar="EDGES")
     parser.add_argument("--kinds", action="store_true")
     parser.add_argument("--speed", type=int, metavar="LABELS")
     arguments = parser.parse_args()
     if arguments.speed:
         speed(arguments.data, arguments.speed)
     else:
-        (kinds if arguments.kinds else compare)(arguments.data, arguments.part)
+        (kinds if arguments.kinds else compare)(arguments.data, arguments.part, arguments.nouns)
 
 
 if __name__ == "__main__":

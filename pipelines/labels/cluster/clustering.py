@@ -91,7 +91,7 @@ def choose_k(
         for k in track(ks, description=description):
             scores[k] = silhouette(vectors, _best_run(vectors, k, weight, seed, restarts, rows).assignment)
 
-    coarse = coarse_grid(vectors)
+    coarse = _coarse_grid(vectors)
     score(coarse, "number of clusters, coarsely")
     place = coarse.index(_best(scores))
     fine = _grid(coarse[max(place - 1, 0)], coarse[min(place + 1, len(coarse) - 1)])
@@ -99,7 +99,7 @@ def choose_k(
     return _best(scores), dict(sorted(scores.items()))
 
 
-def coarse_grid(vectors: NDArray[np.float32]) -> list[int]:
+def _coarse_grid(vectors: NDArray[np.float32]) -> list[int]:
     """About a dozen numbers of clusters worth trying: from √n/2 to n/3, at most 200."""
     different = len(np.unique(vectors, axis=0))
     most = max(2, min(200, different // 3))

@@ -4,7 +4,8 @@ Nouns are the labels' head nouns ("urban park" carries *urban park* and *park*, 
 sense), then the senses of those. A noun's
 *share* of a cluster is the mean of the part of its labels and the part of its landmarks that carry it. A noun names a
 cluster when its share is at least 0.55 and no other cluster has a greater share of it; beside it another noun is
-*prominent* when at least three landmarks in ten carry that one.
+*prominent* when at least three landmarks in ten carry that one. A group of clusters is named likewise: by the themes of
+its labels' senses, or by what stands above the labels.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..encode.phrases import parse, thesaurus
 Counts = Mapping[str, int]  # label → number of landmarks
 _MAIN, _PROMINENT = 0.55, 0.3
 _STEPS_UP = 2  # further hypernyms say too little
+_NAMED = 3  # clusters in the name of a group that nothing else names
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,57 @@ def propose_names(clusters: Sequence[Counts], *, chains: Mapping[str, Sequence[s
     senses = [_shares(counts, {label: _sense(label, chains or {}) for label in counts}) for counts in clusters]
     most_heads, most_senses = _greatest(heads), _greatest(senses)
     names: dict[int, str] = {}
-    for place in sorted(range(len(clusters)), key=lambda place: (-sum(clusters[place].values()), place)):
+    for place in _largest_first(clusters):
         fitting = [_fitting(heads[place], most_heads), _fitting(senses[place], most_senses)]
         single = [nouns[0] for nouns in fitting if len(nouns) == 1]
         double = [_joined(*nouns) for nouns in fitting if len(nouns) == 2]
         candidates = chain(single, double, _fallbacks(clusters[place], list(heads[place])))
         names[place] = next(name for name in candidates if name not in names.values())
     return [names[place] for place in range(len(clusters))]
+
+
+def name_groups(
+    groups: Sequence[Sequence[int]],
+    names: Sequence[str],
+    clusters: Sequence[Counts],
+    *,
+    chains: Mapping[str, Sequence[str]] | None = None,
+) -> list[str]:
+    """A name for each group of clusters, no two alike; a single cluster gives its group its name.
+
+    A group that nothing else names is called by its three largest clusters ("street / park / festival …").
+
+    Args:
+        groups: the places of each group's clusters; no place twice.
+        names: of the clusters, no two alike.
+        clusters: their labels.
+        chains: what stands above labels, where that is known.
+
+    >>> name_groups([[0, 1], [2]], ["lake", "river", "church"], [{"lake": 2}, {"river": 3}, {"chapel": 1}])
+    ['water', 'church']
+    """
+    whole = [{label: number for place in group for label, number in clusters[place].items()} for group in groups]
+    known = chains or {}
+    themes = [_shares(counts, {label: _theme(label) for label in counts}) for counts in whole]
+    above = [_shares(counts, {label: known.get(label, ()) for label in counts}) for counts in whole]
+    most_themes = _greatest(themes)
+    found: dict[int, str] = {}
+    for place in _largest_first(whole):
+        largest = sorted(groups[place], key=lambda own: (-sum(clusters[own].values()), names[own]))
+        plain = " / ".join(names[own] for own in largest[:_NAMED]) + (" …" if len(largest) > _NAMED else "")
+        shared = [*_fitting(themes[place], most_themes)[:1], *_rarest(above[place], above)] if largest[1:] else []
+        candidates = chain(shared, [plain], (f"{plain} {number}" for number in count(2)))
+        found[place] = next(name for name in candidates if name not in found.values())
+    return [found[place] for place in range(len(groups))]
+
+
+def _largest_first(clusters: Sequence[Counts]) -> list[int]:
+    return sorted(range(len(clusters)), key=lambda place: (-sum(clusters[place].values()), place))
+
+
+def _theme(label: str) -> list[str]:
+    sense = parse(label).sense
+    return [] if sense is None else [thesaurus().theme_of[sense]]
 
 
 def _fallbacks(counts: Counts, nouns: Sequence[str]) -> Iterator[str]:
@@ -66,6 +112,12 @@ def _fitting(shares: Mapping[str, _Share], greatest: Mapping[str, float]) -> lis
     first = max(main, key=lambda noun: (len(noun.split()), shares[noun].whole))
     others = (noun for noun, share in shares.items() if share.of_landmarks >= _PROMINENT and not _nested(first, noun))
     return [first, *others][:2]
+
+
+def _rarest(shares: Mapping[str, _Share], groups: Sequence[Mapping[str, _Share]]) -> list[str]:
+    """The nouns that most of a group carry, those that fewest groups know first: they say most."""
+    main = [noun for noun, share in shares.items() if share.whole >= _MAIN]
+    return sorted(main, key=lambda noun: sum(noun in group for group in groups))
 
 
 def _joined(first: str, second: str) -> str:

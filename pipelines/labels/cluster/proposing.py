@@ -197,8 +197,7 @@ def propose_for(
     named = [{place.label: place.landmarks for place in cluster} for cluster in members]
     names = propose_names(named, chains=embedding.chains)
     kinds = [kind_of(margin) for margin in cluster_margins]
-    sizes = [sum(place.landmarks for place in cluster) for cluster in members]
-    above = groups_above(centers, kinds, names, sizes, levels=levels)
+    above = groups_above(centers, kinds, names, named, levels=levels, chains=embedding.chains)
     made = [
         _cluster(name, float(margin), cluster, embedding.certain, groups)
         for name, margin, cluster, groups in zip(names, cluster_margins, members, above, strict=True)

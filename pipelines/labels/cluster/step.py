@@ -1,15 +1,14 @@
 """``hiertree labels cluster``: cleaned landmarks → proposed supercategories, in a folder for people to review.
 
-The folder holds ``proposal.json``, ``clusters.csv``, ``labels.csv``, ``quality.json``, ``manifest.json``, a drawing
-where numbers of clusters were compared (``scan.svg`` and ``scan.png``), and what the next steps need of the earlier
-ones: ``landmarks.csv``, ``dropped.csv``, ``report.json``, ``history.json`` and, if hypernyms are known,
-``hypernyms.csv``.
+The folder holds ``proposal.json``, ``clusters.csv``, ``labels.csv``, ``quality.json``, ``manifest.json``, and what the
+next steps need of the earlier ones: ``landmarks.csv``, ``dropped.csv``, ``report.json``, ``history.json`` and, if
+hypernyms are known, ``hypernyms.csv``.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,11 +29,9 @@ from ..settings import Count, Seed
 from .agreement_measures import read_reference, split_reference
 from .cluster_tables import CLUSTERS, write_clusters, write_labels
 from .clustering import RESTARTS
-from .plots import draw_scan
 from .proposal_file import PROPOSAL, write_proposal
-from .proposing import Cluster, Embedding, Proposal, embed, label_weights, propose_for
+from .proposing import Cluster, Proposal, embed, propose_for
 from .quality import measure_quality
-from .scanning import ScanPoint, scan
 
 COMMAND = "hiertree labels cluster"
 QUALITY = "quality.json"
@@ -51,9 +48,6 @@ class ClusterSettings(EncoderSettings):
     seed: Annotated[Seed, Field(description="Seed of k-means.")] = 0
     restarts: Annotated[Count, Field(description="Of k-means; the best is taken.")] = RESTARTS
     levels: Annotated[int, Field(ge=0, description="Levels of groups above the clusters.")] = 0
-    scan: Annotated[
-        bool, Field(description="Compare numbers of clusters by silhouette and stability, and draw both.")
-    ] = False
     hypernyms: Annotated[
         Path | None,
         Field(
@@ -123,18 +117,12 @@ def cluster_step(
         restarts=settings.restarts,
         levels=settings.levels,
     )
-    points = _points(proposal, embedding, counts, settings)
-    report = {
-        **measure_quality(proposal, embedding, references=references),
-        "scan": [point._asdict() for point in points],
-    }
+    report = measure_quality(proposal, embedding, references=references)
     with record.writing(out) as folder:
         write_proposal(folder / PROPOSAL, proposal)
         write_clusters(folder / CLUSTERS, proposal, kept)
         write_labels(folder / LABELS, proposal)
         write_json(folder / QUALITY, report)
-        if points:
-            draw_scan(folder / "scan", points, proposed=len(proposal.clusters))
         write_json(folder / HISTORY, history_of(source))
         for edges in _edges(source, settings):
             copy_hypernyms(edges, folder / HYPERNYMS, children=hypernyms.above(counts) if hypernyms else frozenset())
@@ -145,7 +133,7 @@ def cluster_step(
 
 def cluster_record(cleaned: AnyPath, *, settings: ClusterSettings, encoder: TextEncoder) -> StepRecord:
     """What :func:`cluster_step` makes its folder from."""
-    own = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels", "scan")}
+    own = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
     compared = {"references": [path.name for path in settings.references]}
     read = [Path(cleaned) / name for name in PASSED_ON]
     tables = [split_reference(path)[0] for path in settings.references]
@@ -165,15 +153,6 @@ def _hypernyms(cleaned: Path, settings: ClusterSettings, kept: Iterable[KeptLand
     for edges in _edges(cleaned, settings):
         return read_hypernyms(edges, items=label_items(kept))
     return None
-
-
-def _points(
-    proposal: Proposal, embedding: Embedding, counts: Mapping[str, int], settings: ClusterSettings
-) -> list[ScanPoint]:
-    if settings.scan:
-        weights = label_weights(embedding.labels, counts)
-        return scan(embedding.vectors, weights=weights, seed=settings.seed, restarts=settings.restarts)
-    return [ScanPoint(k, round(score, 4)) for k, score in proposal.silhouettes.items()]
 
 
 def describe_clustered(found: Clustered) -> str:

@@ -39,7 +39,7 @@ KIND_OF_ROOT = {
     "Q27096235": HUMAN_MADE,  # artificial geographic entity
     "Q102074988": HUMAN_MADE,  # artificial physical structure
 }
-SHARE = 1 / 3  # of a label's square norm
+SHARE = 1 / 4  # of a label's square norm
 _GOES_ON, _STEPS = 0.85, 5
 _LEAST = 1e-4  # of a walk: what is visited less is left out
 _DIMENSIONS = 256

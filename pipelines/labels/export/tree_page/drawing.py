@@ -3,35 +3,54 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...cluster.plots import HUMAN_MADE_COLOR, NATURAL_COLOR, STYLE, new_figure, save_figure
+from hiertree.io.files import replacing
+
 from ...encode.phrases import NATURAL
 from .content import TreeNode, level_sizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
 _PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
+_NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
+_STYLE: Any = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "hiertree",
+    "text.parse_math": False,
+    "text.color": _INK,
+    "font.size": 9,
+}
 
 
 def draw_tree(stem: Path, root: TreeNode) -> None:
     """Write ``stem.svg`` and ``stem.png``, down to the supercategories; the same tree gives the same bytes."""
     import matplotlib as mpl
+    from matplotlib.figure import Figure
 
     columns = len(level_sizes(root)) - 1
-    with mpl.rc_context(STYLE):
-        figure = new_figure(2.6 * columns, _HEIGHT)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(2.6 * columns, _HEIGHT), layout="constrained")
         axes = figure.subplots()
         axes.set(xlim=(0, columns), ylim=(root.count, 0))
         axes.axis("off")
         start = 0
         for kind in root.children:
-            color = NATURAL_COLOR if kind.name == NATURAL else HUMAN_MADE_COLOR
+            color = _NATURAL_COLOR if kind.name == NATURAL else _HUMAN_MADE_COLOR
             _draw(axes, kind, depth=0, start=start, color=color, total=root.count)
             start += kind.count
-        save_figure(figure, stem)
+        _save(figure, stem)
+
+
+def _save(figure: Figure, stem: Path) -> None:
+    """Write both files without time or version in them."""
+    with replacing(stem.with_suffix(".svg")) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
+    with replacing(stem.with_suffix(".png")) as temporary:
+        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
 
 
 def _draw(axes: Axes, node: TreeNode, *, depth: int, start: int, color: str, total: int) -> None:

@@ -1,7 +1,8 @@
-"""From cleaned landmarks to a folder that people can review: files, groups, scans, references, repeatability."""
+"""From cleaned landmarks to a folder that people can review: files, groups, references, repeatability."""
 
 import csv
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from hiertree.pipelines.labels import (
 )
 from hiertree.pipelines.labels.cluster.agreement_measures import agreement, read_reference
 from hiertree.pipelines.labels.cluster.grouping import groups_above
-from hiertree.pipelines.labels.cluster.scanning import scan
+from hiertree.pipelines.labels.cluster.naming import name_groups
 from hiertree.pipelines.labels.cluster.step import describe_clustered
 
 FILES = {
@@ -32,7 +33,6 @@ FILES = {
     "history.json",
     "manifest.json",
 }
-SCAN = {"scan.svg", "scan.png"}
 
 
 @pytest.fixture
@@ -74,14 +74,13 @@ def test_a_folder_for_review_holds_all_it_takes(cleaned, reference, tmp_path):
     ]
 
 
-def test_the_same_folder_and_seed_give_the_same_bytes_drawings_included(cleaned, tmp_path):
-    settings = ClusterSettings(levels=1, scan=True, restarts=2)
+def test_the_same_folder_and_seed_give_the_same_bytes(cleaned, tmp_path):
+    settings = ClusterSettings(levels=1, restarts=2)
     for name in ("one", "two"):
         cluster_step(cleaned, out=tmp_path / name, settings=settings)
-    assert {path.name for path in (tmp_path / "one").iterdir()} == FILES | SCAN
-    for name in FILES | SCAN - {"manifest.json"}:
-        if name != "manifest.json":
-            assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+    assert {path.name for path in (tmp_path / "one").iterdir()} == FILES
+    for name in FILES - {"manifest.json"}:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 
 
 def test_groups_above_nest_within_kinds_and_thin_out(cleaned, tmp_path):
@@ -96,25 +95,27 @@ def test_groups_above_nest_within_kinds_and_thin_out(cleaned, tmp_path):
         assert [row["above"].split("|") for row in csv.DictReader(file)] == [list(c.above) for c in clusters]
 
 
-def test_groups_are_those_of_the_merges_nearest_on_average():
-    angles = np.radians([0, 5, 40, 90, 100])
-    centers = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
-    above = groups_above(centers, ["natural"] * 4 + ["human-made"], list("abcde"), [1, 2, 3, 4, 5], levels=1)
-    assert above == [("c / b / a",)] * 3 + [("d",), ("e",)]
+def test_no_group_takes_most_of_clusters_that_are_all_about_equally_alike():
+    """Average linkage would leave 20 of these 36 in one group."""
+    centers = np.random.default_rng(0).normal(0.5, size=(36, 64)).astype(np.float32)
+    centers /= np.linalg.norm(centers, axis=1, keepdims=True)
+    names = [f"xq{place}" for place in range(36)]
+    clusters = [{name: 1} for name in names]
+    above = groups_above(centers, ["natural"] * 36, names, clusters, levels=1)
+    assert len(set(above)) == 6
+    assert max(Counter(above).values()) <= 12
     with pytest.raises(OptionError, match="levels=-1"):
-        groups_above(centers, ["natural"] * 5, list("abcde"), [1] * 5, levels=-1)
+        groups_above(centers, ["natural"] * 36, names, clusters, levels=-1)
 
 
-def test_planted_clusters_are_stable_at_their_number_and_not_beyond():
-    rng = np.random.default_rng(0)
-    vectors = np.repeat(np.eye(6), 12, axis=0) + 0.1 * rng.normal(size=(72, 6))
-    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-    planted, beyond = scan(vectors, ks=[6, 20], restarts=5)
-    assert planted.stability == 1
-    assert beyond.stability < 0.8
-    assert planted.silhouette > beyond.silhouette
-    with pytest.raises(OptionError, match="seeds=1"):
-        scan(vectors, seeds=1)
+def test_a_group_is_called_by_what_its_labels_share_or_else_by_its_clusters():
+    clusters = [{"lake": 5}, {"river": 3}, {"church": 4}, {"farm": 1}, {"xylo": 2}, {"zorg": 2}]
+    names = ["lake", "river", "church", "farm", "xylo", "zorg"]
+    groups = [[0, 1], [2, 3], [4, 5]]
+    assert name_groups(groups, names, clusters) == ["water", "religion and memory", "xylo / zorg"]
+    chains = {"xylo": ("tower", "structure"), "zorg": ("tower", "structure"), "church": ("building", "structure")}
+    assert name_groups(groups, names, clusters, chains=chains)[2] == "tower"
+    assert name_groups([[0, 1], [2], [3], [4], [5]], names, clusters)[1:] == names[2:]
 
 
 def test_agreement_by_hand():
