@@ -13,22 +13,15 @@ let onlyOpen = false;
 export function start() {
   if (!review.adjudication) return;
   $("views").hidden = false;
-  $("tab-differences").addEventListener("click", () => show("differences"));
-  $("tab-clusters").addEventListener("click", () => show("board"));
-  $("views").addEventListener("keydown", (event) => {
-    if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
-    const other = $("board").hidden ? "board" : "differences";
-    show(other);
-    $(other === "board" ? "tab-clusters" : "tab-differences").focus();
-  });
+  $("to-differences").addEventListener("click", () => show("differences"));
+  $("to-clusters").addEventListener("click", () => show("board"));
   show("differences");
 }
 
 function show(view) {
-  for (const [tab, panel] of [["tab-differences", "differences"], ["tab-clusters", "board"]]) {
+  for (const [button, panel] of [["to-differences", "differences"], ["to-clusters", "board"]]) {
     $(panel).hidden = panel !== view;
-    $(tab).setAttribute("aria-selected", String(panel === view));
-    $(tab).tabIndex = panel === view ? 0 : -1;
+    $(button).setAttribute("aria-pressed", String(panel === view));
   }
   $("tools").hidden = view !== "board";
   update();
@@ -47,7 +40,7 @@ export function tally() {
 export function update() {
   if (!review.adjudication) return;
   const { open } = tally();
-  $("tab-differences").textContent = open ? `Differences (${open} open)` : "Differences (all settled)";
+  $("to-differences").textContent = open ? `Differences (${open} open)` : "Differences (all settled)";
   if ($("differences").hidden) return;
   const focus = document.activeElement?.closest("#differences") ? document.activeElement.dataset : null;
   draw();

@@ -333,7 +333,7 @@ def test_differences_are_settled_side_by_side(browser, tmp_path):
     adjudication = Adjudication.of(anna, bert)
     with running(tmp_path / "third.jsonl", annotator="chief", adjudication=adjudication) as server:
         page = Page(browser, server)
-        assert page.find("#tab-differences").text == "Differences (4 open)"
+        assert page.find("#to-differences").text == "Differences (4 open)"
 
         def choose(row, choice):
             button = f"button[data-row='{row}'][data-choice={choice}]"
@@ -347,7 +347,7 @@ def test_differences_are_settled_side_by_side(browser, tmp_path):
         choose("cluster 0", "second")
         page.until(lambda: server.clusters.get("bridge") and server.clusters["bridge"].approved)
         choose("cluster 3", "first")
-        page.until(lambda: "all settled" in page.find("#tab-differences").text)
+        page.until(lambda: "all settled" in page.find("#to-differences").text)
         assert server.clusters["castle"].settled == {"castle"}
         assert server.clusters["church"].irrelevant == {"temple"}
         assert server.clusters["mountain"].kind == "natural"
