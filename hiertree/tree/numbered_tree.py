@@ -104,14 +104,15 @@ class NumberedTree:
         """The labels of an integer path, coarse → fine; a shorter path names an inner node.
 
         Raises:
-            UnknownLeafError: an id that no node of its level has.
+            UnknownLeafError: an id that no node of its level has, or more ids than levels.
 
         >>> from hiertree import LabelTree
         >>> LabelTree.from_paths([("a", "x"), ("b", "y")]).labels_of([1, 1])
         ('b', 'y')
         """
-        if not all(0 <= node < size for node, size in zip(path, self.level_sizes, strict=False)):
-            raise UnknownLeafError(f"path {tuple(path)}", expected=f"ids below {self.level_sizes}, level by level")
+        sizes = self.level_sizes
+        if len(path) > len(sizes) or not all(0 <= node < size for node, size in zip(path, sizes, strict=False)):
+            raise UnknownLeafError(f"path {tuple(path)}", expected=f"ids below {sizes}, level by level")
         return tuple(self._labels[level][node] for level, node in enumerate(path))
 
     def lca_level(self, a: Hashable, b: Hashable) -> int:

@@ -158,6 +158,12 @@ def test_networkx_labels_may_be_given_apart():
     assert tree.leaves == ("n2",)
 
 
+@pytest.mark.parametrize("path", [[0, 0, 0, 0], [0, 9], [-1]])
+def test_a_path_that_the_tree_does_not_have_is_refused(tree, path):
+    with pytest.raises(UnknownLeafError, match="level by level"):
+        tree.labels_of(path)
+
+
 def test_subtree_keeps_the_levels_below_the_node(tree):
     lakes = tree.subtree("natural", "lake")
     assert lakes.leaves == (17, 9)
