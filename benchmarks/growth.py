@@ -6,7 +6,7 @@ where it was not idle, nothing is kept of a size. Galleries are those of ``peers
 ``losses.py`` with two levels, dense as there, and pytorch-metric-learning's Smooth-AP, which knows one level.
 
     python benchmarks/growth.py evaluation --sizes 2000 5000 20000
-    python benchmarks/growth.py evaluation --sizes 60000 136000 --queries 1024 --repeats 1
+    python benchmarks/growth.py evaluation --sizes 60000 136000 --queries 4096 --peer-queries 2 --repeats 1
     python benchmarks/growth.py losses --sizes 128 256 512 1024 2048 4096 8192
 """
 
@@ -32,13 +32,14 @@ def main() -> None:
     parser.add_argument("curve", choices=("evaluation", "losses"))
     parser.add_argument("--sizes", type=int, nargs="+", required=True, help="items of a gallery, or images of a batch")
     parser.add_argument("--queries", type=int, default=0, help="of a gallery; 0 is all")
+    parser.add_argument("--peer-queries", type=int, default=4, help="of libraries that take scores")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     for size in arguments.sizes:
         if arguments.curve == "losses":
             found = in_turn(losses_at(size), arguments.repeats, divisor="product")
         else:
-            found = evaluation_at(size, arguments.queries, arguments.repeats)
+            found = evaluation_at(size, arguments)
         costs = {who: ratio(timings, found["product"]) for who, timings in found.items()}
         print(f"{arguments.curve}, {size:,}:", ", ".join(f"{who} {cost}" for who, cost in costs.items()), flush=True)
         if all(cost[0].isdigit() for cost in costs.values()):
@@ -61,11 +62,12 @@ def machine() -> str:
     return f"{cores} cores of {names[0] if names else platform.processor()}, {platform.system()}"
 
 
-def evaluation_at(size: int, queries: int, repeats: int) -> Found:
+def evaluation_at(size: int, arguments: argparse.Namespace) -> Found:
     """Seconds a query of the product, ``evaluate`` and other libraries."""
     from peers import WHO, timings
 
-    return timings(size, 2, who=WHO, queries=queries, peer_queries=4, repeats=repeats)
+    queries, peer_queries = arguments.queries, arguments.peer_queries
+    return timings(size, 2, who=WHO, queries=queries, peer_queries=peer_queries, repeats=arguments.repeats)
 
 
 def losses_at(size: int) -> dict[str, Callable[[], Timing]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 MOST_OF_OTHERS = 0.1  # processors that others may use meanwhile
 MOST_SPREAD = 0.1  # of what is divided by, about its median
-SHORTEST = 0.3  # seconds of one timing; the kernel accounts for hundredths
+SHORTEST = 0.6  # seconds of one timing; the kernel accounts for hundredths on each processor
 _STAT = Path("/proc/stat")
 
 
