@@ -1,8 +1,8 @@
-"""Photograph the review page for docs/review.md: python scripts/review_figures.py [FOLDER OF GLDV2_WASHINGTON].
+"""Photograph the review page and the tree page: python scripts/review_figures.py [FOLDER OF GLDV2_WASHINGTON].
 
-Cleans and clusters Washington's landmarks, lets two annotators make a few changes, and opens their pages in a headless
-Chromium (needs selenium, chromium and chromedriver). No photographs are shown: their licenses ask for more than a page
-of documentation gives.
+Cleans and clusters Washington's landmarks, lets two annotators make a few changes, and opens their pages and the tree
+in a headless Chromium (needs selenium, chromium and chromedriver). No photographs are shown: their licenses ask for
+more than a page of documentation gives.
 """
 
 from __future__ import annotations
@@ -25,14 +25,26 @@ from hiertree.pipelines.labels.review.serving import open_review, served
 WASHINGTON = ROOT.parent / "shared" / "data" / "gldv2_washington"
 
 
+def labels(*words: str | Path) -> None:
+    """Run a command of ``hiertree labels``."""
+    commands.main(["labels", *map(str, words)], standalone_mode=False)
+
+
 def cluster(washington: Path, folder: Path) -> Path:
     """Washington's labels, clustered."""
-    table = str(washington / "landmarks_washington_full.csv")
-    cleaned, clustered = folder / "cleaned", folder / "washington"
-    run = ["labels", "clean", table, "--instance-column", "supercategory", "--out", str(cleaned)]
-    commands.main(run, standalone_mode=False)
-    commands.main(["labels", "cluster", str(cleaned), "--out", str(clustered)], standalone_mode=False)
+    table, cleaned, clustered = washington / "landmarks_washington_full.csv", folder / "cleaned", folder / "washington"
+    labels("clean", table, "--instance-column", "supercategory", "--out", cleaned)
+    labels("cluster", cleaned, "--out", clustered)
     return clustered
+
+
+def tree_page(cleaned: Path, folder: Path) -> Path:
+    """The tree of the labels as a page, with a level of groups."""
+    clustered, exported, page = (folder / name for name in ("grouped", "exported", "tree.html"))
+    labels("cluster", cleaned, "--levels", "1", "--out", clustered)
+    labels("export", clustered, "--out", exported)
+    labels("tree", exported, "--title", "Landmarks of Washington", "--out", page)
+    return page
 
 
 def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
@@ -43,7 +55,8 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     number = {cluster.name: place for place, cluster in enumerate(anna.proposal.clusters)}
     water = tuple(number[name] for name in ("lake", "river", "waterfall"))
     done = tuple(number[name] for name in ("museum", "bridge", "mountain", "lighthouse", "library"))
-    shared: list[UndoableAction] = [Merge(clusters=(number["temple"], number["church"]), into=number["church"])]
+    church = number["church building"]
+    shared: list[UndoableAction] = [Merge(clusters=(number["temple"], church), into=church)]
     annas: list[UndoableAction] = [
         Move(labels=("studio glass",), to=number["museum"]),
         MarkLabels(labels=("local museum",), irrelevant=True),
@@ -72,18 +85,22 @@ def show(browser: webdriver.Chrome, url: str) -> None:
 
 
 def main(washington: Path) -> None:
-    """Save the three pictures."""
+    """Save the four pictures."""
     with tempfile.TemporaryDirectory() as folder:
         clustered = cluster(washington, Path(folder))
+        with chromium(1280, 717) as browser:
+            browser.get(tree_page(clustered.with_name("cleaned"), Path(folder)).as_uri())
+            browser.find_element(By.TAG_NAME, "input").send_keys("lake")
+            keep(browser, "label_tree.png")
         anna, bert = reviewed_by_two(clustered)
         with served(open_review(clustered, annotator="anna", log=anna)) as url, chromium(1280, 800) as browser:
             show(browser, url)
             time.sleep(1)  # until all cards near the window have their place
             keep(browser, "review.png")
-            labels = browser.find_elements(By.CSS_SELECTOR, "[data-label='basin'], [data-label='valley']")
-            for label in labels:
-                label.click()
-            labels[0].send_keys("m")
+            chips = browser.find_elements(By.CSS_SELECTOR, "[data-label='basin'], [data-label='valley']")
+            for chip in chips:
+                chip.click()
+            chips[0].send_keys("m")
             browser.switch_to.active_element.send_keys("natural")
             keep(browser, "review_moving.png")
         chief = open_review(clustered, annotator="chief", log=Path(folder) / "chief.jsonl", adjudicate=(anna, bert))
