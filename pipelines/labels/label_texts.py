@@ -29,7 +29,7 @@ _WIKIMEDIA_TEXT = re.compile(
 )
 _JOINERS = "\u200c\u200d"  # which some scripts need within words
 _QUALIFIER = re.compile(r"\s*\([^()]*\)?$")
-_OF_A_PLACE = re.compile(r"([^\W\d_][^,]*?) (?:of|in) (?:the )?[A-Z]\w.*")
+_OF_A_PLACE = re.compile(r"([^\W\d_](?:(?! (?:of|in) )[^,])*) (?:of|in) (?:the )?[A-Z]\w.*")
 _BRITISH = ((re.compile(r"(?<=[^\W\d_]{2})tre\b"), "ter"), (re.compile(r"(?<=[^\W\d_]{3})our\b"), "or"))
 
 
@@ -63,7 +63,10 @@ def normalize_label(text: str) -> str:
 
 
 def _without_place(label: str) -> str:
-    """The type in the singular, where a label has the form of a list's name: several of a kind, and where they are."""
+    """The type in the singular, where a label has the form of a list's name: several of a kind, and where they are.
+
+    The noun before the first preposition is the one of which there are several: "list of cities in Japan" stays.
+    """
     found = _OF_A_PLACE.fullmatch(label)
     last = found[1].split()[-1] if found else ""
     return (

@@ -165,12 +165,15 @@ def _reason(landmark: Landmark, labels: Mapping[str, str], multi: Multi) -> Reas
 
 
 def _common_spellings(texts: Sequence[str]) -> dict[str, str]:
-    """Each scraped text with its label: the commonest spelling of those that mean the same, or nothing."""
+    """Each scraped text with its label, the commonest spelling (else in lower case) of the same meaning, or nothing."""
     spellings: defaultdict[str, Counter[str]] = defaultdict(Counter)
     labels = {text: normalize_label(text) for text in set(texts)}
     for text in texts:
         spellings[spelling_key(labels[text])][labels[text]] += 1
-    best = {key: min(counts, key=lambda label: (-counts[label], label)) for key, counts in spellings.items()}
+    best = {
+        key: min(counts, key=lambda label: (-counts[label], sum(map(str.isupper, label)), label))
+        for key, counts in spellings.items()
+    }
     return {text: "" if _says_nothing(label) else best[spelling_key(label)] for text, label in labels.items()}
 
 

@@ -1,6 +1,8 @@
 """The paper's cleaning rules, each drop with its reason."""
 
+import csv
 import unicodedata
+from collections import defaultdict
 
 import pytest
 from hypothesis import given, settings
@@ -31,6 +33,8 @@ def landmark(number, *texts):
         ("دریاچه\u200cها", "دریاچه\u200cها"),
         ("(1909)", ""),
         ("National Wildlife Refuge", "National Wildlife Refuge"),
+        ("administrative divisions of Italy", "administrative division"),
+        ("list of communities in Manitoba", "list of communities in Manitoba"),
     ],
 )
 def test_labels_take_one_form(text, label):
@@ -97,6 +101,8 @@ def test_repeats_and_spellings_of_one_label_are_one_label():
     )
     assert [kept.labels for kept in cleaned.kept] == [("Ferris wheel",), ("Ferris wheel",), ("lake",)]
     assert cleaned.mended == {"ferris  wheel": "Ferris wheel", "lake (": "lake"}
+    equally_often = clean_landmarks([landmark(1, "Mosque"), landmark(2, "mosque (1702)")])
+    assert [kept.labels for kept in equally_often.kept] == [("mosque",)] * 2
 
 
 @pytest.mark.parametrize(("multi", "labels"), [("drop", []), ("first", [("castle",)]), ("all", [("castle", "palace")])])
@@ -137,3 +143,15 @@ def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
     assert [drop.origin.reason for drop in cleaned.dropped] == ["only a Wikidata id"]
     assert report["mended_labels"]["fortresses of Brazil"] == "fortress"
     assert "5 texts put into the form of their label: 'Shinto shrine' → 'shinto shrine'" in describe_cleaning(report)
+
+
+def test_published_types_are_joined_only_where_the_annotators_joined_them_too(shared_data):
+    with (shared_data / "gldv2_hierarchical" / "pairs.csv").open(encoding="utf-8", newline="") as file:
+        pairs = [(row["supercategory"], row["hierarchical_label"]) for row in csv.DictReader(file)]
+    cleaned = clean_landmarks(landmark(number, text) for number, (text, _) in enumerate(pairs))
+    released = defaultdict(set)
+    for kept in cleaned.kept:
+        released[kept.labels[0]].add(pairs[kept.landmark_id][1])
+    assert (len(pairs), len(released)) == (160, 143)
+    assert all(len(labels) == 1 for labels in released.values())
+    assert [drop.values for drop in cleaned.dropped] == [("Q25416095",)]
