@@ -112,8 +112,8 @@ def _lines(description: str, total: int | None, stream: IO[str], clock: Callable
         if done == total or now - last >= SECONDS_BETWEEN_LINES:
             last = now
             count = f"{done}" if total is None else f"{done}/{total}"
-            line = f"{description}: {count} {note or _time_left(now - begin, done, total)}"
-            print(line.rstrip(), file=stream, flush=True)
+            line = "; ".join(filter(None, (_time_left(now - begin, done, total), note)))
+            print(f"{description}: {count} {line}".rstrip(), file=stream, flush=True)
 
     return advance
 

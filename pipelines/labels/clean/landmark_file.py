@@ -7,7 +7,7 @@ images.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -54,11 +54,7 @@ def read_kept(path: str | os.PathLike[str]) -> list[KeptLandmark]:
     ...     read_kept(folder) == kept
     True
     """
-    file = Path(path) / LANDMARKS if Path(path).is_dir() else Path(path)
-    table = read_table(file, required=COLUMNS)
-    ids = unique_ids(table, "landmark_id", file)
-    rows = zip(table.index, ids, table[list(COLUMNS)].itertuples(index=False, name=None), strict=True)
-    return [_kept(landmark_id, cells, f"{file}, line {line}") for line, landmark_id, cells in rows]
+    return [_kept(*row) for row in _rows(Path(path), LANDMARKS, COLUMNS)]
 
 
 def write_dropped(path: str | os.PathLike[str], dropped: Iterable[DroppedLandmark]) -> None:
@@ -83,11 +79,16 @@ def read_dropped(path: str | os.PathLike[str]) -> list[DroppedLandmark]:
     Raises:
         TableError: no such file, a missing column, a bad id, or an unknown reason; file, line and value are named.
     """
-    file = Path(path) / DROPPED if Path(path).is_dir() else Path(path)
-    table = read_table(file, required=DROPPED_COLUMNS)
-    ids = unique_ids(table, "landmark_id", file)
-    rows = zip(table.index, ids, table[list(DROPPED_COLUMNS)].itertuples(index=False, name=None), strict=True)
-    return [_dropped(landmark_id, cells, f"{file}, line {line}") for line, landmark_id, cells in rows]
+    return [_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS)]
+
+
+def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...], str]]:
+    """The id of each row, its cells, and where it stands."""
+    file = path / name if path.is_dir() else path
+    table = read_table(file, required=columns)
+    cells = table[list(columns)].itertuples(index=False, name=None)
+    for line, landmark_id, row in zip(table.index, unique_ids(table, "landmark_id", file), cells, strict=True):
+        yield landmark_id, row, f"{file}, line {line}"
 
 
 def _dropped(landmark_id: int, cells: tuple[Any, ...], where: str) -> DroppedLandmark:

@@ -1,8 +1,8 @@
 """Types of landmarks from Wikimedia: from category URLs to "instance of" values, politely and over days if need be."""
 
 from .reporting import count_failed, describe_outcomes, describe_status, status
-from .scraping import retry, scrape, scrape_dump
 from .settings import ScrapeSettings
+from .step import retry, scrape, scrape_dump
 
 __all__ = [
     "ScrapeSettings",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -112,7 +112,7 @@ def ask_missing(
     while found := _next_stage(store, sources, before):
         stage, keys = found
         source = sources[stage]
-        for batch in _show(stage, keys, _ask_all(source.ask, keys, source.batch), clock):
+        for batch in _show(stage, keys, _ask_all(source.ask, keys, source.batch)):
             now = int(clock.now().timestamp())
             if batch.reason:
                 store.fail(stage, batch.asked, reason=batch.reason, time=now)
@@ -134,6 +134,16 @@ def ask_missing(
 def _next_stage(store: Store, sources: Sources, before: int) -> tuple[Stage, list[str]] | None:
     missing = store.missing(before=before)
     return next(((stage, missing[stage]) for stage in sources if missing[stage]), None)
+
+
+def _show(stage: Stage, keys: Sequence[str], answered: Iterable[AnsweredBatch]) -> Iterator[AnsweredBatch]:
+    """Pass batches on, counting their answers."""
+    statuses: Counter[str] = Counter()
+    with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
+        for batch in answered:
+            yield batch
+            statuses += batch.answers()
+            advance(len(batch.asked), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
 
 
 def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch]:
@@ -170,20 +180,3 @@ def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
         length += added
     if batch:
         yield batch
-
-
-def _show(
-    stage: Stage, keys: Sequence[str], answered: Iterator[AnsweredBatch], clock: Clock
-) -> Iterator[AnsweredBatch]:
-    """Pass batches on, showing rate, time left and counts."""
-    statuses: Counter[str] = Counter()
-    done, started = 0, clock.monotonic()
-    with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
-        for batch in answered:
-            yield batch
-            done += len(batch.asked)
-            statuses += batch.answers()
-            rate = done / max(clock.monotonic() - started, 1e-9)
-            counts = ", ".join(f"{status} {count}" for status, count in statuses.most_common(6))
-            minutes_left = (len(keys) - done) / rate / 60
-            advance(len(batch.asked), f"{60 * rate:.0f}/min, {minutes_left:.0f} min left; {counts}")

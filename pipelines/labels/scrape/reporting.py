@@ -8,9 +8,9 @@ from typing import Any
 
 from hiertree.io.outputs import check_outputs
 
+from ..folders import AnyPath
 from .facts import PLURALS, Stage
 from .outcomes import Tally, tally, write_table
-from .scraping import AnyPath
 from .store import Store
 
 

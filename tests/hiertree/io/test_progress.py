@@ -13,7 +13,7 @@ def test_progress_prints_plain_lines_off_a_terminal(monkeypatch):
     with show_progress(description="pages", total=3, stream=stream, clock=lambda: next(now)) as advance:
         for _ in range(3):
             advance(1, "ok")
-    assert stream.getvalue().splitlines() == ["pages: 2/3 ok", "pages: 3/3 ok"]
+    assert stream.getvalue().splitlines() == ["pages: 2/3 6 s left; ok", "pages: 3/3 ok"]
 
 
 def test_progress_off_a_terminal_says_how_long_it_will_take(monkeypatch):

@@ -18,7 +18,7 @@ from hiertree.pipelines.labels import (
 from hiertree.pipelines.labels.review import Approve, MarkLabels, Merge, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.scrape.asking import SOURCES
 from hiertree.pipelines.labels.scrape.outcomes import write_table
-from hiertree.pipelines.labels.scrape.scraping import read_categories
+from hiertree.pipelines.labels.scrape.step import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
 
 

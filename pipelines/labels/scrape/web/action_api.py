@@ -13,19 +13,7 @@ from typing import Any
 
 from hiertree.errors import CategoryError
 
-from ..facts import (
-    FOUND,
-    INVALID,
-    MISSING,
-    MOVED,
-    NO_ITEM,
-    REDIRECT_LOOP,
-    UNREADABLE_MOVE,
-    Item,
-    Label,
-    Page,
-    Superclasses,
-)
+from ..facts import FOUND, INVALID, MISSING, MOVED, NO_ITEM, REDIRECT_LOOP, UNREADABLE_MOVE, Fact, Page
 from ..titles import PREFIX, normal_title
 from ..wikibase import LANGUAGES, is_item_id, item_fact, label_fact, superclasses_fact
 from .answers import HttpAnswer, Incomplete, TryAgain, check_error, check_parts, check_status
@@ -67,32 +55,30 @@ def ask_moves(client: Client, url: str, titles: Sequence[str]) -> list[Page]:
     return _query(client, url, parameters, titles, _move)
 
 
-def ask_items(client: Client, url: str, ids: Sequence[str]) -> list[Item]:
+def ask_items(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
     """What each item is an instance of."""
-    parameters = {"action": "wbgetentities", "props": "info|claims", "ids": "|".join(ids)}
-    return _ask(
-        client, url, parameters, lambda content: [item_fact(key, _entity(content["entities"], key)) for key in ids]
-    )
+    return _ask_entities(client, url, ids, "info|claims", item_fact)
 
 
-def ask_classes(client: Client, url: str, ids: Sequence[str]) -> list[Superclasses | Label]:
+def ask_classes(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
     """What each class is a subclass of, and what it is called."""
-    parameters = {"action": "wbgetentities", "props": "claims|labels", "ids": "|".join(ids)}
-
-    def read(content: Any) -> list[Superclasses | Label]:
-        entities = [(key, _entity(content["entities"], key)) for key in ids]
-        return [fact(key, entity) for key, entity in entities for fact in (superclasses_fact, label_fact)]
-
-    return _ask(client, url, {**parameters, "languages": "|".join(LANGUAGES)}, read)
+    return _ask_entities(client, url, ids, "claims|labels", superclasses_fact, label_fact)
 
 
-def ask_labels(client: Client, url: str, ids: Sequence[str]) -> list[Label]:
+def ask_labels(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
     """What each class is called."""
-    languages = "|".join(LANGUAGES)
-    parameters = {"action": "wbgetentities", "props": "labels", "languages": languages, "ids": "|".join(ids)}
-    return _ask(
-        client, url, parameters, lambda content: [label_fact(key, _entity(content["entities"], key)) for key in ids]
-    )
+    return _ask_entities(client, url, ids, "labels", label_fact)
+
+
+def _ask_entities(client: Client, url: str, ids: Sequence[str], props: str, *facts: Callable[..., Fact]) -> list[Fact]:
+    languages = {"languages": "|".join(LANGUAGES)} if "labels" in props else {}
+    parameters = {"action": "wbgetentities", "props": props, "ids": "|".join(ids), **languages}
+
+    def read(content: Any) -> list[Fact]:
+        entities = [(key, _entity(content["entities"], key)) for key in ids]
+        return [fact(key, entity) for key, entity in entities for fact in facts]
+
+    return _ask(client, url, parameters, read)
 
 
 def move_target(wikitext: str) -> str | None:

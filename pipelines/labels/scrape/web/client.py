@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from urllib.parse import urljoin
 
 from ..settings import FASTEST, ScrapeSettings, is_loopback
+from ..store import Store
 from .answers import LONGEST_RETRY_AFTER, HttpAnswer, Incomplete, TryAgain, Unusable
 from .clock import REAL_TIME, Clock
 
@@ -30,16 +31,6 @@ class Getter(Protocol):
         """The answer, read to its end."""
 
 
-class NextRequest(Protocol):
-    """Keeps when the next request may start (seconds since 1970), so that a later run knows."""
-
-    def next_request(self) -> float:
-        """The time kept last, or 0."""
-
-    def keep_next_request(self, time: float) -> None:
-        """Keep a time."""
-
-
 class Pace:
     """When the next request may start: evenly spaced, and after the pauses that were asked for.
 
@@ -49,7 +40,7 @@ class Pace:
         memory: where the time of the next request outlives the process.
     """
 
-    def __init__(self, requests_per_minute: float, clock: Clock, memory: NextRequest | None = None) -> None:
+    def __init__(self, requests_per_minute: float, clock: Clock, memory: Store | None = None) -> None:
         self._spacing, self._clock, self._memory = 60.0 / requests_per_minute, clock, memory
         self._earliest = float("-inf")
         if memory is not None:
@@ -87,7 +78,7 @@ class Client:
         *,
         settings: ScrapeSettings,
         clock: Clock = REAL_TIME,
-        memory: NextRequest | None = None,
+        memory: Store | None = None,
         on_retry: Callable[[str, float], None] | None = None,
     ) -> None:
         self.settings, self.clock, self.requests = settings, clock, 0
