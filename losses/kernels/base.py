@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+import torch
 from torch import Tensor
 
 Backend: TypeAlias = Literal["auto", "torch", "numba", "triton"]
@@ -46,12 +47,16 @@ class BlockPlan(NamedTuple):
 class PairKernel(Protocol):
     """Counts and sums over the pairs of one batch, or of some of its queries.
 
-    Only valid candidates count. Results at an item that is no positive (or no target) are finite and have no meaning.
+    Only valid candidates count. Ranks at an item that is no positive are finite and have no meaning.
     """
 
     @staticmethod
-    def plan(scores: Tensor) -> BlockPlan:
-        """The blocks in which to take a batch of such scores."""
+    def plan(num_candidates: int, device: torch.device) -> BlockPlan:
+        """The blocks in which to take queries with so many candidates."""
+
+    @staticmethod
+    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
+        """(B, L+1) int64, valid candidates at each level, for what ``__init__`` takes."""
 
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
         """Read (B, M) float scores, (B, M) uint8 levels 0 … num_levels and (B, M) booleans."""
@@ -60,7 +65,10 @@ class PairKernel(Protocol):
         """(B, M) rank⁺(k): candidates of its level or finer with s_j ≥ s_k, itself included; ≥ 1 everywhere."""
 
     def shared_relevance(self, table: Tensor) -> Tensor:
-        """(B, M) H-rank⁺(k): Σ min(rel_j, rel_k) over the positives with s_j ≥ s_k, for a table (B, L+1)."""
+        """(B, M) H-rank⁺(k): Σ min(rel_j, rel_k) over the positives with s_j ≥ s_k; 0 where there is no positive.
+
+        The table (B, L+1) is 0 at level 0.
+        """
 
     def rank(self, step: Step) -> tuple[Tensor, Any]:
         """(B, M) rank⁺(k) + Σ step(s_j − s_k) over candidates of lower levels, ≥ 1 everywhere, and what to save."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from hiertree import level_counts
+
 from .base import BlockPlan
 
 if TYPE_CHECKING:
@@ -36,17 +38,24 @@ class TorchKernel:
     """
 
     @staticmethod
-    def plan(scores: Tensor) -> BlockPlan:
+    def plan(num_candidates: int, device: torch.device) -> BlockPlan:
         """Large blocks in turn: torch's own operations use all threads, or a GPU."""
-        at_once = SCORES_AT_ONCE.get(scores.device.type, SCORES_AT_ONCE["cuda"])
-        return BlockPlan(max(1, at_once // scores.shape[1]), threads=1)
+        at_once = SCORES_AT_ONCE.get(device.type, SCORES_AT_ONCE["cuda"])
+        return BlockPlan(max(1, at_once // num_candidates), threads=1)
+
+    @staticmethod
+    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
+        """Candidates at each level."""
+        counts: Tensor = level_counts(levels, num_levels, valid=valid)
+        return counts
 
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
-        self._scores, self._levels, self._valid, self._num_levels = scores.detach(), levels, valid, num_levels
+        self._scores, self._valid, self._num_levels = scores.detach(), valid, num_levels
+        self._levels = levels.masked_fill(~valid, 0)
         masked = self._scores.masked_fill(~valid, -torch.inf).contiguous()
         ascending, order = masked.sort(dim=1)
         self._first_not_below = torch.searchsorted(ascending, masked)
-        self._sorted_levels = levels.masked_fill(~valid, 0).gather(1, order)
+        self._sorted_levels = self._levels.gather(1, order)
 
     def not_below(self) -> Tensor:
         """rank⁺."""

@@ -5,19 +5,21 @@ Only the gradient with respect to the vectors is kept of a batch: (B, d) and (M,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from ..kernels.choice import kernel_for
 from ..kernels.gradients import first_derivative
-from .blocks import LossPerQuery, Objective, evaluate
+from .blocks import LossPerQuery, Objective, empty_losses, loss_and_gradient
+from .threads import ranges, sharing
 
 if TYPE_CHECKING:
     from .pairs import VectorPairs
 
-SCORES_AT_ONCE = {"cpu": 1 << 20, "cuda": 1 << 26}  # large enough for products at full speed
+SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the products with the queries
 
 
 def in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
@@ -62,25 +64,33 @@ def _contracted(
     queries, candidates = pairs.queries.to(dtype), pairs.candidates.to(dtype)
     by_queries = torch.empty_like(queries) if wanted[0] else None
     by_candidates = torch.zeros_like(candidates) if wanted[1] else None
-    values, counted = [], []
-    for rows in _chunks(pairs):
-        found, counts, gradient = evaluate(objective, pairs.compared(rows), with_gradient=any(wanted), first=rows.start)
-        values.append(found)
-        counted.append(counts)
+    values, counted = empty_losses(queries)
+    gradients: dict[int, Tensor] = {}
+
+    def evaluate(rows: slice) -> None:
+        losses, gradient = loss_and_gradient(objective, pairs.compared(rows), rows, with_gradient=any(wanted))
+        values[rows], counted[rows] = losses
         if gradient is None:
-            continue
-        if weights is not None:
-            gradient *= weights[rows, None]
-        with torch.autocast(queries.device.type, enabled=False):
-            if by_queries is not None:
+            return
+        gradients[rows.start] = gradient if weights is None else gradient.mul_(weights[rows, None])
+        if by_queries is not None:
+            with torch.autocast(queries.device.type, enabled=False):
                 torch.mm(gradient, candidates, out=by_queries[rows])
-            if by_candidates is not None:
-                by_candidates.addmm_(gradient.T, queries[rows])
-    return torch.cat(values), torch.cat(counted), by_queries, by_candidates
 
+    def add_by_candidates(columns: slice) -> None:
+        if by_candidates is None:
+            return
+        with torch.autocast(queries.device.type, enabled=False):
+            for first in sorted(gradients):
+                gradient = gradients[first]
+                by_candidates[columns].addmm_(gradient[:, columns].T, queries[first : first + len(gradient)])
 
-def _chunks(pairs: VectorPairs) -> Iterator[slice]:
-    at_once = SCORES_AT_ONCE.get(pairs.queries.device.type, SCORES_AT_ONCE["cuda"])
-    rows, number = max(1, at_once // len(pairs.candidates)), len(pairs.queries)
-    for first in range(0, number, rows):
-        yield slice(first, min(first + rows, number))
+    rows_at_once, threads = kernel_for(pairs.backend, candidates.device).plan(len(candidates), candidates.device)
+    at_once = SCORES_KEPT.get(candidates.device.type, SCORES_KEPT["cuda"])
+    kept_at_once = max(at_once // len(candidates), rows_at_once * threads)
+    with sharing(threads) as for_each:
+        for chunk in ranges(0, len(queries), kept_at_once):
+            gradients.clear()
+            for_each(evaluate, ranges(chunk.start, chunk.stop, rows_at_once))
+            for_each(add_by_candidates, ranges(0, len(candidates), math.ceil(len(candidates) / threads)))
+    return values, counted, by_queries, by_candidates

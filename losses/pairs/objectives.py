@@ -30,10 +30,9 @@ def h_ap_losses(
     """1 − (1/R)·Σ_{k ∈ Ω⁺} H-rank⁺(k) / rank(k), with R = Σ_{k ∈ Ω⁺} rel(k)."""
     if split_by == "relevance":
         pairs, table = by_relevance(pairs, table)
-    table, relevance = _item_relevance(pairs, table)
-    ranks = soft_ranks(pairs, step)
-    hierarchical_rank = ranks.hierarchical_rank(relevance, table) * (relevance > 0)
-    return one_minus((hierarchical_rank / ranks.rank()).sum(dim=1), relevance.sum(dim=1))
+    table, ranks = _scaled(pairs, table), soft_ranks(pairs, step)
+    reached = (ranks.hierarchical_rank(table) / ranks.rank()).sum(dim=1)
+    return one_minus(reached, (table * pairs.counts()).sum(dim=1))
 
 
 def ap_losses(pairs: ScoredPairs, level: int | None, step: SupStep | Sigmoid) -> LossPerQuery:
@@ -49,9 +48,9 @@ def ndcg_losses(
     """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
     if split_by == "relevance":
         pairs, table = by_relevance(pairs, table)
-    table, relevance = _item_relevance(pairs, table)
-    reached = (relevance / torch.log2(1 + soft_ranks(pairs, step).rank())).sum(dim=1)
-    places = torch.arange(1, relevance.shape[1] + 1, dtype=torch.float64, device=relevance.device)
+    table = _scaled(pairs, table)
+    reached = (pairs.by_item(table) / torch.log2(1 + soft_ranks(pairs, step).rank())).sum(dim=1)
+    places = torch.arange(1, pairs.scores.shape[1] + 1, dtype=torch.float64, device=table.device)
     ideal = ideal_dcg(table[:, 1:].double(), pairs.counts()[:, 1:], 1 / torch.log2(1 + places))
     return one_minus(reached, ideal.to(reached.dtype))
 
@@ -83,8 +82,9 @@ def one_minus(reached: Tensor, best: Tensor) -> LossPerQuery:
     return LossPerQuery((1 - reached / torch.where(counted, best, 1)) * counted, counted)
 
 
-def _item_relevance(pairs: ScoredPairs, table: Tensor) -> tuple[Tensor, Tensor]:
-    """The table, scaled to 1 at most (no objective depends on its scale), and each candidate's relevance."""
+def _scaled(pairs: ScoredPairs, table: Tensor) -> Tensor:
+    """The table, in the type of the scores, with 0 at level 0 and 1 at most: no objective depends on its scale."""
     largest = table.amax(dim=1, keepdim=True)
     scaled = (table / torch.where(largest > 0, largest, 1)).to(pairs.scores.dtype)
-    return scaled, scaled.gather(1, pairs.levels.long()) * (pairs.valid & (pairs.levels > 0))
+    scaled[:, 0] = 0
+    return scaled

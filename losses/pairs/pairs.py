@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from hiertree import level_counts, levels
+from hiertree import levels
 from hiertree.errors import ShapeError
 from hiertree.options import check_integer, require
 
@@ -48,8 +48,11 @@ class ScoredPairs(NamedTuple):
 
     def counts(self) -> Tensor:
         """(B, L+1) valid candidates at each level."""
-        counts: Tensor = level_counts(self.levels, self.num_levels, valid=self.valid)
-        return counts
+        return self.kernel_type().counts(self.levels, self.valid, self.num_levels)
+
+    def by_item(self, table: Tensor) -> Tensor:
+        """(B, M) each candidate's value of a table (B, L+1) whose level 0 is 0; 0 where the item is no candidate."""
+        return table.gather(1, (self.levels * self.valid).long())
 
     def binary(self, level: int | None) -> ScoredPairs:
         """The same pairs with two levels: positives agree down to ``level`` (None: the finest), the others do not."""

@@ -21,13 +21,13 @@ from .steps import Sigmoid, SupStep
 
 
 class SoftRanks(Protocol):
-    """Ranks of one batch; finite and ≥ 1, but without meaning, for candidates that are no positives."""
+    """Ranks of one batch."""
 
     def rank(self) -> Tensor:
-        """(B, M) rank of each positive."""
+        """(B, M) rank of each positive; finite and ≥ 1, without meaning, for other items."""
 
-    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:
-        """(B, M) H-rank⁺ of each positive, for the relevance (B, M) of items and (B, L+1) of levels."""
+    def hierarchical_rank(self, table: Tensor) -> Tensor:
+        """(B, M) H-rank⁺ of each positive, for the relevance (B, L+1) of levels; 0 for other items."""
 
 
 def soft_ranks(pairs: ScoredPairs, step: SupStep | Sigmoid) -> SoftRanks:
@@ -45,7 +45,7 @@ class SupRanks:
         """rank⁺ + rank⁻."""
         return sup_ranks(self._pairs.scores, self._step, self._kernel)
 
-    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:  # noqa: ARG002 — the kernel knows the items' levels
+    def hierarchical_rank(self, table: Tensor) -> Tensor:
         """H-rank⁺; the kernel's sum includes the term of k itself."""
         return self._kernel.shared_relevance(table)
 
@@ -61,13 +61,14 @@ class SmoothRanks:
         """1 + Σ_{j ≠ k} σ((s_j − s_k)/τ)."""
         return 1 + step_sums(self._pairs.scores, self._pairs.valid, self._positives, self._step, self._kernel)
 
-    def hierarchical_rank(self, relevance: Tensor, table: Tensor) -> Tensor:
+    def hierarchical_rank(self, table: Tensor) -> Tensor:
         """rel(k) + Σ_{j ≠ k} min(rel(k), rel(j))·σ((s_j − s_k)/τ).
 
         Relevance has one value a level, so min(a, b) is a sum of layers: of each rise of the sorted table, where both
         a and b reach its top.
         """
-        rank, heights = relevance, table.sort(dim=1).values
+        rank = relevance = self._pairs.by_item(table)
+        heights = table.sort(dim=1).values
         for layer in range(1, heights.shape[1]):
             top = heights[:, layer, None]
             rise = top - heights[:, layer - 1, None]

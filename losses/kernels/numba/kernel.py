@@ -13,10 +13,12 @@ from ..base import BlockPlan
 from . import grid_rows as _grid_rows
 from . import line_rows as _line_rows
 from . import pair_rows as _pair_rows
+from .routes import choose
 from .sorted_rows import (
     Decays,
     GradedItems,
     SortedRows,
+    count_levels,
     exponentiate,
     grade_rows,
     sort_rows,
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
 PAIR, ITEM, NODE = 1.3, 45.0, 0.32
 """Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node and a value of its table."""
 MOST_TERMS = 40
-LARGEST_POWER = 600.0  # e to this power, times itself, is finite, also when thousands are added up
 
 
 class GridAccuracy(NamedTuple):
@@ -49,6 +50,7 @@ class GridAccuracy(NamedTuple):
     exponents: float
 
 
+QUERIES_AT_ONCE = 128  # enough for fast products; few, so that threads end together
 SCORES_AT_ONCE = 1 << 17  # a few megabytes of temporaries, each thread
 ACCURACY = {torch.float32: GridAccuracy(4, 25.0, 18.0), torch.float64: GridAccuracy(20, 37.0, 36.5)}
 
@@ -69,11 +71,16 @@ class NumbaKernel:
     """See :class:`hiertree.losses.kernels.base.PairKernel`; each row by pairs or by a grid, whichever is faster."""
 
     @staticmethod
-    def plan(scores: Tensor) -> BlockPlan:
+    def plan(num_candidates: int, device: torch.device) -> BlockPlan:  # noqa: ARG004
         """Small blocks, one to a thread: a kernel holds no lock."""
-        threads = torch.get_num_threads()
-        rows = min(SCORES_AT_ONCE // scores.shape[1], math.ceil(len(scores) / threads))
-        return BlockPlan(max(1, rows), threads)
+        return BlockPlan(max(1, min(QUERIES_AT_ONCE, SCORES_AT_ONCE // num_candidates)), torch.get_num_threads())
+
+    @staticmethod
+    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
+        """Candidates at each level."""
+        counts = torch.empty((len(levels), num_levels + 1), dtype=torch.int64)
+        count_levels(levels.contiguous().numpy(), valid.contiguous().numpy(), counts.numpy())
+        return counts
 
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
         self._dtype, self._rows = scores.dtype, np.arange(len(scores))
@@ -89,8 +96,8 @@ class NumbaKernel:
 
     def shared_relevance(self, table: Tensor) -> Tensor:
         """H-rank⁺."""
-        sums = self._ones()
-        sum_shared_relevance(self._rows, self._ranking, self._levels.grades, table.contiguous().numpy(), sums.numpy())
+        sums = torch.zeros(self._ranking.values.shape, dtype=self._dtype)
+        sum_shared_relevance(self._rows, self._ranking, self._levels, table.contiguous().numpy(), sums.numpy())
         return sums
 
     def rank(self, step: Step) -> tuple[Tensor, SavedRows]:
@@ -130,16 +137,19 @@ class NumbaKernel:
         num_grades = candidates.start.shape[1] - 1
         weights = np.where(np.tri(num_grades, dtype=np.bool_), same, lower)
         sums = self._ones()
-        sum_not_below(self._rows, self._ranking, candidates.grades, targets.grades, weights, sums.numpy())
+        sum_not_below(self._rows, self._ranking, candidates, targets, weights, sums.numpy())
         return sums
 
     def _add_sums(self, sums: Tensor, candidates: GradedItems, targets: GradedItems, step: StepParameters) -> SavedRows:
         """Add the step sums, without the jump at 0, which is counted."""
-        by_grid = self._grades_by_grid(candidates, targets, step)
+        accuracy = ACCURACY[self._dtype]
+        by_pairs, by_grid = np.empty((2, len(sums), targets.start.shape[1] - 1), np.bool_)
+        terms, costs = _num_terms(step, accuracy), (PAIR, ITEM, NODE)
+        graded = (self._ranking, candidates, targets)
+        choose(*graded, costs, step.tau, accuracy.per_tau, accuracy.reach, terms, by_pairs, by_grid)
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
         exponentiate(self._rows, self._ranking, step.tau, decays)
         slopes = torch.zeros_like(sums)
-        by_pairs = ~by_grid & (np.diff(targets.start) > 0) & (candidates.start[:, :-1] > 0)
         saved = SavedRows(candidates, targets, step, decays, slopes, by_pairs, by_grid)
         self._each_route("forward", saved, sums.numpy(), slopes.numpy())
         return saved
@@ -156,23 +166,11 @@ class NumbaKernel:
             getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
             getattr(_line_rows, direction)(rows, saved.by_grid, self._ranking, saved.decays, *graded, terms, *ends)
 
-    def _grades_by_grid(self, candidates: GradedItems, targets: GradedItems, step: StepParameters) -> NDArray[np.bool_]:
-        """(r, G + 1) which targets go by the grid, by an estimate of the time of both ways."""
-        accuracy, number, values = ACCURACY[self._dtype], self._ranking.number, self._ranking.values
-        last = np.maximum(number - 1, 0)
-        span = (values[:, 0].astype(np.float64) - values[self._rows, last]) / step.tau
-        on_grid = ITEM * number + NODE * 2 * accuracy.reach * accuracy.per_tau * (span * accuracy.per_tau)
-        by_pairs = PAIR * np.diff(targets.start) * number[:, None]
-        by_grid: NDArray[np.bool_] = (on_grid[:, None] < by_pairs) & (candidates.start[:, :-1] > 0)
-        terms = _num_terms(step, accuracy)
-        by_grid &= (terms <= MOST_TERMS) & (span * terms <= 2 * LARGEST_POWER)[:, None]
-        by_grid[:, 0] = False
-        return by_grid
-
 
 def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:
-    """Terms that the series of σ beyond δ needs; none where nothing lies beyond, many where δ is near 0."""
+    """Terms that the series of σ beyond δ needs: none where nothing lies beyond, −1 for too many, where δ is near 0."""
     if step.margin == math.inf:
         return 0
-    first_left_out = min(accuracy.exponents * step.tau / max(step.margin, 1e-300), MOST_TERMS + 2)
-    return math.ceil(first_left_out / _line_rows.SIDE_BY_SIDE) * _line_rows.SIDE_BY_SIDE
+    first_left_out = accuracy.exponents * step.tau / max(step.margin, 1e-300)
+    terms = math.ceil(min(first_left_out, MOST_TERMS + 2) / _line_rows.SIDE_BY_SIDE) * _line_rows.SIDE_BY_SIDE
+    return terms if terms <= MOST_TERMS else -1

@@ -1,7 +1,7 @@
 r"""What a step has beyond δ, in place of its sigmoid, for many targets and many candidates of a row.
 
 Over the candidates with t = x_j − y_k > δ: Σ(ρ·(t − δ) + offset − start − σ(t/τ)), exactly. They are the first of the
-row, so that running sums hold all of it: how many they are, Σ(t − δ), and each term of
+row, so that running sums hold all of it: how many they are, Σ x_j, and each term of
 σ(t/τ) = 1 − e^{−t/τ} + e^{−2t/τ} − …, whose exponentials are products of one factor of j and one of k. The gradient has
 running sums from the other end.
 """
@@ -40,35 +40,35 @@ def forward(
 
     For the targets k of the grades ``by_grid[row]``, over the candidates j of lower grades; ``terms`` of σ, from 1 on.
     """
-    running = np.empty((ranking.values.shape[1], SIDE_BY_SIDE))
-    powers, lines = np.empty(len(running)), np.empty(len(running))
+    acting = np.empty((3, ranking.values.shape[1] + 1))  # of each candidate: score, decay, power of the decay
     for row in rows:
-        scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
-        decay, items, grades = decays.values[row], ranking.items[row], candidates.grades[row]
+        number, values, decay, items = ranking.number[row], ranking.values[row], decays.values[row], ranking.items[row]
         for grade in range(1, by_grid.shape[1]):
             wanted = targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]
-            if not by_grid[row, grade] or not scores[0] - scores[wanted[-1]] > step.margin:
+            if not by_grid[row, grade] or not np.float64(values[0]) - values[wanted[-1]] > step.margin:
                 continue
-            for place in range(len(scores)):
-                powers[place] = 1.0 if grades[place] < grade else 0.0
+            following = 0
+            for place in range(number):
+                acting[0, following], acting[1, following], acting[2, following] = values[place], decay[place], 1.0
+                following += candidates.grades[row, place] < grade
+            acting[0, following] = -np.inf
             for term in range(0, terms, SIDE_BY_SIDE):
-                _run(powers[: len(scores)], decay, running)
-                if term == 0:
-                    _run_lines(scores, running, lines)
-                beyond = 0
+                beyond, total, running = 0, 0.0, (0.0, 0.0, 0.0, 0.0)
                 for target in wanted:
                     k = np.uint32(target)  # an index that might be negative takes longer
-                    while scores[beyond] - scores[k] > step.margin:
+                    score = np.float64(values[k])
+                    while acting[0, beyond] - score > step.margin:
+                        total += acting[0, beyond] - values[0]
+                        running, acting[2, beyond] = _with_powers(running, acting[2, beyond], acting[1, beyond])
                         beyond += 1
                     if beyond == 0:
                         continue
-                    sigmoids, bells = _series(running[beyond - 1], term, 1.0 / decay[k])
+                    sigmoids, bells = _series(running, term, 1.0 / decay[k])
                     value, slope = -sigmoids, -bells / step.tau
                     if term == 0:
-                        number = running[beyond - 1, 0]
-                        line = lines[beyond - 1] + number * (scores[beyond - 1] - scores[k] - step.margin)
-                        value += step.rho * line + (step.offset - step.start) * number
-                        slope += step.rho * number
+                        line = total - beyond * (score - values[0] + step.margin)
+                        value += step.rho * line + (step.offset - step.start) * beyond
+                        slope += step.rho * beyond
                     sums[row, np.uint32(items[k])] += value
                     slopes[row, np.uint32(items[k])] += slope
 
@@ -87,67 +87,50 @@ def backward(
     gradient: NDArray[Any],
 ) -> None:
     """Add Σ_k upstream_k·slope at every candidate j, over the targets k with t > δ."""
-    running = np.empty((ranking.values.shape[1], SIDE_BY_SIDE))
-    powers, growth, weights = np.empty(len(running)), np.empty(len(running)), np.empty(len(running))
+    acting = np.empty((3, ranking.values.shape[1] + 1))  # of each target: score, 1/decay, power of it times upstream
     for row in rows:
-        scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
-        if not by_grid[row].any() or not scores[0] - scores[-1] > step.margin:
+        number, values, decay, items = ranking.number[row], ranking.values[row], decays.values[row], ranking.items[row]
+        if not by_grid[row].any() or not np.float64(values[0]) - values[number - 1] > step.margin:
             continue
-        decay, items, number = decays.values[row], ranking.items[row], len(scores)
-        for place in range(number):
-            growth[number - 1 - place] = 1.0 / decay[place]
-            weights[number - 1 - place] = upstream[row, np.uint32(items[place])]
-        acts = by_grid[row].astype(np.float64)
         for lower in range(by_grid.shape[1] - 1):
-            acts[lower] = 0.0
             receiving = candidates.places[row, candidates.start[row, lower] : candidates.start[row, lower + 1]]
-            if len(receiving) == 0 or not acts.any():
+            if len(receiving) == 0 or not by_grid[row, lower + 1 :].any():
                 continue
-            for place in range(number):
-                powers[place] = acts[targets.grades[row, number - 1 - place]] * weights[place]
+            following = 0
+            for place in range(number - 1, -1, -1):
+                grade, weight = targets.grades[row, place], np.float64(upstream[row, np.uint32(items[place])])
+                acting[0, following], acting[1, following], acting[2, following] = values[place], decay[place], weight
+                following += (grade > lower) & by_grid[row, grade]
+            acting[0, following] = np.inf
+            for own in range(following):
+                acting[1, own] = 1.0 / acting[1, own]
             for term in range(0, terms, SIDE_BY_SIDE):
-                _run(powers[:number], growth, running)
-                behind = 0
-                for candidate in receiving:
+                behind, running = 0, (0.0, 0.0, 0.0, 0.0)
+                for candidate in receiving[::-1]:
                     j = np.uint32(candidate)
-                    while behind < number and scores[j] - scores[behind] <= step.margin:
+                    score = np.float64(values[j])
+                    while score - acting[0, behind] > step.margin:
+                        running, acting[2, behind] = _with_powers(running, acting[2, behind], acting[1, behind])
                         behind += 1
-                    if behind == number:
-                        continue
-                    own = running[number - 1 - behind]
-                    slope = -_series(own, term, decay[j])[1] / step.tau + (step.rho * own[0] if term == 0 else 0.0)
+                    slope = -_series(running, term, decay[j])[1] / step.tau
+                    if term == 0:
+                        slope += step.rho * running[0]
                     gradient[row, np.uint32(items[j])] += slope
 
 
 @jit
-def _run(powers: NDArray[np.float64], factors: NDArray[np.float64], running: NDArray[np.float64]) -> None:
-    """Sums from the front of four successive powers of the factors; the powers go on where they ended."""
-    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
-    for place in range(len(powers)):
-        power, factor = powers[place], factors[place]
-        first += power
-        power *= factor
-        second += power
-        power *= factor
-        third += power
-        power *= factor
-        fourth += power
-        powers[place] = power * factor
-        running[place, 0], running[place, 1], running[place, 2], running[place, 3] = first, second, third, fourth
+def _with_powers(
+    running: tuple[float, float, float, float], power: float, factor: float
+) -> tuple[tuple[float, float, float, float], float]:
+    """The sums of four successive powers with those of one more item, and the power that follows."""
+    second = power * factor
+    third = second * factor
+    fourth = third * factor
+    return (running[0] + power, running[1] + second, running[2] + third, running[3] + fourth), fourth * factor
 
 
 @jit
-def _run_lines(scores: NDArray[np.float64], running: NDArray[np.float64], lines: NDArray[np.float64]) -> None:
-    """At each place, Σ (x_j − x) over the candidates before it."""
-    line = 0.0
-    for place in range(len(scores)):
-        if place:
-            line += running[place - 1, 0] * (scores[place - 1] - scores[place])
-        lines[place] = line
-
-
-@jit
-def _series(sums: NDArray[np.float64], term: int, factor: float) -> tuple[float, float]:
+def _series(sums: tuple[float, float, float, float], term: int, factor: float) -> tuple[float, float]:
     """The terms of Σσ and of Σσ(1 − σ) from ``term`` on; ``sums`` holds those of the other side's powers."""
     sigmoids, bells, power = 0.0, 0.0, 1.0
     for _ in range(term):

@@ -176,53 +176,74 @@ def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.
 def sum_not_below(
     rows: NDArray[np.int64],
     ranking: SortedRows,
-    candidates: NDArray[np.uint8],
-    targets: NDArray[np.uint8],
+    candidates: GradedItems,
+    targets: GradedItems,
     weights: NDArray[np.float64],
     sums: NDArray[Any],
 ) -> None:
-    """For each item as a target, Σ weights[grade of j, its own] over the items j whose score is as high, itself too.
-
-    ``candidates`` and ``targets`` hold the grades of the items by place.
-    """
+    """For each target of grade ≥ 1, Σ weights[grade of j, its own] over the items j as high, itself too."""
+    last, running = np.empty(sums.shape[1], np.int32), np.empty(sums.shape[1])
     for row in rows:
-        _sum_row(ranking, row, candidates[row], targets[row], weights, sums[row])
+        _find_ties(ranking.values[row, : ranking.number[row]], last)
+        _sum_row(ranking, row, candidates, targets, weights, last, running, sums[row])
 
 
 @jit
 def sum_shared_relevance(
-    rows: NDArray[np.int64], ranking: SortedRows, levels: NDArray[np.uint8], table: NDArray[Any], sums: NDArray[Any]
+    rows: NDArray[np.int64], ranking: SortedRows, levels: GradedItems, table: NDArray[Any], sums: NDArray[Any]
 ) -> None:
-    """For each item, Σ min(its relevance, theirs) over the items whose score is as high, itself too."""
+    """For each item of level ≥ 1, Σ min(its relevance, theirs) over the items as high, itself too."""
+    last, running = np.empty(sums.shape[1], np.int32), np.empty(sums.shape[1])
     num_levels = table.shape[1]
     shared = np.empty((num_levels, num_levels))
     for row in rows:
         for level in range(num_levels):
             for other in range(num_levels):
                 shared[level, other] = min(table[row, level], table[row, other])
-        _sum_row(ranking, row, levels[row], levels[row], shared, sums[row])
+        _find_ties(ranking.values[row, : ranking.number[row]], last)
+        _sum_row(ranking, row, levels, levels, shared, last, running, sums[row])
+
+
+@jit
+def _find_ties(values: NDArray[Any], last: NDArray[np.int32]) -> None:
+    """The last place of each score."""
+    end = len(values) - 1
+    for place in range(len(values) - 1, -1, -1):
+        end = place if values[place] > values[end] else end
+        last[place] = end
 
 
 @jit
 def _sum_row(
     ranking: SortedRows,
     row: int,
-    candidates: NDArray[np.uint8],
-    targets: NDArray[np.uint8],
+    candidates: GradedItems,
+    targets: GradedItems,
     weights: NDArray[np.float64],
+    last: NDArray[np.int32],
+    running: NDArray[np.float64],
     sums: NDArray[Any],
 ) -> None:
-    """One running sum a grade, to which every item adds: branches on grades would be unpredictable."""
-    number, values, items = ranking.number[row], ranking.values[row], ranking.items[row]
-    state = np.zeros(weights.shape[1])
-    first = 0
-    while first < number:
-        end = first
-        while end < number and values[end] == values[first]:
-            added = weights[candidates[end]]
-            for grade in range(len(state)):
-                state[grade] += added[grade]
-            end += 1
-        for place in range(first, end):
-            sums[np.uint32(items[place])] = state[targets[place]]
-        first = end
+    """One running sum for each grade of targets."""
+    number, items = ranking.number[row], ranking.items[row]
+    for grade in range(1, weights.shape[1]):
+        wanted = targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]
+        if len(wanted) == 0:
+            continue
+        added, total = weights[:, grade].copy(), 0.0
+        for place in range(number):
+            total += added[candidates.grades[row, place]]
+            running[place] = total
+        for place in wanted:
+            sums[np.uint32(items[np.uint32(place)])] = running[np.uint32(last[np.uint32(place)])]
+
+
+@jit
+def count_levels(levels: NDArray[np.uint8], valid: NDArray[np.bool_], counts: NDArray[np.int64]) -> None:
+    """``counts[row, level]``: the valid items of each level."""
+    for row in range(len(levels)):
+        for level in range(counts.shape[1]):
+            number = np.int32(0)
+            for item in range(levels.shape[1]):
+                number += np.int32(valid[row, item] & (levels[row, item] == level))
+            counts[row, level] = number

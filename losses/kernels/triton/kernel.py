@@ -15,6 +15,8 @@ import torch
 import triton
 from torch import Tensor
 
+from hiertree import level_counts
+
 from ..base import BlockPlan, StepParameters
 from . import rows as _triton_rows
 
@@ -78,9 +80,15 @@ class TritonKernel:
     """See :class:`hiertree.losses.kernels.base.PairKernel`; the same bit for bit each time."""
 
     @staticmethod
-    def plan(scores: Tensor) -> BlockPlan:
+    def plan(num_candidates: int, device: torch.device) -> BlockPlan:  # noqa: ARG004
         """Large blocks in turn."""
-        return BlockPlan(max(1, SCORES_AT_ONCE // scores.shape[1]), threads=1)
+        return BlockPlan(max(1, SCORES_AT_ONCE // num_candidates), threads=1)
+
+    @staticmethod
+    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
+        """Candidates at each level."""
+        counts: Tensor = level_counts(levels, num_levels, valid=valid)
+        return counts
 
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
         masked = scores.detach().masked_fill(~valid, -torch.inf).contiguous()

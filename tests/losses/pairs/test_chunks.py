@@ -10,7 +10,8 @@ from torch import Tensor
 from hiertree.errors import OptionError
 from hiertree.losses import FastAP, PairDecomposability, SmoothRecall, SupHAP, SupNDCG
 from hiertree.losses.base import PairLoss
-from hiertree.losses.pairs import chunks as _query_chunks
+from hiertree.losses.kernels.numba import kernel as _numba_kernel
+from hiertree.losses.pairs import chunks as _chunks
 from hiertree.losses.pairs.blocks import LossPerQuery
 from hiertree.losses.pairs.pairs import pairs_of
 
@@ -26,7 +27,8 @@ LOSSES = {
 
 @pytest.fixture(autouse=True)
 def _three_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(_query_chunks.SCORES_AT_ONCE, "cpu", 3 * 17)
+    monkeypatch.setattr(_numba_kernel, "SCORES_AT_ONCE", 3 * 17)
+    monkeypatch.setitem(_chunks.SCORES_KEPT, "cpu", 7 * 17)
 
 
 def batch(seed: int, num_items: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -64,6 +66,21 @@ def test_queries_may_weigh_differently_and_the_graph_may_be_kept() -> None:
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     loss.average = LossPerQuery.mean
     assert torch.autograd.grad(loss(embeddings, paths), embeddings)[0].shape == (17, 5)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_threads_change_neither_value_nor_gradients(memory: bool) -> None:
+    (embeddings, paths), (others, other_paths) = batch(0, 17), batch(1, 14)
+    references = (others, other_paths) if memory else ()
+    found = []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        value = SupHAP()(embeddings, paths, *references)
+        assert torch.get_num_threads() == threads
+        found.append((value, *torch.autograd.grad(value, (embeddings, others) if memory else (embeddings,))))
+    assert torch.equal(found[0][0], found[1][0])
+    for alone, together in zip(*found, strict=True):
+        torch.testing.assert_close(together, alone, rtol=1e-12, atol=1e-14)
 
 
 def test_only_what_asks_for_a_gradient_gets_one() -> None:
