@@ -1,11 +1,12 @@
 """Time and memory of the rank losses, forward + backward: dense B×B×B, torch backend, numba backend, bare products.
 
-Run ``python benchmarks/losses.py``; about a minute on two idle cores. One process a batch size runs all
-implementations in turn, again and again, so that whatever else the machine does weighs on all alike; times are medians.
-``--clock processor`` takes the processor time of all threads, which other work on the machine changes little.
-*Products* are the three matrix products that no such loss can avoid: s = e·eᵀ, and two back. Memory is the peak of one
-forward and backward beyond the imports and the inputs, in a process of its own. Batches: 512-d float32 at random, four
-images a class, two super-categories (L = 2), each split in two (L = 3).
+Run ``python benchmarks/losses.py``; about two minutes on two idle cores. One process a batch size runs all
+implementations in turn, again and again, the dense one once; times are medians by the clock, and the ratio to the
+products stands beside in processor time. Rounds that other processes disturb are repeated; where the machine is not
+idle, the row says so instead of a ratio. *Products* are the three matrix products that no such loss can avoid:
+s = e·eᵀ, and two back. Memory is the peak of one forward and backward beyond the imports and the inputs, in a process
+of its own. Batches: 512-d float32 at random, four images a class, two super-categories (L = 2), each split in two
+(L = 3).
 
 ``--batches 256 512 1024 2048 4096 8192 --plot docs/figures/losses_growth.svg`` draws how the time grows with B.
 """
@@ -19,10 +20,12 @@ import resource
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from idle_machine import Timing, in_turn, medians, ratio, timed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +34,6 @@ DENSE_UP_TO, TORCH_UP_TO = 256, 1024  # dense needs 4.4 GiB at 512, and torch's 
 DIMENSIONS = 512
 ROUNDS = 5
 STATUS = Path("/proc/self/status")
-CLOCKS = {"wall": time.perf_counter, "processor": time.process_time}
 Times = dict[str, float]
 
 
@@ -42,15 +44,15 @@ def main() -> None:
     parser.add_argument("--levels", type=int, nargs="+", default=[2, 3])
     parser.add_argument("--losses", nargs="+", default=["SupHAP", "SupNDCG"])
     parser.add_argument("--dense-up-to", type=int, default=DENSE_UP_TO)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--clock", choices=CLOCKS, default="wall")
+    parser.add_argument("--threads", type=int, default=0, help="of torch; 0 leaves its own number")
     parser.add_argument("--plot", type=Path, help="an SVG file to draw the growth with B in")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(measure(**json.loads(arguments.one))))
         return
-    print("loss      L      B     dense s   torch s   numba s  dense/numba  numba/products  numba MiB  score matrices")
+    print("loss      L      B     dense s   torch s   numba s  dense/numba  numba/products  processor's", end="")
+    print("  numba MiB  score matrices")
     series: dict[str, dict[int, Times]] = {}
     for loss in arguments.losses:
         for num_levels in arguments.levels:
@@ -58,22 +60,23 @@ def main() -> None:
             print_growth(times)
             series[f"{loss}, L = {num_levels}"] = times
     if arguments.plot:
-        draw(series, arguments.plot, f"{arguments.clock} time, threads: {arguments.threads}")
+        draw(series, arguments.plot, "by the clock")
 
 
 def print_row(loss: str, num_levels: int, size: int, arguments: argparse.Namespace) -> Times:
     """One line of the table; the seconds of each implementation."""
     case = {"loss": loss, "num_levels": num_levels, "size": size, "memory_items": arguments.memory_items}
-    case |= {"threads": arguments.threads, "clock": arguments.clock}
+    case |= {"threads": arguments.threads}
     names = ["products", "numba"]
     names += ["torch"] * (size <= TORCH_UP_TO) + ["dense"] * (size <= arguments.dense_up_to)
-    times: Times = in_a_process(case | {"names": names, "rounds": ROUNDS})["seconds"]
-    peak = in_a_process(case | {"names": ["numba"], "rounds": 1})["mebibytes"]
-    ours, matrix = times["numba"], size * (arguments.memory_items or size) / (1 << 18)
+    found = in_a_process(case | {"names": names, "rounds": ROUNDS})
+    times: Times = found["seconds"]
+    peak = in_a_process(case | {"names": ["numba"], "rounds": 0})["mebibytes"]
+    matrix = size * (arguments.memory_items or size) / (1 << 18)
     shown = [f"{times[name]:>9.4f}" if name in times else "        —" for name in ("dense", "torch", "numba")]
-    speedup = f"{times['dense'] / ours:>11.0f}" if "dense" in times else "          —"
-    start, ratio = f"{loss:<9} {num_levels} {size:>6}", f"{ours / times['products']:>14.1f}"
-    print(f"{start}   {' '.join(shown)}  {speedup}  {ratio}  {peak:>9.1f}  {peak / matrix:>14.1f}", flush=True)
+    ratios = f"{found['dense / numba']:>11}  {found['numba / products']:>14}  {found['of the processor']:>11.1f}"
+    start, memory = f"{loss:<9} {num_levels} {size:>6}", f"{peak:>9.1f}  {peak / matrix:>14.1f}"
+    print(f"{start}   {' '.join(shown)}  {ratios}  {memory}", flush=True)
     return times
 
 
@@ -130,12 +133,12 @@ def measure(
     size: int,
     memory_items: int,
     threads: int,
-    clock: str,
 ) -> dict[str, Any]:
-    """Median seconds of each implementation, taken in turn, and the peak MiB beyond the inputs."""
+    """Median seconds of each implementation, their ratios, and the peak MiB beyond the inputs."""
     import torch
 
-    torch.set_num_threads(threads)
+    if threads:
+        torch.set_num_threads(threads)
     torch.manual_seed(0)
     embeddings = torch.randn(size, DIMENSIONS, requires_grad=True)
     paths = batch_paths(size, num_levels)
@@ -145,16 +148,20 @@ def measure(
     for name in names:  # compile, and load what is loaded lazily
         implementation(name, loss, few, batch_paths(8, num_levels), ())()
     before = resident_mebibytes()
-    now, times = CLOCKS[clock], {name: list[float]() for name in names}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            if name == "dense" and times[name]:
-                continue  # once: it takes as long as all else together
-            begin = now()
-            run()
-            times[name].append(now() - begin)
-    seconds = {name: statistics.median(found) for name, found in times.items()}
-    return {"seconds": seconds, "mebibytes": peak_mebibytes() - before}
+    runs["numba"]()
+    peak = peak_mebibytes() - before
+    if rounds == 0:
+        return {"mebibytes": peak}
+    works: dict[str, Callable[[], Timing]] = {name: partial(timed, run) for name, run in runs.items()}
+    dense = {"dense": [works.pop("dense")()]} if "dense" in works else {}  # once: it takes as long as all else together
+    found = in_turn(works, rounds, divisor="products") | dense
+    middle = {name: medians(timings) for name, timings in found.items()}
+    return {
+        "seconds": {name: timing.clock for name, timing in middle.items()},
+        "dense / numba": ratio(found["dense"], found["numba"], decimals=0) if dense else "—",
+        "numba / products": ratio(found["numba"], found["products"], decimals=1),
+        "of the processor": middle["numba"].processor / middle["products"].processor,
+    }
 
 
 def resident_mebibytes() -> float:
