@@ -56,9 +56,7 @@ def _hashes(vectors: NDArray[Any]) -> NDArray[np.uint64]:
     hashes = np.empty(len(vectors), np.uint64)
     words = vectors.view(f"u{vectors.itemsize}")
     minus_zero = np.array(-0.0, vectors.dtype).view(words.dtype)[()]
-    factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(
-        1
-    )
+    factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) << 1 | 1
     for_each(
         lambda part: _hash_rows(words[part], minus_zero, factors, hashes[part]),
         ranges(len(words), _ROWS_OF_A_THREAD),
