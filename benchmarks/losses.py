@@ -6,9 +6,7 @@ products stands beside in processor time. Rounds that other processes disturb ar
 idle, the row says so instead of a ratio. *Products* are the three matrix products that no such loss can avoid:
 s = e·eᵀ, and two back. Memory is the peak of one forward and backward beyond the imports and the inputs, in a process
 of its own. Batches: 512-d float32 at random, four images a class, two super-categories (L = 2), each split in two
-(L = 3).
-
-``--batches 256 512 1024 2048 4096 8192 --plot docs/figures/losses_growth.svg`` draws how the time grows with B.
+(L = 3). ``growth.py`` measures how the time grows with B.
 """
 
 from __future__ import annotations
@@ -45,7 +43,6 @@ def main() -> None:
     parser.add_argument("--losses", nargs="+", default=["SupHAP", "SupNDCG"])
     parser.add_argument("--dense-up-to", type=int, default=DENSE_UP_TO)
     parser.add_argument("--threads", type=int, default=0, help="of torch; 0 leaves its own number")
-    parser.add_argument("--plot", type=Path, help="an SVG file to draw the growth with B in")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -53,14 +50,9 @@ def main() -> None:
         return
     print("loss      L      B     dense s   torch s   numba s  dense/numba  numba/products  processor's", end="")
     print("  numba MiB  score matrices")
-    series: dict[str, dict[int, Times]] = {}
     for loss in arguments.losses:
         for num_levels in arguments.levels:
-            times = {size: print_row(loss, num_levels, size, arguments) for size in arguments.batches}
-            print_growth(times)
-            series[f"{loss}, L = {num_levels}"] = times
-    if arguments.plot:
-        draw(series, arguments.plot, "by the clock")
+            print_growth({size: print_row(loss, num_levels, size, arguments) for size in arguments.batches})
 
 
 def print_row(loss: str, num_levels: int, size: int, arguments: argparse.Namespace) -> Times:
@@ -87,34 +79,6 @@ def print_growth(times: dict[int, Times]) -> None:
     logarithms = [math.log(size) for size in times], [math.log(found["numba"]) for found in times.values()]
     slope = statistics.linear_regression(*logarithms).slope
     print(f"          grows with B to the power {slope:.2f}", flush=True)
-
-
-def draw(series: dict[str, dict[int, Times]], path: Path, clock: str) -> None:
-    """Time against B, both logarithmic, with B² log B and B³."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    from hiertree.io.files import replacing
-
-    with rc_context({"svg.hashsalt": "hiertree", "svg.fonttype": "none"}):
-        axes = (figure := Figure(figsize=(7, 4.5), layout="constrained")).add_subplot()
-        for label, times in series.items():
-            axes.loglog(list(times), [found["numba"] for found in times.values()], "o-", label=label)
-        first = next(iter(series.values()))
-        for name, style in (("torch", "s--"), ("dense", "^--"), ("products", ".:")):
-            points = {size: found[name] for size, found in first.items() if name in found}
-            axes.loglog(list(points), list(points.values()), style, color="0.4", label=f"{name} ({next(iter(series))})")
-        sizes = sorted(first)
-        start, least = sizes[0], first[sizes[0]]["numba"]
-        quasi_square = [least * (size / start) ** 2 * math.log(size) / math.log(start) for size in sizes]
-        axes.loglog(sizes, quasi_square, color="0.7", label="B² log B")
-        axes.loglog(sizes, [least * (size / start) ** 3 for size in sizes], color="0.7", linestyle="-.", label="B³")
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-        axes.set(xlabel="B, images in the batch", ylabel=f"seconds, forward and backward\n({clock})")
-        axes.minorticks_off()
-        axes.legend(fontsize="small")
-        with replacing(path) as temporary:
-            figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
 
 
 def in_a_process(case: dict[str, Any]) -> dict[str, Any]:
