@@ -55,7 +55,7 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     number = {cluster.name: place for place, cluster in enumerate(anna.proposal.clusters)}
     water = tuple(number[name] for name in ("lake", "river", "waterfall"))
     done = tuple(number[name] for name in ("museum", "bridge", "mountain", "lighthouse", "library"))
-    church = number["church building"]
+    church = number["church"]
     shared: list[UndoableAction] = [Merge(clusters=(number["temple"], church), into=church)]
     annas: list[UndoableAction] = [
         Move(labels=("studio glass",), to=number["museum"]),
