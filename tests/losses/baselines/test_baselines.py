@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import proxy_memory
 import pytest
@@ -33,6 +34,7 @@ from hiertree.losses import (
 from hiertree.losses.kernels import proxy_softmax as _proxy_softmax
 from hiertree.losses.pairs import blocks as _query_blocks
 from hiertree.losses.pairs.pairs import ScoredPairs
+from hiertree.losses.pairs.threads import ForEach
 
 SIZE = 6
 SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
@@ -173,7 +175,6 @@ def test_binned_ap_of_few_bins_is_coarser_and_needs_no_more_memory() -> None:
 def test_blackbox_gradient_is_that_of_the_shifted_ranks(lambda_: float) -> None:
     scores = torch.rand(3, 9, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     positive = torch.tensor([[1, 0, 0, 1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0, 0, 0, 0], [0] * 9], dtype=torch.bool)
-    from hiertree.losses.pairs.pairs import ScoredPairs
 
     leaf = scores.clone().requires_grad_()
     pairs = ScoredPairs(leaf, positive.to(torch.uint8), torch.ones_like(positive), 1)
@@ -217,12 +218,16 @@ def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monk
     losses = []
     for first_to_last in (True, False):
 
-        def one_by_one(work: Callable[[slice], None], pairs: ScoredPairs, first_to_last: bool = first_to_last) -> None:
-            queries = range(len(pairs.scores))
-            for query in queries if first_to_last else reversed(queries):
-                work(slice(query, query + 1))
+        @contextmanager
+        def one_by_one(threads: int, first_to_last: bool = first_to_last) -> Iterator[ForEach]:
+            def for_each(work: Callable[[slice], None], ranges: Iterable[slice]) -> None:
+                queries = [query for rows in ranges for query in range(rows.start, rows.stop)]
+                for query in queries if first_to_last else reversed(queries):
+                    work(slice(query, query + 1))
 
-        monkeypatch.setattr(_query_blocks, "_for_blocks", one_by_one)
+            yield for_each
+
+        monkeypatch.setattr(_query_blocks, "sharing", one_by_one)
         torch.manual_seed(1)
         losses.append(float(BlackboxAP(margin=0.5)(embeddings, paths)))
     assert losses[0] == losses[1]
