@@ -17,6 +17,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def losses_at(size: int) -> dict[str, Callable[[], Timing]]:
         works["Smooth-AP"] = smooth_ap
     for work in works.values():
         work()  # compiles, and wakes threads
-    return {who: lambda work=work: timed(work) for who, work in works.items()}  # type: ignore[misc]
+    return {who: partial(timed, work) for who, work in works.items()}
 
 
 if __name__ == "__main__":
