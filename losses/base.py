@@ -78,7 +78,14 @@ class Loss(nn.Module):
         return torch.stack([self.weights[name] * value for name, value in terms.items()]).sum()
 
     def forward(
-        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+        self,
+        embeddings: Any,
+        paths: Any,
+        ref_embeddings: Any = None,
+        ref_paths: Any = None,
+        *,
+        valid: Any = None,
+        indices_tuple: None = None,
     ) -> Tensor:
         """The loss of a batch.
 
@@ -90,6 +97,7 @@ class Loss(nn.Module):
             ref_paths: (M, L) or (M,), with ``ref_embeddings``.
             valid: booleans that broadcast to (B, M); False where an item is no candidate of a query. (B, 1) says which
                 items of the batch are queries.
+            indices_tuple: refused: :func:`as_pytorch_metric_learning` makes a loss that takes the pairs of a miner.
 
         Returns:
             Scalar, differentiable.
@@ -97,7 +105,7 @@ class Loss(nn.Module):
         Raises:
             ShapeError, EmbeddingError, PathError: input that cannot be used; the message names the rows.
         """
-        check_references(ref_embeddings, ref_paths)
+        check_references(ref_embeddings, ref_paths, indices_tuple)
         return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
 
     def _mean(self, losses: LossPerQuery) -> Tensor:

@@ -76,12 +76,13 @@ def check_size(vectors: Tensor, size: int) -> None:
         )
 
 
-def check_references(ref_embeddings: Any, ref_paths: Any) -> None:
+def check_references(ref_embeddings: Any, ref_paths: Any, indices_tuple: object = None) -> None:
     """Refuse reference embeddings without paths, paths without embeddings, and the pairs of a miner."""
-    if isinstance(ref_embeddings, tuple):
+    if indices_tuple is not None or isinstance(ref_embeddings, tuple):
+        as_references = "ref_embeddings that are a tuple, such as the pairs of a miner of pytorch-metric-learning"
         raise ShapeError(
-            "ref_embeddings that are a tuple, such as the pairs that a miner of pytorch-metric-learning returns",
-            expected="(M, d) embeddings",
+            as_references if indices_tuple is None else "indices_tuple, the pairs of a miner",
+            expected="embeddings and their paths, or reference embeddings of shape (M, d) and theirs",
             remedy="for these pairs call as_pytorch_metric_learning(loss)(embeddings, labels, indices_tuple)",
         )
     if (ref_embeddings is None) != (ref_paths is None):

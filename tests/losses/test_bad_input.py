@@ -120,6 +120,12 @@ def test_pairs_of_a_miner_are_not_taken_for_references(name: str) -> None:
         LOSSES[name]()(EMBEDDINGS, PATHS, MINED)
 
 
+@pytest.mark.parametrize("name", LOSSES)
+def test_pairs_of_a_miner_are_refused_by_name_too(name: str) -> None:
+    with pytest.raises(ShapeError, match="as_pytorch_metric_learning"):
+        LOSSES[name]()(EMBEDDINGS, PATHS, indices_tuple=MINED)
+
+
 def test_pairs_of_a_miner_must_be_pairs_of_the_batch() -> None:
     pytest.importorskip("pytorch_metric_learning")
     loss = losses.as_pytorch_metric_learning(losses.SupHAP())
