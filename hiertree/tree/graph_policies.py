@@ -81,7 +81,7 @@ def with_one_parent(
         remedy = "pass multiple_parents='first' or 'shortest' to keep one of them"
         if reverse:
             remedy = "no node has two children: the edges seem to lead from child to parent; "
-            remedy += "pass the other direction=, 'child-parent' if you gave none"
+            remedy += "pass direction='child-parent', or 'parent-child' if that was given"
         given = f"the graph: {several[0]!r} has the parents {parents}"
         raise NotATreeError(given, expected="one parent per node", remedy=remedy)
     return _kept_edges(graph, policy, inner_leaves)

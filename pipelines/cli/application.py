@@ -24,6 +24,7 @@ from .labels.group import labels
 from .recipes_group import recipes
 from .reports import browse, demo, report
 from .training import train
+from .tree import tree
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -60,5 +61,8 @@ def commands() -> None:
     """Hierarchical image retrieval: build label hierarchies, measure H-AP, train HAPPIER models."""
 
 
-for command in (demo, labels, datasets, recipes, train, embed, export, compare, evaluate, qrels, audit, report, browse):
+for command in (
+    *(demo, labels, tree, datasets, recipes, train, embed, export, compare),
+    *(evaluate, qrels, audit, report, browse),
+):
     commands.add_command(command)

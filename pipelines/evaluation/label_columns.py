@@ -59,8 +59,11 @@ class LabelColumns:
             OptionError: a column named twice, or none left.
         """
         levels = list(self.levels) or [name for name in present if name != self.id_column(present)]
-        if not levels or len(set(levels)) < len(levels):
-            raise OptionError(f"levels {', '.join(levels) or 'none'}", expected="different columns, coarse → fine")
+        if not levels:
+            remedy = "hiertree tree makes such a table of edges, GraphML or Newick"
+            raise OptionError("a table without labels", expected="columns beside that of the names", remedy=remedy)
+        if len(set(levels)) < len(levels):
+            raise OptionError(f"levels {', '.join(levels)}", expected="different columns, coarse → fine")
         return levels
 
 
@@ -196,7 +199,7 @@ def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distracto
     try:
         tree = LabelTree.from_paths(listed, level_names=queries.levels, leaf="path", repeats="merge", where=where)
     except EmptyLabelError as error:  # whose remedies are options of Python
-        remedy = "fill it in, or name columns without empty cells by --levels"
+        remedy = "fill it in, as hiertree tree --gaps does, or name columns without empty cells by --levels"
         raise EmptyLabelError(error.given, expected=error.expected, remedy=remedy) from None
     paths = tree.paths(listed)
     if gallery is None:

@@ -28,6 +28,7 @@ COMMANDS = {
     "audit": "audit s.npz --queries 2 --out OUT/o.json",
     "report": "report s.npz --out OUT/page.html --queries 1 --hits 1",
     "report a run": "report run --out OUT/page.html --queries 1 --hits 1",
+    "tree": "tree l.csv --levels kind,name --repeats merge --out OUT/tree.json",
     "embed": "embed run data --out OUT/embedded",
     "compare": "compare recipe.yaml --out OUT/compared --seeds 0 --launcher slurm",
     "train": "train recipe.yaml --out OUT/run --set training.epochs=0",
