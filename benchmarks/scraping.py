@@ -28,7 +28,7 @@ from typing import Any
 
 from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_sources, ask_missing
 from hiertree.pipelines.labels.scrape.dump.reading import read_dump
-from hiertree.pipelines.labels.scrape.outcomes import write_table
+from hiertree.pipelines.labels.scrape.outcomes import write_instances
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 from hiertree.pipelines.labels.scrape.web.answers import HttpAnswer
@@ -68,7 +68,7 @@ class MadeUp:
         else:
             entities = {key: self._label(key) | self._item(key) for key in asked["ids"].split("|")}
             content = {"entities": entities, "success": 1}
-        return HttpAnswer(200, {}, json.dumps(content).encode(), 0.2)
+        return HttpAnswer(200, {}, json.dumps(content).encode())
 
     def _page(self, title: str, prop: str) -> dict[str, Any]:
         number, head = int(title.rsplit(maxsplit=1)[-1]), {"pageid": 1, "ns": 14, "title": title}
@@ -111,7 +111,7 @@ def measure_api(folder: Path, count: int) -> None:
         settings = ScrapeSettings()
         source = api_sources(Client(server, settings=settings, clock=clock), settings)
         ask_missing(store, source, clock=clock, log=ScrapeLog(None, clock))
-        write_table(store, folder / "scraped.csv")
+        write_instances(store, folder / "scraped.csv")
     megabytes = (folder / "store.sqlite").stat().st_size / 1e6
     print(f"{server.requests.total()} requests {dict(server.requests)}, {passed() / 60:.0f} min at 200 a minute")
     print(f"{time.perf_counter() - started:.0f} s of own work, store {megabytes:.0f} MB, peak {peak():.0f} MB")

@@ -29,7 +29,7 @@ from .folders import REPORT, AnyPath, StepRecord
 from .plan import LabelsPlan, check_plan, read_plan
 from .scrape.outcomes import Tally
 from .scrape.reporting import count_failed, describe_outcomes
-from .scrape.step import STORE, dump_step, scrape_step
+from .scrape.step import STORE, dump_step, scrape
 
 CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
 Say = Callable[[str], object]
@@ -137,7 +137,8 @@ def _scrape(plan: LabelsPlan, run: _Run) -> Path | None:
         report = dump_step(plan.landmarks, settings=settings, columns=plan.columns, folder=run.folder)
         run.note("dump", report)
     if settings.contact is not None:
-        found = scrape_step(plan.landmarks, settings=settings, columns=plan.columns, folder=run.folder)
+        store = run.folder / STORE
+        found = scrape(plan.landmarks, store=store, settings=settings, columns=plan.columns, failed_too=True)
         run.note("scraped", describe_outcomes(found))
         _check_failures(found, allowed=plan.allow_failed)
     return run.folder / STORE

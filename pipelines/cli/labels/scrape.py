@@ -74,7 +74,7 @@ def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str
     """Ask again for what failed in STORE, and for what it still lacks."""
     from ...labels import scrape as pipeline
 
-    _report(pipeline.retry(store, settings=settings, table=table, log=log))
+    _report(pipeline.scrape(None, store=store, settings=settings, table=table, failed_too=True, log=log))
 
 
 @command(example="hiertree labels status store.sqlite")

@@ -2,14 +2,13 @@
 
 from .reporting import count_failed, describe_outcomes, describe_status, status
 from .settings import ScrapeSettings
-from .step import retry, scrape, scrape_dump
+from .step import scrape, scrape_dump
 
 __all__ = [
     "ScrapeSettings",
     "count_failed",
     "describe_outcomes",
     "describe_status",
-    "retry",
     "scrape",
     "scrape_dump",
     "status",

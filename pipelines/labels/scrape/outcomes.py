@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections import Counter
@@ -10,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
-from hiertree.errors import OptionError
-from hiertree.io.files import open_replacing
+from hiertree.io.tables import write_table
 
 from ..label_texts import is_wikimedia_page
 from ..landmarks import InstanceValue, Origin
@@ -68,20 +66,17 @@ def tally(store: Store) -> Tally:
     return Counter((outcome.status, outcome.reason) for outcome in outcomes(store))
 
 
-def table_rows(store: Store, *, separator: str = "|") -> Iterator[tuple[object, ...]]:
+def table_rows(store: Store) -> Iterator[tuple[object, ...]]:
     """The rows, by ``COLUMNS``, of the table that ``labels build --instances`` reads; pending landmarks are left out.
 
-    Raises:
-        OptionError: a label holds the separator.
+    ``|``, which separates labels, becomes ``/`` within one, as cleaning would have it.
     """
     for outcome in outcomes(store):
         if outcome.status not in ("labeled", "unlabeled"):
             continue
-        texts, ids, _ = (tuple(zip(*outcome.instances, strict=True)) or ((), (), ()))[:3]
-        for text in texts:
-            if separator in text:
-                raise OptionError(f"separator={separator!r}", expected="one that no label holds", remedy=repr(text))
-        values = (separator.join(texts), separator.join(ids) if any(ids) else "")
+        texts = "|".join(instance.text.replace("|", "/") for instance in outcome.instances)
+        ids = [instance.item_id for instance in outcome.instances]
+        values = (texts, "|".join(ids) if any(ids) else "")
         yield (outcome.landmark_id, outcome.category, *values, outcome.status, *outcome.origin)
 
 
@@ -95,18 +90,9 @@ def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
     return found.fetchall()
 
 
-def write_table(store: Store, path: str | os.PathLike[str], *, separator: str = "|") -> None:
-    """Write the table that ``labels build --instances`` reads, whole or not at all.
-
-    Raises:
-        OptionError: no separator, or one that a label holds.
-    """
-    if not separator:
-        raise OptionError("separator=''", expected="at least one character, such as '|'")
-    with open_replacing(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows(table_rows(store, separator=separator))
+def write_instances(store: Store, path: str | os.PathLike[str]) -> None:
+    """Write the table that ``labels build --instances`` reads, whole or not at all."""
+    write_table(path, COLUMNS, table_rows(store))
 
 
 def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:

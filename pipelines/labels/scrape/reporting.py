@@ -10,7 +10,7 @@ from hiertree.io.outputs import check_outputs
 
 from ..folders import AnyPath
 from .facts import PLURALS, Stage
-from .outcomes import Tally, tally, write_table
+from .outcomes import Tally, tally, write_instances
 from .store import Store
 
 
@@ -28,7 +28,7 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
     check_outputs([table], inputs=[store], force=True)
     with Store(store, create=False) as opened:
         if table is not None:
-            write_table(opened, table)
+            write_instances(opened, table)
         oldest, newest = opened.connection.execute(
             "SELECT min(time), max(time) FROM answers WHERE stage = 'page'"
         ).fetchone()

@@ -16,7 +16,7 @@ from ..landmarks import GLDV2_COLUMNS, ColumnNames, read_listed
 from .asking import SOURCES, ScrapeLog, ask_missing
 from .dump.blocks import dump_file
 from .dump.reading import DumpReading, read_dump
-from .outcomes import Tally, tally, write_table
+from .outcomes import Tally, tally, write_instances
 from .reporting import describe_outcomes
 from .settings import ScrapeSettings
 from .store import LandmarkRow, Store
@@ -49,7 +49,7 @@ def scrape(
         settings: whom to ask, and how.
         columns: what the columns are called.
         table: a CSV for ``labels build --instances``, written at the end.
-        failed_too: also ask again for what failed in an earlier run, as :func:`retry` does.
+        failed_too: also ask again for what failed in an earlier run.
         log: a text file for JSON lines.
         clock: time.
 
@@ -78,29 +78,6 @@ def scrape(
         finally:
             journal.write("end", {"requests": client.requests})
         return _finished(opened, table)
-
-
-def retry(
-    store: AnyPath,
-    *,
-    settings: ScrapeSettings,
-    table: AnyPath | None = None,
-    log: IO[str] | None = None,
-    clock: Clock = REAL_TIME,
-) -> Tally:
-    """Ask again for what failed, and for what is missing.
-
-    Args:
-        store: an existing store.
-        settings: as in :func:`scrape`, as are the others.
-        table: a CSV.
-        log: a text file.
-        clock: time.
-
-    Raises:
-        OutputError, OptionError, ScrapeError: as :func:`scrape`.
-    """
-    return scrape(None, store=store, settings=settings, table=table, failed_too=True, log=log, clock=clock)
 
 
 def scrape_dump(
@@ -156,7 +133,7 @@ def _landmark(landmark_id: int, category: str) -> LandmarkRow:
 
 def _finished(store: Store, table: AnyPath | None) -> Tally:
     if table is not None:
-        write_table(store, table)
+        write_instances(store, table)
     return tally(store)
 
 
@@ -183,12 +160,3 @@ def _noted(note: Path) -> object:
         return json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None  # nothing that can be trusted: the dump is read again
-
-
-def scrape_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames, folder: Path) -> Tally:
-    """Ask Wikimedia for what the folder's store lacks, and again for what failed; landmarks by status and reason.
-
-    Raises:
-        HiertreeError: as :func:`hiertree.pipelines.labels.scrape.scrape`.
-    """
-    return scrape(landmarks, store=folder / STORE, settings=settings, columns=columns, failed_too=True)

@@ -71,7 +71,7 @@ class Store:
             raise ScrapeError(f"{self.path}", expected="an existing store", remedy="make one with 'labels scrape'")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.connection = sqlite3.connect(self.path, isolation_level=None, timeout=30)
+            self.connection = sqlite3.connect(self.path, isolation_level="IMMEDIATE", timeout=30)
             self._prepare()
         except sqlite3.DatabaseError as error:
             raise ScrapeError(f"{self.path}: {error}", expected="a store of 'labels scrape'") from None
@@ -106,34 +106,21 @@ class Store:
         self.connection.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of what is written inside, or nothing."""
-        self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield self.connection
-            self.connection.execute("COMMIT")
-        except BaseException:
-            if self.connection.in_transaction:  # a full disk has ended it already
-                self.connection.execute("ROLLBACK")
-            raise
-
-    @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep a second process from asking for the same at the same time; the lock of a killed process is gone.
 
         Raises:
             ScrapeError: another process uses this store.
         """
-        lock = sqlite3.connect(f"{self.path}-lock", isolation_level=None, timeout=0)
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(f"{self.path}-lock", timeout=0)
         try:
-            lock.execute("BEGIN EXCLUSIVE")
-            yield
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error):
-                raise
+            lock.acquire()
+        except Timeout:
             raise ScrapeError(f"{self.path} is in use by another process", remedy="wait until it has ended") from None
-        finally:
-            lock.close()
+        with lock:
+            yield
 
     def next_request(self) -> float:
         """When the next request may start, in seconds since 1970; 0 if that was never kept."""
@@ -142,7 +129,8 @@ class Store:
 
     def keep_next_request(self, time: float) -> None:
         """Keep when the next request may start."""
-        self.connection.execute("INSERT OR REPLACE INTO next_request VALUES (1, ?)", (time,))
+        with self.connection as connection:
+            connection.execute("INSERT OR REPLACE INTO next_request VALUES (1, ?)", (time,))
 
     def add_landmarks(self, rows: Iterable[LandmarkRow]) -> None:
         """Add landmarks; those already there must have the same category.
@@ -150,20 +138,17 @@ class Store:
         Raises:
             ScrapeError: a landmark is known with another category.
         """
-        with self.transaction() as connection:
-            connection.execute("CREATE TEMP TABLE given AS SELECT * FROM landmarks LIMIT 0")
-            connection.executemany("INSERT INTO given VALUES (?, ?, ?, ?)", rows)
-            other = connection.execute(
-                "SELECT landmark_id, landmarks.category, given.category FROM landmarks JOIN given USING (landmark_id)"
-                " WHERE landmarks.category <> given.category ORDER BY landmark_id LIMIT 1"
-            ).fetchone()
-            if other is not None:
+        given = list(rows)
+        known = dict(self.connection.execute("SELECT landmark_id, category FROM landmarks"))
+        for row in given:
+            there = known.get(row.landmark_id, row.category)
+            if there != row.category:
                 raise ScrapeError(
-                    f"{self.path}: landmark {other[0]} is {other[1]!r} there and {other[2]!r} here",
+                    f"{self.path}: landmark {row.landmark_id} is {there!r} there and {row.category!r} here",
                     remedy="give another table its own --store",
                 )
-            connection.execute("INSERT OR IGNORE INTO landmarks SELECT * FROM given ORDER BY landmark_id")
-            connection.execute("DROP TABLE given")
+        with self.connection as connection:
+            connection.executemany("INSERT OR IGNORE INTO landmarks VALUES (?, ?, ?, ?)", given)
 
     def missing(self, *, before: int = 0) -> dict[Stage, list[str]]:
         """What is still to be asked in each stage, in order; answers older than ``before`` count as missing."""
@@ -181,7 +166,7 @@ class Store:
 
     def save(self, facts: Iterable[Fact], *, source: SourceName, time: int) -> None:
         """Keep facts in place of earlier ones of the same keys, in one transaction."""
-        with self.transaction() as connection:
+        with self.connection as connection:
             for fact in facts:
                 about, text = (fact.stage, fact.key), JSON[fact.stage].dump_json(fact, exclude_defaults=True).decode()
                 connection.execute("DELETE FROM answers WHERE (stage, key) = (?, ?)", about)
@@ -191,7 +176,7 @@ class Store:
 
     def fail(self, stage: Stage, keys: Iterable[str], *, reason: str, time: int) -> None:
         """Note that keys are not to be asked again until :meth:`forget_failures`."""
-        with self.transaction() as connection:
+        with self.connection as connection:
             rows = [(stage, key, reason, time) for key in keys]
             connection.executemany("INSERT OR REPLACE INTO failures VALUES (?, ?, ?, ?)", rows)
 
@@ -203,7 +188,8 @@ class Store:
 
     def forget_failures(self) -> int:
         """Forget all failures, so that their keys are asked again; returns how many there were."""
-        return self.connection.execute("DELETE FROM failures").rowcount
+        with self.connection as connection:
+            return connection.execute("DELETE FROM failures").rowcount
 
     def failures(self) -> dict[Stage, int]:
         """How many keys of each stage failed."""

@@ -48,7 +48,6 @@ class HttpAnswer:
     status: int
     headers: Mapping[str, str]
     body: bytes
-    seconds: float
 
 
 def retry_after(header: str | None, now: datetime) -> float | None:

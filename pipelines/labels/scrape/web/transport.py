@@ -65,7 +65,7 @@ class Transport:
             ) as response:
                 body = self._body(response, started)
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                return HttpAnswer(response.status_code, headers, body, self._clock.monotonic() - started)
+                return HttpAnswer(response.status_code, headers, body)
         except (RequestException, HTTPError, OSError) as error:
             raise TryAgain(f"{type(error).__name__}: {error}"[:200]) from None
 

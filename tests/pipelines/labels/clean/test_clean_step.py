@@ -5,12 +5,13 @@ import json
 import pytest
 
 from hiertree.errors import OptionError, ScrapeError, TableError
-from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept
+from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept, read_landmarks
 from hiertree.pipelines.labels.clean.landmark_file import read_dropped, write_dropped, write_kept
 from hiertree.pipelines.labels.clean.rules import DroppedLandmark, KeptLandmark
 from hiertree.pipelines.labels.clean.step import describe_cleaning
 from hiertree.pipelines.labels.landmarks import Origin
 from hiertree.pipelines.labels.scrape.facts import Item, Label, Page
+from hiertree.pipelines.labels.scrape.outcomes import write_instances
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 
 FILES = {"landmarks.csv", "labels.csv", "dropped.csv", "report.json", "manifest.json"}
@@ -112,3 +113,11 @@ def test_other_sources_are_refused(landmarks, instances, store, tmp_path):
     with pytest.raises(TableError, match=r"no '\|' in a label"):
         write_kept(tmp_path / "landmarks.csv", [KeptLandmark(1, "", ("a|b",))])
     assert not (tmp_path / "out").exists()
+
+
+def test_a_bar_in_a_label_does_not_separate_labels_of_the_table(store, tmp_path):
+    with Store(store) as opened:
+        opened.save([Label("Q3253281", "pond|pool", "en")], source="api", time=1_700_000_000)
+        write_instances(opened, tmp_path / "scraped.csv")
+    read, _ = read_landmarks(tmp_path / "scraped.csv")
+    assert [value.text for value in read[0].values] == ["lake (1999)", "pond/pool"]

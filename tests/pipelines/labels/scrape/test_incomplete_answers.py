@@ -33,7 +33,7 @@ class Answering:
         assert url
         self.asked.append(parameters or {})
         content = self._answer(parameters or {})
-        return HttpAnswer(200, {}, content if isinstance(content, bytes) else json.dumps(content).encode(), 0.1)
+        return HttpAnswer(200, {}, content if isinstance(content, bytes) else json.dumps(content).encode())
 
 
 def in_turn(*answers: Any) -> Answering:

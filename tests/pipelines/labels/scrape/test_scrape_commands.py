@@ -9,9 +9,8 @@ from wikimedia.tools import CONTACT
 
 from hiertree.errors import OptionError
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.labels import ColumnNames, build
-from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed
-from hiertree.pipelines.labels.scrape.step import scrape_step
+from hiertree.pipelines.labels import build
+from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed, scrape
 from hiertree.pipelines.labels.scrape.store import Store
 
 URL = "http://commons.wikimedia.org/wiki/Category:Place_"
@@ -144,14 +143,15 @@ def test_no_table_or_log_takes_the_place_of_an_input(table, tmp_path, capsys):
     assert (tmp_path / "dump.json").read_text() == "[\n]\n"
 
 
-def test_the_step_of_a_plan_asks_again_for_what_failed_and_says_how_much(table, tmp_path):
+def test_what_failed_is_asked_again_on_request_alone(table, tmp_path):
     with Wikimedia(World.numbered(60)) as wikimedia:
         wikimedia.refuse = lambda asked: "Category:Place 7" in asked.keys
         settings = ScrapeSettings(contact=CONTACT, requests_per_minute=100_000, **wikimedia.options)
-        arguments = {"settings": settings, "columns": ColumnNames(), "folder": tmp_path}
-        assert count_failed(scrape_step(table, **arguments)) == (1, 60)
+        arguments = {"settings": settings, "store": tmp_path / "store.sqlite"}
+        assert count_failed(scrape(table, **arguments)) == (1, 60)
         wikimedia.refuse = lambda asked: False
-        assert count_failed(scrape_step(table, **arguments)) == (0, 60)
+        assert count_failed(scrape(table, **arguments)) == (1, 60)
+        assert count_failed(scrape(table, **arguments, failed_too=True)) == (0, 60)
 
 
 def test_a_table_of_somebody_else_is_replaced_only_by_force(table, tmp_path, capsys):

@@ -37,7 +37,7 @@ def store(tmp_path):
 
 
 def answer(status, headers=None):
-    return HttpAnswer(status, headers or {}, b"upstream connect error", 0.1)
+    return HttpAnswer(status, headers or {}, b"upstream connect error")
 
 
 def test_requests_are_spread_over_the_minute():
