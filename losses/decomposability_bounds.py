@@ -70,13 +70,14 @@ def decomposability_gap(
     """
     given = _checked(scores, levels, batches, level, valid)
     positive = given.positive.astype(np.uint8)
+    members = [given.batch == batch for batch in range(given.num_batches)]
     by_batch = [
-        average_precision(given.scores, positive, valid=given.valid & (given.batch == batch))
-        for batch in range(given.num_batches)
+        average_precision(given.scores[:, inside], positive[:, inside], level=1, valid=given.valid[:, inside])
+        for inside in members
     ]
     found = ~np.isnan(by_batch)
     mean = np.where(found, by_batch, 0).sum(axis=0) / np.maximum(found.sum(axis=0), 1)
-    gap: NDArray[np.float64] = mean - average_precision(given.scores, positive, valid=given.valid)
+    gap: NDArray[np.float64] = mean - average_precision(given.scores, positive, level=1, valid=given.valid)
     return gap
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from hiertree.errors import OptionError
 
+from .batch_gap import batch_gap
 from .figures.embedding_map import map_figures
 from .figures.errors import error_figures
 from .figures.svg import histogram, learning_curves
@@ -161,4 +162,5 @@ def _analysis(
         "nodes": top,
         "nodes_left_out": left_out,
         "errors": error_figures(found, data, values),
+        "gap": batch_gap(found, data),
     }

@@ -248,6 +248,7 @@ def test_embeddings_with_tables_of_labels_and_images_have_a_page_that_trusts_non
     assert unseen
     assert "gallery-0.png" in page.select_one("#retrievals .missing").text
     assert page.find(id="learning") is None
+    assert page.find(id="gap") is None
     assert out.stat().st_size < 200_000
 
     (tmp_path / "queries.csv").write_text("image,leaf\n../../etc/passwd,a\nb,a\nc,a\nd,a\n")

@@ -1,0 +1,63 @@
+"""The table of batches and the whole: what a run's embeddings give, and batches as a sampler makes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import reference_metrics as reference
+from bs4 import BeautifulSoup
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiertree.pipelines.report import make_report
+from hiertree.pipelines.report.batch_gap import balanced_batches
+
+
+def test_the_table_of_a_run_shows_the_ap_in_batches_and_in_the_whole(runs: list[Path], tmp_path: Path):
+    page = BeautifulSoup(make_report(runs, tmp_path / "page.html").read_text(encoding="utf-8"), "html.parser")
+    assert "in batches of 16 images, at most 4 of a class" in page.find(id="gap").find_previous("p").text
+    shown = [[float(cell.text) for cell in row.select("td")] for row in page.select("#gap tbody tr")]
+    assert len(shown) == len(runs)
+    for run, (batch, whole, gap) in zip(runs, shown, strict=True):
+        expected = expected_means(run)
+        assert [batch, whole] == [float(f"{100 * mean:.1f}") for mean in expected]
+        assert gap == float(f"{100 * (expected[0] - expected[1]):.1f}")
+
+
+def expected_means(run: Path) -> tuple[float, float]:
+    """The slow definition: every query in every batch that holds one of its positives, and in the whole."""
+    with np.load(run / "embeddings.npz") as stored:
+        vectors, classes = stored["embeddings"].astype(np.float64), stored["paths"][:, -1]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    batches = balanced_batches(classes, classes_per_batch=4, images_per_class=4)
+    in_batches, wholes = [], []
+    for query, own in enumerate(vectors):
+        others = np.arange(len(vectors)) != query
+
+        def ap(members: np.ndarray, own: np.ndarray = own, query: int = query) -> float | None:
+            scores, levels = vectors[members] @ own, (classes[members] == classes[query]).astype(int)
+            return reference.average_precision(scores.tolist(), levels.tolist(), 1)
+
+        found = [value for batch in range(batches.max() + 1) if (value := ap(others & (batches == batch))) is not None]
+        in_batches.append(np.mean(found))
+        wholes.append(ap(others))
+    return float(np.mean(in_batches)), float(np.mean(wholes))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    classes_per_batch=st.integers(1, 5),
+    images_per_class=st.integers(1, 4),
+)
+def test_a_batch_takes_groups_of_classes_and_a_class_again_only_when_the_others_had_a_turn(
+    sizes: list[int], classes_per_batch: int, images_per_class: int
+):
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    batches = balanced_batches(labels, classes_per_batch=classes_per_batch, images_per_class=images_per_class)
+    num_groups = sum(-(-size // images_per_class) for size in sizes)
+    assert set(batches.tolist()) == set(range(-(-num_groups // classes_per_batch)))
+    assert np.bincount(batches).max() <= classes_per_batch * images_per_class
+    for label in range(len(sizes)):
+        first = batches[labels == label].min()
+        assert first <= (len(sizes) - 1) // classes_per_batch
