@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from ...labels.encode.encoders import EncoderSettings
+from ...labels.fill.image_folder import ImageFolderSettings
 from ...labels.review.adjudication import agreement_report, describe_agreement
-from ..checked_paths import GROWING_FILE, INPUT_FILE, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, command
+from ..checked_paths import GROWING_FILE, INPUT_FILE, INPUT_PATH, OUTPUT_FILE, command
 from ..options import json_option, no_browser_option, port_option, print_json, settings_options
 
 
@@ -19,10 +20,7 @@ from ..options import json_option, no_browser_option, port_option, print_json, s
 @click.argument("clustered", type=INPUT_PATH)
 @click.option("--annotator", required=True, help="Who reviews; everybody has a log of their own.")
 @click.option("--log", type=GROWING_FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
-@click.option("--images", type=INPUT_FOLDER, help="Images of landmarks: <landmark id>.jpg, or a folder each.")
-@click.option(
-    "--image-table", type=INPUT_FILE, help="Table of image ids and landmark_id, where files bear the images' ids."
-)
+@settings_options("photos", ImageFolderSettings)
 @click.option(
     "--adjudicate", type=INPUT_FILE, nargs=2, metavar="LOG LOG", help="Decide where two annotators' logs differ."
 )
@@ -33,8 +31,7 @@ def review(
     clustered: Path,
     annotator: str,
     log: Path | None,
-    images: Path | None,
-    image_table: Path | None,
+    photos: ImageFolderSettings,
     adjudicate: tuple[Path, Path] | None,
     port: int,
     no_browser: bool,
@@ -51,8 +48,7 @@ def review(
         clustered,
         annotator=annotator,
         log=log,
-        images=images,
-        image_table=image_table,
+        images=photos.folder(),
         adjudicate=adjudicate,
         encoder=embedding.build(),
     )

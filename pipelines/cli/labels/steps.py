@@ -95,21 +95,15 @@ def export(clustered: Path, review: Path | None, settings: ExportSettings, out: 
 
 @command(example="hiertree labels images exported --images photos --image-table train.csv --out listed")
 @click.argument("export", type=INPUT_PATH)
-@click.option(
-    "--images", type=INPUT_FOLDER, required=True, help="Images of landmarks: <landmark id>.jpg, or a folder for each."
-)
-@click.option(
-    "--image-table", type=INPUT_FILE, help="Table of image ids and landmark_id, where files bear the images' ids."
-)
 @settings_options("settings", ImagesSettings)
 @out_option
-def images(export: Path, images: Path, image_table: Path | None, settings: ImagesSettings, out: Path) -> None:
+def images(export: Path, settings: ImagesSettings, out: Path) -> None:
     """List images with their labels of EXPORT and a split: a table to train on ('data: {name: table}').
 
     EXPORT is a folder made by 'labels export' or 'labels build', or a table in GLDv2's published columns. Whole
     landmarks are held out, some of every supercategory.
     """
-    click.echo(describe_images(images_step(export, images=images, out=out, image_table=image_table, settings=settings)))
+    click.echo(describe_images(images_step(export, out=out, settings=settings)))
 
 
 @command(

@@ -20,9 +20,9 @@ from hiertree.errors import ImageError, TableError
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
-from ..fill.image_folder import ImageFolder
+from ..fill.image_folder import ImageFolder, ImageFolderSettings
 from ..folders import AnyPath, StepRecord
-from ..settings import Count, Seed, Settings
+from ..settings import Count, Seed
 from .tables import TREE, export_folder, hierarchical_table
 
 if TYPE_CHECKING:
@@ -52,25 +52,16 @@ class ImageList:
     left_out: int
 
 
-class ImagesSettings(Settings):
-    """Which landmarks are listed, and which of them are held out."""
+class ImagesSettings(ImageFolderSettings):
+    """Where the images are, which landmarks are listed, and which of them are held out."""
 
+    images: Annotated[Path, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")]
     hold_out: Annotated[float, Field(ge=0, le=1, description="Share of landmarks in the test split.")] = 0.5
     min_images: Annotated[Count, Field(description="Landmarks with fewer images are left out.")] = 2
     seed: Annotated[Seed, Field(description="Of the draw.")] = 0
 
 
-DEFAULTS = ImagesSettings()
-
-
-def images_step(
-    export: AnyPath,
-    *,
-    images: AnyPath,
-    out: AnyPath,
-    image_table: AnyPath | None = None,
-    settings: ImagesSettings = DEFAULTS,
-) -> ImageList:
+def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> ImageList:
     """Write ``images.csv`` and its manifest.
 
     Of every supercategory, a share of the landmarks, drawn by seed, is the test split; what rounding takes from one
@@ -78,24 +69,21 @@ def images_step(
 
     Args:
         export: a folder made by ``labels export`` or ``labels build``, or a table in GLDv2's published columns.
-        images: the folder of the images, found as :class:`hiertree.pipelines.labels.fill.image_folder.ImageFolder`
-            does.
         out: the folder to make.
-        image_table: CSV or Parquet of image ids and ``landmark_id``, where files bear the images' ids.
-        settings: which landmarks are listed, and which of them are held out.
+        settings: where the images are, which landmarks are listed, and which of them are held out.
 
     Raises:
         OptionError: no such folder, or ``out`` holds other files.
         TableError: a table that cannot be read.
         ImageError: no landmark of the tree has enough images.
     """
-    source = _tree_file(export)
+    source, images = _tree_file(export), settings.images
     parameters = {"hold_out": settings.hold_out, "min_images": settings.min_images}
-    tables = () if image_table is None else (image_table,)
+    tables = () if settings.image_table is None else (settings.image_table,)
     record = StepRecord(COMMAND, parameters, (source, *tables), settings.seed)
     record.check(out)
     tree = _tree(source)
-    found = _files_of(tree, ImageFolder(images, image_table), root=Path(images).resolve())
+    found = _files_of(tree, ImageFolder(images, settings.image_table), root=images.resolve())
     kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
     if not kept:
         raise ImageError(

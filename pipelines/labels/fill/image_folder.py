@@ -7,12 +7,41 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.tables import integer_column, read_table
 
+from ..settings import Settings
+
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _SIMPLE = re.compile(r"[\w.-]+")
+
+
+class ImageFolderSettings(Settings):
+    """Where images of landmarks are, if there are any."""
+
+    images: Annotated[
+        Path | None, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
+    ] = None
+    image_table: Annotated[
+        Path | None, Field(description="Table of image ids and landmark_id, where files bear the images' ids.")
+    ] = None
+
+    def folder(self) -> ImageFolder | None:
+        """The folder, if one is named.
+
+        Raises:
+            OptionError: no such folder, or a table alone.
+            TableError: the table cannot be read.
+        """
+        if self.images is not None:
+            return ImageFolder(self.images, self.image_table)
+        if self.image_table is not None:
+            raise OptionError("a table of images", expected="their folder as well", remedy="name it as images")
+        return None
 
 
 class ImageFolder:

@@ -26,7 +26,7 @@ from ..encode.encoders import ClipSettings
 from ..folders import HISTORY, REPORT, AnyPath, StepRecord, history_of, hypernyms_of, made_by
 from ..settings import Count
 from .filling import NEIGHBORS, TEMPERATURE, THRESHOLD, Filled, fill_by_neighbors, fill_by_texts
-from .image_folder import ImageFolder
+from .image_folder import ImageFolderSettings
 from .image_vectors import EncodedImages, ImageVectors, StoredVectors
 
 COMMAND = "hiertree labels fill"
@@ -35,15 +35,9 @@ READ = (LANDMARKS, DROPPED, REPORT)
 FILLABLE = ("no label", "not scraped")
 
 
-class FillSettings(ClipSettings):
+class FillSettings(ImageFolderSettings, ClipSettings):
     """Where images, or their vectors, come from, and how they give labels."""
 
-    images: Annotated[
-        Path | None, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
-    ] = None
-    image_table: Annotated[
-        Path | None, Field(description="Table of image ids and landmark_id, where files bear the images' ids.")
-    ] = None
     embeddings: Annotated[
         Path | None, Field(description="An .npz of embeddings and landmark_ids instead of images.")
     ] = None
@@ -63,11 +57,12 @@ class FillSettings(ClipSettings):
             OptionError: neither or both of images and embeddings, or no such folder.
             TableError: the table or the file cannot be read.
         """
-        if (self.images is None) == (self.embeddings is None):
-            raise OptionError("images and embeddings", expected="one of the two")
-        if self.embeddings is not None:
+        folder = self.folder()
+        if folder is not None and self.embeddings is None:
+            return EncodedImages(folder, self.clip())
+        if folder is None and self.embeddings is not None:
             return StoredVectors(self.embeddings)
-        return EncodedImages(ImageFolder(str(self.images), self.image_table), self.clip())
+        raise OptionError("images and embeddings", expected="one of the two")
 
 
 def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict[str, Any]:

@@ -32,8 +32,7 @@ def open_review(
     *,
     annotator: str,
     log: AnyPath | None = None,
-    images: AnyPath | None = None,
-    image_table: AnyPath | None = None,
+    images: ImageFolder | None = None,
     adjudicate: tuple[AnyPath, AnyPath] | None = None,
     encoder: TextEncoder | None = None,
 ) -> Review:
@@ -43,30 +42,26 @@ def open_review(
         clustered: a folder that ``hiertree labels cluster`` made.
         annotator: who reviews.
         log: the log; default :func:`default_log`.
-        images: a folder of the landmarks' images.
-        image_table: which image shows which landmark, where the files bear the images' ids.
+        images: the landmarks' images.
         adjudicate: the logs of two annotators to decide between.
         encoder: for 2-means; default :class:`hiertree.pipelines.labels.PlaceNounEncoder`.
 
     Raises:
-        OptionError: an annotator's name that is none, or no such folder.
-        TableError: a proposal or table that cannot be read.
+        OptionError: an annotator's name that is none.
+        TableError: a proposal that cannot be read.
         ReviewError: a log that cannot be used.
     """
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
-    if image_table is not None and images is None:
-        raise OptionError("a table of images", expected="their folder as well", remedy="give --images")
     proposal = read_proposal(clustered)
-    folder = ImageFolder(images, image_table) if images is not None else None
     listed = Path(clustered) / LANDMARKS
-    shown = examples(read_kept(listed) if listed.is_file() else [], folder)
+    shown = examples(read_kept(listed) if listed.is_file() else [], images)
     two = tuple(replayed(proposal, path) for path in adjudicate or ())
     session = Session(proposal, log or default_log(clustered, annotator), annotator, encoder=encoder)
     adjudication = Adjudication.of(*two) if two else None
     if adjudication:
         adjudication.begin(session)
-    return Review(session, shown, folder, adjudication)
+    return Review(session, shown, images, adjudication)
 
 
 def default_log(clustered: AnyPath, annotator: str) -> Path:

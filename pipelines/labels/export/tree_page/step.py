@@ -11,9 +11,8 @@ from hiertree.errors import ImageError
 from hiertree.io.files import write_text
 
 from ....pages import data_uri, fill_page
-from ...fill.image_folder import ImageFolder
+from ...fill.image_folder import ImageFolderSettings
 from ...folders import AnyPath, StepRecord
-from ...settings import Settings
 from ..tables import TREE, export_folder, hierarchical_table
 from .content import TreeNode, level_sizes, tree_of
 from .drawing import draw_tree
@@ -22,16 +21,10 @@ COMMAND = "hiertree labels tree"
 PAGE = "index.html"
 
 
-class TreeSettings(Settings):
+class TreeSettings(ImageFolderSettings):
     """What the page shows."""
 
     title: Annotated[str, Field(description="Of the page.")] = "Landmark labels"
-    images: Annotated[
-        Path | None, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
-    ] = None
-    image_table: Annotated[
-        Path | None, Field(description="Table of image ids and landmark_id, where files bear the images' ids.")
-    ] = None
 
     def pictured(self, root: TreeNode) -> dict[int, Path]:
         """The images of examples, up to six of each supercategory, as far as there are any.
@@ -39,9 +32,9 @@ class TreeSettings(Settings):
         Raises:
             OptionError: no such folder.
         """
-        if self.images is None:
+        folder = self.folder()
+        if folder is None:
             return {}
-        folder = ImageFolder(str(self.images), self.image_table)
         nodes = (node for node in root.below() if node.children and not node.children[0].children)
         wanted = sorted({landmark for node in nodes for landmark, _ in node.examples})
         return {landmark: path for landmark in wanted if (path := folder.find(landmark)) is not None}

@@ -31,7 +31,7 @@ def washington(shared_data, tmp_path_factory):
 
 def test_washington_photos_become_two_splits_that_training_loads(washington, tmp_path):
     tree, photos, table = washington
-    listed = images_step(tree, images=photos, image_table=table, out=tmp_path / "listed")
+    listed = images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table))
     loaded = {
         split: load_table(
             listed.table,
@@ -61,7 +61,7 @@ def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(was
     tree, photos, table = washington
     names = ("one", "again", "other")
     for name, seed in zip(names, (0, 0, 1), strict=True):
-        images_step(tree, images=photos, image_table=table, out=tmp_path / name, settings=ImagesSettings(seed=seed))
+        images_step(tree, out=tmp_path / name, settings=ImagesSettings(images=photos, image_table=table, seed=seed))
     one, again, other = ((tmp_path / name / "images.csv").read_bytes() for name in names)
     assert one == again != other
 
@@ -87,7 +87,7 @@ def test_every_supercategory_gives_its_share_but_for_rounding(sizes, share, seed
 def test_bad_options_are_refused_and_nothing_is_written(washington, tmp_path, options, error):
     tree, photos, table = washington
     with pytest.raises(error):
-        images_step(tree, images=photos, image_table=table, out=tmp_path / "listed", settings=ImagesSettings(**options))
+        images_step(tree, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table, **options))
     assert not (tmp_path / "listed").exists()
 
 
@@ -95,7 +95,7 @@ def test_landmarks_without_integer_ids_are_refused(washington, tmp_path):
     _, photos, table = washington
     LabelTree.from_paths([("natural", "lake", "Lake Chelan")]).to_json(tmp_path / "tree.json")
     with pytest.raises(TableError, match="Lake Chelan"):
-        images_step(tmp_path, images=photos, image_table=table, out=tmp_path / "listed")
+        images_step(tmp_path, out=tmp_path / "listed", settings=ImagesSettings(images=photos, image_table=table))
 
 
 def test_the_command_prints_the_section_of_a_recipe(washington, tmp_path):
