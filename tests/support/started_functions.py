@@ -39,4 +39,5 @@ def fail(folder: str, how: str) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs in the background ignore it
     run_processes(wait_for_sigterm, sys.argv[1], count=2)
