@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import threading
@@ -55,6 +56,16 @@ def served_in_background(make_app: MakeApp) -> Iterator[str]:
             thread.join()
 
 
+class _Server(uvicorn.Server):
+    """Leaves no connection open: neither one accepted while it ended nor one whose client does not read."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in self.server_state.connections:
+            connection.transport.abort()
+        await asyncio.sleep(0)  # in which the event loop closes them
+
+
 def _server(make_app: MakeApp, listener: socket.socket) -> tuple[uvicorn.Server, str]:
     """A quiet server that speaks HTTP alone and ends within two seconds, and the address with its token."""
     token, port = secrets.token_urlsafe(24), listener.getsockname()[1]
@@ -69,7 +80,7 @@ def _server(make_app: MakeApp, listener: socket.socket) -> tuple[uvicorn.Server,
         server_header=False,
         timeout_graceful_shutdown=2,
     )
-    return uvicorn.Server(settings), f"http://{LOOPBACK}:{port}/?token={token}"
+    return _Server(settings), f"http://{LOOPBACK}:{port}/?token={token}"
 
 
 def listening(port: int) -> socket.socket:

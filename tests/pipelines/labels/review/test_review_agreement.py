@@ -67,7 +67,7 @@ def test_kappa_by_hand():
     assert cohen_kappa(first, second) == pytest.approx(0.4)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=30))
 def test_kappa_is_scikit_learns_and_has_no_value_where_that_is_nan(pairs):
     first, second = zip(*pairs, strict=True)
@@ -78,7 +78,7 @@ def test_kappa_is_scikit_learns_and_has_no_value_where_that_is_nan(pairs):
         assert cohen_kappa(first, second) == pytest.approx(cohen_kappa(second, first), abs=1e-12)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=20))
 def test_no_other_matching_holds_more_labels(pairs):
     matches = match_clusters(pairs)

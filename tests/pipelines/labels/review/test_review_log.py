@@ -80,7 +80,7 @@ def requests():
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(requests(), max_size=25))
 def test_any_actions_replay_from_their_log_to_the_same_state_and_undo_to_the_first(tmp_path_factory, actions):
     path = tmp_path_factory.mktemp("log") / "anna.jsonl"

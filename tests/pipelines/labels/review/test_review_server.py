@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -15,6 +16,9 @@ import time
 import pytest
 from PIL import Image
 from review_server import SMALL, running
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels import PlaceNounEncoder, propose
@@ -23,7 +27,7 @@ from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
 from hiertree.pipelines.labels.review import reviewed_proposal
 from hiertree.pipelines.labels.review.examples import ImageFolder, examples
 from hiertree.pipelines.labels.review.server import MOST_BYTES
-from hiertree.pipelines.local_pages.serving import listening
+from hiertree.pipelines.local_pages.serving import listening, served_in_background
 from hiertree.pipelines.local_pages.thumbnails import thumbnail
 
 RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
@@ -256,6 +260,21 @@ def test_a_picture_that_does_not_decode_is_no_picture(tmp_path):
 def test_a_taken_port_is_said():
     with listening(0) as taken, pytest.raises(OptionError, match="port"):
         listening(taken.getsockname()[1])
+
+
+def test_a_client_that_does_not_read_is_left_when_the_server_ends():
+    large = Response(b"x" * (64 << 20))
+    with served_in_background(lambda **_: Starlette(routes=[Route("/", lambda _: large)])) as url:
+        port = int(re.search(r":(\d+)/", url)[1])
+        connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+        connection.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 200")
+    with connection:
+        gc.collect()  # warns of a connection that the server left open
+        received = 0
+        while content := connection.recv(1 << 20):
+            received += len(content)
+    assert received < 64 << 20
 
 
 def test_the_command_prints_its_address_and_ends_cleanly_on_interrupt(tmp_path):
