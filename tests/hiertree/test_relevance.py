@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hiertree as ht
@@ -44,7 +44,6 @@ def test_tables_are_the_same_in_torch(function):
     np.testing.assert_array_equal(found.numpy(), function(COUNTS))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=8), st.floats(0, 10))
 def test_tables_are_finite_and_start_at_zero(counts, alpha):
     row = np.array([counts])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import reference_metrics as reference
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
@@ -61,7 +61,6 @@ def test_the_gap_is_the_mean_of_the_batches_minus_the_whole() -> None:
     assert np.isnan(gaps[4])
 
 
-@settings(deadline=None)
 @given(sizes=counts, seed=st.integers(0, 10_000))
 def test_perfect_batches_keep_within_both_bounds(sizes: list[tuple[int, int]], seed: int) -> None:
     scores, levels, batches = perfect_batches(sizes, seed)
@@ -102,7 +101,6 @@ def test_no_order_that_keeps_batches_perfect_exceeds_the_bound(sizes: list[tuple
     assert scores.shape == levels.shape
 
 
-@settings(deadline=None)
 @given(sizes=counts.filter(lambda sizes: any(p for p, _ in sizes)), seed=st.integers(0, 10_000))
 def test_where_l_dg_is_zero_there_is_no_gap(sizes: list[tuple[int, int]], seed: int) -> None:
     _, levels, batches = perfect_batches(sizes, seed)

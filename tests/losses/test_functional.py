@@ -165,7 +165,7 @@ def test_a_second_derivative_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), num_levels=st.integers(1, 4), grid=st.sampled_from([2, 5, 30, 1000]))
 def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
     name: str, backend: Backend, data: st.DataObject, num_levels: int, grid: int
@@ -184,7 +184,7 @@ def test_sup_losses_bound_one_minus_the_metric_even_under_ties(
 
 
 @pytest.mark.parametrize("name", ["sup_hap", "sup_ndcg", "sup_ap"])
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data(), num_levels=st.integers(1, 3))
 def test_whatever_the_policy_sup_losses_bound_one_minus_the_metric_unless_positives_tie(
     name: str, data: st.DataObject, num_levels: int

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiertree.errors import TableError
@@ -104,7 +104,6 @@ def test_an_id_that_is_not_an_integer_is_named(tmp_path, cell):
         integer_column(read_table(path), "id", path=path)
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(*[st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1)] * 2),

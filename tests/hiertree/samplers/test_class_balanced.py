@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from numpy.typing import NDArray
 from sampler_cases import LABELS, class_balanced
 
@@ -23,7 +23,6 @@ def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int
         assert times <= -(-m // sizes[labels[item]])
 
 
-@settings(deadline=None)
 @given(class_balanced())
 def test_every_balanced_batch_has_exactly_m_items_of_each_of_its_classes(case: Any) -> None:
     labels, options = case
@@ -38,7 +37,6 @@ def test_every_balanced_batch_has_exactly_m_items_of_each_of_its_classes(case: A
         assert_classes_are_whole(batch, labels, m)
 
 
-@settings(deadline=None)
 @given(class_balanced())
 def test_every_class_is_visited_before_one_is_visited_again(case: Any) -> None:
     labels, options = case
@@ -51,7 +49,6 @@ def test_every_class_is_visited_before_one_is_visited_again(case: Any) -> None:
         assert max(visits.values()) - min(visits.values()) <= 1
 
 
-@settings(deadline=None)
 @given(class_balanced())
 def test_a_class_shows_all_its_items_before_it_repeats_one(case: Any) -> None:
     labels, options = case

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sampler_cases import build, class_balanced, samplers, super_pairs, trees
 
@@ -14,7 +14,6 @@ from hiertree.errors import OptionError
 from hiertree.samplers import DistributedBatches
 
 
-@settings(deadline=None)
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.sampled_from(["split", "deal", "replicate"]), st.data())
 def test_processes_share_the_one_plan_and_resume_it_exactly(case: Any, share: Any, data: st.DataObject) -> None:
     plan = list(build(case))

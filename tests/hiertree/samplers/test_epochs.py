@@ -79,7 +79,6 @@ def test_an_epoch_of_a_million_items_is_planned_in_seconds() -> None:
     assert time.process_time() - start < 10
 
 
-@settings(deadline=None)
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 3))
 def test_an_epoch_shows_no_more_of_a_class_than_asked_and_another_part_each_time(case: Any, more: int) -> None:
     paths, options = case
@@ -112,7 +111,6 @@ def test_what_an_epoch_shows_of_a_class_changes_and_is_at_least_a_visit() -> Non
         ClassBalancedSampler([0, 0], batch_size=2, images_per_class=2, reduce_per_class=1)
 
 
-@settings(deadline=None)
 @given(st.one_of(class_balanced(), super_pairs(), trees()), st.integers(0, 50), st.data())
 def test_an_epoch_resumed_at_any_batch_equals_the_uninterrupted_one(case: Any, epoch: int, data: st.DataObject) -> None:
     whole, resumed = build(case), build(case)
@@ -177,7 +175,7 @@ def test_a_plain_loop_over_a_data_loader_sees_another_epoch_each_time(workers: i
 
 
 @pytest.mark.parametrize("build_one", KINDS)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(done=st.integers(0, 200))
 def test_epochs_resumed_at_any_batch_go_on_as_if_uninterrupted(build_one: Callable[[], Any], done: int) -> None:
     sampler, resumed = build_one(), build_one()

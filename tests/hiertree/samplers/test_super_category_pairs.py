@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from numpy.typing import NDArray
 from sampler_cases import PATHS, super_pairs
 
@@ -24,7 +24,6 @@ def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int
         assert times <= -(-m // sizes[labels[item]])
 
 
-@settings(deadline=None)
 @given(super_pairs())
 def test_every_pair_batch_takes_half_its_classes_from_each_of_two_super_categories(case: Any) -> None:
     paths, options = case
@@ -41,7 +40,6 @@ def test_every_pair_batch_takes_half_its_classes_from_each_of_two_super_categori
     assert len(sampler) == pairs.total()
 
 
-@settings(deadline=None)
 @given(super_pairs())
 def test_a_pair_sampler_visits_all_classes_of_a_super_category_before_one_again(case: Any) -> None:
     paths, options = case

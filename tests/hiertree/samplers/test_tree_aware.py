@@ -7,14 +7,13 @@ from itertools import takewhile
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from sampler_cases import TREE, build, trees
 
 from hiertree.errors import OptionError
 from hiertree.samplers import TreeSampler
 
 
-@settings(deadline=None)
 @given(trees())
 def test_every_item_of_a_tree_batch_has_items_at_each_level_the_data_set_has(case: Any) -> None:
     paths, options = case

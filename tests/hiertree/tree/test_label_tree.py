@@ -7,7 +7,7 @@ import pickle
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hiertree as ht
@@ -232,7 +232,6 @@ def test_tree_survives_pickling_and_cannot_be_changed(tree):
         tree._paths[0, 0] = 7
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 40)), min_size=1, unique_by=lambda r: r[2])
 )

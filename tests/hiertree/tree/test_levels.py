@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import hiertree as ht
@@ -30,7 +30,6 @@ def test_levels_refuse_shapes_that_do_not_fit(shapes):
         ht.levels(*(np.zeros(shape, dtype=int) for shape in shapes))
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4))
 def test_level_counts_add_up_to_the_gallery(seed, num_levels):
     rng = np.random.default_rng(seed)

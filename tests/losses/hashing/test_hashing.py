@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import reference_hashing as reference
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -96,7 +96,6 @@ def test_without_ties_ap_s_is_ap() -> None:
     np.testing.assert_allclose(value, 1 - average_precision(scores, levels), rtol=0, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(items=st.integers(0, 40), inside=st.integers(1, 30), data=st.data())
 def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_inside(
     items: int, inside: int, data: st.DataObject
@@ -114,7 +113,6 @@ def test_a_tie_adds_less_to_ap_s_where_the_precision_ahead_exceeds_the_one_insid
         assert difference == pytest.approx(0, abs=1e-12)
 
 
-@settings(deadline=None)
 @given(items=st.integers(0, 5000), size=st.integers(1, 300))
 def test_the_means_over_a_tie_are_those_of_its_ranks_and_bound_its_discount(items: int, size: int) -> None:
     before, group = torch.tensor(float(items)).double(), torch.tensor(float(size)).double()

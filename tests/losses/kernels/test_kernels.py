@@ -46,7 +46,7 @@ def test_every_margin_and_temperature_equals_torch(
     assert_equals_torch("sup_hap", scores, levels, valid, 2, backend, tau=tau, delta=delta, offset=1.44)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     rows=st.lists(st.lists(st.tuples(st.integers(-12, 12), st.integers(0, 6)), min_size=7, max_size=7), min_size=1),
     num_levels=st.integers(1, 5),

@@ -32,7 +32,7 @@ def retrieval():
     return random.standard_normal((60, 5)) + paths[:, :1], paths
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(score_matrices(max_items=6, distinct=2))
 def test_trapezoids_last_positives_and_exact_levels_are_means_over_all_tied_orders(case):
     scores, levels, valid, num_levels = case

@@ -35,7 +35,7 @@ def exact(random, num_items):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     num_levels=st.integers(1, 9),

@@ -29,7 +29,7 @@ def loop_distances(queries, gallery):
     return np.array([[sum(a != b for a, b in zip(query, item, strict=True)) for item in gallery] for query in queries])
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.sampled_from([1, 3, 8, 64, 70]), st.sampled_from(TIES))
 def test_codes_give_the_numbers_of_their_negated_distances(seed, num_levels, num_bits, ties):
     random = np.random.default_rng(seed)
@@ -141,7 +141,7 @@ def found_precision(scores, levels, level, k, paper):
     return reference.precision_terms(scores, levels, level, k, paper) / hits if hits else 0.0
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 3]), st.sampled_from([1, 2, 4, 9]))
 def test_ap_at_k_of_hashing_is_averaged_and_bounded_over_all_orders(seed, num_bits, k):
     random = np.random.default_rng(seed)

@@ -31,7 +31,7 @@ def grid_embeddings(random, num_items, dtype=np.float64):
     return directions[random.integers(0, len(directions), num_items)]
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     st.integers(0, 2**32 - 1),
     st.integers(1, 7),

@@ -20,7 +20,7 @@ def value(result, name, row):
     return None if np.isnan(found) else found
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(score_matrices())
 def test_index_and_paper_ties_follow_the_definitions(case):
     scores, levels, valid, num_levels = case
@@ -36,7 +36,7 @@ def test_index_and_paper_ties_follow_the_definitions(case):
                 assert value(result, name, row) == pytest.approx(expected, abs=1e-12), (ties, name)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(score_matrices(max_items=6, distinct=1))
 def test_average_worst_and_best_are_mean_minimum_and_maximum_over_all_orders(case):
     scores, levels, valid, num_levels = case

@@ -17,7 +17,7 @@ def severity_names(num_levels):
     return errors, [f"H-AP[{level}]" for level in range(1, num_levels + 1)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(score_matrices())
 def test_the_parts_of_every_level_add_up_to_hap(case):
     scores, levels, valid, num_levels = case
@@ -33,7 +33,7 @@ def test_the_parts_of_every_level_add_up_to_hap(case):
             np.testing.assert_allclose(found, 1.0, atol=1e-12)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(score_matrices(max_items=6, distinct=1))
 def test_severity_is_its_definition_averaged_over_tied_orders(case):
     scores, levels, valid, num_levels = case

@@ -70,7 +70,7 @@ def test_a_full_sort_equals_sorted_positives(
     check_same(rank_by_full_sort(scores, order.low, order.high, ties="average"), expected(scores, order))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(data=st.data(), num_items=st.integers(1, 60))
 def test_any_cosines_are_put_in_order(data: st.DataObject, num_items: int) -> None:
     order = tree(num_items, 3, np.random.default_rng(num_items))

@@ -5,7 +5,7 @@ import unicodedata
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hiertree.errors import OptionError
@@ -41,7 +41,6 @@ def test_labels_take_one_form(text, label):
     assert normalize_label(text) == label
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_a_normalized_label_is_stable_composed_and_on_one_line(text):
     label = normalize_label(text)
@@ -51,7 +50,6 @@ def test_a_normalized_label_is_stable_composed_and_on_one_line(text):
     assert not any(unicodedata.category(sign) == "Cc" for sign in label)
 
 
-@settings(deadline=None)
 @given(st.from_regex(r"[a-z]{1,8}( [a-z]{1,8}){0,3}", fullmatch=True), st.text("( )", max_size=3))
 def test_decoration_does_not_change_a_plain_label(label, blanks):
     assert normalize_label(label) == label

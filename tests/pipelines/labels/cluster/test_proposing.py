@@ -67,7 +67,7 @@ def test_kmeans_finds_planted_clusters():
     assert choose_k(vectors)[0] == 4
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 12))
 def test_clusters_are_numbered_by_size_and_repeatable(seed, k):
     vectors = unit(seed, 12, 3)
@@ -92,7 +92,7 @@ def test_weights_and_restarts_are_checked():
         spherical_kmeans(unit(0, 4, 3), 2, restarts=0)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(0, 10**6), st.integers(1, 6))
 def test_after_settling_every_label_agrees_with_its_cluster_and_uncertain_ones_are_human_made(seed, k):
     rng = np.random.default_rng(seed)
@@ -116,7 +116,6 @@ def test_kind_margins_lie_between_minus_two_and_two():
     assert (np.abs(margins) <= 2).all()
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(1, 50), min_size=1, max_size=4), min_size=1, max_size=8), st.randoms())
 def test_names_are_unique_and_not_empty(sizes, random):
     words = ["lake", "park", "state park", "glass", "odd thing", "church building", "Road bridge", "123", "x y"]

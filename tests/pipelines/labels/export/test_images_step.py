@@ -66,7 +66,7 @@ def test_another_seed_draws_other_landmarks_and_the_same_seed_the_same_bytes(was
     assert one == again != other
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     sizes=st.lists(st.integers(1, 9), min_size=1, max_size=12),
     share=st.floats(0, 1),

@@ -205,7 +205,6 @@ def test_whatever_happens_the_store_is_true_and_in_the_end_complete(monkeypatch)
     chosen = settings(
         max_examples=45,
         stateful_step_count=7,
-        deadline=None,
         derandomize=True,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -65,7 +65,7 @@ def test_all_published_urls_are_read(shared_data):
 
 
 @given(st.text(max_size=40))
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_any_text_is_a_stable_title_or_a_typed_error(text):
     try:
         title = normal_title(f"Category:{text}")
