@@ -11,7 +11,8 @@ each in the group of its ancestor right below these, nouns of two groups left ou
 github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. The table has them all, then those that
 the list knows, and those that it does not.
 ``--kinds`` prints instead how often natural or human-made is right for GeoNames' and OpenStreetMap's labels, with and
-without P279, and how often the probability of natural comes true.
+without P279, and how often the probability of natural comes true; also without the places that GeoNames describes as
+artificial though their class is one of nature, and for the labels whose own class has a kind in P279.
 ``--groups`` prints how well groups of clusters (six labels a cluster on average, one level of groups) agree with the
 classes of GeoNames, OpenStreetMap and WordNet.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
@@ -23,6 +24,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import re
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -61,7 +63,10 @@ KIND_OF_KEY = {"natural": "natural", "waterway": "natural"} | dict.fromkeys(
     "human-made",
 )
 ROOTS = {"n04341686": "human-made", "n09287968": "natural"}  # structure; geological formation
-PROBABILITIES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.01)
+ARTIFICIAL = re.compile(
+    r"^(?!.*\bnatural\b).*\b(artificial|construct|conduit|piers|reclaim|planting|cultivation|for irrigation)"
+)
+PROBABILITIES = (0, 0.05, 0.1, 0.5, 0.9, 1.01)
 
 
 def in_part(label: str, part: str) -> bool:
@@ -170,34 +175,63 @@ def b_cubed(groups: Sequence[Hashable], true: Sequence[Hashable]) -> float:
 
 
 def kinds(data: Path, part: str, nouns: Path | None) -> None:
-    geonames = read_reference(f"{data}/{REFERENCES['GeoNames: feature class']}")[1]
-    presets = read_reference(f"{data}/{REFERENCES['OpenStreetMap: top key']}")[1]
     truths = {
-        "GeoNames": {label: KIND_OF_CLASS[own] for label, own in geonames.items() if own in KIND_OF_CLASS},
-        "OpenStreetMap": {label: KIND_OF_KEY[own] for label, own in presets.items() if own in KIND_OF_KEY},
+        name: {label: kind for label, kind in truth.items() if any(map(str.isalpha, label)) and in_part(label, part)}
+        for name, truth in known_kinds(data, nouns).items()
     }
-    if nouns is not None:
-        truths["WordNet"] = {noun: kind for noun, (kind, _) in wordnet_nouns(nouns).items()}
     print("| labels | P279 | number | right | balanced | always human-made |\n|---|---|---:|---:|---:|---:|")
     sure: dict[str, list[tuple[float, bool]]] = {"no": [], "yes": []}
     for name, truth in truths.items():
-        own = {label: kind for label, kind in truth.items() if any(map(str.isalpha, label)) and in_part(label, part)}
         for known, hypernyms in (("no", None), ("yes", read_hypernyms(data / EDGES))):
-            embedding = embed(own, PlaceNounEncoder(), hypernyms=hypernyms)
+            embedding = embed(truth, PlaceNounEncoder(), hypernyms=hypernyms)
             natural = np.array([natural_probability(margin, embedding.certain) for margin in embedding.margins])
-            true = np.array([own[label] == "natural" for label in embedding.labels])
+            true = np.array([truth[label] == "natural" for label in embedding.labels])
             right = (natural > 0.5) == true
             balanced = np.mean([right[true].mean(), right[~true].mean()])
             print(
-                f"| {name} | {known} | {len(own)} | {right.mean():.3f} | {balanced:.3f} | {1 - true.mean():.3f} |",
+                f"| {name} | {known} | {len(true)} | {right.mean():.3f} | {balanced:.3f} | {1 - true.mean():.3f} |",
                 flush=True,
             )
-            sure[known] += zip(natural.tolist(), true.tolist(), strict=True)
+            if "," not in name:
+                sure[known] += zip(natural.tolist(), true.tolist(), strict=True)
     print("\n| probability of natural | labels | natural | labels, with P279 | natural |\n|---|---:|---:|---:|---:|")
     for low, high in pairwise(PROBABILITIES):
         inside = [[true for natural, true in pairs if low <= natural < high] for pairs in sure.values()]
         cells = (f"{len(trues)} | {np.mean(trues) if trues else float('nan'):.3f}" for trues in inside)
         print(f"| {low} to {min(high, 1)} | {' | '.join(cells)} |")
+
+
+def known_kinds(data: Path, nouns: Path | None) -> dict[str, dict[str, str]]:
+    """The kinds of labels by the classes of others; then of parts of these labels, with a comma in the name."""
+    geonames, described, presets = (
+        read_reference(f"{data}/place_labels/{column}")[1]
+        for column in (
+            "geonames_feature_codes.csv:class",
+            "geonames_feature_codes.csv:description",
+            "osm_id_presets.csv:top_key",
+        )
+    )
+    whole = {
+        "GeoNames": {label: KIND_OF_CLASS[own] for label, own in geonames.items() if own in KIND_OF_CLASS},
+        "OpenStreetMap": {label: KIND_OF_KEY[own] for label, own in presets.items() if own in KIND_OF_KEY},
+    }
+    if nouns is not None:
+        whole["WordNet"] = {noun: kind for noun, (kind, _) in wordnet_nouns(nouns).items()}
+    hypernyms = read_hypernyms(data / EDGES)
+    parts = {
+        "GeoNames, artificial by description left out": {
+            label: kind
+            for label, kind in whole["GeoNames"].items()
+            if kind == "human-made" or not ARTIFICIAL.search(described.get(label, ""))
+        },
+        "all, with a class in P279": {
+            label: kind
+            for truth in whole.values()
+            for label, kind in truth.items()
+            if hypernyms.kind(hypernyms.own(label)) is not None
+        },
+    }
+    return whole | parts
 
 
 def speed(data: Path, count: int) -> None:

@@ -1,11 +1,12 @@
-"""Natural or human-made: which of two sets of place nouns a label lies nearer to, then one kind for each cluster.
+"""Natural or human-made: what is known of a label or which place nouns it lies nearer to, then one kind a cluster.
 
-A label's *margin* is its cosine to the nearest natural noun less that to the nearest human-made one; where hypernyms
-are known and say the kind, it is 1 or −1. It is *certain*
-when its size reaches the encoder's ``kind_margin``. A label is natural if it certainly is, and human-made otherwise:
-most landmarks are, so that is the better guess where nothing is known; people are asked to look at uncertain ones. A
-cluster takes the sign of the sum of its certain margins, and labels of the other kind move to the nearest cluster of
-their own, so that every supercategory has exactly one kind and the result is a tree.
+A label's *margin* is positive for natural. It is 1 or −1 where hypernyms or the list of place nouns say its kind. Else
+it is the label's cosine to the nearest natural noun less that to the nearest human-made one, if the encoder knows more
+than the list, and 0 if not. It is *certain* when its size reaches the encoder's ``kind_margin``. A label is natural if
+it certainly is, and human-made otherwise: most landmarks are, so that is the better guess where nothing is known;
+people are asked to look at uncertain ones. A cluster takes the sign of the sum of its certain margins, and labels of
+the other kind move to the nearest cluster of their own, so that every supercategory has exactly one kind and the result
+is a tree.
 """
 
 from __future__ import annotations
@@ -14,12 +15,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..encode.phrases import HUMAN_MADE, NATURAL
-
-_SLOPE = 1.5
+from ..encode.phrases import HUMAN_MADE, NATURAL, parse, thesaurus
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ..encode.hypernyms import Hypernyms
+
+_MARGIN = {NATURAL: 1.0, HUMAN_MADE: -1.0}
+_NATURAL = (-4, 0, 1, 4), (0.025, 0.085, 0.5, 0.94)  # margins in units of the certain one, shares of natural labels
+
+
+def known_margin(label: str, hypernyms: Hypernyms | None = None) -> float | None:
+    """The margin by what is known of a label; None where nothing is.
+
+    It is 1 or −1 where the source has what its own class is a subclass of, or else the list has its head noun, or else
+    the source has that noun; and half as much where the list has another noun of the label.
+
+    >>> known_margin("glacial lakes in Norway"), known_margin("school bus"), known_margin("studio glass")
+    (1.0, -0.5, None)
+    """
+    phrase = parse(label)
+    listed = None if phrase.sense is None else thesaurus().kind_of[phrase.sense]
+    known = [listed if phrase.certain else None]
+    if hypernyms is not None:
+        known = [hypernyms.kind(hypernyms.own(label)), *known, hypernyms.kind(hypernyms.classes(label))]
+    kind = next(filter(None, known), None)
+    if kind is not None:
+        return _MARGIN[kind]
+    return None if listed is None else _MARGIN[listed] / 2
 
 
 def kind_margins(
@@ -54,12 +78,13 @@ def kind_of(margin: float) -> str:
 def natural_probability(margin: float, certain: float) -> float:
     """How probable it is that a label of this margin is natural: a half where the margin becomes certain.
 
-    The slope was chosen on labels whose kind is known; docs/labels.md shows how often the probabilities come true.
+    Shares of natural labels among those whose kind is known from elsewhere, interpolated; docs/labels.md shows how
+    often they come true on others.
 
-    >>> [round(natural_probability(margin, 0.25), 2) for margin in (-0.25, 0, 0.25, 1)]
-    [0.05, 0.18, 0.5, 0.99]
+    >>> [round(natural_probability(margin, 0.25), 3) for margin in (-1, 0, 0.25, 1)]
+    [0.025, 0.085, 0.5, 0.94]
     """
-    return float(1 / (1 + np.exp(-_SLOPE * (margin / certain - 1))))
+    return float(np.interp(margin / certain, *_NATURAL))
 
 
 def settle_kinds(

@@ -15,14 +15,11 @@ from ..encode.phrases import HUMAN_MADE, NATURAL, thesaurus
 from ..encode.text_encoders import TextEncoder
 from .clustering import RESTARTS, choose_k, spherical_kmeans, unit_centers
 from .grouping import groups_above
-from .kinds import kind_margins, kind_of, natural_probability, settle_kinds
+from .kinds import kind_margins, kind_of, known_margin, natural_probability, settle_kinds
 from .naming import propose_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-
-_MARGIN_OF_KIND: dict[str | None, float] = {NATURAL: 1.0, HUMAN_MADE: -1.0}
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,7 @@ class Embedding:
     Attributes:
         labels: n texts, sorted.
         vectors: (n, d) float32 of unit norm.
-        margins: (n,) positive for natural, negative for human-made (:func:`kind_margins`).
+        margins: (n,) positive for natural, negative for human-made (:func:`known_margin`).
         certain: the size from which a margin decides.
         chains: what stands above labels in the source, for those where that is known.
     """
@@ -108,7 +105,7 @@ class Embedding:
 
 
 def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms | None = None) -> Embedding:
-    """Encode labels together with the place nouns that anchor the two kinds.
+    """Encode labels, and find how near each is to either kind.
 
     Args:
         labels: in any order.
@@ -121,16 +118,16 @@ def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms |
     texts = sorted(labels)
     if len(texts) < 2:
         raise OptionError(f"{len(texts)} distinct labels", expected="at least 2 to cluster")
-    nouns = {kind: thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE)}
-    together = [*texts, *nouns[NATURAL], *nouns[HUMAN_MADE]]
-    encoded = encoder.encode(together)
-    vectors, natural, human_made = np.split(encoded, np.cumsum([len(texts), len(nouns[NATURAL])]))
-    margins = kind_margins(vectors, natural, human_made)
+    vectors = encoder.encode(texts)
+    margins = np.zeros(len(texts))
+    if encoder.independent:
+        margins = kind_margins(vectors, *(encoder.encode(thesaurus().anchors(kind)) for kind in (NATURAL, HUMAN_MADE)))
+    known = [known_margin(text, hypernyms) for text in texts]
+    margins = np.array([near if own is None else own for own, near in zip(known, margins, strict=True)])
     if hypernyms is None:
         return Embedding(tuple(texts), vectors, margins, encoder.kind_margin)
-    known = [_MARGIN_OF_KIND.get(hypernyms.kind(text), margin) for text, margin in zip(texts, margins, strict=True)]
     chains = {text: chain for text in texts if (chain := hypernyms.chain(text))}
-    return Embedding(tuple(texts), hypernyms.join(texts, vectors), np.array(known), encoder.kind_margin, chains)
+    return Embedding(tuple(texts), hypernyms.join(texts, vectors), margins, encoder.kind_margin, chains)
 
 
 def label_weights(labels: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.float64]:
@@ -152,7 +149,7 @@ def propose(
 
     Args:
         counts: label → number of landmarks.
-        encoder: what embeds the labels, together with the place nouns that anchor the two kinds.
+        encoder: what embeds the labels.
         clusters: k, or ``"auto"`` to choose it by silhouette (:func:`choose_k`). Settling the kinds may empty a cluster
             or, when all have one kind, add one.
         seed: of k-means.

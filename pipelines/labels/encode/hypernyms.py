@@ -73,12 +73,16 @@ class Hypernyms:
         A head noun that says little ("system") is passed over. Of several classes of one name, those count that have a
         place among their ancestors, if any have.
         """
+        return self.own(label) or self._called(_names_of(label))
+
+    def own(self, label: str) -> tuple[str, ...]:
+        """The ids of the classes that the source gives a label, or of those of its very name."""
         given = tuple(item for item in self.items.get(label, ()) if item in self._graph)
-        if given:
-            return given
-        found = next((self._named[words] for words in _names_of(label) if words in self._named), ())
-        places = tuple(item for item in found if item in self._below_roots)
-        return places or found
+        return given or self._called([words_of(label)])
+
+    def _called(self, names: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+        found = next((self._named[words] for words in names if words in self._named), ())
+        return tuple(item for item in found if item in self._below_roots) or found
 
     def chain(self, label: str) -> tuple[str, ...]:
         """Names of what stands above a label: the shortest way to a class whose kind is known, or a few steps."""
@@ -92,13 +96,14 @@ class Hypernyms:
             return tuple(names[1:] if words_of(names[0]) == words_of(label) else names)
         return ()
 
-    def kind(self, label: str) -> str | None:
-        """The kind that what stands above a label says; None where that says both, or nothing."""
+    def kind(self, items: Iterable[str]) -> str | None:
+        """The kind of the nearest class above some classes whose kind is known; None where there is none, or a tie."""
         import networkx as nx
 
-        own = self.classes(label)
-        above = set(own).union(*(nx.descendants(self._graph, item) for item in own))
-        kinds = {KIND_OF_ROOT[root] for root in KIND_OF_ROOT.keys() & above}
+        here = set(items)
+        steps = nx.multi_source_dijkstra_path_length(self._graph, here) if here else {}
+        near = min((steps[root] for root in KIND_OF_ROOT if root in steps), default=None)
+        kinds = {kind for root, kind in KIND_OF_ROOT.items() if steps.get(root, -1) == near}
         return kinds.pop() if len(kinds) == 1 else None
 
     def above(self, labels: Iterable[str]) -> frozenset[str]:
@@ -189,10 +194,11 @@ class Hypernyms:
 
 
 def _names_of(label: str) -> Iterator[tuple[str, ...]]:
-    whole, *endings = head_endings(label)
-    yield whole
-    yield from (words for words in endings if len(words) > 1 or words[0] not in thesaurus().light)
-    yield words_of(parse(label).sense or "")
+    endings = list(head_endings(label))
+    yield from (words for words in endings[1:] if len(words) > 1 or words[0] not in thesaurus().light)
+    phrase = parse(label)
+    if phrase.sense is not None and phrase.certain:
+        yield words_of(phrase.sense)
 
 
 def read_hypernyms(path: str | os.PathLike[str], *, items: Mapping[str, Sequence[str]] | None = None) -> Hypernyms:

@@ -49,10 +49,11 @@ def test_a_compound_stands_below_its_head_noun(graph):
     assert graph.classes("co-minaret of a mosque") == ("Q6",)
 
 
-def test_a_label_says_its_kind_by_what_stands_above_it_if_that_is_one(graph):
-    assert [graph.kind(label) for label in ("lighthouse", "inlet", "quay")] == ["human-made", "natural", None]
-    both = Hypernyms((*EDGES, ("Q1", "Q7")), NAMES)
-    assert both.kind("lighthouse") is None
+def test_the_nearest_class_above_that_has_a_kind_says_it(graph):
+    kinds = [graph.kind(graph.classes(label)) for label in ("lighthouse", "inlet", "quay")]
+    assert kinds == ["human-made", "natural", None]
+    tie, near = (Hypernyms((*EDGES, ("Q1", above)), NAMES) for above in ("Q7", LANDFORM))
+    assert (tie.kind(["Q1"]), near.kind(["Q1"])) == (None, "natural")
 
 
 def test_of_homonyms_the_place_counts_and_a_scraped_id_before_either(graph):
