@@ -11,8 +11,8 @@ each in the group of its ancestor right below these, nouns of two groups left ou
 github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. The table has them all, then those that
 the list knows, and those that it does not.
 ``--kinds`` prints instead how often natural or human-made is right for GeoNames' and OpenStreetMap's labels, with and
-without P279, and how often the probability of natural comes true; also without the places that GeoNames describes as
-artificial though their class is one of nature, and for the labels whose own class has a kind in P279.
+without P279, also for those labels whose own class has a kind in P279, and how often the probability of natural comes
+true.
 ``--groups`` prints how well groups of clusters (six labels a cluster on average, one level of groups) agree with the
 classes of GeoNames, OpenStreetMap and WordNet.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
-import re
 import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -63,9 +62,6 @@ KIND_OF_KEY = {"natural": "natural", "waterway": "natural"} | dict.fromkeys(
     "human-made",
 )
 ROOTS = {"n04341686": "human-made", "n09287968": "natural"}  # structure; geological formation
-ARTIFICIAL = re.compile(
-    r"^(?!.*\bnatural\b).*\b(artificial|construct|conduit|piers|reclaim|planting|cultivation|for irrigation)"
-)
 PROBABILITIES = (0, 0.05, 0.1, 0.5, 0.9, 1.01)
 
 
@@ -192,7 +188,7 @@ def kinds(data: Path, part: str, nouns: Path | None) -> None:
                 f"| {name} | {known} | {len(true)} | {right.mean():.3f} | {balanced:.3f} | {1 - true.mean():.3f} |",
                 flush=True,
             )
-            if "," not in name:
+            if name != "all in P279":
                 sure[known] += zip(natural.tolist(), true.tolist(), strict=True)
     print("\n| probability of natural | labels | natural | labels, with P279 | natural |\n|---|---:|---:|---:|---:|")
     for low, high in pairwise(PROBABILITIES):
@@ -202,36 +198,19 @@ def kinds(data: Path, part: str, nouns: Path | None) -> None:
 
 
 def known_kinds(data: Path, nouns: Path | None) -> dict[str, dict[str, str]]:
-    """The kinds of labels by the classes of others; then of parts of these labels, with a comma in the name."""
-    geonames, described, presets = (
-        read_reference(f"{data}/place_labels/{column}")[1]
-        for column in (
-            "geonames_feature_codes.csv:class",
-            "geonames_feature_codes.csv:description",
-            "osm_id_presets.csv:top_key",
-        )
-    )
-    whole = {
+    """The kinds of labels by the classes of others; last, of those whose own class has a kind in P279."""
+    geonames = read_reference(f"{data}/{REFERENCES['GeoNames: feature class']}")[1]
+    presets = read_reference(f"{data}/{REFERENCES['OpenStreetMap: top key']}")[1]
+    truths = {
         "GeoNames": {label: KIND_OF_CLASS[own] for label, own in geonames.items() if own in KIND_OF_CLASS},
         "OpenStreetMap": {label: KIND_OF_KEY[own] for label, own in presets.items() if own in KIND_OF_KEY},
     }
     if nouns is not None:
-        whole["WordNet"] = {noun: kind for noun, (kind, _) in wordnet_nouns(nouns).items()}
+        truths["WordNet"] = {noun: kind for noun, (kind, _) in wordnet_nouns(nouns).items()}
     hypernyms = read_hypernyms(data / EDGES)
-    parts = {
-        "GeoNames, artificial by description left out": {
-            label: kind
-            for label, kind in whole["GeoNames"].items()
-            if kind == "human-made" or not ARTIFICIAL.search(described.get(label, ""))
-        },
-        "all, with a class in P279": {
-            label: kind
-            for truth in whole.values()
-            for label, kind in truth.items()
-            if hypernyms.kind(hypernyms.own(label)) is not None
-        },
-    }
-    return whole | parts
+    together = {label: kind for truth in truths.values() for label, kind in truth.items()}
+    own = {label: kind for label, kind in together.items() if hypernyms.kind(hypernyms.own(label)) is not None}
+    return truths | {"all in P279": own}
 
 
 def speed(data: Path, count: int) -> None:

@@ -1,12 +1,11 @@
 """Natural or human-made: what is known of a label or which place nouns it lies nearer to, then one kind a cluster.
 
 A label's *margin* is positive for natural. It is 1 or −1 where hypernyms or the list of place nouns say its kind. Else
-it is the label's cosine to the nearest natural noun less that to the nearest human-made one, if the encoder knows more
-than the list, and 0 if not. It is *certain* when its size reaches the encoder's ``kind_margin``. A label is natural if
-it certainly is, and human-made otherwise: most landmarks are, so that is the better guess where nothing is known;
-people are asked to look at uncertain ones. A cluster takes the sign of the sum of its certain margins, and labels of
-the other kind move to the nearest cluster of their own, so that every supercategory has exactly one kind and the result
-is a tree.
+it is the label's cosine to the nearest natural noun less that to the nearest human-made one. It is *certain* when its
+size reaches the encoder's ``kind_margin``. A label is natural if it certainly is, and human-made otherwise: most
+landmarks are, so that is the better guess where nothing is known; people are asked to look at uncertain ones. A cluster
+takes the sign of the sum of its certain margins, and labels of the other kind move to the nearest cluster of their own,
+so that every supercategory has exactly one kind and the result is a tree.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from ..encode.hypernyms import Hypernyms
 
 _MARGIN = {NATURAL: 1.0, HUMAN_MADE: -1.0}
-_NATURAL = (-4, 0, 1, 4), (0.025, 0.085, 0.5, 0.94)  # margins in units of the certain one, shares of natural labels
+_NATURAL = (-1, 0, 1, 4), (0.02, 0.07, 0.5, 0.94)  # margins in units of the certain one, shares of natural labels
 
 
 def known_margin(label: str, hypernyms: Hypernyms | None = None) -> float | None:
@@ -82,7 +81,7 @@ def natural_probability(margin: float, certain: float) -> float:
     often they come true on others.
 
     >>> [round(natural_probability(margin, 0.25), 3) for margin in (-1, 0, 0.25, 1)]
-    [0.025, 0.085, 0.5, 0.94]
+    [0.02, 0.07, 0.5, 0.94]
     """
     return float(np.interp(margin / certain, *_NATURAL))
 

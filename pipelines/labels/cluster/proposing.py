@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -118,16 +118,23 @@ def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms |
     texts = sorted(labels)
     if len(texts) < 2:
         raise OptionError(f"{len(texts)} distinct labels", expected="at least 2 to cluster")
-    vectors = encoder.encode(texts)
-    margins = np.zeros(len(texts))
-    if encoder.independent:
-        margins = kind_margins(vectors, *(encoder.encode(thesaurus().anchors(kind)) for kind in (NATURAL, HUMAN_MADE)))
-    known = [known_margin(text, hypernyms) for text in texts]
-    margins = np.array([near if own is None else own for own, near in zip(known, margins, strict=True)])
+    vectors, margins = encoder.encode(texts), _margins(texts, encoder, hypernyms)
     if hypernyms is None:
         return Embedding(tuple(texts), vectors, margins, encoder.kind_margin)
     chains = {text: chain for text in texts if (chain := hypernyms.chain(text))}
     return Embedding(tuple(texts), hypernyms.join(texts, vectors), margins, encoder.kind_margin, chains)
+
+
+def _margins(texts: Sequence[str], encoder: TextEncoder, hypernyms: Hypernyms | None) -> NDArray[np.float64]:
+    """By what is known of labels, and of others by their cosines to place nouns."""
+    margins = {text: known_margin(text, hypernyms) for text in texts}
+    others = [text for text, margin in margins.items() if margin is None]
+    if others:
+        natural, human_made = (thesaurus().anchors(kind) for kind in (NATURAL, HUMAN_MADE))
+        encoded = encoder.encode([*others, *natural, *human_made])
+        near = kind_margins(*np.split(encoded, np.cumsum([len(others), len(natural)])))
+        margins |= dict(zip(others, near.tolist(), strict=True))
+    return np.array(list(margins.values()))
 
 
 def label_weights(labels: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.float64]:

@@ -57,7 +57,7 @@ class PlaceNounEncoder:
 
     @property
     def kind_margin(self) -> float:
-        """A quarter: less than a noun of the list says."""
+        """A quarter: less than the cosine of two labels of one sense."""
         return 0.25
 
     @property
