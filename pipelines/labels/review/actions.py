@@ -82,10 +82,7 @@ class Merge(Action):
             raise ReviewError(f"merging {list(self.clusters)} into {self.into}", expected="two clusters or more")
         into = state.cluster(self.into)
         together = replace(
-            into,
-            labels=frozenset().union(*(cluster.labels for cluster in merged)),
-            irrelevant=frozenset().union(*(cluster.irrelevant for cluster in merged)),
-            settled=frozenset().union(*(cluster.settled for cluster in merged)),
+            into.joined(merged),
             approved=all(cluster.approved for cluster in merged),
             comment="\n".join(cluster.comment for cluster in merged if cluster.comment),
         )

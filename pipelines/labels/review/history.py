@@ -77,8 +77,9 @@ class Adopt(StrictModel):
         return Change(tuple(state.clusters.values()), after, f"Began to adjudicate {names}")
 
 
-UndoableAction: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | Split | MarkLabels | Settle
-LogAction: TypeAlias = Annotated[UndoableAction | Undo | Redo | Adopt, Field(discriminator="do")]
+ClusterAction: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment
+LabelAction: TypeAlias = Move | MarkLabels | Settle
+LogAction: TypeAlias = Annotated[ClusterAction | LabelAction | Split | Undo | Redo | Adopt, Field(discriminator="do")]
 
 
 class Event(StrictModel):

@@ -64,7 +64,7 @@ class MarkLabels(Action):
         """See the base class."""
         homes = state.homes(self.labels)
         clusters = state.select(homes)
-        after = tuple(_marked(cluster, homes[cluster.number], irrelevant=self.irrelevant) for cluster in clusters)
+        after = tuple(cluster.marked(homes[cluster.number], irrelevant=self.irrelevant) for cluster in clusters)
         where = clusters[0].name if len(clusters) == 1 else f"{len(clusters)} clusters"
         how = "irrelevant" if self.irrelevant else "relevant"
         return Change(clusters, after, f"Marked {_counted(self.labels)} of {where} as {how}")
@@ -87,7 +87,7 @@ class Settle(Action):
         message = f"Settled {_counted(self.labels)}: {'irrelevant' if self.irrelevant else target.name}"
         moved = _moved(state, self.labels, target, message)
         *stays, arrived = moved.after or (target,)
-        arrived = _marked(arrived, labels, irrelevant=self.irrelevant)
+        arrived = arrived.marked(labels, irrelevant=self.irrelevant)
         settled = replace(arrived, settled=arrived.settled | labels)
         return replace(moved, before=moved.before or (target,), after=(*stays, settled))
 
@@ -108,28 +108,10 @@ def _moved(state: State, moving: Labels, target: ReviewCluster, message: str) ->
     if not homes:
         return Change((), (), message)
     leaving = state.select(homes)
-    labels = frozenset().union(*homes.values())
-    arrived = replace(
-        target,
-        labels=target.labels | labels,
-        irrelevant=target.irrelevant | frozenset().union(*(cluster.irrelevant & labels for cluster in leaving)),
-        settled=target.settled | frozenset().union(*(cluster.settled & labels for cluster in leaving)),
-    )
-    stays = (
-        replace(
-            cluster,
-            labels=cluster.labels - labels,
-            irrelevant=cluster.irrelevant - labels,
-            settled=cluster.settled - labels,
-        )
-        for cluster in leaving
-    )
+    arrived = target.joined(cluster.part(homes[cluster.number]) for cluster in leaving)
+    stays = (cluster.part(cluster.labels - homes[cluster.number]) for cluster in leaving)
     there = (target,) if target.number in state.clusters else ()
     return Change((*leaving, *there), (*(cluster for cluster in stays if cluster.labels), arrived), message)
-
-
-def _marked(cluster: ReviewCluster, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:
-    return replace(cluster, irrelevant=cluster.irrelevant | labels if irrelevant else cluster.irrelevant - labels)
 
 
 def _counted(labels: Labels) -> str:

@@ -23,7 +23,7 @@ from .actions import Number, StrictModel
 from .adjudication import Adjudication
 from .examples import Example
 from .session import News, Session
-from .splitting import ActionRequest
+from .splitting import PostedRequest
 
 MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
 
@@ -32,7 +32,7 @@ class PostedAction(StrictModel):
     """What the page posts: an action, and the last event that it knows of."""
 
     seq: Number
-    action: ActionRequest
+    action: PostedRequest
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ..encode.text_encoders import TextEncoder
 from ..folders import AnyPath
 from .history import Event, History, replay
 from .log_file import Header, LogFile
-from .splitting import AnyRequest, resolve_request
+from .splitting import AnyRequest, SplitRequest
 from .state import ReviewCluster, initial_state
 
 
@@ -107,10 +107,11 @@ class Session:
 
     def _do(self, request: AnyRequest) -> None:
         before = self._history
-        action = resolve_request(request, before.state, self._counts, self._encoder)
-        after = before.after(action)
+        if isinstance(request, SplitRequest):
+            request = request.resolved(before.state, self._counts, self._encoder)
+        after = before.after(request)
         self.log.append(
-            Event(seq=after.seq, time=self._clock(), annotator=self.annotator, base=before.state.digest, action=action)
+            Event(seq=after.seq, time=self._clock(), annotator=self.annotator, base=before.state.digest, action=request)
         )
         self._arrive(after)
 

@@ -1,4 +1,4 @@
-"""Requests that leave something to be computed: which labels 2-means takes, what a new cluster is called."""
+"""Splits that leave something to be computed: which labels 2-means takes, what the new cluster is called."""
 
 from __future__ import annotations
 
@@ -15,67 +15,40 @@ from ..cluster.clustering import spherical_kmeans
 from ..cluster.naming import propose_names
 from ..encode.text_encoders import TextEncoder
 from ..label_texts import visible
-from .actions import (
-    LONGEST_NAME,
-    Approve,
-    Comment,
-    Labels,
-    Merge,
-    Name,
-    Number,
-    Rename,
-    SetAbove,
-    SetKind,
-    StrictModel,
-)
-from .history import Adopt, Redo, Undo, UndoableAction
-from .label_actions import MarkLabels, Move, Settle, Split
+from .actions import LONGEST_NAME, Labels, Name, Number, StrictModel
+from .history import ClusterAction, LabelAction, LogAction, Redo, Undo
+from .label_actions import Split
 from .state import ReviewCluster, State
 
 
-class Halve(StrictModel):
-    """Split a cluster in two by 2-means."""
-
-    do: Literal["halve"] = "halve"
-    cluster: Number
-
-
-class SplitOff(StrictModel):
-    """Split labels off a cluster; without a name, one is proposed."""
+class SplitRequest(StrictModel):
+    """Split labels off a cluster: without labels, those that 2-means takes; without a name, one is proposed."""
 
     do: Literal["split"] = "split"
     cluster: Number
-    labels: Labels
+    labels: Labels | None = None
     name: Name | None = None
 
+    def resolved(self, state: State, counts: Mapping[str, int], encoder: TextEncoder) -> Split:
+        """The action that it comes to.
 
-Plain: TypeAlias = Rename | Merge | SetKind | SetAbove | Approve | Comment | Move | MarkLabels | Settle | Undo | Redo
-AnyRequest: TypeAlias = UndoableAction | Undo | Redo | Halve | SplitOff | Adopt
-ActionRequest: TypeAlias = Annotated[Plain | Halve | SplitOff, Field(discriminator="do")]
+        Args:
+            state: the clusters now.
+            counts: landmarks of each label.
+            encoder: what embeds the labels of a cluster for 2-means.
+
+        Raises:
+            ReviewError: a cluster that cannot be split.
+        """
+        labels = self.labels or two_means(state.cluster(self.cluster), counts, encoder)
+        name = self.name or new_name(labels, state, counts)
+        return Split(cluster=self.cluster, labels=labels, name=name, method="selection" if self.labels else "two-means")
 
 
-def resolve_request(
-    request: AnyRequest, state: State, counts: Mapping[str, int], encoder: TextEncoder
-) -> UndoableAction | Undo | Redo | Adopt:
-    """The action that a request comes to.
-
-    Args:
-        request: what is asked for.
-        state: the clusters now.
-        counts: landmarks of each label.
-        encoder: what embeds the labels of a cluster for 2-means.
-
-    Raises:
-        ReviewError: a cluster that cannot be split.
-    """
-    if isinstance(request, Halve):
-        cluster = state.cluster(request.cluster)
-        leaving = two_means(cluster, counts, encoder)
-        return Split(cluster=request.cluster, labels=leaving, name=new_name(leaving, state, counts), method="two-means")
-    if isinstance(request, SplitOff):
-        name = request.name or new_name(request.labels, state, counts)
-        return Split(cluster=request.cluster, labels=request.labels, name=name, method="selection")
-    return request
+PostedRequest: TypeAlias = Annotated[
+    ClusterAction | LabelAction | SplitRequest | Undo | Redo, Field(discriminator="do")
+]
+AnyRequest: TypeAlias = LogAction | SplitRequest
 
 
 def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEncoder) -> tuple[str, ...]:

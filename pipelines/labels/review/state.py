@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -52,6 +52,26 @@ class ReviewCluster:
     def relevant(self) -> frozenset[str]:
         """The labels that stay in the hierarchy."""
         return self.labels - self.irrelevant
+
+    def part(self, labels: frozenset[str]) -> ReviewCluster:
+        """The same with some of its labels alone; their marks go with them."""
+        return replace(
+            self, labels=self.labels & labels, irrelevant=self.irrelevant & labels, settled=self.settled & labels
+        )
+
+    def joined(self, others: Iterable[ReviewCluster]) -> ReviewCluster:
+        """The same with the labels of others as well; their marks come with them."""
+        together = (self, *others)
+        return replace(
+            self,
+            labels=frozenset().union(*(cluster.labels for cluster in together)),
+            irrelevant=frozenset().union(*(cluster.irrelevant for cluster in together)),
+            settled=frozenset().union(*(cluster.settled for cluster in together)),
+        )
+
+    def marked(self, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:
+        """The same with some of its labels left out of the hierarchy, or taken back."""
+        return replace(self, irrelevant=self.irrelevant | labels if irrelevant else self.irrelevant - labels)
 
     def as_json(self) -> dict[str, Any]:
         """Its content, sets as sorted lists."""

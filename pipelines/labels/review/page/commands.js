@@ -82,7 +82,7 @@ export const commands = {
     return name && done({ do: "move", labels, name, kind: group([...homes.keys()][0]).kind });
   },
 
-  halve: (number) => number !== null && done({ do: "halve", cluster: number }),
+  halve: (number) => number !== null && done({ do: "split", cluster: number }),
 
   irrelevant() {
     const labels = labelsMeant();
