@@ -89,10 +89,6 @@ def _option_name(name: str, info: FieldInfo) -> str:
     return str(own.get("option", name.replace("_", "-")))
 
 
-id_column = click.option("--id-column", default="landmark_id", show_default=True, help="Column of the landmark ids.")
-category_column = click.option(
-    "--category-column", default="category", show_default=True, help="Column of the Commons categories."
-)
 port_option = click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; default: one that is free."
 )

@@ -1,7 +1,8 @@
 // Talking to the server: one action at a time, each on the state that the page shows.
 
-import { $, say } from "./dom.js";
+import { say } from "./dom.js";
 import { review, take } from "./model.js";
+import { reason, request } from "./requests.js";
 
 const listeners = [];
 
@@ -10,29 +11,8 @@ export const onChange = (listener) => listeners.push(listener);
 
 const tell = (changed) => listeners.forEach((listener) => listener(changed));
 
-async function ask(path, options = {}) {
-  let answer;
-  try {
-    answer = await fetch(path, { credentials: "same-origin", ...options });
-  } catch {
-    trouble("The server does not answer: it was stopped. What was done is in the log; start it again to go on.");
-    return null;
-  }
-  if (answer.status === 403 || answer.status === 421) {
-    trouble("The server was started anew. Open the address that it printed.");
-    return null;
-  }
-  trouble("");
-  return answer;
-}
-
-function trouble(text) {
-  $("trouble").hidden = !text;
-  if ($("trouble").textContent !== text) $("trouble").textContent = text;
-}
-
 export async function load() {
-  const answer = await ask("/api/review");
+  const answer = await request("/api/review");
   if (!answer?.ok) return false;
   const everything = await answer.json();
   const { annotator, log, notices, labels, doubts, adjudication } = everything;
@@ -52,27 +32,26 @@ export function act(action) {
 
 async function post(action) {
   const body = JSON.stringify({ seq: review.seq, action });
-  const answer = await ask("/api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+  const answer = await request("/api/act", { method: "POST", headers: { "Content-Type": "application/json" }, body });
   if (!answer) return false;
-  const content = await answer.json().catch(() => ({ error: `the server failed (${answer.status}); its terminal says why` }));
   if (answer.ok) {
+    const content = await answer.json();
     tell(take(content));
     say(content.messages.join(". "));
-    return true;
-  }
-  if (answer.status === 409) {
-    tell(take(content.news));
-    say(`Not done: ${content.news.messages.join(". ") || "something"} in another tab. This page is up to date now.`, { trouble: true });
+  } else if (answer.status === 409) {
+    const { news } = await answer.json();
+    tell(take(news));
+    say(`Not done: ${news.messages.join(". ") || "something"} in another tab. This page is up to date now.`, { trouble: true });
   } else {
-    say(`Not done: ${content.error}`, { trouble: true });
+    say(`Not done: ${await reason(answer)}`, { trouble: true });
   }
-  return false;
+  return answer.ok;
 }
 
 /** Ask what happened elsewhere. */
 export function refresh() {
   queue = queue.then(async () => {
-    const answer = await ask(`/api/news?since=${review.seq}`);
+    const answer = await request(`/api/news?since=${review.seq}`);
     if (!answer?.ok) return;
     const news = await answer.json();
     if (news.seq === review.seq) return;

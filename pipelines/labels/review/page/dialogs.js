@@ -2,7 +2,7 @@
 // it is called off, and gives the keyboard back.
 
 import { $, count, h } from "./dom.js";
-import { facts, review } from "./model.js";
+import { facts, groupNamed, review } from "./model.js";
 import { putFocusBack, whereFocusIs } from "./board.js";
 
 const MOST_SHOWN = 60;
@@ -103,8 +103,7 @@ function choicesFor(text, except, mayMake) {
     .map((group) => ({ group, place: place(group) }))
     .sort((a, b) => compare(a.place, b.place) || (a.group.name < b.group.name ? -1 : 1));
   const choices = groups.map(({ group }) => ({ answer: { to: group.number }, parts: described(group, wanted) }));
-  const known = [...review.groups.values()].some((group) => group.name === text);
-  if (mayMake && text && !known) {
+  if (mayMake && text && !groupNamed(text)) {
     choices.push({ answer: { name: text }, parts: [h("span", { class: "text" }, `New cluster “${text}”`)] });
   }
   return choices;

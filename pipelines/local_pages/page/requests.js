@@ -1,0 +1,31 @@
+// Requests to the server, and what the page says where there is no answer.
+
+import { $ } from "./dom.js";
+
+/** The answer, or null where the server is gone; the page then says why. */
+export async function request(path, options = {}) {
+  let answer;
+  try {
+    answer = await fetch(path, { credentials: "same-origin", ...options });
+  } catch {
+    return trouble("The server does not answer: it was stopped. What was done is kept; start it again and open the address that it prints.");
+  }
+  if (answer.status === 403 || answer.status === 421) {
+    return trouble("The server was started anew. Open the address that it printed.");
+  }
+  trouble("");
+  return answer;
+}
+
+/** Show what is wrong; an empty text says that nothing is. */
+export function trouble(text) {
+  $("trouble").hidden = !text;
+  if ($("trouble").textContent !== text) $("trouble").textContent = text;
+  return null;
+}
+
+/** Why the server did not do what was asked. */
+export async function reason(answer) {
+  const { error } = await answer.json().catch(() => ({ error: `the server failed (${answer.status}); its terminal says why` }));
+  return error;
+}
