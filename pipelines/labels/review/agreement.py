@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from hiertree.errors import ReviewError
 
@@ -52,29 +51,21 @@ class Agreement:
     name_share: float | None
 
 
-class LabelDifference(NamedTuple):
-    """A label that two annotators placed differently: the clusters' numbers, None where it was left out."""
-
-    label: str
-    first: int | None
-    second: int | None
-
-
-class ClusterDifference(NamedTuple):
-    """Matched clusters, by number, of different name, kind or groups above."""
-
-    first: int
-    second: int
-
-
 @dataclass(frozen=True)
 class Comparison:
-    """Two states compared: how far they agree, which clusters are matched (first → second), and the differences."""
+    """Two states compared.
+
+    Attributes:
+        agreement: how far they agree.
+        matches: which clusters are matched, first → second.
+        labels: those placed differently, with the numbers of their two clusters, None where they were left out.
+        clusters: matched ones, by number, of different name, kind or groups above.
+    """
 
     agreement: Agreement
     matches: dict[int, int]
-    labels: tuple[LabelDifference, ...]
-    clusters: tuple[ClusterDifference, ...]
+    labels: tuple[tuple[str, int | None, int | None], ...]
+    clusters: tuple[tuple[int, int], ...]
 
 
 def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
@@ -107,7 +98,8 @@ def compare(first: State, second: State) -> Comparison:
     everything = sorted(first.labels)
     homes = [{label: own for own in state.clusters.values() for label in own.relevant} for state in (first, second)]
     both = [label for label in everything if all(label in home for home in homes)]
-    numbers = [[home[label].number for label in both] for home in homes]
+    placed = [{label: own.number for label, own in home.items()} for home in homes]
+    numbers = [[place[label] for label in both] for place in placed]
     kinds = [[home[label].kind for label in both] for home in homes]
     matches = match_clusters(list(zip(*numbers, strict=True)))
     pairs = [(first.clusters[one], second.clusters[other]) for one, other in sorted(matches.items())]
@@ -128,9 +120,10 @@ def compare(first: State, second: State) -> Comparison:
         matched=len(matches),
         name_share=_share([one.name for one, _ in pairs], [other.name for _, other in pairs]),
     )
-    sides = (LabelDifference(label, _number(label, homes[0]), _number(label, homes[1])) for label in everything)
-    labels = (side for side in sides if not _alike(side, matches))
-    clusters = (ClusterDifference(one.number, other.number) for one, other in pairs if _seen(one) != _seen(other))
+    sides = ((label, placed[0].get(label), placed[1].get(label)) for label in everything)
+    alike: dict[int | None, int | None] = dict([*matches.items(), (None, None)])  # None: left out on both sides
+    labels = ((label, one, other) for label, one, other in sides if alike.get(one, "no match") != other)
+    clusters = ((one.number, other.number) for one, other in pairs if _seen(one) != _seen(other))
     return Comparison(agreement, matches, tuple(labels), tuple(clusters))
 
 
@@ -146,26 +139,12 @@ def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
     >>> match_clusters([(0, 5), (0, 5), (0, 6), (1, 6)])
     {0: 5, 1: 6}
     """
-    import numpy as np
+    import pandas as pd
     from scipy.optimize import linear_sum_assignment
 
-    rows, columns = (sorted({pair[side] for pair in pairs}) for side in (0, 1))
-    shared = np.zeros((len(rows), len(columns)), dtype=np.int64)
-    for (one, other), count in Counter(pairs).items():
-        shared[rows.index(one), columns.index(other)] = count
-    chosen = zip(*linear_sum_assignment(shared, maximize=True), strict=True)
-    return {rows[row]: columns[column] for row, column in chosen if shared[row, column]}
-
-
-def _number(label: str, home: dict[str, ReviewCluster]) -> int | None:
-    return home[label].number if label in home else None
-
-
-def _alike(label: LabelDifference, matches: dict[int, int]) -> bool:
-    """Whether a label lies in matched clusters, or is left out on both sides."""
-    if label.first is None or label.second is None:
-        return label.first is label.second
-    return matches.get(label.first) == label.second
+    shared = pd.Series(Counter(pairs), dtype="int64").unstack(fill_value=0) if pairs else pd.DataFrame()
+    chosen = zip(*linear_sum_assignment(shared.to_numpy(), maximize=True), strict=True)
+    return {int(shared.index[row]): int(shared.columns[column]) for row, column in chosen if shared.iloc[row, column]}
 
 
 def _seen(cluster: ReviewCluster) -> tuple[str, str, tuple[str, ...]]:
