@@ -88,9 +88,9 @@ def embed(
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
     recipe = _recipe(Path(model), data if labeled else None, overrides)
-    fabric = build_fabric(recipe.training)
-    embedder = _network(Path(model), recipe, fabric)
     dataset = load_split(recipe, split) if labeled else _without_labels(Path(data))
+    fabric = build_fabric(recipe.training)
+    embedder = _network(Path(model), recipe, fabric)  # once the images are found, for it may download weights
     folder = Path(out)
     shards = _claimed(folder, _identity(embedder, recipe, dataset, shard_size))
     _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric)
@@ -119,6 +119,8 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
     from .training.recipe.reading import load_recipe
 
     source = model / "recipe.yaml" if model.is_dir() else model
+    if model.is_dir() and not source.is_file():
+        raise OptionError(f"{model} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
     recipe = load_recipe(source, overrides)
     if data is None:
         return recipe

@@ -31,7 +31,7 @@ def check_outputs(
     force: bool = False,
     marks: Sequence[str] = (MANIFEST,),
 ) -> None:
-    """Refuse outputs that would destroy something. Call it before the work begins.
+    """Refuse outputs that would destroy something, or cannot be written. Call it before the work begins.
 
     Two paths are the same if they lead to one file or folder: through links, relative parts, or another case on a disk
     that ignores case. None stands for an option that was not given.
@@ -45,7 +45,8 @@ def check_outputs(
 
     Raises:
         OutputError: an output is an input, lies inside an input folder, or is another output; it replaces a folder that
-            holds an input; or it exists, hiertree did not write it, and ``force`` is False.
+            holds an input; or it exists, hiertree did not write it, and ``force`` is False; or its folder cannot be
+            made or written to.
 
     >>> check_outputs(["means.json"], inputs=["./means.json"])
     Traceback (most recent call last):
@@ -56,6 +57,7 @@ def check_outputs(
     replaced, joined = _given(outputs), _given(folders)
     for output in (*replaced, *joined):
         _refuse_inputs(output, read)
+        _refuse_unwritable(output)
     for output in replaced:
         for path in read:
             if output.is_dir() and _lies_inside(path, output):
@@ -84,6 +86,15 @@ def _refuse_inputs(output: Path, inputs: Sequence[Path]) -> None:
             raise _error(output, "is also an input", "another file")
         if path.is_dir() and _lies_inside(output, path):
             raise _error(output, f"lies inside the input folder {path}", "a path outside it")
+
+
+def _refuse_unwritable(output: Path) -> None:
+    """Refuse a path whose nearest existing folder is a file, or lets nobody write."""
+    folder = next(parent for parent in output.absolute().parents if os.path.lexists(parent))
+    if not folder.is_dir():
+        raise _error(output, f"lies below {folder.name}, which is no folder", "a path in a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _error(output, f"cannot be written: {folder} is read-only", "a path in a folder that can be written to")
 
 
 def _refuse_foreign(output: Path, marks: Sequence[str]) -> None:

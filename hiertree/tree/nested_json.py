@@ -51,7 +51,8 @@ def read_json_tree(path: str | os.PathLike[str]) -> StoredTree:
         leaves = list(_leaves(content["children"], ()))
         return StoredTree([row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise TableError(f"{path}: {error}", expected=f"a tree written by LabelTree.to_json ({FORMAT})") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise TableError(f"{path}: {reason}", expected=f"a tree written by LabelTree.to_json ({FORMAT})") from error
 
 
 def _nodes(nested: Nested) -> Iterator[dict[str, Any]]:

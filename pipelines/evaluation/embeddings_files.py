@@ -152,7 +152,7 @@ def _read_file(file: Path, labels: PathLike | None, columns: LabelColumns) -> La
     content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
     if not isinstance(content, Mapping):
         if labels is None:
-            remedy = "name a CSV or Parquet file"
+            remedy = "name a CSV or Parquet file by --labels"
             raise OptionError(f"{file.name} without labels", expected="a table of labels", remedy=remedy)
         return rows_with_table(content, Path(labels), columns)
     if labels is not None or columns != LabelColumns():

@@ -166,13 +166,21 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRow
         ids: the column of the names; ``image`` unless given, or else the first.
 
     Raises:
-        TableError: a table that cannot be read, a column that is not there, no labels, or a row without a name.
+        TableError: a table that cannot be read, a column that is not there, no labels, a row without a name, or a name
+            given twice.
     """
     read = rows_with_table(np.empty(()), file, LabelColumns(tuple(levels), ids, named=True))
     labeled = [row for row, labels in enumerate(read.rows) if not all(map(is_empty, labels))]
     if not labeled:
         raise TableError(f"{file} has no rows of labels", expected="a row for each item")
     rows, names = [read.rows[row] for row in labeled], [(read.ids or ())[row] for row in labeled]
+    first: dict[str, int] = {}
+    for row, name in enumerate(names):
+        if first.setdefault(name, row) != row:
+            given = f"{read.where(labeled[row])}: {name!r} again, as in {read.where(labeled[first[name]])}"
+            raise TableError(
+                given, expected="one row for each name", remedy="remove one, or name their column by --ids"
+            )
     return read._replace(rows=rows, ids=names, where=lambda row: read.where(labeled[row]))
 
 

@@ -13,7 +13,7 @@ from benchmark_files import write_benchmark
 from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
-from hiertree.errors import OptionError, TableError
+from hiertree.errors import MissingResourceError, OptionError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.embedding import embed
@@ -128,13 +128,18 @@ def test_pretrained_network_is_embedded_with_the_pca_that_training_would_start_f
 
 
 def test_what_cannot_be_embedded_is_refused(tmp_path: Path) -> None:
+    write_benchmark("sop", tmp_path / "data")
+    overrides = ["model.pretrained=false", "data.verify=structure"]
     with pytest.raises(OptionError, match="train it first"):
-        embed("sop-happier", tmp_path, tmp_path / "out", overrides=["model.pretrained=false"])
+        embed("sop-happier", tmp_path / "data", tmp_path / "out", overrides=overrides)
+    with pytest.raises(MissingResourceError, match=r"data\.root"):  # before any weights are asked for
+        embed("sop-happier", tmp_path / "absent", tmp_path / "out")
+    with pytest.raises(OptionError, match=r"holds no recipe\.yaml"):
+        embed(tmp_path / "data", tmp_path / "data", tmp_path / "out")
     with pytest.raises(OptionError, match="a recipe that reads files"):
         embed("synthetic-happier", tmp_path, tmp_path / "out")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
-    write_benchmark("sop", tmp_path / "data")
     (tmp_path / "weights").mkdir()
     run, _ = trained("sop", "sop-happier", tmp_path / "weights")
     with pytest.raises(OptionError, match="holds other files: expected a new or empty folder"):

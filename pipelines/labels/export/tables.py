@@ -72,5 +72,6 @@ def hierarchical_table(path: AnyPath) -> Path:
     folder = export_folder(path)
     found = sorted(folder.glob(f"*{HIERARCHICAL}"))
     if len(found) != 1:
-        raise TableError(f"{folder} holds {len(found)} files *{HIERARCHICAL}", expected="one")
+        expected = "one, as in a folder made by 'hiertree labels export'"
+        raise TableError(f"{folder} holds {len(found)} files *{HIERARCHICAL}", expected=expected)
     return found[0]

@@ -62,7 +62,8 @@ class FillSettings(ImageFolderSettings, ClipSettings):
             return EncodedImages(folder, self.clip())
         if folder is None and self.embeddings is not None:
             return StoredVectors(self.embeddings)
-        raise OptionError("images and embeddings", expected="one of the two")
+        given = "neither images nor embeddings" if folder is None else "images and embeddings"
+        raise OptionError(given, expected="one of the two", remedy="pass --images or --embeddings")
 
 
 def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict[str, Any]:

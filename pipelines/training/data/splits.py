@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hiertree.datasets import ImageDataset, check_duplicates
-from hiertree.errors import ImageError
+from hiertree.errors import ImageError, MissingPackageError, MissingResourceError
 from hiertree.io.progress import track
 
 from ..recipe.components import takes, target
@@ -27,13 +27,20 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
 
     Raises:
         TableError: a split other than ``"train"`` lists an image twice, which would inflate every metric.
+        MissingResourceError: the files are not there; the message says where to get them.
         HiertreeError: the loader finds something wrong with the files.
     """
     options = recipe.data.options()
     skip = recipe.images.on_bad_image == "skip"
     if skip and takes("data", recipe.data.name, "on_bad_image"):
         options["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
-    dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
+    try:
+        dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
+    except MissingResourceError as error:
+        if isinstance(error, MissingPackageError) or "root" not in options or error.remedy is None:
+            raise
+        remedy = f"{error.remedy}; a recipe names it as data.root (--set data.root=PATH)"
+        raise MissingResourceError(error.given, expected=error.expected, remedy=remedy) from error
     for part in (dataset, *dataset.beside):
         check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
     return without_unreadable_images(dataset) if skip else dataset

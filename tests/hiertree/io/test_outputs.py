@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -29,6 +32,43 @@ def link(kind: str, target: Path) -> Path:
     elif kind == "hard":
         os.link(target, other)
     return {"relative": Path("data/../data/labels.csv"), "absolute": target}.get(kind, other)
+
+
+@pytest.mark.parametrize("output", ["data/labels.csv/out.json", "data/labels.csv/deep/out.json"])
+def test_a_path_below_a_file_is_no_output(folder: Path, output: str) -> None:
+    with pytest.raises(OutputError, match=r"lies below labels\.csv, which is no folder"):
+        check_outputs([output])
+
+
+@contextmanager
+def as_an_ordinary_user() -> Iterator[None]:
+    """Root may write everywhere: be nobody for a while."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.setresuid(65534, 65534, 0)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.setresuid(0, 0, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "setresuid"), reason="users of Linux")
+def test_an_output_in_a_read_only_folder_is_refused_before_the_work_begins() -> None:
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        closed, opened = Path(name) / "closed", Path(name) / "opened"
+        for folder, mode in ((closed, 0o555), (opened, 0o777)):
+            folder.mkdir()
+            folder.chmod(mode)
+        with as_an_ordinary_user():
+            check_outputs([opened / "new" / "out.json"])
+            for output in (closed / "out.json", closed / "new" / "out.json"):
+                with pytest.raises(OutputError, match=r"closed is read-only"):
+                    check_outputs([output])
+                with pytest.raises(OutputError, match=r"closed is read-only"):
+                    check_outputs([], folders=[output])
+        closed.chmod(0o755)
 
 
 @pytest.mark.parametrize("kind", ["relative", "absolute", "symbolic", "hard"])

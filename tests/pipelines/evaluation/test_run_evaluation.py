@@ -86,6 +86,7 @@ def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
         (["--run", "run.txt", "--tree", "labels.csv", "--qrels", "qrels.txt"], "both or neither"),
         (["--run", "run.txt", "--tree", "labels.csv", "--device", "cpu"], "--device is of embeddings"),
         (["--run", "run.txt", "--tree", "labels.csv", "--ids", "nothing"], "no column 'nothing'"),
+        (["--run", "run.txt", "--tree", "labels.csv", "--ids", "kind"], "labels.csv, line 3: 'pet' again"),
         (["--run", "labels.csv", "--tree", "labels.csv"], "line 1"),
         (["--run", "run.txt", "--tree", "labels.csv", "--out", "run.txt"], "run.txt"),
     ],

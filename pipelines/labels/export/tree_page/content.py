@@ -57,8 +57,8 @@ def tree_of(export: AnyPath) -> TreeNode:
     Raises:
         TableError: its table or its tree cannot be read, or they do not fit together.
     """
-    tree = LabelTree.from_json(export_folder(export) / TREE)
     file = hierarchical_table(export)
+    tree = LabelTree.from_json(export_folder(export) / TREE)
     table = read_table(file, required=HierarchicalRow._fields)
     ids = unique_ids(table, "landmark_id", file)
     if not ids:
