@@ -6,7 +6,7 @@ averaged. Memory is the most that the process holds of its own meanwhile, in a f
 normalized copy of the gallery is part of it.
 
     python benchmarks/memory.py --items 1000000 --positives 5 100000 400000 500000
-    python benchmarks/memory.py --items 200000 --positives 5 --queries 0
+    python benchmarks/memory.py --items 200000 --positives 5 100000 --queries 0
 """
 
 from __future__ import annotations

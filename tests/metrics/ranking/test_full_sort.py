@@ -51,12 +51,14 @@ def spread(kind: str, shape: tuple[int, int], random: np.random.Generator) -> np
     elif kind == "clumped":  # nearly all in one interval, unless the sample misses the outlier
         scores = 0.1 + 1e-5 * random.standard_normal(shape)
         scores[:, [0, -1]] = 0.99, -0.99
+    elif kind == "narrow":  # dozens in an interval
+        scores[:, np.arange(shape[1]) % 10 > 0] *= 0.02
     elif kind == "around zero":
         scores = random.choice([0.0, -0.0, 2.0**-31, -(2.0**-31), 2.0**-24, 1.0, -1.0], shape)
     return scores.astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", ["random", "tied", "equal", "clumped", "around zero"])
+@pytest.mark.parametrize("kind", ["random", "tied", "equal", "clumped", "narrow", "around zero"])
 @pytest.mark.parametrize("num_items", [1, 7, 512, 513, 3000])
 @pytest.mark.parametrize("num_levels", [1, 7])
 def test_a_full_sort_equals_sorted_positives(
