@@ -17,7 +17,7 @@ from hiertree.pipelines.labels import (
 )
 from hiertree.pipelines.labels.review import Approve, MarkLabels, Merge, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.scrape.asking import SOURCES
-from hiertree.pipelines.labels.scrape.outcomes import write_table
+from hiertree.pipelines.labels.scrape.outcomes import write_instances
 from hiertree.pipelines.labels.scrape.step import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
 
@@ -31,7 +31,7 @@ def scraped(shared_data, tmp_path_factory):
         with Wikimedia(World.washington(landmarks)) as wikimedia, Store(folder / f"{name}.sqlite") as store:
             store.add_landmarks(read_categories(landmarks))
             scrape(store, wikimedia, FakeTime(), source=name)
-            write_table(store, folder / f"{name}.csv")
+            write_instances(store, folder / f"{name}.csv")
     return landmarks, folder
 
 

@@ -49,7 +49,7 @@ async function post(action) {
 }
 
 /** Ask what happened elsewhere. */
-export function refresh() {
+function refresh() {
   queue = queue.then(async () => {
     const answer = await request(`/api/news?since=${review.seq}`);
     if (!answer?.ok) return;

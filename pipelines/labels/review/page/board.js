@@ -223,7 +223,7 @@ function onClick({ target, shiftKey }) {
 }
 
 /** Select from the last selected label of the card to this one. */
-export function selectTo(option) {
+function selectTo(option) {
   const options = [...option.parentElement.children];
   const from = options.findLastIndex((other, at) => at !== options.indexOf(option) && selection.labels.has(other.dataset.label));
   const [a, b] = [from < 0 ? options.indexOf(option) : from, options.indexOf(option)].sort((x, y) => x - y);

@@ -57,7 +57,7 @@ function inTurn(lists) {
 
 export const groupNamed = (name) => [...review.groups.values()].find((group) => group.name === name);
 export const homeOf = (label) => review.groups.get(homes.get(label));
-export const inDoubt = (group) => Boolean(facts(group).doubt || facts(group).doubtful.length);
+const inDoubt = (group) => Boolean(facts(group).doubt || facts(group).doubtful.length);
 
 export const filters = { text: "", open: false, doubt: false, natural: false, "human-made": false, irrelevant: false };
 
