@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     "--slurm",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, as submitit names them.",
+    help="Settings of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, by submitit's names.",
 )
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Whether to wait for the jobs.")
 @json_option

@@ -20,7 +20,11 @@ from .option_values import NAME
     "--gallery", type=INPUT_FOLDER, help="Folder of hiertree embed; default: the run's embeddings of its test split."
 )
 @click.option(
-    "--index", type=NAME, default="Flat", show_default=True, help="Of faiss: Flat is exact, HNSW32 approximate."
+    "--index",
+    type=NAME,
+    default="Flat",
+    show_default=True,
+    help="Kind of faiss index: Flat is exact, HNSW32 approximate.",
 )
 @click.option("--images", type=INPUT_PATH, help="Photos to compare networks on; default: the run's test split.")
 def export(

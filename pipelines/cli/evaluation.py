@@ -12,13 +12,15 @@ from .option_values import COUNT, INTEGERS, NAME, NAMES, NUMBERS, SEED
 from .options import json_option, print_json
 
 labels_option = click.option(
-    "--labels", type=INPUT_FILE, help="CSV or Parquet table with one row an embedding, where these have no labels."
+    "--labels",
+    type=INPUT_FILE,
+    help="CSV or Parquet table of labels, one row for each embedding, where the file has none.",
 )
 levels_option = click.option(
     "--levels", type=NAMES, metavar="A,B,…", help="Columns of labels, coarse → fine; default: all of them."
 )
 gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of a separate gallery.")
-gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Their table of labels.")
+gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Table of the gallery's labels.")
 query_labels_option = click.option(
     "--query-labels", type=INPUT_FILE, help="Names and labels of the queries, where these are not items."
 )
@@ -42,7 +44,11 @@ protocol_option = click.option(
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")
 @click.option("--split", type=NAME, default="test", show_default=True, help="Which of the data set's splits.")
 @click.option(
-    "--shard-size", type=COUNT, default=16_384, show_default=True, help="Images between two points to go on from."
+    "--shard-size",
+    type=COUNT,
+    default=16_384,
+    show_default=True,
+    help="Images in a shard; an interrupted call goes on after the last whole one.",
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
 @click.option("--no-labels", is_flag=True, help="DATA is a folder of images, or a table with a column image of files.")
@@ -63,8 +69,12 @@ def embed(
 @command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1")
 @click.argument("embeddings", type=INPUT_FILE, required=False)
 @click.option("--run", type=INPUT_FILE, help="Ranked lists: a TREC run (.gz too), Parquet, or JSON of ranx.")
-@click.option("--qrels", type=INPUT_FILE, help="Their judgments, in the same formats; grades are levels.")
-@click.option("--tree", type=INPUT_FILE, help="Instead of judgments, a table of the names and labels of all items.")
+@click.option("--qrels", type=INPUT_FILE, help="Judgments of the lists, in the same formats; grades are levels.")
+@click.option(
+    "--tree",
+    type=INPUT_FILE,
+    help="Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph.",
+)
 @query_labels_option
 @click.option(
     "--unjudged",
@@ -97,19 +107,19 @@ def embed(
     "--distractors", is_flag=True, help="Gallery rows whose labels are all empty are irrelevant to every query."
 )
 @click.option("--metrics", type=NAMES, metavar="A,B,…", help="H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
-@click.option("--alpha", type=float, default=1.0, show_default=True, help="Of H-AP's relevance.")
+@click.option("--alpha", type=float, default=1.0, show_default=True, help="α of H-AP's relevance.")
 @click.option(
     "--relevance",
     type=click.Choice(["hap", "linear", "gain"]),
     default="hap",
     show_default=True,
-    help="H-AP's: (l/L)^α / |Ω^(l)|, l/L or 2^l − 1.",
+    help="Relevance of H-AP: (l/L)^α / |Ω^(l)|, l/L or 2^l − 1.",
 )
 @click.option(
     "--weights",
     type=NUMBERS,
     metavar="A,B,…",
-    help="A weight a level, coarse → fine: H-AP is that mean of the levels' APs.",
+    help="Weight of each level, coarse → fine: H-AP is the mean of the levels' APs with these weights.",
 )
 @click.option(
     "--counts",
@@ -131,7 +141,9 @@ def embed(
 @click.option("--block-size", type=COUNT, help="Queries at once; changes no number.")
 @click.option("--device", type=NAME, help="A torch device that multiplies, such as cuda.")
 @click.option(
-    "--precision", type=click.Choice(["float32", "tf32", "bfloat16"]), help="Of the products; default: the embeddings'."
+    "--precision",
+    type=click.Choice(["float32", "tf32", "bfloat16"]),
+    help="Precision of the products; default: that of the embeddings.",
 )
 @click.option(
     "--approximate", type=click.Choice(["hnsw", "ivf"]), help="Search by a faiss index; metrics of a top k only."
@@ -209,7 +221,7 @@ def qrels(
 @labels_option
 @levels_option
 @click.option("--queries", type=COUNT, default=200, show_default=True, help="How many queries are drawn, at most.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the draw.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
 @json_option
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for the table and its provenance.")
 def audit(

@@ -90,7 +90,7 @@ def _option_name(name: str, info: FieldInfo) -> str:
 
 
 port_option = click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Of 127.0.0.1; default: one that is free."
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; default: a free one."
 )
 no_browser_option = click.option("--no-browser", is_flag=True, help="Only print the address.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 @command(example="hiertree report runs/first runs/second --out report.html")
 @click.argument("sources", nargs=-1, required=True, type=DeclaredPath("input", "either", exists=True))
 @click.option("--out", type=OUTPUT_FILE, default=Path("report.html"), show_default=True, help="The HTML file.")
-@click.option("--title", default="Retrieval report", show_default=True, help="Of the page.")
+@click.option("--title", default="Retrieval report", show_default=True, help="Title of the page.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="data.root=PATH where a run's images have moved."
 )
 @click.option(
-    "--queries", type=COUNT, default=3, show_default=True, help="How many of the worst, the median and the best, each."
+    "--queries",
+    type=COUNT,
+    default=3,
+    show_default=True,
+    help="Queries shown of the worst, the median and the best, each.",
 )
 @click.option("--hits", type=COUNT, default=8, show_default=True, help="Images shown of each ranking.")
 @click.option(
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     type=click.Choice(["pca", "t-sne"]),
     default="pca",
     show_default=True,
-    help="How embeddings become a map.",
+    help="How the map reduces embeddings to two dimensions.",
 )
 @labels_option
 @levels_option
@@ -98,7 +102,7 @@ def report(
 def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_browser: bool) -> None:
     """Click an image and see its nearest neighbors, colored by level, on a page of this machine, until Ctrl-C.
 
-    EMBEDDINGS are folders that embed wrote, one a model, all of the same images.
+    EMBEDDINGS are folders that embed wrote, one for each model, all of the same images.
     """
     from ..browse.embedded_images import read_embedded
     from ..browse.server import serve
@@ -115,7 +119,9 @@ def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_brow
     help="Folder for everything it makes.",
 )
 @click.option("--data", type=INPUT_PATH, help="Omniglot (zip, npz or folder) instead of the drawn images.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="The one seed.")
+@click.option(
+    "--seed", type=SEED, default=0, show_default=True, help="Seed of the clusters, the images and both trainings."
+)
 @click.option("--quick", is_flag=True, help="A few steps only: to see that everything runs.")
 @click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")
 def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:

@@ -14,12 +14,12 @@ from .checked_paths import INPUT_FILE, OUTPUT_FILE, command
 from .option_values import NAMES
 
 _POLICIES = {
-    "direction": (("parent-child", "child-parent"), "Of a graph's edges."),
+    "direction": (("parent-child", "child-parent"), "Which end of an edge comes first."),
     "multiple_parents": (("error", "first", "shortest"), "Keep the first parent, or the one nearest to a root."),
     "forest": (("error", "join"), "Join several roots: they are the labels of level 1."),
     "uneven": (("error", "pad", "truncate"), "Leaves of several depths: repeat their labels, or cut."),
     "gaps": (("error", "above", "below"), "Fill an empty cell of a table with the label above or below it."),
-    "homonyms": (("separate", "error"), "What a text under two parents is."),
+    "homonyms": (("separate", "error"), "A text under two parents: two nodes, or an error."),
     "repeats": (("error", "merge"), "Merge equal rows of a table."),
     "leaf": (("label", "path"), "A leaf is its last label, or its whole path."),
 }

@@ -21,7 +21,7 @@ class ClipSettings(Settings):
     """A CLIP model, and how texts and images go through it."""
 
     clip_model: Annotated[str, Field(description="An open_clip model.")] = ClipEncoder.model
-    clip_weights: Annotated[FileOrName, Field(description="Their open_clip name, or a local file.")] = (
+    clip_weights: Annotated[FileOrName, Field(description="Its weights: a name of open_clip, or a local file.")] = (
         ClipEncoder.weights
     )
     prompts: Annotated[
@@ -56,7 +56,7 @@ class EncoderSettings(ClipSettings):
 
     encoder: Annotated[
         Literal["tfidf", "clip", "sentence-transformers"],
-        Field(description="Of the labels' texts; tfidf (place nouns, words, letters) needs no download."),
+        Field(description="Encoder of the labels' texts; tfidf (place nouns, words, letters) needs no download."),
     ] = "tfidf"
     sentence_model: Annotated[str, Field(description="A sentence-transformers model.")] = SentenceEncoder.model
     cache: Annotated[

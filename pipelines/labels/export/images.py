@@ -58,7 +58,7 @@ class ImagesSettings(ImageFolderSettings):
     images: Annotated[Path, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")]
     hold_out: Annotated[float, Field(ge=0, le=1, description="Share of landmarks in the test split.")] = 0.5
     min_images: Annotated[Count, Field(description="Landmarks with fewer images are left out.")] = 2
-    seed: Annotated[Seed, Field(description="Of the draw.")] = 0
+    seed: Annotated[Seed, Field(description="Seed of the draw.")] = 0
 
 
 def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> ImageList:

@@ -45,10 +45,10 @@ class FillSettings(ImageFolderSettings, ClipSettings):
         Literal["clip", "knn"], Field(description="By the label texts, or by the images of labeled landmarks.")
     ] = "clip"
     threshold: Annotated[float, Field(ge=0, le=1, description="Confidence from which a label is taken.")] = THRESHOLD
-    neighbors: Annotated[Count, Field(description="Of an image, for knn.")] = NEIGHBORS
-    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False, description="Of the softmax over cosines.")] = (
-        TEMPERATURE
-    )
+    neighbors: Annotated[Count, Field(description="Nearest images that vote, for knn.")] = NEIGHBORS
+    temperature: Annotated[
+        float, Field(gt=0, allow_inf_nan=False, description="Temperature of the softmax over cosines.")
+    ] = TEMPERATURE
 
     def vectors(self) -> ImageVectors:
         """Where the vectors of images come from.

@@ -24,7 +24,7 @@ PAGE = "index.html"
 class TreeSettings(ImageFolderSettings):
     """What the page shows."""
 
-    title: Annotated[str, Field(description="Of the page.")] = "Landmark labels"
+    title: Annotated[str, Field(description="Title of the page.")] = "Landmark labels"
 
     def pictured(self, root: TreeNode) -> dict[int, Path]:
         """The images of examples, up to six of each supercategory, as far as there are any.
