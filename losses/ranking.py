@@ -40,13 +40,13 @@ class _HAP(PairLoss):
         self.step, self.alpha, self.level_weights, self.split_by = step, alpha, level_weights, split_by
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        counts = pairs.counts()
         if self.level_weights is None:
-            return h_ap_losses(pairs, hap(counts, alpha=self.alpha), self.step, self.split_by)
+            return h_ap_losses(pairs, pairs.table(partial(hap, alpha=self.alpha)), self.step, self.split_by)
         if len(self.level_weights) != pairs.num_levels:
             expected = f"{len(self.level_weights)}, as level_weights has"
             raise ShapeError(f"paths of {pairs.num_levels} levels", expected=expected)
-        return h_ap_losses(pairs, weighted_ap(counts, weights=self.level_weights), self.step, self.split_by)
+        weighted = partial(weighted_ap, weights=self.level_weights)
+        return h_ap_losses(pairs, pairs.table(weighted), self.step, self.split_by)
 
     def extra_repr(self) -> str:
         relevance = f"alpha={self.alpha}" if self.level_weights is None else f"level_weights={self.level_weights}"

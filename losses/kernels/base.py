@@ -55,6 +55,10 @@ class PairKernel(Protocol):
         """The blocks in which to take queries with so many candidates."""
 
     @staticmethod
+    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
+        """(B, M) uint8, the leading columns that paths (B, L) and (M, L) int64 share."""
+
+    @staticmethod
     def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
         """(B, L+1) int64, valid candidates at each level, for what ``__init__`` takes."""
 

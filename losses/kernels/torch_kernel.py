@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from hiertree import level_counts
+from hiertree import level_counts, levels
 
 from .base import BlockPlan
 
@@ -42,6 +42,12 @@ class TorchKernel:
         """Large blocks in turn: torch's own operations use all threads, or a GPU."""
         at_once = SCORES_AT_ONCE.get(device.type, SCORES_AT_ONCE["cuda"])
         return BlockPlan(max(1, at_once // num_candidates), threads=1)
+
+    @staticmethod
+    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
+        """Depth of the lowest common ancestors."""
+        shared: Tensor = levels(query_paths, candidate_paths)
+        return shared
 
     @staticmethod
     def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:

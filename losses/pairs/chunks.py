@@ -6,6 +6,7 @@ Only the gradient with respect to the vectors is kept of a batch: (B, d) and (M,
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,7 +39,8 @@ class _InChunks(torch.autograd.Function):
     def forward(
         ctx: Any, queries: Tensor, candidates: Tensor, anchor: Tensor, pairs: VectorPairs, objective: Objective
     ) -> tuple[Tensor, Tensor]:
-        ctx.pairs = pairs._replace(queries=queries.detach(), candidates=candidates.detach())
+        itself, queries = pairs.candidates is pairs.queries, queries.detach()
+        ctx.pairs = pairs._replace(queries=queries, candidates=queries if itself else candidates.detach())
         ctx.objective = objective
         values, counted, *gradients = _contracted(objective, ctx.pairs, ctx.needs_input_grad[:2])
         ctx.mark_non_differentiable(counted)
@@ -59,38 +61,54 @@ class _InChunks(torch.autograd.Function):
 def _contracted(
     objective: Objective, pairs: VectorPairs, wanted: tuple[bool, bool], weights: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """Values, which of them count, and the gradient of their weighted sum by the queries and by the candidates."""
+    """Values, which of them count, and the gradient of their weighted sum by the queries and by the candidates.
+
+    Where these are the same vectors, the first is the gradient by both, and there is no second.
+    """
     dtype = torch.promote_types(pairs.queries.dtype, pairs.candidates.dtype)
     queries, candidates = pairs.queries.to(dtype), pairs.candidates.to(dtype)
-    by_queries = torch.empty_like(queries) if wanted[0] else None
-    by_candidates = torch.zeros_like(candidates) if wanted[1] else None
+    itself = pairs.candidates is pairs.queries
+    by_queries = torch.zeros_like(queries) if wanted[0] else None
+    by_candidates = by_queries if itself else torch.zeros_like(candidates) if wanted[1] else None
     values, counted = empty_losses(queries)
-    gradients: dict[int, Tensor] = {}
+    rows_at_once, threads = kernel_for(pairs.backend, candidates.device).plan(len(candidates), candidates.device)
+    at_once = SCORES_KEPT.get(candidates.device.type, SCORES_KEPT["cuda"])
+    kept_at_once = min(max(at_once // len(candidates), rows_at_once * threads), len(queries))
+    kept = queries.new_empty(kept_at_once if any(wanted) else 0, len(candidates))
+
+    def gradient_of(rows: slice) -> Tensor:
+        first = rows.start % kept_at_once
+        return kept[first : first + rows.stop - rows.start]
 
     def evaluate(rows: slice) -> None:
         losses, gradient = loss_and_gradient(objective, pairs.compared(rows), rows, with_gradient=any(wanted))
         values[rows], counted[rows] = losses
-        if gradient is None:
-            return
-        gradients[rows.start] = gradient if weights is None else gradient.mul_(weights[rows, None])
-        if by_queries is not None:
-            with torch.autocast(queries.device.type, enabled=False):
-                torch.mm(gradient, candidates, out=by_queries[rows])
+        if gradient is not None:
+            gradient_of(rows).copy_(gradient if weights is None else gradient.mul_(weights[rows, None]))
 
-    def add_by_candidates(columns: slice) -> None:
-        if by_candidates is None:
-            return
-        with torch.autocast(queries.device.type, enabled=False):
-            for first in sorted(gradients):
-                gradient = gradients[first]
-                by_candidates[columns].addmm_(gradient[:, columns].T, queries[first : first + len(gradient)])
+    def add_by_queries(rows: slice) -> None:
+        _add_product(by_queries, rows, gradient_of(rows), candidates)
 
-    rows_at_once, threads = kernel_for(pairs.backend, candidates.device).plan(len(candidates), candidates.device)
-    at_once = SCORES_KEPT.get(candidates.device.type, SCORES_KEPT["cuda"])
-    kept_at_once = max(at_once // len(candidates), rows_at_once * threads)
+    def add_by_candidates(columns: slice, chunk: slice) -> None:
+        _add_product(by_candidates, columns, gradient_of(chunk)[:, columns].T, queries[chunk])
+
     with sharing(threads) as for_each:
         for chunk in ranges(0, len(queries), kept_at_once):
-            gradients.clear()
             for_each(evaluate, ranges(chunk.start, chunk.stop, rows_at_once))
-            for_each(add_by_candidates, ranges(0, len(candidates), math.ceil(len(candidates) / threads)))
-    return values, counted, by_queries, by_candidates
+            if not any(wanted):
+                continue
+            in_one_product = itself and kept_at_once == len(queries)
+            if in_one_product:
+                kept += kept.T.contiguous()
+            for_each(add_by_queries, ranges(chunk.start, chunk.stop, rows_at_once))
+            if not in_one_product:
+                columns = ranges(0, len(candidates), math.ceil(len(candidates) / threads))
+                for_each(partial(add_by_candidates, chunk=chunk), columns)
+    return values, counted, by_queries, None if itself else by_candidates
+
+
+def _add_product(sums: Tensor | None, rows: slice, left: Tensor, right: Tensor) -> None:
+    """Add a product to some rows, if they are wanted at all; autocast would compute it in half precision."""
+    if sums is not None:
+        with torch.autocast(sums.device.type, enabled=False):
+            sums[rows].addmm_(left, right)

@@ -97,6 +97,13 @@ def check_same_paths(paths: Tensor, ref_paths: Tensor) -> None:
         raise PathError("ref_paths that differ from paths", expected="the same paths for the same embeddings")
 
 
+def check_same_depth(paths: Tensor, ref_paths: Tensor) -> None:
+    """Refuse paths of different numbers of levels."""
+    if paths.shape[1] != ref_paths.shape[1]:
+        shapes = f"{tuple(paths.shape)} and {tuple(ref_paths.shape)}"
+        raise ShapeError(f"paths and ref_paths of shapes {shapes}", expected="(B, L) and (M, L) with one L")
+
+
 def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
     """Checked (n, L) int64 paths of these vectors, on their device."""
     return torch.tensor(as_integer_paths(paths, name=name, num_items=len(vectors)), device=vectors.device)

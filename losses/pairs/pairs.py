@@ -7,18 +7,26 @@ embeddings (a memory) all of them are candidates, unless they *are* the batch's 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from hiertree import levels
 from hiertree.errors import ShapeError
 from hiertree.options import check_integer, require
 
 from ..kernels.base import Backend, PairKernel
 from ..kernels.choice import kernel_for
-from .inputs import check_references, check_same_paths, checked_mask, full_mask, path_tensor, unit_vectors
+from .inputs import (
+    check_references,
+    check_same_depth,
+    check_same_paths,
+    checked_mask,
+    full_mask,
+    path_tensor,
+    unit_vectors,
+)
 
 
 class ToVectors(Protocol):
@@ -49,6 +57,12 @@ class ScoredPairs(NamedTuple):
     def counts(self) -> Tensor:
         """(B, L+1) valid candidates at each level."""
         return self.kernel_type().counts(self.levels, self.valid, self.num_levels)
+
+    def table(self, relevance: Callable[[Any], Any]) -> Tensor:
+        """(B, L+1) relevance of the levels, from their counts; on a CPU by numpy, whose small operations are faster."""
+        counts = self.counts()
+        table: Tensor = torch.as_tensor(relevance(counts.numpy() if counts.device.type == "cpu" else counts))
+        return table
 
     def by_item(self, table: Tensor) -> Tensor:
         """(B, M) each candidate's value of a table (B, L+1) whose level 0 is 0; 0 where the item is no candidate."""
@@ -97,7 +111,8 @@ class VectorPairs(NamedTuple):
         if self.excludes_self:
             mask.diagonal(offset=rows.start or 0).fill_(False)
         paths = self.query_paths[rows]
-        return ScoredPairs(scores, levels(paths, self.candidate_paths), mask, paths.shape[1], self.backend)
+        levels = kernel_for(self.backend, scores.device).levels(paths, self.candidate_paths)
+        return ScoredPairs(scores, levels, mask, paths.shape[1], self.backend)
 
 
 def pairs_of(
@@ -132,6 +147,7 @@ def pairs_of(
     query_paths = path_tensor(paths, queries)
     candidates = queries if within_batch else to_vectors(ref_embeddings, name="ref_embeddings")
     candidate_paths = query_paths if ref_paths is None else path_tensor(ref_paths, candidates, name="ref_paths")
+    check_same_depth(query_paths, candidate_paths)
     if within_batch:
         check_same_paths(query_paths, candidate_paths)
     mask = None if valid is None else checked_mask(valid, (len(queries), len(candidates)), queries.device)

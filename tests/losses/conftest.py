@@ -9,7 +9,7 @@ import pytest
 
 from hiertree.losses.kernels.numba import kernel as _numba_kernel
 
-FREE = {"torch": (), "numba by pairs": ("PAIR",), "numba by a grid": ("ITEM", "NODE")}
+FREE = {"torch": (), "numba by pairs": ("PAIR",), "numba by a grid": ("ITEM", "NODE", "TAP")}
 """Estimates of time that are set to 0, so that this way is chosen wherever it can be."""
 
 

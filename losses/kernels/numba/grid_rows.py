@@ -2,11 +2,12 @@ r"""Σ_j σ((x_j − y_k)/τ) of a row in time linear in its items, for many tar
 
 The sum is a convolution of the candidates' scores with the sigmoid, asked for at the targets. It is evaluated on a
 regular grid: each candidate is *spread* onto the eight nodes around it by Lagrange's weights, the grid is convolved
-once with the tabulated sigmoid, and each target *gathers* from the eight nodes around it, where the slope of the
-interpolating polynomial is the slope of the sum. The weights are polynomials of the place between two nodes, so an item
-takes eight products: its powers are added to the moments of its interval, or the interval's polynomial is evaluated at
-it, and only the few intervals meet the eight-by-eight weights. σ is analytic up to ±iπτ: eight nodes at a spacing of
-τ/4 leave an error near 1e-6 of the largest slope, at τ/20 near 1e-11.
+once with the sigmoid, and each target *gathers* from the eight nodes around it, where the slope of the interpolating
+polynomial is the slope of the sum. The sigmoid is tabulated near 0; further away it is a short series in e^{−|t|/τ},
+whose sums run along the grid. The weights are polynomials of the place between two nodes, so an item takes eight
+products: its powers are added to the moments of its interval, or the interval's polynomial is evaluated at it, and only
+the few intervals meet the eight-by-eight weights. σ is analytic up to ±iπτ: eight nodes at a spacing of τ/4 leave an
+error near 1e-6 of the largest slope, at τ/20 near 1e-11.
 
 All this is linear in the candidates: the targets of a grade see those of the grade before, whose moments stay, and what
 has been spread since. The gradient is the transpose: spread the upstream gradients of the targets, highest grade first,
@@ -48,26 +49,45 @@ _WEIGHTS = _lagrange()
 _WEIGHTS_BACKWARDS = _WEIGHTS[:, ::-1].copy()
 
 
+class Curve(NamedTuple):
+    """A function of t that is a short series in e^{−|t|} where |t| is large; t in units of τ.
+
+    Attributes:
+        near: its values on the nodes from −half to half − 1.
+        left: the coefficients of 1, e^{−|t|}, …, e^{−4|t|} to the left of these.
+        right: the same to their right.
+    """
+
+    near: NDArray[np.float64]
+    left: tuple[float, float, float, float, float]
+    right: tuple[float, float, float, float, float]
+
+
 class Grid(NamedTuple):
-    """How σ is tabulated; everything in units of τ.
+    """σ and its derivative on a grid.
 
     Attributes:
         per_tau: nodes in τ.
-        sigmoid: σ at −reach and on, one value a node, just short of reach.
-        bell: σ·(1 − σ) at the same places.
+        sigmoid: σ.
+        bell: σ·(1 − σ).
     """
 
     per_tau: float
-    sigmoid: NDArray[np.float64]
-    bell: NDArray[np.float64]
+    sigmoid: Curve
+    bell: Curve
 
 
 @cache
-def tabulate(per_tau: int, reach: float) -> Grid:
-    """The tables for a spacing of τ / per_tau."""
-    half = _TAPS * math.ceil(reach * per_tau / _TAPS)
+def tabulate(per_tau: int, exponents: float) -> Grid:
+    """The curves for a spacing of τ / per_tau; their series leave out less than e^−exponents."""
+    half = _TAPS * math.ceil(exponents / 5 * per_tau / _TAPS)
     sigmoid = 1.0 / (1.0 + np.exp(-np.arange(-half, half) / per_tau))
-    return Grid(float(per_tau), sigmoid, sigmoid * (1.0 - sigmoid))
+    bell = (0.0, 1.0, -2.0, 3.0, -4.0)
+    return Grid(
+        float(per_tau),
+        Curve(sigmoid, left=(0.0, 1.0, -1.0, 1.0, -1.0), right=(1.0, -1.0, 1.0, -1.0, 1.0)),
+        Curve(sigmoid * (1.0 - sigmoid), left=bell, right=bell),
+    )
 
 
 @jit
@@ -97,7 +117,7 @@ def forward(
                 continue
             _spread(positions, ones, candidates.places[row, start[spread] : start[grade]], moments)
             spread = grade
-            polynomials = _polynomials(_convolve(moments, grid.sigmoid, 1.0))
+            polynomials = _polynomials(_convolve(moments, grid.sigmoid, grid.per_tau))
             for k in targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]:
                 value, fall = _evaluate(polynomials, positions[np.uint32(k)])
                 item = np.uint32(ranking.items[row, np.uint32(k)])
@@ -128,7 +148,7 @@ def backward(
             if grade and not by_grid[row, grade]:
                 continue
             if received_from < by_grid.shape[1]:
-                polynomials = _polynomials(_convolve(moments, grid.bell, 0.0))
+                polynomials = _polynomials(_convolve(moments, grid.bell, grid.per_tau))
                 start = candidates.start[row]
                 for j in candidates.places[row, start[grade] : start[received_from]]:
                     item = np.uint32(items[np.uint32(j)])
@@ -166,19 +186,40 @@ def _spread(
 
 
 @jit
-def _convolve(moments: NDArray[np.float64], table: NDArray[np.float64], saturated: float) -> NDArray[np.float64]:
-    """Σ_y mass(y)·table(y − x) at every node x; ``saturated`` is the table's value to its right."""
-    num_nodes, width = moments.shape[1], len(table)
-    masses, result = np.zeros(num_nodes + width), np.empty(num_nodes)
+def _convolve(moments: NDArray[np.float64], curve: Curve, per_tau: float) -> NDArray[np.float64]:
+    """Σ_y mass(y)·curve(y − x) at every node x."""
+    num_nodes, width = moments.shape[1], len(curve.near)
+    masses, result = np.zeros(num_nodes + width), np.zeros(num_nodes)
     first = width // 2 + NODES - 1 - _BEFORE
     for degree in range(NODES):
         _correlate(moments[degree], _WEIGHTS_BACKWARDS[degree], masses[first : first + num_nodes - NODES + 1])
-    right = 0.0
-    for node in range(num_nodes - 1, -1, -1):
-        right += masses[node + width]
-        result[node] = saturated * right
-    _correlate(masses, table, result)
+    _add_far(masses[num_nodes + width - 1 : width - 1 : -1], curve.right, width // 2, per_tau, result[::-1])
+    _add_far(masses[: num_nodes - 1], curve.left, width // 2 + 1, per_tau, result[1:])
+    _correlate(masses, curve.near, result)
     return result
+
+
+@jit
+def _add_far(
+    masses: NDArray[np.float64],
+    series: tuple[float, float, float, float, float],
+    distance: int,
+    per_tau: float,
+    result: NDArray[np.float64],
+) -> None:
+    """Add the curve's series at each node, for the masses up to there, which lie so many nodes further away."""
+    decay, entry = math.exp(-1.0 / per_tau), math.exp(-distance / per_tau)
+    decay_2, entry_2 = decay * decay, entry * entry
+    total, first, second, third, fourth = 0.0, 0.0, 0.0, 0.0, 0.0
+    for node in range(len(result)):
+        mass = masses[node]
+        total += mass
+        first = first * decay + mass * entry
+        second = second * decay_2 + mass * entry_2
+        third = third * (decay_2 * decay) + mass * (entry_2 * entry)
+        fourth = fourth * (decay_2 * decay_2) + mass * (entry_2 * entry_2)
+        odd = series[1] * first + series[3] * third
+        result[node] += series[0] * total + odd + (series[2] * second + series[4] * fourth)
 
 
 @jit

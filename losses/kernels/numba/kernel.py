@@ -19,6 +19,7 @@ from .sorted_rows import (
     GradedItems,
     SortedRows,
     count_levels,
+    count_shared,
     exponentiate,
     grade_rows,
     sort_rows,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
     from ..base import Step, StepParameters
 
-PAIR, ITEM, NODE = 1.3, 45.0, 0.32
-"""Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node and a value of its table."""
+PAIR, ITEM, NODE, TAP = 1.3, 45.0, 22.0, 0.32
+"""Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node; a value tabulated for it."""
 MOST_TERMS = 40
 
 
@@ -41,7 +42,7 @@ class GridAccuracy(NamedTuple):
 
     Attributes:
         per_tau: nodes of the grid in τ.
-        reach: where the sigmoid counts as 0 or 1, in τ.
+        reach: where the sigmoid of a pair counts as 0 or 1, in τ.
         exponents: e^−exponents is small enough to end a series.
     """
 
@@ -74,6 +75,13 @@ class NumbaKernel:
     def plan(num_candidates: int, device: torch.device) -> BlockPlan:  # noqa: ARG004
         """Small blocks, one to a thread: a kernel holds no lock."""
         return BlockPlan(max(1, min(QUERIES_AT_ONCE, SCORES_AT_ONCE // num_candidates)), torch.get_num_threads())
+
+    @staticmethod
+    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
+        """Compiled: the operations of torch that it replaces keep other threads waiting."""
+        levels = torch.empty((len(query_paths), len(candidate_paths)), dtype=torch.uint8)
+        count_shared(query_paths.contiguous().numpy(), candidate_paths.T.contiguous().numpy(), levels.numpy())
+        return levels
 
     @staticmethod
     def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
@@ -144,9 +152,10 @@ class NumbaKernel:
         """Add the step sums, without the jump at 0, which is counted."""
         accuracy = ACCURACY[self._dtype]
         by_pairs, by_grid = np.empty((2, len(sums), targets.start.shape[1] - 1), np.bool_)
-        terms, costs = _num_terms(step, accuracy), (PAIR, ITEM, NODE)
+        grid = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents)
+        costs = (PAIR, ITEM, NODE + TAP * len(grid.sigmoid.near))
         graded = (self._ranking, candidates, targets)
-        choose(*graded, costs, step.tau, accuracy.per_tau, accuracy.reach, terms, by_pairs, by_grid)
+        choose(*graded, costs, step.tau, accuracy.per_tau, _num_terms(step, accuracy), by_pairs, by_grid)
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
         exponentiate(self._rows, self._ranking, step.tau, decays)
         slopes = torch.zeros_like(sums)
@@ -162,7 +171,7 @@ class NumbaKernel:
         if saved.by_pairs.any():
             getattr(_pair_rows, direction)(rows, saved.by_pairs, self._ranking, saved.decays, *graded, reach, *ends)
         if saved.by_grid.any():
-            grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.reach), _num_terms(step, accuracy)
+            grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents), _num_terms(step, accuracy)
             getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
             getattr(_line_rows, direction)(rows, saved.by_grid, self._ranking, saved.decays, *graded, terms, *ends)
 

@@ -24,22 +24,20 @@ def choose(
     costs: tuple[float, float, float],
     tau: float,
     per_tau: int,
-    reach: float,
     terms: int,
     by_pairs: NDArray[np.bool_],
     by_grid: NDArray[np.bool_],
 ) -> None:
     """Set ``by_pairs`` and ``by_grid`` for each row and grade of targets; neither where there are no pairs.
 
-    ``costs`` are those of a pair, of an item on the grid, and of a node and a value of its table. The grid has
-    ``per_tau`` nodes in ``tau``, its table reaches ``reach`` τ to both sides, and the series beyond δ, which must stay
-    finite, has so many ``terms``, or too many if negative.
+    ``costs`` are those of a pair, of an item on the grid, and of a node. The grid has ``per_tau`` nodes in ``tau``; the
+    series beyond δ, which must stay finite, has so many ``terms``, or too many if negative.
     """
     pair, item, node = costs
     for row in range(len(by_grid)):
         number = ranking.number[row]
         span = (np.float64(ranking.values[row, 0]) - ranking.values[row, max(number - 1, 0)]) / tau
-        on_grid = item * number + node * 2 * reach * per_tau * span * per_tau
+        on_grid = item * number + node * span * per_tau
         works = terms >= 0 and span * terms <= 2 * LARGEST_POWER
         for grade in range(by_grid.shape[1]):
             wanted = targets.start[row, grade + 1] - targets.start[row, grade]

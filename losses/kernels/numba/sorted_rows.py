@@ -247,3 +247,17 @@ def count_levels(levels: NDArray[np.uint8], valid: NDArray[np.bool_], counts: ND
             for item in range(levels.shape[1]):
                 number += np.int32(valid[row, item] & (levels[row, item] == level))
             counts[row, level] = number
+
+
+@jit
+def count_shared(
+    query_paths: NDArray[np.int64], candidate_columns: NDArray[np.int64], levels: NDArray[np.uint8]
+) -> None:
+    """``levels[row, item]``: how many leading columns of two paths are equal; the candidates' lie column by column."""
+    for row in range(len(levels)):
+        shared = levels[row]
+        shared[:] = 0
+        for column in range(query_paths.shape[1]):
+            own, others = query_paths[row, column], candidate_columns[column]
+            for item in range(len(shared)):
+                shared[item] += np.uint8((shared[item] == column) & (others[item] == own))

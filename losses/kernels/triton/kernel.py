@@ -15,7 +15,7 @@ import torch
 import triton
 from torch import Tensor
 
-from hiertree import level_counts
+from hiertree import level_counts, levels
 
 from ..base import BlockPlan, StepParameters
 from . import rows as _triton_rows
@@ -83,6 +83,12 @@ class TritonKernel:
     def plan(num_candidates: int, device: torch.device) -> BlockPlan:  # noqa: ARG004
         """Large blocks in turn."""
         return BlockPlan(max(1, SCORES_AT_ONCE // num_candidates), threads=1)
+
+    @staticmethod
+    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
+        """Depth of the lowest common ancestors."""
+        shared: Tensor = levels(query_paths, candidate_paths)
+        return shared
 
     @staticmethod
     def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from hiertree import levels
 from hiertree.errors import OptionError
 from hiertree.losses.kernels.base import Backend
 from hiertree.losses.kernels.choice import kernel_for
@@ -83,6 +84,15 @@ def test_extreme_scores_equal_torch_and_stay_finite(name: str, dtype: torch.dtyp
     assert_equals_torch(name, scores, levels, valid, 2, "numba")
     value, gradient = value_and_gradient(name, scores, levels, valid, 2, "numba")
     assert bool(value.isfinite().all() & gradient.isfinite().all())
+
+
+@pytest.mark.parametrize("num_levels", [1, 2, 255])
+def test_levels_count_leading_columns_alone(num_levels: int) -> None:
+    paths = torch.randint(0, 2, (60, num_levels), generator=torch.Generator().manual_seed(0))
+    paths[40:] = paths[:20]  # of which all columns are equal
+    found = kernel_for("numba", paths.device).levels(paths[::2], paths)
+    assert found.dtype == torch.uint8
+    assert torch.equal(found, levels(paths[::2], paths))
 
 
 @pytest.mark.parametrize("case", ["spread", "crowded", "equal", "infinite width"])

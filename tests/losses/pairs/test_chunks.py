@@ -25,10 +25,10 @@ LOSSES = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _three_queries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=[7, 17], ids=["some gradients kept", "all gradients kept"])
+def _three_queries_at_a_time(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr(_numba_kernel, "SCORES_AT_ONCE", 3 * 17)
-    monkeypatch.setitem(_chunks.SCORES_KEPT, "cpu", 7 * 17)
+    monkeypatch.setitem(_chunks.SCORES_KEPT, "cpu", request.param * 17)
 
 
 def batch(seed: int, num_items: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
