@@ -118,11 +118,9 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
     folder = RunFolder(Path(path))
     results = folder.finished()
     if results is None:
-        raise OptionError(
-            f"run={path}",
-            expected="the folder of a finished run, with metrics.json",
-            remedy="hiertree train finishes it",
-        )
+        inside = sorted(file.parent for file in folder.path.glob("*/metrics.json"))
+        remedy = f"name a run in it, such as {inside[0]}" if inside else "hiertree train finishes it"
+        raise OptionError(f"run={path}", expected="the folder of a finished run, with metrics.json", remedy=remedy)
     try:
         labeled = read_embeddings(folder.path / "embeddings.npz")
         as_embeddings(labeled.embeddings)

@@ -16,7 +16,7 @@ from hiertree.pipelines.report.batch_gap import balanced_batches
 
 def test_the_table_of_a_run_shows_the_ap_in_batches_and_in_the_whole(runs: list[Path], tmp_path: Path):
     page = BeautifulSoup(make_report(runs, tmp_path / "page.html").read_text(encoding="utf-8"), "html.parser")
-    assert "in batches of 16 images, at most 4 of a class" in page.find(id="gap").find_previous("p").text
+    assert "into batches of 16 images, at most 4 of a class" in page.find(id="gap").find_previous("p").text
     shown = [[float(cell.text) for cell in row.select("td")] for row in page.select("#gap tbody tr")]
     assert len(shown) == len(runs)
     for run, (batch, whole, gap) in zip(runs, shown, strict=True):

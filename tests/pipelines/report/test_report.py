@@ -189,6 +189,12 @@ def test_a_folder_without_a_finished_run_is_refused(tmp_path: Path):
     assert not (tmp_path / "index.html").exists()
 
 
+def test_the_error_for_a_folder_of_runs_names_one_of_them(runs: list[Path], tmp_path: Path):
+    shutil.copytree(runs[0], tmp_path / "runs" / "first")
+    with pytest.raises(OptionError, match=r"name a run in it, such as .*first"):
+        make_report([tmp_path / "runs"], tmp_path / "page.html")
+
+
 def test_a_damaged_run_is_refused(runs: list[Path], tmp_path: Path):
     broken = shutil.copytree(runs[0], tmp_path / "broken")
     (broken / "embeddings.npz").write_bytes(b"PK\x03\x04 cut off")
