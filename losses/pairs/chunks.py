@@ -75,6 +75,7 @@ def _contracted(
     at_once = SCORES_KEPT.get(candidates.device.type, SCORES_KEPT["cuda"])
     kept_at_once = min(max(at_once // len(candidates), rows_at_once * threads), len(queries))
     kept = queries.new_empty(kept_at_once if any(wanted) else 0, len(candidates))
+    in_one_product = itself and any(wanted) and kept_at_once == len(queries)
 
     def gradient_of(rows: slice) -> Tensor:
         first = rows.start % kept_at_once
@@ -85,6 +86,8 @@ def _contracted(
         values[rows], counted[rows] = losses
         if gradient is not None:
             gradient_of(rows).copy_(gradient if weights is None else gradient.mul_(weights[rows, None]))
+            if not in_one_product:
+                add_by_queries(rows)
 
     def add_by_queries(rows: slice) -> None:
         _add_product(by_queries, rows, gradient_of(rows), candidates)
@@ -95,13 +98,10 @@ def _contracted(
     with sharing(threads) as for_each:
         for chunk in ranges(0, len(queries), kept_at_once):
             for_each(evaluate, ranges(chunk.start, chunk.stop, rows_at_once))
-            if not any(wanted):
-                continue
-            in_one_product = itself and kept_at_once == len(queries)
             if in_one_product:
                 kept += kept.T.contiguous()
-            for_each(add_by_queries, ranges(chunk.start, chunk.stop, rows_at_once))
-            if not in_one_product:
+                for_each(add_by_queries, ranges(0, len(queries), rows_at_once))
+            elif by_candidates is not None:
                 columns = ranges(0, len(candidates), math.ceil(len(candidates) / threads))
                 for_each(partial(add_by_candidates, chunk=chunk), columns)
     return values, counted, by_queries, None if itself else by_candidates
