@@ -11,8 +11,8 @@ each in the group of its ancestor right below these, nouns of two groups left ou
 github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. The table has them all, then those that
 the list knows, and those that it does not.
 ``--kinds`` prints instead how often natural or human-made is right for GeoNames' and OpenStreetMap's labels, with and
-without P279, also for those labels whose own class has a kind in P279, and how often the probability of natural comes
-true.
+without P279, or by P279 alone for the labels whose own class has a kind there, and how often the probability of natural
+comes true.
 ``--groups`` prints how well groups of clusters (six labels a cluster on average, one level of groups) agree with the
 classes of GeoNames, OpenStreetMap and WordNet.
 ``--part tuning`` and ``--part held-out`` take one half of the labels, by a hash; nothing was adjusted on the second.
@@ -171,34 +171,6 @@ def b_cubed(groups: Sequence[Hashable], true: Sequence[Hashable]) -> float:
 
 
 def kinds(data: Path, part: str, nouns: Path | None) -> None:
-    truths = {
-        name: {label: kind for label, kind in truth.items() if any(map(str.isalpha, label)) and in_part(label, part)}
-        for name, truth in known_kinds(data, nouns).items()
-    }
-    print("| labels | P279 | number | right | balanced | always human-made |\n|---|---|---:|---:|---:|---:|")
-    sure: dict[str, list[tuple[float, bool]]] = {"no": [], "yes": []}
-    for name, truth in truths.items():
-        for known, hypernyms in (("no", None), ("yes", read_hypernyms(data / EDGES))):
-            embedding = embed(truth, PlaceNounEncoder(), hypernyms=hypernyms)
-            natural = np.array([natural_probability(margin, embedding.certain) for margin in embedding.margins])
-            true = np.array([truth[label] == "natural" for label in embedding.labels])
-            right = (natural > 0.5) == true
-            balanced = np.mean([right[true].mean(), right[~true].mean()])
-            print(
-                f"| {name} | {known} | {len(true)} | {right.mean():.3f} | {balanced:.3f} | {1 - true.mean():.3f} |",
-                flush=True,
-            )
-            if name != "all in P279":
-                sure[known] += zip(natural.tolist(), true.tolist(), strict=True)
-    print("\n| probability of natural | labels | natural | labels, with P279 | natural |\n|---|---:|---:|---:|---:|")
-    for low, high in pairwise(PROBABILITIES):
-        inside = [[true for natural, true in pairs if low <= natural < high] for pairs in sure.values()]
-        cells = (f"{len(trues)} | {np.mean(trues) if trues else float('nan'):.3f}" for trues in inside)
-        print(f"| {low} to {min(high, 1)} | {' | '.join(cells)} |")
-
-
-def known_kinds(data: Path, nouns: Path | None) -> dict[str, dict[str, str]]:
-    """The kinds of labels by the classes of others; last, of those whose own class has a kind in P279."""
     geonames = read_reference(f"{data}/{REFERENCES['GeoNames: feature class']}")[1]
     presets = read_reference(f"{data}/{REFERENCES['OpenStreetMap: top key']}")[1]
     truths = {
@@ -208,9 +180,35 @@ def known_kinds(data: Path, nouns: Path | None) -> dict[str, dict[str, str]]:
     if nouns is not None:
         truths["WordNet"] = {noun: kind for noun, (kind, _) in wordnet_nouns(nouns).items()}
     hypernyms = read_hypernyms(data / EDGES)
-    together = {label: kind for truth in truths.values() for label, kind in truth.items()}
-    own = {label: kind for label, kind in together.items() if hypernyms.kind(hypernyms.own(label)) is not None}
-    return truths | {"all in P279": own}
+    print("| labels | P279 | number | right | balanced | always human-made |\n|---|---|---:|---:|---:|---:|")
+    sure: dict[str, list[tuple[float, bool]]] = {"no": [], "yes": []}
+    alone: list[tuple[float, bool]] = []
+    for name, truth in truths.items():
+        own = {label: kind for label, kind in truth.items() if any(map(str.isalpha, label)) and in_part(label, part)}
+        for known, above in (("no", None), ("yes", hypernyms)):
+            embedding = embed(own, PlaceNounEncoder(), hypernyms=above)
+            pairs = [
+                (natural_probability(margin, embedding.certain), own[label] == "natural")
+                for label, margin in zip(embedding.labels, embedding.margins, strict=True)
+            ]
+            show_right(f"{name} | {known}", pairs)
+            sure[known] += pairs
+        said = {label: hypernyms.kind(hypernyms.own(label)) for label in own}
+        alone += [(float(said[label] == "natural"), own[label] == "natural") for label in own if said[label]]
+    show_right("all in P279 | alone", alone)
+    print("\n| probability of natural | labels | natural | labels, with P279 | natural |\n|---|---:|---:|---:|---:|")
+    for low, high in pairwise(PROBABILITIES):
+        inside = [[true for natural, true in pairs if low <= natural < high] for pairs in sure.values()]
+        cells = (f"{len(trues)} | {np.mean(trues) if trues else float('nan'):.3f}" for trues in inside)
+        print(f"| {low} to {min(high, 1)} | {' | '.join(cells)} |")
+
+
+def show_right(head: str, pairs: Sequence[tuple[float, bool]]) -> None:
+    natural, true = np.array([natural > 0.5 for natural, _ in pairs]), np.array([true for _, true in pairs])
+    right = natural == true
+    balanced = np.mean([right[true].mean(), right[~true].mean()])
+    values = (right.mean(), balanced, 1 - true.mean())
+    print(f"| {head} | {len(pairs)} | {' | '.join(f'{value:.3f}' for value in values)} |", flush=True)
 
 
 def speed(data: Path, count: int) -> None:

@@ -1,6 +1,6 @@
 """Natural or human-made: what is known of a label or which place nouns it lies nearer to, then one kind a cluster.
 
-A label's *margin* is positive for natural. It is 1 or −1 where hypernyms or the list of place nouns say its kind. Else
+A label's *margin* is positive for natural. It is 1 or −1 where the list of place nouns or hypernyms say its kind. Else
 it is the label's cosine to the nearest natural noun less that to the nearest human-made one. It is *certain* when its
 size reaches the encoder's ``kind_margin``. A label is natural if it certainly is, and human-made otherwise: most
 landmarks are, so that is the better guess where nothing is known; people are asked to look at uncertain ones. A cluster
@@ -28,21 +28,20 @@ _NATURAL = (-1, 0, 1, 4), (0.02, 0.07, 0.5, 0.94)  # margins in units of the cer
 def known_margin(label: str, hypernyms: Hypernyms | None = None) -> float | None:
     """The margin by what is known of a label; None where nothing is.
 
-    It is 1 or −1 where the source has what its own class is a subclass of, or else the list has its head noun, or else
-    the source has that noun; and half as much where the list has another noun of the label.
+    It is 1 or −1 where the list has its head noun, or else the source has what stands above its class, or above that of
+    its head noun; and half as much where the list has another noun of the label.
 
     >>> known_margin("glacial lakes in Norway"), known_margin("school bus"), known_margin("studio glass")
     (1.0, -0.5, None)
     """
     phrase = parse(label)
-    listed = None if phrase.sense is None else thesaurus().kind_of[phrase.sense]
-    known = [listed if phrase.certain else None]
-    if hypernyms is not None:
-        known = [hypernyms.kind(hypernyms.own(label)), *known, hypernyms.kind(hypernyms.classes(label))]
-    kind = next(filter(None, known), None)
+    listed = None if phrase.sense is None else _MARGIN[thesaurus().kind_of[phrase.sense]]
+    if listed is not None and phrase.certain:
+        return listed
+    kind = None if hypernyms is None else hypernyms.kind(hypernyms.classes(label))
     if kind is not None:
         return _MARGIN[kind]
-    return None if listed is None else _MARGIN[listed] / 2
+    return None if listed is None else listed / 2
 
 
 def kind_margins(

@@ -131,14 +131,18 @@ class Hypernyms:
         from threadpoolctl import threadpool_limits
 
         starts = [self.classes(label) for label in labels]
-        visits = vstack([self._visits(starts[row : row + _ROWS]) for row in range(0, len(starts), _ROWS)])
+        places = {start: place for place, start in enumerate(dict.fromkeys(((), *starts)))}
+        different = list(places)[1:]  # equal or empty rows would leave the last dimensions to chance
+        if not different:
+            return np.zeros((len(labels), 1), dtype=np.float32)
+        visits = vstack([self._visits(different[row : row + _ROWS]) for row in range(0, len(different), _ROWS)])
         dimensions = min(_DIMENSIONS, *(side - 1 for side in visits.shape))
-        if dimensions < 1 or not visits.nnz:
-            return np.asarray(visits.toarray(), dtype=np.float32)
-        with threadpool_limits(1):  # many small products: threads would only wait for each other
-            reduced = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit_transform(visits)
-        reduced[[not start for start in starts]] = 0
-        return np.asarray(normalize(reduced), dtype=np.float32)
+        reduced = visits.toarray()
+        if dimensions >= 1:
+            with threadpool_limits(1):  # many small products: threads would only wait for each other
+                reduced = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit_transform(visits)
+        rows = np.vstack([np.zeros(reduced.shape[1]), normalize(reduced)])
+        return np.asarray(rows[[places[start] for start in starts]], dtype=np.float32)
 
     def _visits(self, starts: Sequence[Sequence[str]]) -> Any:
         """Square roots of how often walks from each row's classes visit each class, unit rows."""

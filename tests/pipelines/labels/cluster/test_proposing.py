@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from hiertree.errors import EmbeddingError, OptionError
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, propose, spherical_kmeans
-from hiertree.pipelines.labels.cluster.kinds import kind_margins, settle_kinds
+from hiertree.pipelines.labels.cluster.kinds import kind_margins, known_margin, natural_probability, settle_kinds
 from hiertree.pipelines.labels.cluster.naming import propose_names
+from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
 
 COUNTS = {
     "lake": 9,
@@ -106,6 +107,22 @@ def test_after_settling_every_label_agrees_with_its_cluster_and_uncertain_ones_a
     assert set(settled) == set(range(len(means)))
     assert ((margins >= 0.4) == (sums > 0)[settled]).all()
     assert np.allclose(means, sums / np.bincount(settled))
+
+
+def test_the_list_says_a_kind_by_the_head_noun_then_the_source_then_another_noun_of_the_list():
+    roots = {"natural": "Q15324", "human-made": "Q811979"}
+    names = {"Q1": "lake", "Q2": "Bergsee", "Q3": "monster truck"}
+    edges = (("Q1", roots["human-made"]), ("Q2", roots["natural"]), ("Q3", roots["human-made"]))
+    labels = ["salt lake", "Bergsee", "lake monster", "lake monster truck", "studio glass"]
+    assert [known_margin(label) for label in labels] == [1, None, 0.5, 0.5, None]
+    assert [known_margin(label, Hypernyms(edges, names)) for label in labels] == [1, 1, 0.5, -1, None]
+
+
+@given(st.floats(-2, 2), st.floats(-2, 2), st.sampled_from([0.02, 0.25]))
+def test_natural_grows_more_probable_with_the_margin_and_is_a_half_where_that_is_certain(one, other, certain):
+    low, high = sorted([one, other])
+    assert 0 < natural_probability(low, certain) <= natural_probability(high, certain) < 1
+    assert natural_probability(certain, certain) == 0.5
 
 
 def test_kind_margins_lie_between_minus_two_and_two():
