@@ -79,8 +79,8 @@ class PlaceNounEncoder:
         from threadpoolctl import threadpool_limits
 
         features = self._features(texts)
-        different = len({parse(text) for text in texts})  # equal rows would leave the last dimensions to chance
-        dimensions = min(self.dimensions, different - 1, features.shape[1] - 1)
+        different = len({parse(text) for text in texts})  # further dimensions would be left to chance
+        dimensions = min(self.dimensions, different, *(side - 1 for side in features.shape))
         if dimensions < 1:
             return unit_rows(features.toarray(), texts)
         with threadpool_limits(1):  # many small products: threads would only wait for each other
