@@ -37,6 +37,8 @@ def read_newick(path: str | os.PathLike[str], *, join: bool, inner_names: bool) 
         remedy = "pass forest='join' to make them the nodes of level 1" if trees else None
         raise TableError(f"{path} holds {len(trees)} trees", expected="one", remedy=remedy)
     roots = trees if join and len(trees) > 1 else trees[0].descendants
+    if not roots:
+        raise TableError(f"{path}: {trees[0].name!r} has nothing below it", expected="a root and its leaves")
     rows = list(_rows(roots, path, inner_names))
     leaves = as_integers([row[-1] for row in rows])
     return [(*row[:-1], leaf) for row, leaf in zip(rows, leaves, strict=True)]

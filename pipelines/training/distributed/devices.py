@@ -42,9 +42,9 @@ def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fa
     """
     from lightning_fabric import Fabric
 
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     if launch is None:
         return Fabric(accelerator=_device_type(training), devices=1, precision=training.precision)
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     device = _device_type(training)
     _require_devices(device, launch.devices)
     fabric = Fabric(
