@@ -141,7 +141,9 @@ def test_newick_of_phylogenetics_is_read(tmp_path):
     assert joined.labels_of(joined.paths(["c"])[0]) == ("second", "c")
 
 
-@pytest.mark.parametrize("content", ["", "a;", "(a,b", "(a,b));", "(a b,c);", "('a,b);", "(" * 1500 + "a" + ")" * 1500 + ";"])
+@pytest.mark.parametrize(
+    "content", ["", "a;", "(a,b", "(a,b));", "(a b,c);", "('a,b);", "(" * 1500 + "a" + ")" * 1500 + ";"]
+)
 def test_what_is_no_newick_is_refused(content, tmp_path):
     file = tmp_path / "bad.nwk"
     file.write_text(content)
