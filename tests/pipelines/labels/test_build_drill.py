@@ -14,12 +14,14 @@ from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, facts
 
+from hiertree.io.abandoned import prefix_of
+from hiertree.pipelines.labels.export.tables import EXPORTED
 from hiertree.pipelines.labels.run import CLEANED, CLUSTERED
 from hiertree.pipelines.labels.scrape.step import STORE
 from hiertree.pipelines.labels.scrape.store import Store
 
 SCRAPED = "scraped"
-KILLED_AFTER = (SCRAPED, CLEANED, CLUSTERED)  # that is, in the step that follows
+KILLED_IN = {SCRAPED: CLEANED, CLEANED: CLUSTERED, CLUSTERED: EXPORTED}  # by the step before
 OF_THIS_RUN = ("manifest.json", "history.json")  # hashes of inputs, one of which is the store with its times
 
 
@@ -46,11 +48,19 @@ def start_build(plan, out):
 
 
 def ended_steps(process):
-    """The names of steps as they end, each with the time."""
+    """The names of steps as they end."""
     with process:
         for line in process.stdout:
             if line[0].isalpha():
-                yield line.partition(":")[0], time.monotonic()
+                yield line.partition(":")[0]
+
+
+def wait_within(step, process, out, *, files):
+    """Return when a step has so many files in its temporary folder, or else when it ends."""
+    while process.poll() is None and not (out / step).exists():
+        if any(len(list(folder.iterdir())) >= files for folder in out.glob(f"{prefix_of(step)}*")):
+            return
+        time.sleep(0.001)
 
 
 def contents(out):
@@ -74,9 +84,8 @@ def contents(out):
 def test_a_build_killed_five_times_among_faults_ends_with_the_same_files(world, tmp_path):
     (table, known), rng = world, random.Random(15)
     with Wikimedia(known) as calm:
-        ends = dict(ended_steps(start_build(write_plan(tmp_path / "calm.yaml", table, calm), tmp_path / "calm")))
-    times = list(ends.values())
-    seconds = {name: after - before for name, before, after in zip(ends, times, times[1:], strict=False)}
+        build = start_build(write_plan(tmp_path / "calm.yaml", table, calm), tmp_path / "calm")
+        assert {*KILLED_IN} < {*ended_steps(build)}
 
     running = []
     needed = len(calm.asked)
@@ -95,13 +104,14 @@ def test_a_build_killed_five_times_among_faults_ends_with_the_same_files(world, 
         return "slow" if index == slow_at else rng.choice(FAULTS) if rng.random() < 0.3 else None
 
     with Wikimedia(known, fault=fault, before_answer=kill_in_flight, retry_after=1) as wikimedia:
-        plan, left = write_plan(tmp_path / "drill.yaml", table, wikimedia), list(KILLED_AFTER)
+        plan, left = write_plan(tmp_path / "drill.yaml", table, wikimedia), dict(KILLED_IN)
         while not running or running[-1].returncode != 0:
             assert len(running) <= 5
             running.append(start_build(plan, tmp_path / "drill"))
-            for name, _ in ended_steps(running[-1]):
-                if left and name == left[0]:
-                    time.sleep(rng.random() * seconds[left.pop(0)])
+            for name in ended_steps(running[-1]):
+                if (step := left.pop(name, None)) is not None:
+                    number = len(list((tmp_path / "calm" / step).iterdir()))
+                    wait_within(step, running[-1], tmp_path / "drill", files=rng.randrange(number))
                     running[-1].kill()
         asked = wikimedia.asked
 
