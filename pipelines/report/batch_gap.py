@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hiertree.losses import decomposability_gap
 from hiertree.metrics import average_precision
 
 from .measurements import FinishedRun
@@ -43,10 +43,10 @@ class BatchGap:
 def batch_gap(found: Mapping[str, Measurement], data: QueriesAndGallery) -> BatchGap | None:
     """Rank some queries in batches as the first run trained on, and in the whole gallery.
 
-    None without runs, where the gallery is no larger than a batch, or where no query has a positive.
+    None without runs or without torch, where the gallery is no larger than a batch, or where no query has a positive.
     """
     first = next(iter(found.values()))
-    if not isinstance(first, FinishedRun):
+    if not isinstance(first, FinishedRun) or find_spec("torch") is None:
         return None
     options = first.recipe.sampler.options()
     size, per_class = int(options["batch_size"]), int(options["images_per_class"])
@@ -88,9 +88,11 @@ def balanced_batches(
 def _means(
     run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64], batches: NDArray[np.int64]
 ) -> tuple[float, float]:
+    from hiertree import losses
+
     gaps, wholes, level = [], [], data.tree.num_levels
     for block in scored_blocks(run, data, queries):
-        gaps.append(decomposability_gap(block.scores, block.levels, batches, level=level, valid=block.valid))
+        gaps.append(losses.decomposability_gap(block.scores, block.levels, batches, level=level, valid=block.valid))
         wholes.append(average_precision(block.scores, block.levels, level=level, valid=block.valid))
     whole = float(np.nanmean(np.concatenate(wholes)))
     return whole + float(np.nanmean(np.concatenate(gaps))), whole

@@ -77,7 +77,7 @@ def test_broken_images_and_foreign_folders_are_named(export, tmp_path):
     with pytest.raises(ImageError, match=r"0\.jpg"):
         show_tree(export, out=tmp_path / "page.html", settings=TreeSettings(images=tmp_path))
     assert not (tmp_path / "page.html").exists()
-    with pytest.raises(TableError, match=r"tree\.json"):
+    with pytest.raises(TableError, match=r"hierarchical\.csv.*labels export"):
         tree_of(tmp_path)
 
 
