@@ -19,7 +19,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from hiertree.pipelines.cli.application import commands
 from hiertree.pipelines.labels.review import Approve, Comment, MarkLabels, Merge, Move, Rename, SetAbove, SetKind
-from hiertree.pipelines.labels.review.history import UndoableAction
+from hiertree.pipelines.labels.review.history import ClusterAction, LabelAction
 from hiertree.pipelines.labels.review.serving import open_review, served
 
 WASHINGTON = ROOT.parent / "shared" / "data" / "gldv2_washington"
@@ -55,20 +55,20 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     number = {cluster.name: place for place, cluster in enumerate(anna.proposal.clusters)}
     water = tuple(number[name] for name in ("lake", "river", "waterfall"))
     done = tuple(number[name] for name in ("museum", "bridge", "mountain", "lighthouse", "library"))
-    church = number["church"]
-    shared: list[UndoableAction] = [Merge(clusters=(number["temple"], church), into=church)]
-    annas: list[UndoableAction] = [
+    church = number["church building"]
+    shared: list[ClusterAction | LabelAction] = [Merge(clusters=(number["temple"], church), into=church)]
+    annas: list[ClusterAction | LabelAction] = [
         Move(labels=("studio glass",), to=number["museum"]),
         MarkLabels(labels=("local museum",), irrelevant=True),
         SetAbove(clusters=water, above=("water",)),
         Comment(cluster=number["settlement"], text="Is a historic district a settlement? Ask Bert."),
         Approve(clusters=done, approved=True),
     ]
-    berts: list[UndoableAction] = [
+    berts: list[ClusterAction | LabelAction] = [
         Rename(cluster=number["sea and coast"], name="coast"),
         MarkLabels(labels=("local museum", "studio glass", "tourist attraction"), irrelevant=True),
         Move(labels=("basin", "valley"), name="valley", kind="natural"),
-        Move(labels=("beach",), to=number["sea and coast"]),
+        Move(labels=("mansion",), to=number["house"]),
         SetKind(clusters=(number["park"],), kind="natural"),
     ]
     for session, actions in ((anna, annas), (bert, berts)):
@@ -106,7 +106,7 @@ def main(washington: Path) -> None:
         chief = open_review(clustered, annotator="chief", log=Path(folder) / "chief.jsonl", adjudicate=(anna, bert))
         with served(chief) as url, chromium(1100, 980, dark=True) as browser:
             show(browser, url)
-            browser.find_element(By.CSS_SELECTOR, "[data-row='beach'][data-choice='second']").click()
+            browser.find_element(By.CSS_SELECTOR, "[data-row='mansion'][data-choice='second']").click()
             WebDriverWait(browser, 20).until(lambda _: "1 of " in browser.page_source)
             browser.execute_script("window.scrollTo(0, 0); document.getElementById('said').hidden = true")
             keep(browser, "review_differences.png")

@@ -74,26 +74,27 @@ def name_groups(
     """
     whole = [{label: number for place in group for label, number in clusters[place].items()} for group in groups]
     known = chains or {}
-    themes = [_shares(counts, {label: _theme(label) for label in counts}) for counts in whole]
+    of_themes = [_shares(counts, {label: themes(label) for label in counts}) for counts in whole]
     above = [_shares(counts, {label: known.get(label, ()) for label in counts}) for counts in whole]
-    most_themes = _greatest(themes)
+    most_themes = _greatest(of_themes)
     found: dict[int, str] = {}
     for place in _largest_first(whole):
         largest = sorted(groups[place], key=lambda own: (-sum(clusters[own].values()), names[own]))
         plain = " / ".join(names[own] for own in largest[:_NAMED]) + (" …" if len(largest) > _NAMED else "")
-        shared = [*_fitting(themes[place], most_themes)[:1], *_rarest(above[place], above)] if largest[1:] else []
+        shared = [*_fitting(of_themes[place], most_themes)[:1], *_rarest(above[place], above)] if largest[1:] else []
         candidates = chain(shared, [plain], (f"{plain} {number}" for number in count(2)))
         found[place] = next(name for name in candidates if name not in found.values())
     return [found[place] for place in range(len(groups))]
 
 
-def _largest_first(clusters: Sequence[Counts]) -> list[int]:
-    return sorted(range(len(clusters)), key=lambda place: (-sum(clusters[place].values()), place))
-
-
-def _theme(label: str) -> list[str]:
+def themes(label: str) -> list[str]:
+    """The theme of a label's sense, or none."""
     sense = parse(label).sense
     return [] if sense is None else [thesaurus().theme_of[sense]]
+
+
+def _largest_first(clusters: Sequence[Counts]) -> list[int]:
+    return sorted(range(len(clusters)), key=lambda place: (-sum(clusters[place].values()), place))
 
 
 def _fallbacks(counts: Counts, nouns: Sequence[str]) -> Iterator[str]:

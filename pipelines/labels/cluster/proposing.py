@@ -160,7 +160,7 @@ def propose(
         clusters: k, or ``"auto"`` to choose it by silhouette (:func:`choose_k`). Settling the kinds may empty a cluster
             or, when all have one kind, add one.
         seed: of k-means.
-        restarts: of k-means.
+        restarts: runs of k-means, which are joined.
         levels: of groups between kinds and clusters.
         hypernyms: what stands above labels, where that is known.
 

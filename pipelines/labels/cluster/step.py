@@ -46,7 +46,7 @@ class ClusterSettings(EncoderSettings):
         Count | Literal["auto"], Field(description="Number of supercategories, or auto: by silhouette.")
     ] = "auto"
     seed: Annotated[Seed, Field(description="Seed of k-means.")] = 0
-    restarts: Annotated[Count, Field(description="Runs of k-means; the best is kept.")] = RESTARTS
+    restarts: Annotated[Count, Field(description="Runs of k-means, which are joined.")] = RESTARTS
     levels: Annotated[int, Field(ge=0, description="Levels of groups above the clusters.")] = 0
     hypernyms: Annotated[
         Path | None,

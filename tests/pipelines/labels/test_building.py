@@ -127,7 +127,8 @@ def test_washington_becomes_a_tree_of_two_kinds(washington):
         (("art museum", "aviation museum", "museum"), "human-made"),
         (("church building", "Catholic cathedral"), "human-made"),
         (("Buddhist temple", "Shinto shrine"), "human-made"),
-        (("dam", "gravity dam", "reservoir"), "human-made"),
+        (("dam", "gravity dam", "embankment dam"), "human-made"),
+        (("factory", "hydroelectric power station"), "human-made"),
         (("lighthouse", "wooden lighthouse", "lightvessel"), "human-made"),
         (("mountain", "ridge", "summit"), "natural"),
         (("skyscraper", "tower block"), "human-made"),
@@ -138,6 +139,13 @@ def test_washington_labels_that_belong_together_are_together(washington, labels,
     cluster_of = read_proposal(washington[0].folder / "clustered").cluster_of()
     assert len({cluster_of[label].name for label in labels}) == 1
     assert cluster_of[labels[0]].kind == kind
+
+
+@pytest.mark.parametrize("label", ["tourist attraction", "cemetery", "factory", "arch bridge"])
+def test_a_label_unlike_others_is_not_put_with_them(washington, label):
+    cluster_of = read_proposal(washington[0].folder / "clustered").cluster_of()
+    others = ["lake", "glacier", "church building", "astronomical observatory"]
+    assert cluster_of[label].name not in {cluster_of[other].name for other in others}
 
 
 def test_unlike_washington_labels_are_apart(washington):
