@@ -3,7 +3,8 @@
 One run of k-means is a matter of chance: another start, a label more or less, and many labels lie elsewhere. So runs of
 about k clusters, some fewer and some more, vote on which labels belong together: the distance of two labels is the
 share of runs that put them apart, average linkage merges them by it, and k clusters are cut (evidence accumulation,
-Fred & Jain 2005).
+Fred & Jain 2005). The k of highest silhouette is proposed, from a mean over its neighbors: one alone is a matter of
+chance, too.
 
 Distinct labels are clustered. Each may weigh more than one: the pipeline lets a label of n landmarks weigh 1 + ln n, so
 that a common one ("waterfall") can have a cluster to itself and yet does not draw every center towards it.
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ITERATIONS, RESTARTS = 25, 20
-SILHOUETTE_TOLERANCE = 0.01  # differences below are chance
+_REACH = 2**0.5  # runs of up to so many times more or fewer clusters are joined
+_TRIED, _MOST = 40, 100  # numbers of clusters; people review what is proposed
+_NEIGHBORS = 1.15  # the silhouettes of numbers within this factor are averaged
+_SAME = 1e-12  # a distance below is none
 _REMEMBERED = 2500  # rows whose distances from each other are kept
 Distances: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 
@@ -69,89 +73,123 @@ def spherical_kmeans(
     different = len(np.unique(vectors, axis=0))
     if not 1 <= k <= different:
         raise OptionError(f"k={k}", expected=f"1 to {different}, the number of labels that differ")
-    if restarts < 1:
-        raise OptionError(f"restarts={restarts}", expected="at least 1")
-    weight = np.ones(len(vectors)) if weights is None else weights
-    if weight.shape != (len(vectors),) or not (np.isfinite(weight) & (weight > 0)).all():
-        raise OptionError(f"weights of shape {weight.shape}", expected=f"{len(vectors)} positive numbers")
-    return _joined_runs(vectors, k, weight, seed, restarts, _distances(vectors))
+    weight = _checked(weights, restarts, len(vectors))
+    runs = _runs(vectors, _numbers_of_clusters(vectors, k, k, restarts), weight, seed)
+    return _ordered(vectors, _joined(runs, k), weight)
 
 
 def choose_k(
     vectors: NDArray[np.float32], *, weights: NDArray[np.float64] | None = None, seed: int = 0, restarts: int = RESTARTS
 ) -> tuple[int, dict[int, float]]:
-    """The smallest k whose silhouette (cosine, mean over labels) is within 0.01 of the best, and the scores tried.
+    """The k of highest silhouette (cosine, mean over labels) among its neighbors, and the silhouettes of those tried.
 
-    About a dozen values from √n/2 to n/3 (at most 200) are tried, then as many between the neighbors of the best; a
-    cluster of one label scores 0.
+    About 40 numbers from √n/2 to n/3, at most 100, are tried; what counts is the mean silhouette of the numbers within
+    a factor of 1.15. A cluster of one label scores 0. Where the silhouette rises to the end, as it does for many texts
+    of few words in common, k is the largest number tried.
+
+    Args:
+        vectors: (n, d) float32 of unit norm.
+        weights: (n,) positive weights of the rows in the runs; default: one each.
+        seed: every start follows from it.
+        restarts: number of runs that are joined for each k; near numbers share theirs.
+
+    Raises:
+        OptionError: weights or restarts outside their range.
 
     >>> angles = np.repeat(np.arange(3) * 2.0, 8) + np.tile(np.linspace(0, 0.1, 8), 3)
     >>> choose_k(np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))[0]
     3
     """
-    weight, rows = np.ones(len(vectors)) if weights is None else weights, _distances(vectors)
+    weight, tried = _checked(weights, restarts, len(vectors)), _numbers_to_try(vectors)
+    octaves = np.log2(tried[-1] / tried[0]) + 2 * np.log2(_REACH)
+    numbers = _numbers_of_clusters(vectors, tried[0], tried[-1], int(np.ceil(restarts * octaves)))
+    runs = _runs(vectors, numbers, weight, seed)
     scores: dict[int, float] = {}
-
-    def score(ks: list[int], description: str) -> None:
-        for k in track(ks, description=description):
-            scores[k] = silhouette(vectors, _joined_runs(vectors, k, weight, seed, restarts, rows).assignment)
-
-    coarse = _coarse_grid(vectors)
-    score(coarse, "number of clusters, coarsely")
-    place = coarse.index(_best(scores))
-    fine = _grid(coarse[max(place - 1, 0)], coarse[min(place + 1, len(coarse) - 1)])
-    score([k for k in fine if k not in scores], "number of clusters, finely")
-    return _best(scores), dict(sorted(scores.items()))
+    for k in track(tried, description="numbers of clusters"):
+        near = (numbers >= k / _REACH - 0.5) & (numbers <= k * _REACH + 0.5)  # they are rounded
+        scores[k] = silhouette(vectors, _joined(runs[:, near], k))
+    return max(tried, key=lambda k: _mean_of_neighbors(scores, k)), scores
 
 
-def _coarse_grid(vectors: NDArray[np.float32]) -> list[int]:
-    """About a dozen numbers of clusters worth trying: from √n/2 to n/3, at most 200."""
+def _mean_of_neighbors(scores: dict[int, float], k: int) -> float:
+    return float(np.mean([score for other, score in scores.items() if k / _NEIGHBORS <= other <= k * _NEIGHBORS]))
+
+
+def _checked(weights: NDArray[np.float64] | None, restarts: int, rows: int) -> NDArray[np.float64]:
+    if restarts < 1:
+        raise OptionError(f"restarts={restarts}", expected="at least 1")
+    weight = np.ones(rows) if weights is None else weights
+    if weight.shape != (rows,) or not (np.isfinite(weight) & (weight > 0)).all():
+        raise OptionError(f"weights of shape {weight.shape}", expected=f"{rows} positive numbers")
+    return weight
+
+
+def _numbers_to_try(vectors: NDArray[np.float32]) -> list[int]:
     different = len(np.unique(vectors, axis=0))
-    most = max(2, min(200, different // 3))
-    return _grid(min(max(2, round(np.sqrt(different) / 2)), most), most)
-
-
-def _grid(least: int, most: int) -> list[int]:
-    return sorted({round(k) for k in np.geomspace(least, most, 12)})
-
-
-def _best(scores: dict[int, float]) -> int:
-    return min(k for k, score in scores.items() if score >= max(scores.values()) - SILHOUETTE_TOLERANCE)
+    most = max(2, min(_MOST, different // 3))
+    return sorted({round(k) for k in np.geomspace(min(max(2, round(np.sqrt(different) / 2)), most), most, _TRIED)})
 
 
 def silhouette(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> float:
     """The mean silhouette by cosine, −1 where there is none: one cluster, or one for each row."""
-    from sklearn.metrics import silhouette_score
-
-    if not 2 <= len(np.unique(assignment)) < len(vectors):
-        return -1.0
-    return float(silhouette_score(vectors, assignment, metric="cosine"))
+    clusters = len(np.unique(assignment))
+    return float(silhouettes(vectors, assignment).mean()) if 2 <= clusters < len(vectors) else -1.0
 
 
-def _joined_runs(
-    vectors: NDArray[np.float32],
-    k: int,
-    weights: NDArray[np.float64],
-    seed: int,
-    restarts: int,
-    distances: Distances,
-) -> Clustering:
-    from scipy.cluster.hierarchy import fcluster, linkage
+def silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The silhouette of each row by cosine (Rousseeuw 1987), 0 where it is alone in its cluster or there is no other.
+
+    Args:
+        vectors: (n, d) float32 of unit norm.
+        assignment: (n,) the cluster of each row.
+
+    >>> silhouettes(np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32), np.array([0, 0, 1]))
+    array([1., 1., 0.])
+    """
+    _, own, sizes = np.unique(assignment, return_inverse=True, return_counts=True)
+    if len(sizes) == 1:
+        return np.zeros(len(vectors))
+    rows = vectors.astype(np.float64)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    sums, place = np.zeros((len(sizes), rows.shape[1])), np.arange(len(rows))
+    np.add.at(sums, own, rows)
+    distances = 1 - rows @ (sums / sizes[:, None]).T  # the mean of a row's distances from each cluster's
+    within = distances[place, own] * sizes[own] / np.maximum(sizes[own] - 1, 1)
+    distances[place, own] = np.inf
+    without = distances.min(axis=1)
+    larger = np.maximum(within, without)
+    known = (sizes[own] > 1) & (larger > _SAME)
+    return np.where(known, (without - within) / np.where(known, larger, 1), 0)
+
+
+def _runs(
+    vectors: NDArray[np.float32], numbers: NDArray[np.int64], weights: NDArray[np.float64], seed: int
+) -> NDArray[np.int64]:
+    """(n, runs), one run of k-means for each number of clusters."""
     from threadpoolctl import threadpool_limits
 
+    starts = np.random.SeedSequence(seed).generate_state(len(numbers)).tolist()
+    distances = _distances(vectors)
     with threadpool_limits(1):  # many small products: threads would only wait for each other
-        starts = np.random.SeedSequence(seed).generate_state(restarts)
-        numbers = _numbers_of_clusters(k, restarts, most=len(np.unique(vectors, axis=0)))
-        runs = [_run(vectors, own, weights, int(start), distances) for own, start in zip(numbers, starts, strict=True)]
-    merges, order = linkage(np.stack(runs, axis=1), "average", metric="hamming"), np.arange(len(vectors) - 1.0)
-    joined = fcluster(merges, len(vectors) - k - 1, criterion="monocrit", monocrit=order)  # by rank, whatever ties
-    return _ordered(vectors, joined.astype(np.int64), weights)
+        runs = [_run(vectors, k, weights, start, distances) for k, start in zip(numbers.tolist(), starts, strict=True)]
+    return np.stack(runs, axis=1)
 
 
-def _numbers_of_clusters(k: int, runs: int, *, most: int) -> list[int]:
-    """How many clusters each run has: from k/√2 to √2 k by equal factors, around k."""
-    factors = 2 ** ((np.arange(runs) + 0.5) / runs - 0.5)
-    return [int(number) for number in np.clip(np.rint(k * factors), min(k, 2), most)]
+def _joined(runs: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """(n,) the k clusters that runs agree on."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    merges, order = linkage(runs, "average", metric="hamming"), np.arange(len(runs) - 1.0)
+    joined = fcluster(merges, len(runs) - k - 1, criterion="monocrit", monocrit=order)  # by rank, whatever ties
+    return np.asarray(joined, dtype=np.int64)
+
+
+def _numbers_of_clusters(vectors: NDArray[np.float32], least: int, most: int, runs: int) -> NDArray[np.int64]:
+    """How many clusters each run has: from least/√2 to √2 most by equal factors."""
+    low, high = np.log(least / _REACH), np.log(most * _REACH)
+    numbers = np.exp(low + (high - low) * (np.arange(runs) + 0.5) / runs)
+    different = len(np.unique(vectors, axis=0))
+    return np.asarray(np.clip(np.rint(numbers), min(least, 2), different), dtype=np.int64)
 
 
 def _distances(vectors: NDArray[np.float32]) -> Distances:

@@ -13,7 +13,7 @@ from hiertree.errors import OptionError
 from ..encode.hypernyms import Hypernyms
 from ..encode.phrases import HUMAN_MADE, NATURAL, thesaurus
 from ..encode.text_encoders import TextEncoder
-from .clustering import RESTARTS, choose_k, spherical_kmeans, unit_centers
+from .clustering import RESTARTS, choose_k, silhouettes, spherical_kmeans, unit_centers
 from .grouping import groups_above
 from .kinds import kind_margins, kind_of, known_margin, natural_probability, settle_kinds
 from .naming import propose_names
@@ -214,7 +214,7 @@ def _members(
 ) -> list[list[LabelPlace]]:
     """The labels of each cluster, in the order of the embedding."""
     similarity = (embedding.vectors * centers[assignment]).sum(axis=1)
-    numbers = np.stack([similarity, _silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
+    numbers = np.stack([similarity, silhouettes(embedding.vectors, assignment), embedding.margins], axis=1)
     members: list[list[LabelPlace]] = [[] for _ in centers]
     for label, row, own in zip(embedding.labels, numbers, assignment, strict=True):
         place = _place(label, counts[label], row, embedding.certain)
@@ -228,14 +228,6 @@ def _place(label: str, landmarks: int, numbers: NDArray[np.float64], certain: fl
     doubts += ["nearer to another cluster"] if silhouette < 0 else []
     natural = round(natural_probability(margin, certain), 4)
     return LabelPlace(label, landmarks, similarity, silhouette, margin, ", ".join(doubts), natural)
-
-
-def _silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float64]:
-    from sklearn.metrics import silhouette_samples
-
-    if not 2 <= len(np.unique(assignment)) < len(vectors):
-        return np.zeros(len(vectors))
-    return np.asarray(silhouette_samples(vectors, assignment, metric="cosine"), dtype=np.float64)
 
 
 def _cluster(name: str, margin: float, places: list[LabelPlace], certain: float, above: tuple[str, ...]) -> Cluster:

@@ -43,7 +43,7 @@ class ClusterSettings(EncoderSettings):
     """How labels are embedded and clustered."""
 
     clusters: Annotated[
-        Count | Literal["auto"], Field(description="Number of supercategories, or auto: by silhouette.")
+        Count | Literal["auto"], Field(description="Number of supercategories, or auto: by silhouette, at most 100.")
     ] = "auto"
     seed: Annotated[Seed, Field(description="Seed of k-means.")] = 0
     restarts: Annotated[Count, Field(description="Runs of k-means, which are joined.")] = RESTARTS

@@ -20,7 +20,7 @@ from hiertree.errors import TableError
 from hiertree.io.tables import read_table, write_table
 
 from .phrases import HUMAN_MADE, NATURAL, head_endings, parse, thesaurus, words_of
-from .text_encoders import unit_rows
+from .text_encoders import truncated_svd, unit_rows
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -126,9 +126,7 @@ class Hypernyms:
     def walks(self, labels: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32: where walks from each label lead, unit rows, or zeros for labels outside the graph."""
         from scipy.sparse import vstack
-        from sklearn.decomposition import TruncatedSVD
         from sklearn.preprocessing import normalize
-        from threadpoolctl import threadpool_limits
 
         starts = [self.classes(label) for label in labels]
         places = {start: place for place, start in enumerate(dict.fromkeys(((), *starts)))}
@@ -137,10 +135,7 @@ class Hypernyms:
             return np.zeros((len(labels), 1), dtype=np.float32)
         visits = vstack([self._visits(different[row : row + _ROWS]) for row in range(0, len(different), _ROWS)])
         dimensions = min(_DIMENSIONS, *(side - 1 for side in visits.shape))
-        reduced = visits.toarray()
-        if dimensions >= 1:
-            with threadpool_limits(1):  # many small products: threads would only wait for each other
-                reduced = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit_transform(visits)
+        reduced = truncated_svd(visits, dimensions) if dimensions >= 1 else visits.toarray()
         rows = np.vstack([np.zeros(reduced.shape[1]), normalize(reduced)])
         return np.asarray(rows[[places[start] for start in starts]], dtype=np.float32)
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .phrases import Phrase, parse, singular, thesaurus
-from .text_encoders import unit_rows
+from .text_encoders import truncated_svd, unit_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,17 +75,12 @@ class PlaceNounEncoder:
         Raises:
             EmbeddingError: a text without a single letter.
         """
-        from sklearn.decomposition import TruncatedSVD
-        from threadpoolctl import threadpool_limits
-
         features = self._features(texts)
         different = len({parse(text) for text in texts})  # further dimensions would be left to chance
         dimensions = min(self.dimensions, different, *(side - 1 for side in features.shape))
         if dimensions < 1:
             return unit_rows(features.toarray(), texts)
-        with threadpool_limits(1):  # many small products: threads would only wait for each other
-            reduced = TruncatedSVD(dimensions, algorithm="arpack", random_state=0).fit_transform(features)
-        return unit_rows(reduced, texts)
+        return unit_rows(truncated_svd(features, dimensions), texts)
 
     def _features(self, texts: Sequence[str]) -> Any:
         """The blocks of features side by side, as a sparse matrix."""

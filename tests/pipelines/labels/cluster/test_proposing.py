@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import silhouette_samples
 
 from hiertree.errors import EmbeddingError, OptionError
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, propose, spherical_kmeans
 from hiertree.pipelines.labels.cluster.agreement_measures import agreement
+from hiertree.pipelines.labels.cluster.clustering import silhouettes
 from hiertree.pipelines.labels.cluster.kinds import kind_margins, known_margin, natural_probability, settle_kinds
 from hiertree.pipelines.labels.cluster.naming import propose_names
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
@@ -91,6 +93,42 @@ def test_clusters_hardly_depend_on_where_the_runs_start():
     assert np.mean([agreement(one, other)["ari"] for one, other in combinations(found, 2)]) > 0.75
 
 
+@settings(max_examples=30)
+@given(st.integers(0, 10**6), st.integers(1, 12))
+def test_silhouettes_are_those_of_scikit_learn(seed, k):
+    vectors = unit(seed, 30, 4)
+    vectors[1] = vectors[0]
+    assignment = np.random.default_rng(seed).integers(0, k, 30)
+    different = len(np.unique(assignment))
+    slow = silhouette_samples(vectors, assignment, metric="cosine") if different > 1 else np.zeros(30)
+    assert np.allclose(silhouettes(vectors, assignment), slow, atol=1e-6)
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 10**6), st.integers(2, 40), st.integers(1, 3))
+def test_the_number_of_clusters_lies_between_half_a_root_and_a_third_of_the_labels(seed, n, restarts):
+    k, scores = choose_k(unit(seed, n, 3), seed=seed, restarts=restarts)
+    assert k in scores
+    assert max(2, round(np.sqrt(n) / 2)) >= min(scores) >= 2
+    assert max(scores) == max(2, n // 3)
+
+
+def test_no_more_clusters_are_proposed_than_people_can_review():
+    """The silhouette of pairs is best at 150 clusters."""
+    pairs = np.repeat(unit(0, 150, 200), 2, axis=0) + 0.01 * unit(1, 300, 200)
+    pairs /= np.linalg.norm(pairs, axis=1, keepdims=True)
+    assert choose_k(pairs, restarts=2)[0] == 100
+
+
+def test_the_number_of_clusters_hardly_depends_on_where_the_runs_start():
+    """The smallest number whose silhouette was within 0.01 of the best lay between 37 and 61."""
+    nouns = thesaurus().anchors("human-made")
+    some = [nouns[place] for place in np.random.default_rng(0).permutation(len(nouns))[:200]]
+    vectors = PlaceNounEncoder(senses=False).encode(some)
+    found = [choose_k(vectors, seed=seed, restarts=5)[0] for seed in range(6)]
+    assert max(found) < 1.1 * min(found)
+
+
 @pytest.mark.parametrize("k", [0, 5])
 def test_k_must_lie_between_one_and_the_number_of_different_rows(k):
     with pytest.raises(OptionError, match=f"k={k}"):
@@ -102,6 +140,8 @@ def test_weights_and_restarts_are_checked():
         spherical_kmeans(unit(0, 4, 3), 2, weights=np.array([1.0, 0, 1, 1]))
     with pytest.raises(OptionError, match="restarts=0"):
         spherical_kmeans(unit(0, 4, 3), 2, restarts=0)
+    with pytest.raises(OptionError, match="restarts=0"):
+        choose_k(unit(0, 4, 3), restarts=0)
 
 
 @settings(max_examples=50)

@@ -4,11 +4,12 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from hiertree.errors import MissingResourceError, OptionError
 from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder
 from hiertree.pipelines.labels.encode.cached_encoder import CachedEncoder
-from hiertree.pipelines.labels.encode.text_encoders import unit_rows
+from hiertree.pipelines.labels.encode.text_encoders import truncated_svd, unit_rows
 
 
 class Letters:
@@ -35,6 +36,19 @@ def test_a_text_is_encoded_once_and_then_read(tmp_path):
     assert np.array_equal(first, Letters().encode(["lake", "pond", "lake"]))
     assert np.array_equal(again[[2, 0]], first[:2])
     assert first.dtype == again.dtype == np.float32
+
+
+@pytest.mark.parametrize("shape", [(60, 90), (90, 60), (3, 2), (41, 40)])
+@pytest.mark.parametrize("dimensions", [1, 30])
+def test_rows_keep_the_cosines_of_a_dense_singular_value_decomposition(shape, dimensions):
+    features = scipy.sparse.random(*shape, density=0.3, random_state=0, format="csr")
+    kept = min(dimensions, min(shape) - 1)
+    left, values, _ = np.linalg.svd(features.toarray())
+    slow = left[:, :kept] * values[:kept]
+    found = truncated_svd(features, kept)
+    assert found.shape == (shape[0], kept)
+    assert np.allclose(found @ found.T, slow @ slow.T, atol=1e-10)
+    assert np.array_equal(found, truncated_svd(features, kept))
 
 
 def test_other_settings_have_their_own_vectors(tmp_path):
