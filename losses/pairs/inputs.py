@@ -17,9 +17,27 @@ def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     vectors = float_vectors(embeddings, name=name)
     largest = vectors.detach().abs().amax(dim=1, keepdim=True)
     refuse_rows(~((largest > 0) & largest.isfinite())[:, 0], f"{name} hold NaN, infinite or zero-norm vectors")
-    scaled = vectors / largest  # so that the norm of tiny or huge vectors neither vanishes nor overflows
-    unit: Tensor = scaled / torch.linalg.vector_norm(scaled, dim=1, keepdim=True)
+    unit: Tensor = _Normalized.apply(vectors, largest)[0]
     return unit
+
+
+class _Normalized(torch.autograd.Function):
+    """x / |x| and 1 / |x|, which the gradient needs; a few passes, where division by a norm takes a dozen."""
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
+        unit = vectors / largest  # so that the norm of tiny or huge vectors neither vanishes nor overflows
+        inverse = 1 / torch.linalg.vector_norm(unit, dim=1, keepdim=True)
+        unit *= inverse
+        inverse /= largest
+        ctx.save_for_backward(unit, inverse)
+        return unit, inverse
+
+    @staticmethod
+    def backward(ctx: Any, by_unit: Tensor, by_inverse: Tensor) -> tuple[Tensor, None]:
+        unit, inverse = ctx.saved_tensors
+        along = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
+        return (by_unit * inverse).addcmul_(unit, along * inverse, value=-1), None
 
 
 def finite_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
