@@ -199,7 +199,7 @@ def _convolve(moments: NDArray[np.float64], curve: Curve, per_tau: float) -> NDA
     return result
 
 
-@jit
+@reordering_jit
 def _add_far(
     masses: NDArray[np.float64],
     series: tuple[float, float, float, float, float],

@@ -66,6 +66,7 @@ class SavedRows(NamedTuple):
     slopes: Tensor
     by_pairs: NDArray[np.bool_]
     by_grid: NDArray[np.bool_]
+    beyond: NDArray[np.uint32]
 
 
 class NumbaKernel:
@@ -94,7 +95,7 @@ class NumbaKernel:
         self._dtype, self._rows = scores.dtype, np.arange(len(scores))
         values = scores.detach().contiguous().numpy()
         shape = values.shape
-        self._ranking = SortedRows(np.empty_like(values), np.empty(shape, np.int32), np.empty(shape[0], np.int64))
+        self._ranking = SortedRows.empty(values)
         sort_rows(self._rows, values, valid.contiguous().numpy(), self._ranking)
         self._levels = self._grade(levels, num_levels)
 
@@ -159,7 +160,7 @@ class NumbaKernel:
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
         exponentiate(self._rows, self._ranking, step.tau, decays)
         slopes = torch.zeros_like(sums)
-        saved = SavedRows(candidates, targets, step, decays, slopes, by_pairs, by_grid)
+        saved = SavedRows(candidates, targets, step, decays, slopes, by_pairs, by_grid, np.empty(sums.shape, np.uint32))
         self._each_route("forward", saved, sums.numpy(), slopes.numpy())
         return saved
 
@@ -173,7 +174,8 @@ class NumbaKernel:
         if saved.by_grid.any():
             grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents), _num_terms(step, accuracy)
             getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
-            getattr(_line_rows, direction)(rows, saved.by_grid, self._ranking, saved.decays, *graded, terms, *ends)
+            exact = (self._ranking, saved.decays, *graded, terms, saved.beyond)
+            getattr(_line_rows, direction)(rows, saved.by_grid, *exact, *ends)
 
 
 def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:

@@ -30,11 +30,22 @@ class SortedRows(NamedTuple):
         values: (r, M) float32 or float64, the scores.
         items: (r, M) int32, where they come from.
         number: (r,) int64.
+        ends: (r, M + 1) int32, how many items lie in each interval of the score and above it.
+        scale: (r,) float64, intervals in a unit of score, counted from the highest one down.
     """
 
     values: NDArray[Any]
     items: NDArray[np.int32]
     number: NDArray[np.int64]
+    ends: NDArray[np.int32]
+    scale: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, scores: NDArray[Any]) -> SortedRows:
+        """Room for these scores (r, M)."""
+        rows, items = scores.shape
+        ends = np.empty((rows, 2 * items + 1), np.int32)
+        return cls(np.empty_like(scores), np.empty(scores.shape, np.int32), np.empty(rows, np.int64), ends, np.empty(rows))
 
 
 class GradedItems(NamedTuple):
@@ -73,26 +84,27 @@ def sort_rows(rows: NDArray[np.int64], scores: NDArray[Any], valid: NDArray[np.b
     sorted by comparison.
     """
     num_items = scores.shape[1]
-    start, bucket = np.empty(num_items + 1, np.int32), np.empty(num_items, np.uint32)  # signed indices take longer
+    bucket = np.empty(num_items, np.uint32)  # signed indices take longer
     for row in rows:
-        own, values, items = scores[row], result.values[row], result.items[row]
+        own, values, items, ends = scores[row], result.values[row], result.items[row], result.ends[row]
         top, scale = _intervals(own, valid[row])
-        start[:] = 0
+        ends[:] = 0
         values[0] = 0.0  # in a row without a valid item too, that what reads its ends finds numbers
         for item in range(num_items):
             if valid[row, item]:
                 bucket[item] = np.int32((top - own[item]) * scale)
-                start[bucket[item] + np.uint32(1)] += np.int32(1)
-        fullest = start.max()
-        for place in range(num_items):
-            start[place + 1] += start[place]
-        number = start[num_items]
+                ends[bucket[item] + np.uint32(1)] += np.int32(1)
+        fullest = ends.max()
+        number = np.int32(0)
+        for interval in range(2 * num_items + 1):
+            number += ends[interval]
+            ends[interval] = number
         for item in range(num_items):
             if valid[row, item]:
-                place = np.uint32(start[bucket[item]])
-                start[bucket[item]] += np.int32(1)
+                place = np.uint32(ends[bucket[item]])
+                ends[bucket[item]] += np.int32(1)
                 values[place], items[place] = own[item], item
-        result.number[row] = number
+        result.number[row], result.scale[row] = number, scale
         if fullest <= _LONGEST_INSERTION:
             _insert(values[:number], items[:number])
         else:
@@ -107,7 +119,7 @@ def _intervals(scores: NDArray[Any], valid: NDArray[np.bool_]) -> tuple[float, f
     for item in range(len(scores)):
         if valid[item]:
             low, top = min(low, np.float64(scores[item])), max(top, np.float64(scores[item]))
-    scale = (len(scores) - 1) / (top - low) if top > low else 0.0
+    scale = (2 * len(scores) - 1) / (top - low) if top > low else 0.0
     return top, scale if np.isfinite(scale) else 0.0
 
 
@@ -158,13 +170,15 @@ def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.
     """Sort the places of each row by the grade of their items."""
     for row in rows:
         start, number = result.start[row], ranking.number[row]
-        start[:] = 0
+        own = result.grades[row]
         for place in range(number):
-            grade = grades[row, np.uint32(ranking.items[row, place])]
-            result.grades[row, place] = grade
-            start[grade + 1] += 1
-        for grade in range(1, len(start)):
-            start[grade] += start[grade - 1]
+            own[place] = grades[row, np.uint32(ranking.items[row, place])]
+        start[0] = 0
+        for grade in range(len(start) - 1):
+            counted = np.int32(0)
+            for place in range(number):
+                counted += np.int32(own[place] == grade)
+            start[grade + 1] = start[grade] + counted
         following = start.copy()
         for place in range(number):
             grade = result.grades[row, place]

@@ -107,7 +107,7 @@ def test_rows_are_sorted_by_falling_score(case: str, dtype: type[np.floating]) -
     if case == "infinite width":
         scores *= np.finfo(dtype).max / 8
     valid = generator.random(scores.shape) < 0.8
-    ranking = SortedRows(np.empty_like(scores), np.empty(scores.shape, np.int32), np.empty(5, np.int64))
+    ranking = SortedRows.empty(scores)
     sort_rows(np.arange(5), scores, valid, ranking)
     for row in range(5):
         number = int(ranking.number[row])
