@@ -31,22 +31,24 @@ if TYPE_CHECKING:
     from .sorted_rows import GradedItems, SortedRows
 
 NODES = 8
+_PAIRS = NODES // 2
 _TAPS = 4  # of a table, taken at once
-_BEFORE = NODES // 2 - 1  # nodes at −3 … 4 around a place in [0, 1)
 
 
 def _lagrange() -> NDArray[np.float64]:
-    """(8, 8): row m holds the coefficients of f^m in the weights of the nodes, for a place f in [0, 1)."""
-    nodes = np.arange(NODES) - _BEFORE
+    """(8, 4): row m holds the coefficients of f^m in the weights of the nodes at ½, 1½, 2½, 3½, for a place f in ±½.
+
+    In those of the nodes at −½, −1½, −2½, −3½ they are the same if m is even, else their negatives.
+    """
+    nodes = np.arange(NODES) - (NODES - 1) / 2
     coefficients = np.zeros((NODES, NODES))
     for node in range(NODES):
         others = np.delete(nodes, node)
         coefficients[:, node] = np.poly(others)[::-1] / np.prod(nodes[node] - others)
-    return coefficients
+    return coefficients[:, _PAIRS:].copy()
 
 
 _WEIGHTS = _lagrange()
-_WEIGHTS_BACKWARDS = _WEIGHTS[:, ::-1].copy()
 
 
 class Curve(NamedTuple):
@@ -59,8 +61,8 @@ class Curve(NamedTuple):
     """
 
     near: NDArray[np.float64]
-    left: tuple[float, float, float, float, float]
-    right: tuple[float, float, float, float, float]
+    left: tuple[float, ...]
+    right: tuple[float, ...]
 
 
 class Grid(NamedTuple):
@@ -177,7 +179,7 @@ def _spread(
     for listed in items:
         item = np.uint32(listed)  # an index that might be negative takes longer
         interval = np.uint32(np.int32(positions[item]))
-        place, power = positions[item] - interval, masses[item]
+        place, power = positions[item] - interval - 0.5, masses[item]
         square = place * place
         for degree in range(0, NODES, 2):
             moments[degree, interval] += power
@@ -190,44 +192,79 @@ def _convolve(moments: NDArray[np.float64], curve: Curve, per_tau: float) -> NDA
     """Σ_y mass(y)·curve(y − x) at every node x."""
     num_nodes, width = moments.shape[1], len(curve.near)
     masses, result = np.zeros(num_nodes + width), np.zeros(num_nodes)
-    first = width // 2 + NODES - 1 - _BEFORE
-    for degree in range(NODES):
-        _correlate(moments[degree], _WEIGHTS_BACKWARDS[degree], masses[first : first + num_nodes - NODES + 1])
-    _add_far(masses[num_nodes + width - 1 : width - 1 : -1], curve.right, width // 2, per_tau, result[::-1])
-    _add_far(masses[: num_nodes - 1], curve.left, width // 2 + 1, per_tau, result[1:])
+    _add_masses(moments, masses[width // 2 : width // 2 + num_nodes])
+    _add_far(masses, curve, per_tau, result)
     _correlate(masses, curve.near, result)
     return result
 
 
 @reordering_jit
-def _add_far(
-    masses: NDArray[np.float64],
-    series: tuple[float, float, float, float, float],
-    distance: int,
-    per_tau: float,
-    result: NDArray[np.float64],
-) -> None:
-    """Add the curve's series at each node, for the masses up to there, which lie so many nodes further away."""
-    decay, entry = math.exp(-1.0 / per_tau), math.exp(-distance / per_tau)
+def _add_masses(moments: NDArray[np.float64], masses: NDArray[np.float64]) -> None:
+    """What the nodes around each interval have of its items: node 4 of the eight lies at its left end, 5 at its right."""
+    num_nodes = len(masses)
+    right, left = np.empty((_PAIRS, num_nodes)), np.empty((_PAIRS, num_nodes))
+    for x in range(num_nodes):
+        zero, one, two, three = moments[0, x], moments[1, x], moments[2, x], moments[3, x]
+        four, five, six, seven = moments[4, x], moments[5, x], moments[6, x], moments[7, x]
+        for pair in range(_PAIRS):
+            even = (_WEIGHTS[0, pair] * zero + _WEIGHTS[2, pair] * two) + (
+                _WEIGHTS[4, pair] * four + _WEIGHTS[6, pair] * six
+            )
+            odd = (_WEIGHTS[1, pair] * one + _WEIGHTS[3, pair] * three) + (
+                _WEIGHTS[5, pair] * five + _WEIGHTS[7, pair] * seven
+            )
+            right[pair, x], left[pair, x] = even + odd, even - odd
+    for x in range(_PAIRS, num_nodes - _PAIRS + 1):
+        from_left = (right[0, x - 1] + right[1, x - 2]) + (right[2, x - 3] + right[3, x - 4])
+        masses[x] += from_left + ((left[0, x] + left[1, x + 1]) + (left[2, x + 2] + left[3, x + 3]))
+
+
+@reordering_jit
+def _add_far(masses: NDArray[np.float64], curve: Curve, per_tau: float, result: NDArray[np.float64]) -> None:
+    """Add the curve's series at each node, for the masses further away than its table reaches; both ways at once."""
+    num_nodes, width = len(result), len(curve.near)
+    decay = math.exp(-1.0 / per_tau)
+    entry, entry_above = math.exp(-(width // 2 + 1) / per_tau), math.exp(-(width // 2) / per_tau)
+    below, above = (0.0, 0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0, 0.0)
+    for passed in range(num_nodes):
+        node, opposite = np.uint32(passed), np.uint32(num_nodes - 1 - passed)
+        result[node] += _far(curve.left, below)
+        below = _further(below, masses[node], decay, entry)
+        above = _further(above, masses[opposite + np.uint32(width)], decay, entry_above)
+        result[opposite] += _far(curve.right, above)
+
+
+@reordering_jit
+def _further(sums: tuple[float, ...], mass: float, decay: float, entry: float) -> tuple[float, ...]:
+    """Σ mass·e^{−n·distance} for n = 0 … 4, one node further, with one more mass."""
+    total, first, second, third, fourth = sums
     decay_2, entry_2 = decay * decay, entry * entry
-    total, first, second, third, fourth = 0.0, 0.0, 0.0, 0.0, 0.0
-    for node in range(len(result)):
-        mass = masses[node]
-        total += mass
-        first = first * decay + mass * entry
-        second = second * decay_2 + mass * entry_2
-        third = third * (decay_2 * decay) + mass * (entry_2 * entry)
-        fourth = fourth * (decay_2 * decay_2) + mass * (entry_2 * entry_2)
-        odd = series[1] * first + series[3] * third
-        result[node] += series[0] * total + odd + (series[2] * second + series[4] * fourth)
+    first = first * decay + mass * entry
+    second = second * decay_2 + mass * entry_2
+    third = third * (decay_2 * decay) + mass * (entry_2 * entry)
+    return total + mass, first, second, third, fourth * (decay_2 * decay_2) + mass * (entry_2 * entry_2)
 
 
-@jit
+@reordering_jit
+def _far(series: tuple[float, ...], sums: tuple[float, ...]) -> float:
+    """The series, of the sums."""
+    odd, even = series[1] * sums[1] + series[3] * sums[3], series[2] * sums[2] + series[4] * sums[4]
+    return series[0] * sums[0] + odd + even
+
+
+@reordering_jit
 def _polynomials(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(8, intervals): the coefficients of the polynomial through the eight nodes around each interval."""
-    result = np.zeros((NODES, len(nodes)))
-    for degree in range(NODES):
-        _correlate(nodes, _WEIGHTS[degree], result[degree, _BEFORE : len(nodes) - NODES + 1 + _BEFORE])
+    """(8, intervals): the coefficients of the polynomial through the eight nodes around each interval with items."""
+    result = np.empty((NODES, len(nodes)))
+    for x in range(_PAIRS - 1, len(nodes) - _PAIRS):
+        first, second = nodes[x + 1] + nodes[x], nodes[x + 2] + nodes[x - 1]
+        third, fourth = nodes[x + 3] + nodes[x - 2], nodes[x + 4] + nodes[x - 3]
+        rise, second_rise = nodes[x + 1] - nodes[x], nodes[x + 2] - nodes[x - 1]
+        third_rise, fourth_rise = nodes[x + 3] - nodes[x - 2], nodes[x + 4] - nodes[x - 3]
+        for degree in range(0, NODES, 2):
+            even, odd = _WEIGHTS[degree], _WEIGHTS[degree + 1]
+            result[degree, x] = (even[0] * first + even[1] * second) + (even[2] * third + even[3] * fourth)
+            result[degree + 1, x] = (odd[0] * rise + odd[1] * second_rise) + (odd[2] * third_rise + odd[3] * fourth_rise)
     return result
 
 
@@ -247,7 +284,7 @@ def _correlate(source: NDArray[np.float64], table: NDArray[np.float64], result: 
 def _evaluate(polynomials: NDArray[np.float64], position: float) -> tuple[float, float]:
     """The polynomial of the interval there, and its derivative by the position."""
     interval = np.uint32(np.int32(position))
-    place, value, slope = position - interval, polynomials[NODES - 1, interval], 0.0
+    place, value, slope = position - interval - 0.5, polynomials[NODES - 1, interval], 0.0
     for degree in range(NODES - 2, -1, -1):
         slope = slope * place + value
         value = value * place + polynomials[degree, interval]
