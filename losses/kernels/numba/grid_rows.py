@@ -264,7 +264,9 @@ def _polynomials(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
         for degree in range(0, NODES, 2):
             even, odd = _WEIGHTS[degree], _WEIGHTS[degree + 1]
             result[degree, x] = (even[0] * first + even[1] * second) + (even[2] * third + even[3] * fourth)
-            result[degree + 1, x] = (odd[0] * rise + odd[1] * second_rise) + (odd[2] * third_rise + odd[3] * fourth_rise)
+            result[degree + 1, x] = (odd[0] * rise + odd[1] * second_rise) + (
+                odd[2] * third_rise + odd[3] * fourth_rise
+            )
     return result
 
 

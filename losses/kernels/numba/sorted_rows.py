@@ -45,7 +45,9 @@ class SortedRows(NamedTuple):
         """Room for these scores (r, M)."""
         rows, items = scores.shape
         ends = np.empty((rows, 2 * items + 1), np.int32)
-        return cls(np.empty_like(scores), np.empty(scores.shape, np.int32), np.empty(rows, np.int64), ends, np.empty(rows))
+        return cls(
+            np.empty_like(scores), np.empty(scores.shape, np.int32), np.empty(rows, np.int64), ends, np.empty(rows)
+        )
 
 
 class GradedItems(NamedTuple):

@@ -70,7 +70,7 @@ def test_255_levels_equal_torch(backend: Backend) -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("case", ["perfect", "all equal", "wide", "an outlier", "far apart"])
+@pytest.mark.parametrize("case", ["perfect", "all equal", "wide", "an outlier", "far apart", "two crowds δ apart"])
 def test_extreme_scores_equal_torch_and_stay_finite(name: str, dtype: torch.dtype, case: str) -> None:
     scores, levels, valid = large_batch(2, dtype)
     far = torch.arange(300).sub(150).expand(3, 300).to(dtype)
@@ -80,6 +80,7 @@ def test_extreme_scores_equal_torch_and_stay_finite(name: str, dtype: torch.dtyp
         "wide": scores * 40,  # thousands of τ
         "an outlier": torch.where(torch.arange(300) == 5, 1e4, scores).to(dtype),
         "far apart": far * far.abs() * 16,
+        "two crowds δ apart": torch.where(far == 0, -1.0, 0.9 - 0.0459512 * (levels > 0) + scores * 1e-4).to(dtype),
     }[case]
     assert_equals_torch(name, scores, levels, valid, 2, "numba")
     value, gradient = value_and_gradient(name, scores, levels, valid, 2, "numba")
