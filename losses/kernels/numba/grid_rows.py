@@ -200,7 +200,7 @@ def _convolve(moments: NDArray[np.float64], curve: Curve, per_tau: float) -> NDA
 
 @reordering_jit
 def _add_masses(moments: NDArray[np.float64], masses: NDArray[np.float64]) -> None:
-    """What the nodes around each interval have of its items: node 4 of the eight lies at its left end, 5 at its right."""
+    """What the eight nodes around each interval have of its items; the fourth is its left end, the fifth its right."""
     num_nodes = len(masses)
     right, left = np.empty((_PAIRS, num_nodes)), np.empty((_PAIRS, num_nodes))
     for x in range(num_nodes):

@@ -94,7 +94,6 @@ class NumbaKernel:
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
         self._dtype, self._rows = scores.dtype, np.arange(len(scores))
         values = scores.detach().contiguous().numpy()
-        shape = values.shape
         self._ranking = SortedRows.empty(values)
         sort_rows(self._rows, values, valid.contiguous().numpy(), self._ranking)
         self._levels = self._grade(levels, num_levels)

@@ -24,5 +24,6 @@ def test_tiny_and_huge_vectors_have_the_direction_and_gradient_of_float64(size: 
     weights = torch.arange(6.0)
     (unit * weights).sum().backward()
     (expected * weights).sum().backward()
-    assert embeddings.grad is not None and exact.grad is not None
+    assert embeddings.grad is not None
+    assert exact.grad is not None
     torch.testing.assert_close(embeddings.grad.double() * size, exact.grad * size, rtol=1e-5, atol=1e-5)
