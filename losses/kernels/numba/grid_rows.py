@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 NODES = 8
 _PAIRS = NODES // 2
 _TAPS = 4  # of a table, taken at once
+Series: TypeAlias = tuple[float, float, float, float, float]
 
 
 def _lagrange() -> NDArray[np.float64]:
@@ -45,7 +46,7 @@ def _lagrange() -> NDArray[np.float64]:
     for node in range(NODES):
         others = np.delete(nodes, node)
         coefficients[:, node] = np.poly(others)[::-1] / np.prod(nodes[node] - others)
-    return coefficients[:, _PAIRS:].copy()
+    return np.ascontiguousarray(coefficients[:, _PAIRS:])
 
 
 _WEIGHTS = _lagrange()
@@ -61,8 +62,8 @@ class Curve(NamedTuple):
     """
 
     near: NDArray[np.float64]
-    left: tuple[float, ...]
-    right: tuple[float, ...]
+    left: Series
+    right: Series
 
 
 class Grid(NamedTuple):
@@ -235,7 +236,7 @@ def _add_far(masses: NDArray[np.float64], curve: Curve, per_tau: float, result: 
 
 
 @reordering_jit
-def _further(sums: tuple[float, ...], mass: float, decay: float, entry: float) -> tuple[float, ...]:
+def _further(sums: Series, mass: float, decay: float, entry: float) -> Series:
     """Σ mass·e^{−n·distance} for n = 0 … 4, one node further, with one more mass."""
     total, first, second, third, fourth = sums
     decay_2, entry_2 = decay * decay, entry * entry
@@ -246,7 +247,7 @@ def _further(sums: tuple[float, ...], mass: float, decay: float, entry: float) -
 
 
 @reordering_jit
-def _far(series: tuple[float, ...], sums: tuple[float, ...]) -> float:
+def _far(series: Series, sums: Series) -> float:
     """The series, of the sums."""
     odd, even = series[1] * sums[1] + series[3] * sums[3], series[2] * sums[2] + series[4] * sums[4]
     return series[0] * sums[0] + odd + even
