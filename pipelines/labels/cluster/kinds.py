@@ -76,8 +76,8 @@ def kind_of(margin: float) -> str:
 def natural_probability(margin: float, certain: float) -> float:
     """How probable it is that a label of this margin is natural: a half where the margin becomes certain.
 
-    Shares of natural labels among those whose kind is known from elsewhere, interpolated; docs/labels.md shows how
-    often they come true on others.
+    Shares of natural labels among those whose kind is known from elsewhere, interpolated; docs/label_quality.md
+    shows how often they come true on others.
 
     >>> [round(natural_probability(margin, 0.25), 3) for margin in (-1, 0, 0.25, 1)]
     [0.02, 0.07, 0.5, 0.94]

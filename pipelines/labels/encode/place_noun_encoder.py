@@ -9,7 +9,7 @@ that say who owns, lists or locates a place ("national", "Washington") have litt
 
 The list makes up 60 % of a label's square norm. It was written with the labels of Washington State in view and knows
 nearly all of them, but fewer of those of other regions; a label that it does not know is compared by its letters alone.
-docs/labels.md measures both.
+docs/label_quality.md measures both.
 """
 
 from __future__ import annotations
