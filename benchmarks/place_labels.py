@@ -4,8 +4,8 @@
 hierarchical labels), those of Washington State (against the clusters of all features), the labels of GeoNames (feature
 class), OpenStreetMap's presets (top key) and Places365 (indoor or outdoor), and prints a table: by the list of place
 nouns alone (a label belongs to its head noun's sense, unknown labels to one group), by words and letters, with the
-list, and with Wikidata's "subclass of" (P279); at as many clusters as classes, at as many as the silhouette proposes,
-and by chance (labels put into as many groups of the same sizes at random: the mean of 20).
+list, and with Wikidata's "subclass of" (P279); at as many clusters as classes, at as many as the silhouette proposes
+(means over five seeds), and by chance (labels put into as many groups of the same sizes at random: the mean of 20).
 ``--nouns wordnet.parent-child.txt`` adds place nouns of WordNet: those below *structure* and *geological formation*,
 each in the group of its ancestor right below these, nouns of two groups left out. The edges are those of
 github.com/cvjena/semantic-embeddings (folder ILSVRC), the nouns are in timm. The table has them all, then those that
@@ -33,6 +33,7 @@ from pathlib import Path
 import numpy as np
 
 from hiertree.pipelines.labels import PlaceNounEncoder, propose, spherical_kmeans
+from hiertree.pipelines.labels.clean.rules import clean_landmarks
 from hiertree.pipelines.labels.cluster.agreement_measures import agreement, read_reference
 from hiertree.pipelines.labels.cluster.clustering import choose_k
 from hiertree.pipelines.labels.cluster.kinds import natural_probability
@@ -40,6 +41,7 @@ from hiertree.pipelines.labels.cluster.proposing import embed
 from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
 from hiertree.pipelines.labels.encode.phrases import parse
 from hiertree.pipelines.labels.label_texts import normalize_label
+from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
 
 REFERENCES = {
     "GeoNames: feature class": "place_labels/geonames_feature_codes.csv:class",
@@ -62,6 +64,7 @@ KIND_OF_KEY = {"natural": "natural", "waterway": "natural"} | dict.fromkeys(
     "human-made",
 )
 ROOTS = {"n04341686": "human-made", "n09287968": "natural"}  # structure; geological formation
+SEEDS = range(5)
 PROBABILITIES = (0, 0.05, 0.1, 0.5, 0.9, 1.01)
 
 
@@ -87,11 +90,18 @@ def wordnet_nouns(edges: Path) -> dict[str, tuple[str, str]]:
     return {noun: own.pop() for noun, own in groups.items() if len(own) == 1}
 
 
+def released_labels(table: Path) -> dict[str, str]:
+    """The released label of each type, types cleaned as a build cleans them."""
+    with table.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    landmarks = (Landmark(number, "", (InstanceValue(row["supercategory"]),)) for number, row in enumerate(rows))
+    kept = clean_landmarks(landmarks).kept
+    return {landmark.labels[0]: rows[landmark.landmark_id]["hierarchical_label"] for landmark in kept}
+
+
 def references(data: Path, part: str, nouns: Path | None) -> dict[str, dict[str, str]]:
     """The classes of labels, by the name of the reference."""
-    with (data / RELEASED).open(encoding="utf-8", newline="") as file:
-        released = {normalize_label(row["supercategory"]): row["hierarchical_label"] for row in csv.DictReader(file)}
-    found = {"Google Landmarks v2: released label": released}
+    found = {"Google Landmarks v2: released label": released_labels(data / RELEASED)}
     with (data / "place_labels" / WASHINGTON).open(encoding="utf-8-sig", newline="") as file:
         types = {normalize_label(row["instance_of"]): 1 for row in csv.DictReader(file)}
     built = propose({label: 1 for label in types if any(map(str.isalpha, label))}, PlaceNounEncoder()).cluster_of()
@@ -118,7 +128,7 @@ def compare(data: Path, part: str, nouns: Path | None) -> None:
         senses = [parse(label).sense or "unknown" for label in labels]
         known = sum(sense != "unknown" for sense in senses) / len(labels)
         head = f"{name} ({len(set(classes.values()))}) | {len(labels)} | {100 * known:.0f} %"
-        show(head, "list only", senses, [classes[label] for label in labels])
+        show(head, "list only", [senses], [classes[label] for label in labels])
         for features, encoder, above in (
             ("words", PlaceNounEncoder(senses=False), None),
             ("words, P279", PlaceNounEncoder(senses=False), hypernyms),
@@ -127,8 +137,12 @@ def compare(data: Path, part: str, nouns: Path | None) -> None:
         ):
             embedding = embed(labels, encoder, hypernyms=above)
             true = [classes[label] for label in embedding.labels]
-            for k in (len(set(true)), choose_k(embedding.vectors, restarts=5)[0]):
-                show(head, features, spherical_kmeans(embedding.vectors, k).assignment.tolist(), true)
+            for proposed in (False, True):
+                found = []
+                for seed in SEEDS:
+                    k = choose_k(embedding.vectors, restarts=5, seed=seed)[0] if proposed else len(set(true))
+                    found.append(spherical_kmeans(embedding.vectors, k, seed=seed).assignment.tolist())
+                show(head, features, found, true)
 
 
 def groups(data: Path, part: str, nouns: Path | None) -> None:
@@ -147,17 +161,25 @@ def groups(data: Path, part: str, nouns: Path | None) -> None:
                 hypernyms=above,
             ).cluster_of()
             found = [(clusters[label].kind, clusters[label].above) for label in classes]
-            show(f"{name} ({len(set(classes.values()))}) | {len(classes)}", known, found, list(classes.values()))
+            show(f"{name} ({len(set(classes.values()))}) | {len(classes)}", known, [found], list(classes.values()))
 
 
-def show(head: str, features: str, groups: Sequence[Hashable], true: Sequence[str]) -> None:
+def show(head: str, features: str, groupings: Sequence[Sequence[Hashable]], true: Sequence[str]) -> None:
+    """A row of the table: means over groupings of the same labels."""
+    values = np.mean([measured(groups, true) for groups in groupings], axis=0)
+    numbers = sorted({len(set(groups)) for groups in groupings})
+    clusters = " to ".join(map(str, numbers[:: max(1, len(numbers) - 1)]))
+    print(f"| {head} | {features} | {clusters} | {' | '.join(f'{value:.3f}' for value in values)} |", flush=True)
+
+
+def measured(groups: Sequence[Hashable], true: Sequence[str]) -> tuple[float, ...]:
+    """ARI, NMI, B-cubed, purity, and the purity by chance."""
     found = agreement(groups, true)
     rng = np.random.default_rng(0)
     place = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     numbers = np.array([place[group] for group in groups])
     chance = np.mean([agreement(rng.permutation(numbers).tolist(), true)["purity"] for _ in range(20)])
-    values = (found["ari"], found["nmi"], b_cubed(groups, true), found["purity"], chance)
-    print(f"| {head} | {features} | {len(set(groups))} | {' | '.join(f'{v:.3f}' for v in values)} |", flush=True)
+    return found["ari"], found["nmi"], b_cubed(groups, true), found["purity"], float(chance)
 
 
 def b_cubed(groups: Sequence[Hashable], true: Sequence[Hashable]) -> float:

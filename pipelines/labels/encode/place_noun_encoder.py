@@ -7,7 +7,7 @@ its words. So the cosine of two labels is a weighted mean of five agreements: "l
 theme, "road bridge" and "railway bridge" in head and a word as well, "theatre" and "theater" in most characters. Words
 that say who owns, lists or locates a place ("national", "Washington") have little weight.
 
-The list makes up 60 % of a label's square norm. It was written with the labels of Washington State in view and knows
+The list makes up 75 % of a label's square norm. It was written with the labels of Washington State in view and knows
 nearly all of them, but fewer of those of other regions; a label that it does not know is compared by its letters alone.
 docs/label_quality.md measures both.
 """
@@ -27,7 +27,7 @@ from .text_encoders import truncated_svd, unit_rows
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_SHARES = {"theme": 0.15, "sense": 0.45, "head": 0.15, "words": 0.1, "characters": 0.15}
+_SHARES = {"theme": 0.15, "sense": 0.6, "head": 0.08, "words": 0.07, "characters": 0.1}
 _LITTLE = 0.25  # weight of administrative words and proper names beside other words
 _UNCERTAIN_SENSE = 0.5
 _CAPITALIZED = re.compile(r"[^\W\d_a-z][^\W\d_]*")
@@ -57,8 +57,8 @@ class PlaceNounEncoder:
 
     @property
     def kind_margin(self) -> float:
-        """A quarter: less than the cosine of two labels of one sense."""
-        return 0.25
+        """A fifth: less than the cosine of two labels of one sense."""
+        return 0.2
 
     @property
     def independent(self) -> bool:
