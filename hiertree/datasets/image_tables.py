@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -115,7 +116,20 @@ def _rows_of(table: pd.DataFrame, split: str, column: str, file: Path) -> pd.Dat
         present = table[column].value_counts()
         shown = ", ".join(f"{name!r} ({count} rows)" for name, count in present.head(10).items())
         raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {shown or 'no rows'}")
+    for name, count in table[column].value_counts().items():
+        if _misspells(str(name), split):
+            _log.warning(
+                "%s: left out: %d rows with %r in column %r, which is not %r", file, count, name, column, split
+            )
     return chosen
+
+
+def _misspells(name: str, split: str) -> bool:
+    """Whether a name is another split's only by case, spaces or a few letters; ``train2`` is a name of its own."""
+    bare = name.strip().casefold()
+    if name == split or bare == split.casefold():
+        return name != split
+    return not bare.startswith(split) and bool(get_close_matches(bare, [split], cutoff=0.75))
 
 
 def undecodable_files(names: Sequence[str], folder: Path) -> list[str]:

@@ -68,6 +68,21 @@ def test_a_split_that_no_row_has_lists_those_there_are(tmp_path: Path, photos: P
         load(write(tmp_path / "images.csv"), "Test", photos)
 
 
+@pytest.mark.parametrize("written", ["Test", "test ", "tset"])
+def test_rows_with_a_misspelt_split_are_named_when_left_out(
+    tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture, written: str
+) -> None:
+    rows = [(*row[:3], written) if row[0] == "b.png" else row for row in ROWS]
+    assert len(load(write(tmp_path / "images.csv", rows), "test", photos)) == 2
+    assert f"1 rows with {written!r} in column 'split', which is not 'test'" in caplog.text
+
+
+def test_other_splits_are_left_out_in_silence(tmp_path: Path, photos: Path, caplog: pytest.LogCaptureFixture) -> None:
+    rows = [*(row for row in ROWS if row[0] != "b.png"), ("b.png", "lake", "Blue, Lake", "test_fine")]
+    assert len(load(write(tmp_path / "images.csv", rows), "test", photos)) == 2
+    assert not caplog.text
+
+
 def test_a_missing_column_is_named(tmp_path: Path, photos: Path) -> None:
     with pytest.raises(TableError, match="species"):
         load(write(tmp_path / "images.csv"), "test", photos, levels=["kind", "species"])
