@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, create_model, model_validator
 from pydantic_core import PydanticCustomError
@@ -29,6 +29,25 @@ class RecipeSection(BaseModel):
         if unknown:
             raise PydanticCustomError("unknown_key", "{problem}", {"problem": _unknown(unknown, known)})
         return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_truth_for_numbers(cls, values: Any) -> Any:
+        given = values if isinstance(values, dict) else {}
+        for name, field in cls.model_fields.items():
+            key, kinds = field.alias or name, list(_kinds_of(field.annotation))
+            if isinstance(given.get(key), bool) and (int in kinds or float in kinds) and bool not in kinds:
+                truth = str(given[key]).lower()
+                problem = f"{key}={truth}: expected a number; YAML reads yes and on as true, no and off as false"
+                raise PydanticCustomError("truth_for_number", "{problem}", {"problem": problem})
+        return values
+
+
+def _kinds_of(annotation: Any) -> Iterator[Any]:
+    """A type and all that it is made of."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _kinds_of(part)
 
 
 class Component(RecipeSection):

@@ -70,6 +70,10 @@ def test_every_component_of_the_package_can_be_named() -> None:
         ("training.epochs=0", r"training.epochs: .*\(given 0\)"),
         ("loss.alpha=much", r"loss.alpha: .*\(given 'much'\)"),
         ("loss={alpha: 1}", r"loss: expected a mapping with a 'name'"),
+        ("optimizer.lr=yes", r"optimizer: lr=true: expected a number; YAML reads yes"),
+        ("images.size=on", r"images: size=true: expected a number"),
+        ("loss.alpha=off", r"loss: alpha=false: expected a number"),
+        ("optimizer.clip_norm=no", r"optimizer: clip_norm=false: expected a number"),
         ("model=7", r"model: .*\(given 7\)"),
     ],
 )
@@ -77,6 +81,11 @@ def test_wrong_setting_is_refused_with_its_place(tmp_path: Path, override: str, 
     with pytest.raises(RecipeError, match=message) as caught:
         load_recipe(write(tmp_path, MINIMAL), [override])
     assert str(caught.value).startswith(f"mine.yaml --set {override}: ")
+
+
+def test_settings_that_are_true_or_false_or_a_text_take_a_truth(tmp_path: Path) -> None:
+    recipe = load_recipe(write(tmp_path, MINIMAL), ["images.cache=off", "model.pretrained=yes", "loss.include_self=on"])
+    assert (recipe.images.cache, recipe.model.pretrained, recipe.loss.options()["include_self"]) == (False, True, True)
 
 
 def test_missing_section_is_named(tmp_path: Path) -> None:
