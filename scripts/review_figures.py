@@ -67,7 +67,7 @@ def reviewed_by_two(clustered: Path) -> tuple[Path, Path]:
     berts: list[ClusterAction | LabelAction] = [
         Rename(cluster=number["sea and coast"], name="coast"),
         MarkLabels(labels=("local museum", "studio glass", "tourist attraction"), irrelevant=True),
-        Move(labels=("basin", "valley"), name="valley", kind="natural"),
+        Move(labels=("beach",), name="beach", kind="natural"),
         Move(labels=("mansion",), to=number["house"]),
         SetKind(clusters=(number["park"],), kind="natural"),
     ]
@@ -97,7 +97,7 @@ def main(washington: Path) -> None:
             show(browser, url)
             time.sleep(1)  # until all cards near the window have their place
             keep(browser, "review.png")
-            chips = browser.find_elements(By.CSS_SELECTOR, "[data-label='basin'], [data-label='valley']")
+            chips = browser.find_elements(By.CSS_SELECTOR, "[data-label='mountain system'], [data-label='ridge']")
             for chip in chips:
                 chip.click()
             chips[0].send_keys("m")
