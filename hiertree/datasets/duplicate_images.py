@@ -88,6 +88,36 @@ def check_duplicates(dataset: ImageDataset, *, content: bool = False, on_duplica
     return extra
 
 
+def check_apart(train: ImageDataset, test: ImageDataset) -> None:
+    """Refuse a test split with files that the training split has: what was learned by heart is no retrieval.
+
+    Args:
+        train: what is learned from.
+        test: what is measured. Files and members of archives are compared by path; images in memory are not.
+
+    Raises:
+        TableError: a file stands in both; the message names the first, and how many there are.
+    """
+    if not (_are_files(train.images) and _are_files(test.images)):
+        return
+    both = np.flatnonzero(np.isin(_file_keys(test.images), _file_keys(train.images)))
+    if len(both):
+        raise TableError(
+            f"{test.name}: {len(both)} of {len(test)} images of the split {test.split!r} stand in {train.split!r} as "
+            f"well, the first {test.images.name(int(both[0]))!r}",
+            expected="images that were not trained on",
+            remedy="remove them from one of the two",
+        )
+
+
+def _are_files(images: ImageSource) -> bool:
+    if isinstance(images, SelectedImages):
+        return _are_files(images.source)
+    if isinstance(images, JoinedImages):
+        return _are_files(images.first) and _are_files(images.second)
+    return isinstance(images, FileImages | TarImages)
+
+
 def _without_twins(dataset: ImageDataset, rows: list[int]) -> Iterator[list[int]]:
     """The rows in one group, or queries and gallery apart where ids keep them apart."""
     if dataset.ids is None or dataset.queries is None or len({str(dataset.ids[row]) for row in rows}) > 1:

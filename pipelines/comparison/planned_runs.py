@@ -67,11 +67,13 @@ def plan_runs(
     """Read and check every recipe with every combination and seed, and see that its folder can be used.
 
     Raises:
-        OptionError: no recipe or no seed, or one given twice; an impossible grid; a folder that holds something else.
+        OptionError: no recipe or no seed, or one given twice; an impossible grid, or one that varies an override; a
+            folder that holds something else.
         RecipeError: an impossible recipe or setting, or a folder with a run of another recipe.
     """
     _require_distinct("seeds", list(map(str, seeds)))
     check_grid(grid)
+    _require_apart(overrides, grid)
     each = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
     planned = []
     for recipe, (settings, seed) in product(recipes, each):
@@ -102,6 +104,12 @@ def _require_own(out: Path) -> None:
     if foreign:
         expected = "a new or empty folder, or that of an earlier comparison"
         raise OptionError(f"out={out} with {', '.join(foreign[:3])}", expected=expected)
+
+
+def _require_apart(overrides: Sequence[str], grid: Grid) -> None:
+    twice = sorted({override.partition("=")[0].strip() for override in overrides} & set(grid))
+    if twice:
+        raise OptionError(f"{', '.join(twice)} among the overrides and in the grid", expected="a key in one of them")
 
 
 def _require_distinct(what: str, given: Sequence[str]) -> None:

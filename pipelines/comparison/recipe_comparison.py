@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+
+from hiertree.errors import InputError, RecipeError, TrainingError
 
 from ..training.run.experiment import train
 from .comparison_files import write_comparison
@@ -18,6 +21,7 @@ from .significance import QueryValues, choose_reference, compare_with_reference,
 if TYPE_CHECKING:
     import pandas as pd
 
+_log = logging.getLogger(__name__)
 Launch: TypeAlias = Callable[[Sequence[PlannedRun]], None]
 
 
@@ -58,6 +62,7 @@ def compare(
     Raises:
         OptionError: no recipe or no seed, or one given twice; a grid without values or with one twice; a reference that
             is no row.
+        TrainingError: runs failed; the others have finished.
         HiertreeError: as :func:`hiertree.pipelines.training.run.experiment.train`; every recipe is checked before the
             first is run.
     """
@@ -92,9 +97,29 @@ def _describe_networks(planned: Sequence[PlannedRun]) -> list[str]:
 
 
 def train_in_turn(planned: Sequence[PlannedRun]) -> None:
-    """Train every run here, one after the other."""
-    for run in planned:
+    """Train every run here, one after the other; one with an impossible setting or gradient does not stop the others.
+
+    Raises:
+        TrainingError: some runs failed by themselves; the others are finished.
+        HiertreeError: something else is wrong, which other runs would meet as well; they are not begun.
+    """
+    failed = [failure for run in planned if (failure := _failure_of(run))]
+    if failed:
+        raise TrainingError(
+            f"{len(failed)} of {len(planned)} runs failed ({'; '.join(failed)})",
+            expected="all of them to finish",
+            remedy="mend or leave out these settings; the same command trains what is left and writes the table",
+        )
+
+
+def _failure_of(run: PlannedRun) -> str | None:
+    """Train a run; what it failed by, if that is its own."""
+    try:
         train(run.recipe, run.folder)
+    except (InputError, RecipeError, TrainingError) as error:
+        _log.error("%s: %s", run.label, error)
+        return f"{run.label}: {error}"
+    return None
 
 
 def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:

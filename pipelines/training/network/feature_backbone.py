@@ -39,8 +39,14 @@ class FeatureBackbone(nn.Module):
 def count_features(network: nn.Module, *, channels: int, size: int) -> int:
     """The number of features that a network gives an image, found by giving it one."""
     was_training = network.training
-    with torch.inference_mode():
-        features = network.eval()(torch.zeros(1, channels, size, size))
+    try:
+        with torch.inference_mode():
+            features = network.eval()(torch.zeros(1, channels, size, size))
+    except Exception as error:  # whatever a network of the user's raises
+        raise RecipeError(
+            f"model.backbone: the network fails ({type(error).__name__}: {error})",
+            expected=f"one that takes images of shape (B, {channels}, {size}, {size})",
+        ) from error
     network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim not in (2, 4):
         shape = f"of shape {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__

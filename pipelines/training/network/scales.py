@@ -50,7 +50,7 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
     """
     settings, was_training = embedder.settings, embedder.training
     known = getattr(getattr(embedder.backbone, "network", None), "pretrained_cfg", None)
-    if settings.backbone == "small_cnn" or (settings.pooling != "backbone" and known and not known["fixed_input_size"]):
+    if settings.pooling != "backbone" and known and not known["fixed_input_size"]:
         return
     image = torch.zeros(1, embedder.channels, size, size, dtype=torch.uint8)
     embedder.eval()

@@ -96,6 +96,8 @@ def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -
 
 
 def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, launch: Launch | None) -> TrainedRun:
+    from hiertree.datasets.duplicate_images import check_apart
+
     from ..data.splits import load_split
     from ..data.validation import describe_validation, load_learning_splits
     from ..distributed.processes import Processes
@@ -109,6 +111,7 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
     with processes.agreeing():
         train_set, validation_set = load_learning_splits(recipe)
         test_set = load_split(recipe, "test")
+        check_apart(train_set, test_set)
     if fresh:
         processes.from_first(folder.clear)
     run = TrainingRun(

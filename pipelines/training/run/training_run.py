@@ -236,6 +236,12 @@ class TrainingRun:
     def _end_epoch(self, losses: dict[str, Any], log: TensorBoardLog) -> EvaluatedNetwork | None:
         state, every = self.state, self.recipe.evaluation.every
         state.end_epoch()
+        if losses.get("loss") == 0 and self._processes.is_first:
+            print(
+                f"warning: the loss was 0 in every step of epoch {state.epoch}: nothing was learned. Perhaps no query "
+                "has a positive in its batch; look at the sampler's images_per_class and the loss's levels",
+                file=sys.stderr,
+            )
         row = {"epoch": state.epoch, "step": state.step, **losses}
         scalars = ("loss", "lr", "seconds", "waited", "images_per_second")
         log.add({name: row[name] for name in scalars if name in row}, group="epoch", step=state.step)

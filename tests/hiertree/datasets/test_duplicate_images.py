@@ -13,6 +13,7 @@ from PIL import Image
 
 from hiertree import datasets
 from hiertree.datasets import ImageDataset, check_duplicates, duplicates, load_synthetic, load_table, repeated
+from hiertree.datasets.duplicate_images import check_apart
 from hiertree.datasets.readers.images import ArrayImages, FileImages, JoinedImages
 from hiertree.errors import OptionError, TableError
 from hiertree.tree import LabelTree
@@ -77,6 +78,18 @@ def test_duplicates_are_an_error_or_a_counted_warning(tmp_path: Path, caplog: py
     with pytest.raises(OptionError, match="on_duplicates='skip'"):
         check_duplicates(dataset, on_duplicates="skip")  # type: ignore[arg-type]
     assert check_duplicates(load_synthetic("test", families=1, kinds=1, instances=1, images=3)) == 0
+
+
+def test_a_test_image_that_was_trained_on_is_refused_by_its_name(tmp_path: Path) -> None:
+    train = replace(listing(tmp_path, ["a.png", "b.png"]), split="train")
+    with pytest.raises(TableError, match=r"own: 1 of 2 images of the split 'test' stand in 'train' .* '\./b\.png'"):
+        check_apart(train, listing(tmp_path, ["c.png", "./b.png"]))
+    check_apart(train, listing(tmp_path, ["c.png", "d.png"]))
+    check_apart(train, listing(tmp_path / "other", ["b.png"]))
+    in_memory = replace(
+        listing(tmp_path, ["b.png"]), images=ArrayImages(np.zeros((1, 1, 1), np.uint8), names=["b.png"])
+    )
+    check_apart(train, in_memory)
 
 
 def test_a_table_that_lists_a_file_twice_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

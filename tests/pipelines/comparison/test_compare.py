@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
-from hiertree.errors import OptionError, RecipeError
+from hiertree.errors import OptionError, RecipeError, TrainingError
 from hiertree.metrics.statistics import paired_randomization_test
 from hiertree.pipelines.comparison.grid import read_grid
 from hiertree.pipelines.comparison.html_page import html
@@ -201,6 +201,22 @@ def test_misspelt_recipe_is_refused_before_the_first_is_run(tmp_path: Path, over
     with pytest.raises(RecipeError, match="did you mean 'synthetic-happier'"):
         compare([TWO[1], "synthetic-hapier"], seeds=[0], out=tmp_path / "out", overrides=overrides)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_that_fails_lets_the_others_finish_and_is_named(tmp_path: Path, overrides: list[str]) -> None:
+    grid = {"loss.lambda_": [2, 0.1]}
+    with pytest.raises(
+        TrainingError, match=r"1 of 2 runs failed \(synthetic-happier, loss.lambda_=2, seed 0: .*lambda_"
+    ):
+        compare(TWO[:1], seeds=[0], out=tmp_path, overrides=overrides, grid=grid)
+    assert (tmp_path / TWO[0] / "loss.lambda_=0.1" / "seed-0" / "metrics.json").is_file()
+    grid = {"loss.lambda_": [0.1]}
+    assert len(compare(TWO[:1], seeds=[0], out=tmp_path, overrides=overrides, grid=grid)) == 1
+
+
+def test_a_key_that_is_set_and_varied_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"loss\.lambda_ among the overrides and in the grid"):
+        compare(TWO[:1], seeds=[0], out=tmp_path, overrides=["loss.lambda_=0.3"], grid={"loss.lambda_": [0.1]})
 
 
 def test_grid_runs_every_combination_in_a_folder_of_its_own(tmp_path: Path, overrides: list[str]) -> None:

@@ -35,6 +35,11 @@ def maps():
 
 def wrong():
     return "no network"
+
+
+class Failing(nn.Module):
+    def forward(self, images):
+        raise KeyError("no such layer")
 """
 
 
@@ -157,6 +162,12 @@ def test_network_of_ones_own_without_its_statistics_is_refused(tiny_recipe: Tiny
         ("absent_networks:tower", "backbone", MissingResourceError, "PYTHONPATH=FOLDER"),
         ("my_networks:towre", "backbone", RecipeError, r"my_networks\.py\) has no callable towre"),
         ("my_networks:wrong", "backbone", RecipeError, "returns str: expected a torch.nn.Module"),
+        (
+            "my_networks:Failing",
+            "gem",
+            RecipeError,
+            r"the network fails \(KeyError: 'no such layer'\): expected one that",
+        ),
         ("my_networks:tower", "gem", RecipeError, r"set model\.pooling=backbone"),
         ("my_networks:maps", "backbone", RecipeError, r"set model\.pooling=gem"),
         ("os:abort", "backbone", RecipeError, "not one of Python's"),

@@ -21,7 +21,15 @@ from interrupted_runs import assert_same_weights, break_at, curve, weights
 from PIL import Image
 
 from hiertree.datasets import load_synthetic
-from hiertree.errors import CheckpointError, DeviceError, ImageError, OptionError, RecipeError, TrainingError
+from hiertree.errors import (
+    CheckpointError,
+    DeviceError,
+    ImageError,
+    OptionError,
+    RecipeError,
+    TableError,
+    TrainingError,
+)
 from hiertree.metrics import evaluate
 from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.network.model_files import load_embedder
@@ -277,7 +285,14 @@ def test_absent_gpu_is_refused_before_anything_is_read_or_written(tiny_recipe: T
 
 
 @pytest.mark.parametrize(
-    "override", ["evaluation.select=HAP", "evaluation.metrics=[R@one]", "loss.lambda_=2", "sampler.batch_size=800"]
+    "override",
+    [
+        "evaluation.select=HAP",
+        "evaluation.metrics=[R@one]",
+        "loss.lambda_=2",
+        "sampler.batch_size=800",
+        "images.size=2",
+    ],
 )
 def test_setting_that_cannot_work_stops_the_run_before_it_writes(
     tiny_recipe: Tiny, tmp_path: Path, override: str
@@ -394,6 +409,25 @@ def test_table_of_image_files_trains_end_to_end(table: Path, images: str) -> Non
     assert {"AP[1]", "AP[2]"} <= metrics.keys()
     with np.load(table / "run" / "embeddings.npz") as file:
         assert file["paths"].shape == (32, 2)
+
+
+def test_a_file_in_both_splits_stops_the_run_before_it_writes(table: Path) -> None:
+    from hiertree.pipelines.training.recipe.reading import load_recipe
+
+    rows = pd.read_csv(table / "images.csv")
+    rows.loc[rows["file"] == "test/0.png", "file"] = "train/0.png"
+    rows.to_csv(table / "images.csv", index=False)
+    with pytest.raises(TableError, match=r"1 of 32 images of the split 'test' stand in 'train' .*'train/0\.png'"):
+        train(load_recipe("synthetic-happier", [table_section(table), *ONLY_TINY]), table / "run")
+    assert not (table / "run").exists()
+
+
+def test_an_epoch_without_a_positive_is_warned_of(
+    tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = ("training.epochs=1", "sampler.images_per_class=1", "sampler.batch_size=4")
+    train(tiny_recipe(*one, recipe="synthetic-smooth-ap"), tmp_path / "run")
+    assert "the loss was 0 in every step of epoch 1: nothing was learned" in capsys.readouterr().err
 
 
 def test_undecodable_image_is_named_or_left_out_and_counted(table: Path) -> None:
