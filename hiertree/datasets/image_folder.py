@@ -108,7 +108,7 @@ def _folder_of(root: Path, split: str) -> Path:
     raise OptionError(
         f"split={split!r} of {root}, which holds {', '.join(present[:10]) or 'no folder'}",
         expected=f"a folder {' or '.join(known)}",
-        remedy="pass split=None for all images, or holdout=0.5 to hold out half of the classes as 'test'",
+        remedy="give holdout=0.5 to hold out half of the classes as 'test', or split=None in Python for all images",
     )
 
 

@@ -106,7 +106,7 @@ def _check(split: str | None, split_column: str | None, levels: Sequence[str], o
         raise OptionError(
             f"split={split!r} without split_column",
             expected="the column of splits",
-            remedy="pass split_column=…, or split=None for all rows",
+            remedy="name it (split_column=… in Python, split in a recipe), or pass split=None for all rows",
         )
 
 

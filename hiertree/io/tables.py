@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import TableError, require_package
 from .files import open_replacing
+from .text_files import not_utf8
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_SURROGATE = re.compile("[\udc80-\udcff]")
 
 
 def read_table(
@@ -144,8 +144,7 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         except csv.Error as error:
             raise TableError(f"{path}, line {line}: {error}", expected="well-formed CSV") from None
         except UnicodeDecodeError:
-            bad = _undecodable_line(path)
-            raise TableError(f"{path}, line {bad}: bytes that are not UTF-8", remedy="save the file as UTF-8") from None
+            raise not_utf8(path) from None
 
 
 @contextmanager
@@ -156,12 +155,6 @@ def _cell_limit(characters: int) -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(earlier)
-
-
-def _undecodable_line(path: Path) -> int:
-    """The first line with bytes that are not UTF-8; ``surrogateescape`` decodes them as lone surrogates."""
-    with path.open(encoding="utf-8", errors="surrogateescape") as file:
-        return next(number for number, line in enumerate(file, start=1) if _SURROGATE.search(line))
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:

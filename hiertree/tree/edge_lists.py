@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import TableError
+from ..io.text_files import read_text
 
 
 def read_edges(path: str | os.PathLike[str], *, child_first: bool = False) -> list[tuple[str, str]]:
@@ -21,11 +22,7 @@ def read_edges(path: str | os.PathLike[str], *, child_first: bool = False) -> li
         TableError: the file cannot be read, or a line has not exactly two words; the message names the line.
     """
     edges = []
-    try:
-        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TableError(f"{path}: {error}", expected="a readable UTF-8 text file") from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
         words = line.split()
         if words and len(words) != 2:
             raise TableError(f"{Path(path).name}, line {number}: {line!r}", expected="two words: parent and child")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Hashable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import OptionError, TableError
 from ..io.files import write_text
+from ..io.text_files import read_text
 from .label_rows import Nested, Row, nest
 
 FORMAT = "hiertree-label-tree-1"
@@ -44,15 +44,15 @@ def read_json_tree(path: str | os.PathLike[str]) -> StoredTree:
     Raises:
         TableError: the file is not such a tree.
     """
+    text = read_text(path)
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(text)
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']!r}")
         leaves = list(_leaves(content["children"], ()))
         return StoredTree([row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise TableError(f"{path}: {reason}", expected=f"a tree written by LabelTree.to_json ({FORMAT})") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise TableError(f"{path}: {error}", expected=f"a tree written by LabelTree.to_json ({FORMAT})") from error
 
 
 def _nodes(nested: Nested) -> Iterator[dict[str, Any]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from ..errors import OptionError, TableError
 from ..io.files import write_text
+from ..io.text_files import read_text
 from .label_rows import Nested, Row, nest
 from .tables import as_integers
 
@@ -29,9 +29,10 @@ def read_newick(path: str | os.PathLike[str], *, join: bool, inner_names: bool) 
     """
     import newick
 
+    text = read_text(path).strip()
     try:
-        trees = newick.loads(Path(path).read_text(encoding="utf-8-sig").strip())
-    except (OSError, ValueError, RecursionError) as error:
+        trees = newick.loads(text)
+    except (ValueError, RecursionError) as error:
         raise TableError(f"{path}: {error}", expected="a tree in the Newick format") from None
     if not trees or (len(trees) > 1 and not join):
         remedy = "pass forest='join' to make them the nodes of level 1" if trees else None

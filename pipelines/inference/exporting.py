@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hiertree.datasets import ImageSource
-from hiertree.errors import MissingResourceError, OptionError, ShapeError, require_package
+from hiertree.errors import HiertreeError, MissingResourceError, OptionError, ShapeError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import MANIFEST, manifest
 
@@ -118,7 +118,7 @@ def _compared_images(model: TrainedModel, run: Path, images: str | os.PathLike[s
 def _test_images(run: Path) -> ImageSource:
     try:
         return load_split(load_recipe(run / "recipe.yaml"), "test").images
-    except (MissingResourceError, OSError) as error:
+    except (HiertreeError, OSError) as error:
         raise MissingResourceError(
             f"no images to compare on ({error})", expected="those of the run's recipe", remedy="name others by --images"
         ) from error

@@ -11,6 +11,7 @@ import pytest
 
 import hiertree as ht
 from hiertree.errors import DuplicateLeafError, EmptyLabelError, HierarchyError, NotATreeError, OptionError, TableError
+from hiertree.tree import read_edges
 
 ROWS = [("natural", "lake", 17), ("natural", "peak", 5), ("human-made", "it's (a) church", 4), ("natural", "lake", 9)]
 NAMES = ["kind", "supercategory", "landmark_id"]
@@ -174,3 +175,19 @@ def test_inaturalist_goes_through_both_formats(shared_data, tmp_path):
     newick = ht.LabelTree.from_newick(tmp_path / "inat.nwk")
     assert (sorted(newick.leaves), newick.level_sizes) == (sorted(map(int, tree.leaves)), tree.level_sizes)
     assert ht.LabelTree.from_graphml(tmp_path / "inat.graphml") == tree
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda file: ht.LabelTree.from_edges(read_edges(file)),
+        ht.LabelTree.from_newick,
+        ht.LabelTree.from_json,
+    ],
+    ids=["edges", "newick", "json"],
+)
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, read):
+    file = tmp_path / "tree.txt"
+    file.write_bytes("natural lake\nnatural p\xe9ak\n".encode("latin-1"))
+    with pytest.raises(TableError, match=r"tree\.txt, line 2: bytes that are not UTF-8; save the file as UTF-8"):
+        read(file)

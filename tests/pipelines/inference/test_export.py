@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from PIL import Image
 
 import hiertree as ht
@@ -190,3 +192,16 @@ def test_export_that_cannot_be_is_one_line(
     assert message in printed
     assert printed.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_images_of_the_recipe_that_moved_are_named_with_the_option_that_gives_others(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = shutil.copytree(run, tmp_path / "run")
+    recipe = yaml.safe_load((moved / "recipe.yaml").read_text())
+    recipe["data"] = {"name": "folder", "root": str(tmp_path / "gone"), "levels": ["kind", "landmark"]}
+    (moved / "recipe.yaml").write_text(yaml.safe_dump(recipe))
+    assert run_command("export", moved, "--torchscript", "--out", tmp_path / "out") == 2
+    printed = capsys.readouterr().err
+    assert "gone is not there" in printed
+    assert "name others by --images" in printed
