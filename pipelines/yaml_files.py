@@ -11,6 +11,7 @@ import yaml
 from hiertree.errors import RecipeError
 
 _MOST_ALIASES = 20  # each may double what a file holds
+_IN_WORDS = {"sequence_str": "expected a list, as in [a, b]"}  # pydantic's types of errors
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -104,4 +105,5 @@ def complaint(error: Any) -> str:
     """One of pydantic's errors in words: the place, what is wrong, what was given."""
     place = ".".join(map(str, error["loc"]))
     given = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
-    return f"{place}: {error['msg']}{given}" if place else f"{error['msg']}{given}"
+    problem = f"{_IN_WORDS.get(error['type'], error['msg'])}{given}"
+    return f"{place}: {problem}" if place else problem

@@ -88,6 +88,13 @@ def test_settings_that_are_true_or_false_or_a_text_take_a_truth(tmp_path: Path) 
     assert (recipe.images.cache, recipe.model.pretrained, recipe.loss.options()["include_self"]) == (False, True, True)
 
 
+def test_one_text_where_a_list_belongs_is_told_how_lists_are_written(tmp_path: Path) -> None:
+    recipe = write(tmp_path, MINIMAL)
+    table = ["data.name=table", "data.path=a.csv", "data.root=.", "data.image=file"]
+    with pytest.raises(RecipeError, match=r"data\.levels: expected a list, as in \[a, b\] \(given 'kind,id'\)"):
+        load_recipe(recipe, [*table, "data.levels=kind,id"])
+
+
 def test_missing_section_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"mine\.yaml: training: Field required"):
         load_recipe(write(tmp_path, MINIMAL.replace("training: {epochs: 1}", "")))
