@@ -1,8 +1,8 @@
 """Time until the first number: import, the first ``evaluate`` of a process, and the second.
 
 Run ``python benchmarks/first_call.py``. *Cold* compiles every kernel into an empty cache; *warm* is a fresh process
-that finds them there. Seconds of processor time, which other work on the machine stretches less than the clock;
-numba's own import, which the first call of a process contains, is timed alone as well.
+that finds them there. Medians of seconds by the clock, and of processor time in brackets; numba's own import, which the
+first call of a process contains, is timed alone as well.
 """
 
 from __future__ import annotations
@@ -10,24 +10,25 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 
+import numpy as np
+
 _PROCESS = """
 import json, sys, time
 import numpy as np
-now, times = time.process_time, {}
+times = {}
 def timed(name, work):
-    begin = now()
+    begin = time.perf_counter(), time.process_time()
     work()
-    times[name] = now() - begin
+    times[name] = time.perf_counter() - begin[0], time.process_time() - begin[1]
 def load():
     global evaluate
     from hiertree.metrics import evaluate
 def numba():
-    import array_api_compat.numpy, numba, scipy.linalg
+    import numba
 timed("import", load)
 if sys.argv[2] == "apart":
     timed("numba", numba)
@@ -51,19 +52,20 @@ def main() -> None:
         show("warm, numba imported before", [run(arguments.items, cache, "apart") for _ in range(arguments.repeats)])
 
 
-def run(num_items: int, cache: str, numba: str) -> dict[str, float]:
+def run(num_items: int, cache: str, numba: str) -> dict[str, tuple[float, float]]:
     """The seconds of each step in a fresh process, whose kernels are kept in ``cache``."""
     command = [sys.executable, "-c", _PROCESS, str(num_items), numba]
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
     answer = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    times: dict[str, float] = json.loads(answer.stdout)
+    times: dict[str, tuple[float, float]] = json.loads(answer.stdout)
     return times
 
 
-def show(name: str, runs: list[dict[str, float]]) -> None:
+def show(name: str, runs: list[dict[str, tuple[float, float]]]) -> None:
     """Print the median of each step."""
-    medians = {step: statistics.median(times[step] for times in runs) for step in runs[0]}
-    print(f"{name:28}", "  ".join(f"{step} {seconds:.3f} s" for step, seconds in medians.items()), flush=True)
+    medians = {step: np.median([times[step] for times in runs], axis=0) for step in runs[0]}
+    steps = (f"{step} {clock:.2f} s ({processor:.2f})" for step, (clock, processor) in medians.items())
+    print(f"{name:28}", "  ".join(steps), flush=True)
 
 
 if __name__ == "__main__":

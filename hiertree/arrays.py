@@ -57,6 +57,21 @@ def as_array(values: Any, *, name: str = "values") -> Any:
     return values if is_array else to_numpy(values, name=name)
 
 
+def array_library(*arrays: Any) -> Any:
+    """The functions of the array API standard for arrays of one library.
+
+    NumPy follows the standard itself from 2.1 on; then the layer for other libraries, slow to import, is not needed.
+
+    Raises:
+        TypeError: arrays of two libraries.
+    """
+    if all(type(array) is np.ndarray for array in arrays) and hasattr(np, "astype"):
+        return np
+    from array_api_compat import array_namespace
+
+    return array_namespace(*arrays)
+
+
 def is_on_host(array: Any) -> bool:
     """Whether the values of an array of numpy or torch can be looked at without waiting for a device."""
     return str(getattr(array, "device", "cpu")) == "cpu"

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
-from .arrays import as_array, is_on_host
+from .arrays import array_library, as_array, is_on_host
 from .errors import InputError, OptionError, ShapeError
 from .options import check_choice, check_number
 from .tree.label_tree import LabelTree
@@ -170,7 +170,7 @@ def _checked(counts: Any) -> tuple[Any, Any]:
     counts = as_array(counts, name="counts")
     if counts.ndim != 2 or counts.shape[-1] < 2:
         raise ShapeError(f"counts of shape {tuple(counts.shape)}", expected="counts (Q, L+1) with L ≥ 1")
-    xp = array_namespace(counts)
+    xp = array_library(counts)
     is_numeric = xp.isdtype(counts.dtype, ("integral", "real floating"))
     if is_on_host(counts) and not (is_numeric and bool(xp.all(counts >= 0))):
         raise InputError("counts with negative values, NaN or no numbers", expected="numbers of items, ≥ 0")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import device
 
-from ..arrays import MAX_LEVELS, as_array, is_on_host, shared_paths
+from ..arrays import MAX_LEVELS, array_library, as_array, is_on_host, shared_paths
 from ..errors import InputError, PathError, ShapeError
 from ..options import check_integer, require
 
@@ -40,7 +40,7 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     if any(isinstance(paths, np.ndarray) and paths.dtype.kind in "OUST" for paths in (query_paths, gallery_paths)):
         query_paths, gallery_paths = shared_paths(given)[0].values()
     try:
-        xp = array_namespace(query_paths, gallery_paths)
+        xp = array_library(query_paths, gallery_paths)
     except TypeError as error:
         raise InputError(f"paths of two kinds ({error})", expected="arrays of one library") from None
     query = query_paths[:, None] if query_paths.ndim == 1 else query_paths
@@ -88,11 +88,11 @@ def level_counts(levels: Any, num_levels: int, *, valid: Any = None) -> Any:
     check_integer("num_levels", num_levels)
     require(num_levels <= MAX_LEVELS, "num_levels", num_levels, f"at most {MAX_LEVELS}")
     levels = as_array(levels, name="levels")
-    xp = array_namespace(levels)
+    xp = array_library(levels)
     valid = None if valid is None else as_array(valid, name="valid")
     if levels.ndim != 2 or (valid is not None and tuple(valid.shape) != tuple(levels.shape)):
         raise ShapeError(f"levels of shape {tuple(levels.shape)}", expected="(Q, N), and a mask of the same shape")
-    if valid is not None and not array_namespace(valid).isdtype(valid.dtype, "bool"):
+    if valid is not None and not array_library(valid).isdtype(valid.dtype, "bool"):
         raise ShapeError(f"valid of type {valid.dtype}", expected="booleans")
     if not xp.isdtype(levels.dtype, "integral"):
         raise PathError(f"levels of type {levels.dtype}", expected="integers in 0 … L")

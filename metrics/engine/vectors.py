@@ -93,7 +93,10 @@ def _normalize(rows: NDArray[Any]) -> None:
         row = rows[index]
         squares = _sum_of_squares(row)
         if not _SMALLEST < squares < _LARGEST:
-            exponent = -math.frexp(np.abs(row).max())[1]
+            largest = 0.0
+            for item in range(len(row)):
+                largest = max(largest, abs(row[item]))
+            exponent = -math.frexp(largest)[1]
             for item in range(len(row)):
                 row[item] = math.ldexp(row[item], exponent)
             squares = _sum_of_squares(row)

@@ -22,6 +22,7 @@ import numpy as np
 
 from hiertree.jit import jit
 
+from ..ranking.ranked import number_within
 from ..ranking.ranked_lists import ratio
 from ..ranking.ties import tie_groups
 
@@ -46,7 +47,8 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
         totals = np.stack([totals[:, : metric.level].sum(axis=1), totals[:, metric.level :].sum(axis=1)], axis=1)
     sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
     harmonic = _harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
-    _overlap_sums(ranked, ties, totals, harmonic, lists.counts_ties_ahead, sums)
+    within = number_within(ranked, positives)
+    _overlap_sums(ranked, within, ties, totals, harmonic, lists.counts_ties_ahead, sums)
     return ratio(sums, positives)
 
 
@@ -111,6 +113,7 @@ def _harmonic_numbers(num_items: int) -> NDArray[np.float64]:
 @jit
 def _overlap_sums(
     ranked: Ranked,
+    within: NDArray[np.int64],
     ties: TieGroups,
     totals: NDArray[np.int64],
     harmonic: NDArray[np.float64],
@@ -119,7 +122,8 @@ def _overlap_sums(
 ) -> None:
     """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row.
 
-    ``totals`` counts its items by level, and ``harmonic`` holds the harmonic numbers up to |Ω⁺|.
+    ``within`` counts the positives that begin there, ``totals`` the items by level, and ``harmonic`` holds the harmonic
+    numbers up to |Ω⁺|.
     """
     num_levels = totals.shape[1] - 1
     above = np.zeros(num_levels + 1, np.int64)  # s_l
@@ -132,8 +136,7 @@ def _overlap_sums(
             met[depth] = above[depth]
         limit = np.int32(above[0])
         whole = harmonic[limit]
-        number = np.searchsorted(before[: ranked.number[row]], limit)
-        summed, item, groups = 0.0, 0, 0
+        number, summed, item, groups = within[row], 0.0, 0, 0
         while True:
             alone = min(ties.first[row, groups], number)
             for member in range(item, alone):

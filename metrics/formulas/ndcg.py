@@ -13,6 +13,7 @@ import numpy as np
 
 from hiertree.jit import jit
 
+from ..ranking.ranked import number_within
 from ..ranking.ranked_lists import WHOLE_LIST, ratio
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
     gains = np.exp2(np.arange(reachable.shape[1], dtype=np.float64)) - 1.0
     sums, ideal = np.empty(len(lists)), np.empty(len(lists))
     discount = _discounts(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
-    _cumulative_gains(lists.ranked, lists.tie_groups, gains, discount, cutoff, lists.counts_ties_ahead, sums)
+    within = number_within(lists.ranked, np.full(len(lists), cutoff))
+    _cumulative_gains(lists.ranked, within, lists.tie_groups, gains, discount, cutoff, lists.counts_ties_ahead, sums)
     if metric.cutoff and lists.request.rules.ideal == "retrieved":
         reachable = np.zeros_like(reachable)
         _levels_within(lists.ranked, cutoff, reachable)
@@ -88,6 +90,7 @@ def _sum(values: NDArray[np.float64], start: int, stop: int) -> float:
 @jit
 def _cumulative_gains(
     ranked: Ranked,
+    within: NDArray[np.int64],
     ties: TieGroups,
     gains: NDArray[np.float64],
     discount: _Discounts,
@@ -95,11 +98,10 @@ def _cumulative_gains(
     paper: bool,
     sums: NDArray[np.float64],
 ) -> None:
-    """Expected DCG@cutoff of each row; ``gains`` has one value a level."""
+    """Expected DCG@cutoff of each row, to which ``within`` positives add; ``gains`` has one value a level."""
     for row in range(len(sums)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
-        number = _within(before[: ranked.number[row]], cutoff)
-        total, item, groups = 0.0, 0, 0
+        number, total, item, groups = within[row], 0.0, 0, 0
         while True:
             alone = min(ties.first[row, groups], number)
             for place in range(item, alone):
@@ -116,12 +118,6 @@ def _cumulative_gains(
                 total += gain * discount.at[start + n - 1]
             groups += 1
         sums[row] = total
-
-
-@jit
-def _within(before: NDArray[np.int32], cutoff: int) -> int:
-    """How many positives may stand in the top ``cutoff``."""
-    return int(np.searchsorted(before, cutoff))
 
 
 @jit

@@ -71,7 +71,8 @@ class Gallery:
         self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], positives: SortedPositives
     ) -> None:
         """Append the positives to those of earlier parts."""
-        gather(scores, places, self.tree.low[rows], self.tree.high[rows], self.tree.order, positives)
+        low, high = (np.searchsorted(places, bounds[rows]) for bounds in (self.tree.low, self.tree.high))
+        gather(scores, places, low, high, self.tree.order, positives)
 
     def count(
         self, scores: NDArray[Any], places: NDArray[np.int64], rows: NDArray[np.int64], positives: SortedPositives

@@ -83,6 +83,22 @@ def ranked_positives(positives: SortedPositives, *, ties: Ties, preference: NDAr
 
 
 @jit
+def number_within(ranked: Ranked, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many positives of each row have fewer than ``places[row]`` items ahead of their tie group."""
+    number = np.empty(len(places), np.int64)
+    for row in range(len(places)):
+        low, high = 0, ranked.number[row]
+        while low < high:
+            middle = (low + high) // 2
+            if ranked.before[row, middle] < places[row]:
+                low = middle + 1
+            else:
+                high = middle
+        number[row] = low
+    return number
+
+
+@jit
 def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
     for row in range(len(positives.number)):
         number, score, others = positives.number[row], positives.score[row], positives.others[row]

@@ -96,8 +96,8 @@ def gather(
 ) -> None:
     """Append the positives of a part of the gallery, whose items stand at ``places`` in tree order, rising.
 
-    ``low`` and ``high`` are the ranges of :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`. A score of −inf
-    marks an item that is left out.
+    ``low`` and ``high`` are the columns where the ranges of :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`
+    begin and end. A score of −inf marks an item that is left out.
     """
     num_levels = low.shape[1]
     for row in range(len(scores)):
@@ -107,7 +107,7 @@ def gather(
             depth = min(step, 2 * num_levels - 2 - step)
             begin = low[row, step] if step < num_levels else high[row, depth + 1]
             end = low[row, step + 1] if step < num_levels - 1 else high[row, depth]
-            for column in range(np.searchsorted(places, begin), np.searchsorted(places, end)):
+            for column in range(begin, end):
                 if scores[row, column] > -np.inf:
                     score[found] = scores[row, column]
                     level[found] = depth + 1

@@ -17,13 +17,15 @@ _TYPE = "import typing\nclass {}(typing.NamedTuple):\n    one: int\n    two: int
 _CALL = "import kernels, types_of; print(kernels.first(types_of.{}(1, 2)))"
 
 
-def call(folder: Path, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    (folder / "types_of.py").write_text(
-        f"import typing\nclass {name}(typing.NamedTuple):\n    one: int\n    two: int\n"
-    )
+def run(folder: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "HIERTREE_PROGRESS")}
-    command = [sys.executable, "-B", "-c", _CALL.format(name)]
+    command = [sys.executable, "-B", "-c", code]
     return subprocess.run(command, cwd=folder, env=kept | environment, capture_output=True, text=True, check=False)
+
+
+def call(folder: Path, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    (folder / "types_of.py").write_text(_TYPE.format(name))
+    return run(folder, _CALL.format(name), **environment)
 
 
 def test_a_kernel_survives_the_new_name_of_a_type_it_takes_and_says_when_it_compiles(tmp_path: Path) -> None:
@@ -36,3 +38,43 @@ def test_a_kernel_survives_the_new_name_of_a_type_it_takes_and_says_when_it_comp
     renamed = call(tmp_path, "Couple", HIERTREE_PROGRESS="0")
     assert (renamed.stdout, renamed.stderr) == ("2\n", "")
     assert call(tmp_path, "Couple").stderr == ""  # compiled anew, and kept
+
+
+_ALLOCATING = """
+import numpy as np
+from hiertree.jit import jit
+@jit
+def squares(number):
+    kept = np.empty(number, np.float64)
+    for item in range(number):
+        kept[item] = item * item
+    return kept
+@jit
+def total(number):
+    return squares(number).sum()
+@jit
+def item(values, place):
+    if place >= len(values):
+        raise IndexError("no such place")
+    return values[place]
+"""
+_FROM_DISK = """
+import sys, numpy as np, kernels
+print(kernels.squares(4).tolist(), kernels.item(np.arange(3.0), 2))
+print("numba.misc.cffiimpl" in sys.modules)  # a part of the compiler
+try:
+    kernels.item(np.arange(3.0), 3)
+except IndexError as error:
+    print(error)
+"""
+
+
+def test_kernels_found_on_disk_run_without_the_compiler_and_others_are_compiled_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "kernels.py").write_text(_ALLOCATING)
+    first, second = run(tmp_path, _FROM_DISK), run(tmp_path, _FROM_DISK)
+    assert first.stdout == "[0.0, 1.0, 4.0, 9.0] 2.0\nTrue\nno such place\n"
+    assert second.stdout == "[0.0, 1.0, 4.0, 9.0] 2.0\nFalse\nno such place\n"
+    assert second.stderr == ""
+    mixed = run(tmp_path, "import kernels; print(kernels.squares(3).tolist(), kernels.total(4))")
+    assert mixed.stdout == "[0.0, 1.0, 4.0] 14.0\n"
+    assert "compiling" in mixed.stderr
