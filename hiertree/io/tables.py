@@ -177,13 +177,16 @@ def _as_text(column: pa.ChunkedArray) -> list[str]:
     return ["" if cell is None else cell for cell in column.cast("string").to_pylist()]
 
 
-def check_columns(path: str | os.PathLike[str], present: Sequence[str], required: Sequence[str]) -> None:
+def check_columns(
+    path: str | os.PathLike[str], present: Sequence[str], required: Sequence[str], *, remedy: str | None = None
+) -> None:
     """Refuse a table that lacks a column or has two of one name.
 
     Args:
         path: the file, for error messages.
         present: its columns.
         required: columns that it must have.
+        remedy: what to do where no other column has a similar name.
 
     Raises:
         TableError: the message names the columns, and similar names for missing ones.
@@ -197,7 +200,7 @@ def check_columns(path: str | os.PathLike[str], present: Sequence[str], required
         raise TableError(
             f"{path} has no column {_shown(missing)}",
             expected=f"it among {_shown(present)}",
-            remedy=f"did you mean {_shown(close)}?" if close else None,
+            remedy=f"did you mean {_shown(close)}?" if close else remedy,
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from pydantic import Field
 
 from hiertree.errors import OptionError, TableError
-from hiertree.io.tables import integer_column, read_table
+from hiertree.io.tables import check_columns, integer_column, read_table
 
 from .settings import Settings
 
@@ -88,7 +88,8 @@ def read_landmarks(
     """Read the landmark table and the scraped table, which may be one file.
 
     Args:
-        landmarks: CSV or Parquet with ids and categories, as GLDv2's ``train_label_to_category.csv``.
+        landmarks: CSV or Parquet with ids and, unless their column has its default name and is not there, categories,
+            as GLDv2's ``train_label_to_category.csv``.
         instances: CSV or Parquet with ids and "instance of" values; default: the same file.
         columns: what the columns are called.
         separator: what stands between several values of a landmark.
@@ -104,9 +105,10 @@ def read_landmarks(
     if not separator:
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     scraped_path = landmarks if instances is None else instances
-    ids, categories = read_listed(landmarks, columns=columns)
+    ids, categories = read_listed(landmarks, columns=columns, needs_category=False)
     needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
-    scraped = read_table(scraped_path, required=needed)
+    scraped = read_table(scraped_path)
+    _check_columns(scraped_path, scraped, needed)
     keys = unique_ids(scraped, columns.landmark_id, scraped_path)
     values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
     found = dict(zip(keys, values, strict=True))
@@ -115,16 +117,26 @@ def read_landmarks(
     return read, len(found.keys() - set(ids))
 
 
-def read_listed(path: Path, *, columns: ColumnNames = GLDV2_COLUMNS) -> tuple[list[int], list[str]]:
-    """The ids of a table of landmarks, and their categories.
+def read_listed(
+    path: Path, *, columns: ColumnNames = GLDV2_COLUMNS, needs_category: bool = True
+) -> tuple[list[int], list[str]]:
+    """The ids of a table of landmarks, and their categories: empty texts where a table without them will do.
 
     Raises:
         TableError: the table cannot be read or lists no landmark, or an id is no integer, negative or there twice.
     """
-    table = read_table(path, required=[columns.landmark_id, columns.category])
+    table = read_table(path)
+    named = needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
+    _check_columns(path, table, [columns.landmark_id, *([columns.category] if named else [])])
     if table.empty:
         raise TableError(f"{path} lists no landmark", expected="a row for each landmark below the header")
-    return unique_ids(table, columns.landmark_id, path), table[columns.category].tolist()
+    ids = unique_ids(table, columns.landmark_id, path)
+    return ids, table[columns.category].tolist() if named else [""] * len(ids)
+
+
+def _check_columns(path: Path, table: pd.DataFrame, required: list[str]) -> None:
+    options = "--id-column, --category-column, --instance-column, or columns=ColumnNames(…)"
+    check_columns(path, list(table.columns), required, remedy=f"say what it is called: {options}")
 
 
 def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:

@@ -30,6 +30,17 @@ def test_one_table_may_serve_as_both_with_other_column_names(tmp_path):
     assert read[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
 
 
+def test_a_table_of_ids_and_types_needs_no_categories(tmp_path):
+    path = tmp_path / "own.csv"
+    path.write_text("id,type\n4,lake\n9,castle\n")
+    read, _ = read_landmarks(path, columns=ColumnNames(landmark_id="id", instance_of="type"))
+    assert [(landmark.landmark_id, landmark.category) for landmark in read] == [(4, ""), (9, "")]
+    with pytest.raises(TableError, match="no column 'place'"):
+        read_landmarks(path, columns=ColumnNames(landmark_id="id", category="place", instance_of="type"))
+    with pytest.raises(TableError, match=r"no column 'landmark_id'.*say what it is called: --id-column"):
+        read_landmarks(path)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
