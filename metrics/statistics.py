@@ -13,7 +13,7 @@ Tests for Information Retrieval Evaluation*, CIKM 2007; Holm, *Scandinavian Jour
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,8 +52,8 @@ def paired_randomization_test(
     ``resamples`` patterns are drawn, and it is (1 + patterns as extreme) / (1 + resamples).
 
     Args:
-        first: (Q,) values of one system; a query where either has NaN, that is no value, is left out.
-        second: (Q,) values of the other.
+        first: (Q,) finite values of one system; a query where either has NaN, that is no value, is left out.
+        second: (Q,) values of the other, of the same queries in the same order.
         alternative: ``"two-sided"``, or that the first is ``"greater"`` or ``"less"``.
         clusters: a label for each query; the differences of one cluster change their signs together. Unless given
             each query by itself.
@@ -65,7 +65,8 @@ def paired_randomization_test(
 
     Raises:
         ShapeError: values that are not (Q,) both, or clusters of another length.
-        OptionError: no query with two values, an unknown alternative, or no resample.
+        OptionError: no query with two values, an infinite one, two series whose indexes name other queries or order
+            them otherwise, an unknown alternative, or no resample.
 
     >>> paired_randomization_test([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], alternative="greater")
     0.125
@@ -114,7 +115,7 @@ def holm(p_values: Any) -> NDArray[np.float64]:
 def compare_systems(
     systems: Mapping[str, Evaluation],
     *,
-    metrics: Iterable[str] | None = None,
+    metrics: str | Iterable[str] | None = None,
     clusters: Any = None,
     resamples: int = 10_000,
     seed: int = 0,
@@ -123,7 +124,7 @@ def compare_systems(
 
     Args:
         systems: evaluations of the same queries, by name.
-        metrics: names; those that all systems have, unless given.
+        metrics: one name or several; those that all systems have, unless given.
         clusters: as :func:`paired_randomization_test` takes them.
         resamples: likewise.
         seed: likewise.
@@ -134,7 +135,8 @@ def compare_systems(
         over the pairs of that metric. A metric that no query has for a pair has no row.
 
     Raises:
-        OptionError: fewer than two systems, other queries, or a metric that a system lacks.
+        OptionError: fewer than two systems, other queries, other conventions (levels, ties, rules, or for H-AP the
+            relevance), or a metric that a system lacks.
 
     >>> from hiertree.metrics import evaluate_scores
     >>> levels = [[1, 0, 0]] * 6
@@ -168,9 +170,13 @@ def compare_systems(
 
 def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
     """What each coin decides: the differences of the queries, or their sums over clusters."""
+    _check_order(first, second)
     values = [_numbers(first, "first"), _numbers(second, "second")]
     if values[0].ndim != 1 or values[0].shape != values[1].shape:
         raise ShapeError(f"values of shapes {values[0].shape} and {values[1].shape}", expected="(Q,) both")
+    for name, own in zip(("first", "second"), values, strict=True):
+        if np.isinf(own).any():
+            raise OptionError(f"{name} is infinite at query {np.isinf(own).argmax()}", expected="finite values, or NaN")
     differences = values[0] - values[1]
     both = ~np.isnan(differences)
     if not both.any():
@@ -181,7 +187,27 @@ def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
     return sums.astype(np.float64)
 
 
+def _check_order(first: Any, second: Any) -> None:
+    """Refuse two series that name other queries, or the same in another order; a plain count from 0 names none."""
+    import pandas as pd
+
+    if not (isinstance(first, pd.Series) and isinstance(second, pd.Series)) or first.index.equals(second.index):
+        return
+    counted = isinstance(first.index, pd.RangeIndex) or isinstance(second.index, pd.RangeIndex)
+    if len(first) == len(second) and (not counted or set(first.index) == set(second.index)):
+        pairs = zip(first.index.tolist(), second.index.tolist(), strict=True)
+        row, (ours, theirs) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
+        given = f"row {row} is query {ours!r} of first, {theirs!r} of second"
+        raise OptionError(
+            given, expected="the same queries in the same order", remedy="call second.reindex(first.index)"
+        )
+
+
 def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    if isinstance(values, Evaluation):
+        raise OptionError(
+            f"{name} is an Evaluation", expected="values of one metric", remedy="call per_query()['H-AP']"
+        )
     array = to_numpy(values, name=name)
     if array.dtype.kind not in "fiub":
         raise OptionError(f"{name} of type {array.dtype}", expected="real numbers")
@@ -209,7 +235,9 @@ def _drawn_sums(differences: NDArray[np.float64], resamples: int, random: np.ran
     return sums
 
 
-def _shared_metrics(systems: Mapping[str, Evaluation], metrics: Iterable[str] | None) -> list[str]:
+def _shared_metrics(systems: Mapping[str, Evaluation], metrics: str | Iterable[str] | None) -> list[str]:
+    if not isinstance(systems, Mapping):
+        raise OptionError(f"systems as a {type(systems).__name__}", expected="a mapping from names to evaluations")
     evaluations = list(systems.values())
     if len(evaluations) < 2:
         raise OptionError(f"systems {', '.join(systems) or 'none'}", expected="at least two")
@@ -217,8 +245,22 @@ def _shared_metrics(systems: Mapping[str, Evaluation], metrics: Iterable[str] | 
         if list(evaluation.query_ids) != list(evaluations[0].query_ids):
             raise OptionError(f"system {name!r} with other queries", expected="the queries of the first, in its order")
     common = [name for name in evaluations[0].names if all(name in other.names for other in evaluations)]
-    wanted = common if metrics is None else list(metrics)
+    wanted = common if metrics is None else [metrics] if isinstance(metrics, str) else list(metrics)
     missing = [name for name in wanted if name not in common]
     if missing or not wanted:
         raise OptionError(f"metrics {', '.join(missing) or 'none'}", expected=f"those of all systems: {common}")
+    _check_conventions(systems, wanted)
     return wanted
+
+
+def _check_conventions(systems: Mapping[str, Evaluation], metrics: Sequence[str]) -> None:
+    """Refuse systems whose values of a metric are of different definitions."""
+    weighted = any(metric == "H-AP" or metric.startswith("H-AP[") for metric in metrics)
+    fields = ["num_levels", "ties", "rules"] + ["relevance"] * weighted
+    (first, reference), *others = systems.items()
+    for name, system in others:
+        for field in fields:
+            ours, theirs = getattr(reference.convention, field), getattr(system.convention, field)
+            if ours != theirs:
+                given = f"systems of different {field}: {first!r} has {ours}, {name!r} {theirs}"
+                raise OptionError(given, expected="one convention; evaluate all systems alike")

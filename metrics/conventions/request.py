@@ -126,7 +126,7 @@ def metric_request(
             expected="ties='index'",
             remedy="that ideal depends on which of the tied items are in the top k",
         )
-    chosen = partial(relevances.hap, alpha=alpha) if relevance is None else relevance
+    chosen = partial(relevances.hap, alpha=float(alpha)) if relevance is None else relevance
     if not callable(chosen):
         chosen = _checked_table(_as_numbers(chosen), (num_queries, num_levels + 1))
     name = None if protocol is None else protocol.name

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -170,3 +171,44 @@ def test_systems_must_share_queries_and_metrics(systems):
         compare_systems(systems, metrics=["NDCG@7"])
     with pytest.raises(ShapeError, match="60 queries"):
         systems["a"].confidence_interval(clusters=[0, 1])
+
+
+def test_series_in_another_order_are_refused_instead_of_paired_by_place():
+    first = pd.Series([0.1, 0.5, 0.9], index=["a", "b", "c"])
+    second = pd.Series([0.2, 0.4, 0.8], index=["a", "b", "c"])
+    with pytest.raises(OptionError, match=r"row 0 is query 'a' of first, 'c' of second.*reindex"):
+        paired_randomization_test(first, second[::-1])
+    with pytest.raises(OptionError, match="same order"):  # each without another query
+        paired_randomization_test(first.drop("a"), second.drop("c"))
+    with pytest.raises(OptionError, match="same order"):
+        paired_randomization_test(first.reset_index(drop=True), second.reset_index(drop=True)[::-1])
+    counted = second.reset_index(drop=True)  # as a file of values has them
+    assert paired_randomization_test(first, counted) == paired_randomization_test(first, second)
+
+
+def test_an_infinite_value_has_no_p_value():
+    with pytest.raises(OptionError, match="second is infinite at query 1"):
+        paired_randomization_test([1.0, 2.0], [1.0, -np.inf])
+
+
+def test_systems_measured_by_different_conventions_are_not_compared():
+    scores, levels = [[3.0, 3.0, 1.0]] * 4, [[2, 0, 1]] * 4
+    ours = evaluate_scores(scores, levels, metrics=["AP", "H-AP"])
+    for options, field in (
+        ({"ties": "worst"}, "ties"),
+        ({"compat": "delf"}, "rules"),
+        ({"num_levels": 3}, "num_levels"),
+    ):
+        other = evaluate_scores(scores, levels, metrics=["AP"], **options)
+        with pytest.raises(OptionError, match=f"different {field}: 'a' has"):
+            compare_systems({"a": ours, "b": other})
+    steeper = evaluate_scores(scores, levels, metrics=["AP", "H-AP"], alpha=3.0)
+    with pytest.raises(OptionError, match="different relevance"):
+        compare_systems({"a": ours, "b": steeper}, metrics="H-AP")
+    assert compare_systems({"a": ours, "b": steeper}, metrics="AP")["p"].tolist() == [1.0]
+    plain = evaluate_scores(scores, levels, metrics=["H-AP"], alpha=1)  # the number, not its type, is the convention
+    assert compare_systems({"a": ours, "b": plain})["p"].tolist() == [1.0]
+    with pytest.raises(OptionError, match="systems as a list"):
+        compare_systems([ours, steeper])
+    with pytest.raises(OptionError, match="first is an Evaluation"):
+        paired_randomization_test(ours, steeper)
