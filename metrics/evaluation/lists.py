@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -124,7 +125,9 @@ def named_lists(
     listed, judged = as_run(run), as_qrels(qrels, negative=negative_qrels)
     numbers = {name: number for number, name in enumerate(judged.queries)}
     if not any(name in numbers for name in listed.queries):
-        raise OptionError("run and qrels without a shared query", expected="the same query names in both")
+        given = f"run and qrels without a shared query: {_example(listed.queries)} and {_example(judged.queries)}"
+        raise OptionError(given, expected="the same query names in both")
+    _check_same_names(listed.items, judged.items)
     for name in listed.queries:
         numbers.setdefault(name, len(numbers))
     row = np.array([numbers[name] for name in listed.queries], np.int64)[listed.query]
@@ -140,6 +143,21 @@ def named_lists(
     counted += "every listed item has a judgment" if unjudged == "error" else unknown
     lists = _padded(row, listed.value, level.clip(min=0), len(numbers))
     return NamedLists(lists, totals, [*numbers], listed.source, counted)
+
+
+def _example(names: Sequence[Hashable]) -> str:
+    return f"such as {names[0]!r}" if len(names) else "none"
+
+
+def _check_same_names(listed: Sequence[Hashable], judged: Sequence[Hashable]) -> None:
+    """Refuse items of other types than the judged ones, such as 7 and '7', which are never equal."""
+    kinds = [
+        {next((kind for kind in (str, Number) if isinstance(name, kind)), type(name)) for name in names}
+        for names in (listed, judged)
+    ]
+    if kinds[0] and kinds[1] and not kinds[0] & kinds[1]:
+        given = f"a run of items {_example(listed)}"
+        raise OptionError(given, expected=f"names of the type of the judged items, {_example(judged)}")
 
 
 def _padded(row: NDArray[np.int64], value: NDArray[np.float64], level: NDArray[np.int64], number: int) -> ScoredLists:

@@ -115,7 +115,10 @@ def test_equal_scores_of_a_mapping_are_ties():
     ("error", "arguments", "words"),
     [
         (OptionError, {"run": {"q": []}}, "both or neither"),
-        (OptionError, {"run": {"q": []}, "qrels": {"p": {}}}, "shared query"),
+        (OptionError, {"run": {"q": []}, "qrels": {"p": {}}}, "shared query: such as 'q' and such as 'p'"),
+        (OptionError, {"run": {}, "qrels": {"p": {}}}, "shared query: none and such as 'p'"),
+        (OptionError, {"run": {"q": [7, 8]}, "qrels": {"q": {"7": 1}}}, "items such as 7: .* items, such as '7'"),
+        (OptionError, {"run": {"q": [("a", 0.9)]}, "qrels": {"q": {"a": 1}}}, r"items such as \('a', 0.9\)"),
         (OptionError, {"run": [["a"]], "qrels": {"p": {}}}, "mappings"),
         (OptionError, {"run": {"q": []}, "qrels": {"q": {"a": 3}}, "num_levels": 2}, "num_levels=2"),
         (PathError, {"run": {"q": ["a", "a"]}, "qrels": {"q": {}}}, "twice"),
