@@ -41,12 +41,14 @@ def write_trec_run(
         path: the file; a name that ends in ``.gz`` is compressed.
         run: as :func:`hiertree.metrics.evaluate_ranking` takes it: a frame, a ranx Run, a mapping from query to items,
             another TREC run; or (Q, K) gallery indices, best first, −1 where a list ends, named by their numbers.
-        scores: (Q, K) of the indices; places of the list unless given. trec_eval compares scores as float32.
+        scores: (Q, K) of the indices, larger being better (negate distances); places of the list unless given.
+            trec_eval compares scores as float32.
         self_retrieval: leave query i's own index out of its list.
         tag: the last column.
 
     Raises:
-        OptionError: a name that is empty or holds white space, or scores beside a run with names.
+        OptionError: a name that is empty or holds white space, scores beside a run with names, or scores that rise
+            along a list.
         InputError: as :func:`hiertree.metrics.evaluate_ranking`.
 
     >>> import tempfile
@@ -179,6 +181,10 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     if values.shape != indices.shape:
         raise ShapeError(f"scores of shape {values.shape}", expected=f"one an index, {indices.shape}")
     kept = indices >= 0
+    rising = ((np.diff(values) > 0) & kept[:, 1:] & kept[:, :-1]).any(axis=1)
+    if rising.any():
+        given = f"scores that rise along list {rising.argmax()}"
+        raise OptionError(given, expected="lists best first, larger scores being better", remedy="negate distances")
     if self_retrieval:
         kept &= indices != np.arange(len(indices))[:, None]
     query, column = np.nonzero(kept)

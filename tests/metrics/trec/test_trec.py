@@ -210,6 +210,7 @@ def test_writers_leave_nothing_behind_when_they_refuse(tmp_path):
         (OptionError, lambda file: write_trec_run(file, {"q": ["a"]}, self_retrieval=True)),
         (ShapeError, lambda file: write_trec_run(file, [[0.5]])),
         (ShapeError, lambda file: write_trec_run(file, [[0, 1]], scores=[[1.0]])),
+        (OptionError, lambda file: write_trec_run(file, [[0, 1]], scores=[[0.1, 0.9]])),  # distances
         (OptionError, lambda file: write_trec_qrels(file)),
         (OptionError, lambda file: write_trec_qrels(file, {"q": {"a\tb": 1}})),
         (ShapeError, lambda file: write_trec_qrels(file, query_paths=[[0, 1]], gallery_paths=[[0]])),
