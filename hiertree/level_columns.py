@@ -7,6 +7,7 @@ name under two parents is two nodes. Queries and gallery are numbered together, 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -166,6 +167,12 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
         )
     if cells.dtype.kind == "i":
         _refuse((cells < 0) & kept, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
+    if cells.dtype.kind == "O" and all(any(isinstance(cell, kind) for cell in cells[kept]) for kind in (str, Number)):
+        raise PathError(
+            f"{name} with text and numbers in {side.title(column)}",
+            expected="labels of one type: '7' and 7 are two classes",
+            remedy="turn the numbers into text, or the reverse",
+        )
     return cells[kept].astype(object)
 
 

@@ -52,6 +52,13 @@ def test_labels_of_every_form_give_the_numbers_of_integer_paths(form):
     np.testing.assert_array_equal(apart.values, evaluate(EMBEDDINGS[:5], IDS[:5], EMBEDDINGS[5:], IDS[5:]).values)
 
 
+def test_text_and_numbers_in_one_level_are_refused_instead_of_being_two_classes():
+    mixed = pd.DataFrame({"kind": ["a"] * 4, "class": np.array(["7", 7, "7", 7], dtype=object)})
+    with pytest.raises(PathError, match=r"query_paths with text and numbers in 'class'"):
+        evaluate(EMBEDDINGS[:4], mixed)
+    assert evaluate(EMBEDDINGS[:4], mixed.astype(str)).skipped["R@1"] == 0
+
+
 def test_texts_of_one_dimension_are_one_level():
     flat, ids = LABELS["class"], (IDS[:, 1] - 1).clip(min=0)
     for labels in (flat, list(flat), flat.to_numpy(), flat.astype("category")):
