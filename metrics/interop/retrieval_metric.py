@@ -16,7 +16,7 @@ from torchmetrics.utilities import dim_zero_cat
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from hiertree.arrays import MAX_LEVELS, to_numpy
-from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 
 from ..conventions.names import parse_metrics
 from ..conventions.protocols import ProtocolName, resolve_rules
@@ -116,9 +116,16 @@ class RetrievalMetric(Metric):
                 as ``query_ids`` and ``gallery_ids`` of :func:`hiertree.metrics.evaluate` say it.
 
         Raises:
-            ShapeError: arrays that do not fit together.
+            ShapeError: arrays that do not fit together, or to the batches before.
+            EmbeddingError: embeddings that are no tensor.
             PathError: labels, ids or groups that are not integers, or negative ids or groups.
         """
+        if not isinstance(embeddings, torch.Tensor):
+            raise EmbeddingError(
+                f"embeddings as a {type(embeddings).__name__}",
+                expected="a tensor",
+                remedy="wrap them in torch.as_tensor",
+            )
         where, number = embeddings.device, len(embeddings)
         labels = _labels(paths, where)
         labels = labels[:, None] if labels.ndim == 1 else labels
@@ -137,6 +144,8 @@ class RetrievalMetric(Metric):
             )
         if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
             raise PathError(f"paths of type {labels.dtype}", expected="integer ids, coarse → fine")
+        self._check_width("embeddings", embeddings)
+        self._check_width("paths", labels)
         self.embeddings.append(embeddings.detach())
         self.paths.append(labels.detach().to(torch.int64))
         self.in_gallery.append(apart)
@@ -174,6 +183,13 @@ class RetrievalMetric(Metric):
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """A figure and axes of one value of ``compute``, the current one unless given, or of several over time."""
         return self._plot(val, ax)
+
+    def _check_width(self, state: Literal["embeddings", "paths"], batch: torch.Tensor) -> None:
+        """Refuse a batch of another width than the one before."""
+        before = getattr(self, state)
+        if len(before) and before[-1].shape[-1] != batch.shape[1]:
+            given = f"{state} of width {batch.shape[1]}"
+            raise ShapeError(given, expected=f"that of the batches before, {before[-1].shape[-1]}")
 
     def _evaluated(self) -> Evaluation:
         states = self.embeddings, self.paths, self.in_gallery, self.ids, self.groups

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.metrics import RetrievalMetric, evaluate
 
 torchmetrics = pytest.importorskip("torchmetrics")
@@ -184,6 +184,18 @@ def test_a_metric_is_pickled_with_what_it_gathered():
 def test_bad_options_and_batches_are_refused(error, call):
     with pytest.raises(error):
         call()
+
+
+def test_a_batch_that_does_not_continue_those_before_is_refused_when_it_is_added():
+    metric = RetrievalMetric("ASI")
+    metric.update(torch.eye(3), torch.tensor([[0, 0], [0, 0], [1, 1]]))
+    with pytest.raises(ShapeError, match="embeddings of width 2: expected that of the batches before, 3"):
+        metric.update(torch.eye(2), torch.tensor([[0, 0], [1, 1]]))
+    with pytest.raises(ShapeError, match="paths of width 1: expected that of the batches before, 2"):
+        metric.update(torch.eye(3), torch.tensor([0, 0, 1]))
+    with pytest.raises(EmbeddingError, match="embeddings as a ndarray"):
+        metric.update(np.eye(3), torch.tensor([[0, 0], [0, 0], [1, 1]]))
+    assert metric.compute() == 0.5  # the first batch alone, whose items tie
 
 
 def test_heavy_libraries_load_only_when_asked_for():
