@@ -41,7 +41,7 @@ def evaluate_scores(
 
     Args:
         scores: (Q, N) real numbers, numpy or torch; ±inf are scores like others. float64 is compared as such,
-            every other type as float32.
+            integers of 32 or 64 bits as float64, every other type as float32.
         levels: (Q, N) integers 0 … L, as :func:`hiertree.levels` gives them.
         valid: (Q, N) booleans; False leaves an item out of the gallery of that query (the query itself, junk).
         num_levels: L; the largest of ``levels`` unless given.
@@ -101,7 +101,7 @@ def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None
 
 
 def _as_scores(scores: Any) -> NDArray[Any]:
-    """Check a score matrix and return it C-contiguous as float32, or as float64 if it was."""
+    """Check a score matrix and return it C-contiguous as float32, or as float64 if it was wider."""
     array = to_numpy(scores)
     if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(f"scores of shape {array.shape}", expected="shape (Q, N) with N ≥ 1")
@@ -120,8 +120,11 @@ def _as_levels(levels: Any) -> NDArray[np.uint8]:
     array = to_numpy(levels)
     if array.ndim != 2:
         raise ShapeError(f"levels of shape {array.shape}", expected="shape (Q, N)")
-    if array.dtype.kind not in "iub" or array.min(initial=0) < 0 or array.max(initial=0) > MAX_LEVELS:
-        raise PathError(f"levels of type {array.dtype}", expected=f"integers from 0 to {MAX_LEVELS}")
+    expected = f"integers from 0 to {MAX_LEVELS}"
+    if array.dtype.kind not in "iub":
+        raise PathError(f"levels of type {array.dtype}", expected=expected)
+    if array.min(initial=0) < 0 or array.max(initial=0) > MAX_LEVELS:
+        raise PathError(f"levels from {array.min()} to {array.max()}", expected=expected)
     return np.ascontiguousarray(array, dtype=np.uint8)
 
 

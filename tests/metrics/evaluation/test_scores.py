@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from metric_cases import names_for, reference_metric, score_matrices
 
+from hiertree.errors import PathError
 from hiertree.metrics import evaluate_scores
 
 
@@ -108,3 +109,11 @@ def test_options_may_be_numbers_of_numpy_or_fractions():
     assert json.loads(result.to_json())["summary"] == json.loads(expected.to_json())["summary"]
     bounds = result.confidence_interval(confidence=Fraction(1, 2))
     assert bounds.equals(expected.confidence_interval(confidence=0.5))
+
+
+@pytest.mark.parametrize(
+    ("levels", "words"), [([[0, -1]], "levels from -1 to 0"), ([[300, 0]], "levels from 0 to 300")]
+)
+def test_levels_outside_their_range_are_named(levels, words):
+    with pytest.raises(PathError, match=words):
+        evaluate_scores([[2.0, 1.0]], levels)
