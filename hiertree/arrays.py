@@ -7,6 +7,7 @@ frames of them, are numbered.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,9 @@ def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
     >>> as_embeddings([[3, 4], [1, 0]]).dtype
     dtype('float32')
     """
+    if isinstance(values, str | os.PathLike):
+        given = f"{name}: the path {os.fspath(values)!r}"
+        raise EmbeddingError(given, expected="an array or tensor", remedy="load the file, as by numpy.load")
     array = to_numpy(values, name=name)
     if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(f"{name} of shape {array.shape}", expected="shape (n, d) with d ≥ 1")

@@ -138,7 +138,7 @@ class Evaluation:
 
         Queries of one class share their positives, so that their values vary together: whole classes are drawn, with
         replacement, as many as there are; each metric draws among those where some query has a value. The column
-        ``clusters`` says how many that were; from few, an interval is too narrow.
+        ``clusters`` says how many that were; from few, an interval is too narrow, and from one there is none: NaN.
 
         Args:
             clusters: a label for each query, (Q,) or (Q, anything). Unless given, the finest class where the evaluation
@@ -149,7 +149,7 @@ class Evaluation:
             seed: of the draws.
 
         Raises:
-            OptionError: ``confidence`` outside (0, 1) or no resample.
+            OptionError: ``confidence`` outside (0, 1), no resample, or a query without a cluster.
             ShapeError: ``clusters`` of another length.
 
         >>> from hiertree.metrics import evaluate_scores
@@ -172,9 +172,11 @@ class Evaluation:
         for pattern in patterns.values():  # metrics that the same queries have share their draws
             columns = np.flatnonzero((known == pattern[:, None]).all(axis=0))
             own = numbers[pattern]
+            number = len(np.unique(own))
             means = bootstrap_means(self.values[np.ix_(pattern, columns)], own, resamples=resamples, seed=seed)
-            for column, (low, high) in zip(columns, np.quantile(means, tails, axis=0).T, strict=True):
-                rows[self.names[column]] = (float(low), float(high), len(np.unique(own)))
+            bounds = np.quantile(means, tails, axis=0) if number > 1 else np.full((2, len(columns)), np.nan)
+            for column, (low, high) in zip(columns, bounds.T, strict=True):
+                rows[self.names[column]] = (float(low), float(high), number)
         index = [name for name in self.names if name in rows]
         table: pd.DataFrame = pd.DataFrame([rows[name] for name in index], index, columns=["low", "high", "clusters"])
         return table
@@ -240,12 +242,23 @@ class Evaluation:
 def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
     """A number from 0 for the cluster of each query; rows that agree are one cluster.
 
+    Raises:
+        OptionError: a label that is missing.
+        ShapeError: another number of labels than of queries.
+
     >>> cluster_numbers([[0, 1], [0, 2], [0, 1]], 3)
     array([0, 1, 0])
     """
+    import pandas as pd
+
     labels = to_numpy(clusters)
+    missing = pd.isna(labels)
+    if missing.any():
+        raise OptionError(f"clusters without a label in row {int(np.argwhere(missing)[0][0])}", expected="one a query")
     if labels.ndim not in (1, 2) or len(labels) != num_queries:
         raise ShapeError(f"clusters of shape {labels.shape}", expected=f"a label for each of {num_queries} queries")
+    if labels.ndim == 2 and labels.dtype.kind == "O":  # which numpy does not sort by rows
+        labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]
     found: NDArray[np.int64] = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
     return found
 

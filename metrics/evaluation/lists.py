@@ -29,7 +29,9 @@ def as_indices(run: Any) -> NDArray[np.int64]:
     """Check (Q, K) integers."""
     indices = to_numpy(run)
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
-        raise ShapeError(f"a run of shape {indices.shape} and type {indices.dtype}", expected="(Q, K) gallery indices")
+        remedy = "pass the second part of what faiss returns" if indices.ndim == 3 and len(indices) == 2 else None
+        given = f"a run of shape {indices.shape} and type {indices.dtype}"
+        raise ShapeError(given, expected="(Q, K) gallery indices", remedy=remedy)
     return indices.astype(np.int64, copy=False)
 
 
@@ -125,7 +127,8 @@ def named_lists(
     listed, judged = as_run(run), as_qrels(qrels, negative=negative_qrels)
     numbers = {name: number for number, name in enumerate(judged.queries)}
     if not any(name in numbers for name in listed.queries):
-        given = f"run and qrels without a shared query: {_example(listed.queries)} and {_example(judged.queries)}"
+        examples = " and ".join(map(_example, (listed.queries, judged.queries)))
+        given = f"run ({listed.source}) and qrels ({judged.source}) without a shared query: {examples}"
         raise OptionError(given, expected="the same query names in both")
     _check_same_names(listed.items, judged.items)
     for name in listed.queries:

@@ -56,12 +56,12 @@ def evaluate_ranking(
     gallery item i; it is dropped from its own list, wherever it stands, and from the counts.
 
     Or *names*: ``run`` lists the items of each query and ``qrels`` judges them, graded judgments being levels. Each is
-    the path of a TREC file, of a Parquet table or of JSON as ranx saves it; a frame of pandas, polars or pyarrow
-    (columns query, doc and score or rank; query, doc and level; also under the names of TREC tools); a ranx Run and
-    Qrels; an iterator of ir_measures' ScoredDocs and Qrels; or a mapping: query → items (best first), query → item →
-    score, query → item → level. Scores rank, also where there are ranks beside them; they are compared as float64
-    (trec_eval, pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty list; a
-    query of the run that has no judgments has no positives and is skipped.
+    the path of a TREC file, of a table in Parquet or CSV, or of JSON as ranx saves it; a frame of pandas, polars or
+    pyarrow (columns query, doc and score or rank; query, doc and level; also under the names of TREC tools); a ranx
+    Run and Qrels; an iterator of ir_measures' ScoredDocs and Qrels; or a mapping: query → items (best first), query →
+    item → score, query → item → level. Scores rank, also where there are ranks beside them; they are compared as
+    float64 (trec_eval, pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty
+    list; a query of the run that has no judgments has no positives and is skipped.
 
     Or *names without judgments*: ``query_paths`` with ``query_names``, and perhaps ``gallery_paths`` with
     ``gallery_names``, instead of ``qrels``: the level of an item is where its path agrees with the query's. Without a

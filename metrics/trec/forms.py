@@ -154,7 +154,8 @@ def _entries(query: Hashable, own: Any, forms: str, *, listed: bool) -> Iterator
     elif listed and isinstance(own, (Sequence, np.ndarray)) and not isinstance(own, str):
         yield from ((item, -float(place)) for place, item in enumerate(own, start=1))
     else:
-        raise OptionError(f"a {type(own).__name__} for query {query!r}", expected=forms)
+        remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(own, "tolist") else None
+        raise OptionError(f"a {type(own).__name__} for query {query!r}", expected=forms, remedy=remedy)
 
 
 def _floats(values: Sequence[Any], what: str, *, kind: type[HiertreeError]) -> NDArray[np.float64]:

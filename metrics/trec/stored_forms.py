@@ -1,4 +1,4 @@
-"""Runs and judgments in files that are not TREC's: Parquet tables, and the JSON that ranx saves."""
+"""Runs and judgments in files that are not TREC's: tables in Parquet or CSV, and the JSON that ranx saves."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from hiertree.errors import TableError, require_package
+from hiertree.io.tables import read_table
 
-NAMED_BY_SUFFIX = (".parquet", ".json")
+NAMED_BY_SUFFIX = (".parquet", ".csv", ".json")
 
 
 def stored_form(path: Path) -> Any:
-    """The frame in a Parquet file, or the mapping from query to item to number in a JSON file.
+    """The frame in a Parquet or CSV file, or the mapping from query to item to number in a JSON file.
 
     Raises:
         TableError: no such file, a damaged one, or JSON of another shape.
     """
+    if path.suffix == ".csv":
+        return read_table(path)
     return _parquet(path) if path.suffix == ".parquet" else _json(path)
 
 

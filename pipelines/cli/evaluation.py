@@ -17,7 +17,7 @@ labels_option = click.option(
     help="CSV or Parquet table of labels, one row for each embedding, where the file has none.",
 )
 levels_option = click.option(
-    "--levels", type=NAMES, metavar="A,B,…", help="Columns of labels, coarse → fine; default: all of them."
+    "--levels", type=NAMES, metavar="A,B,…", help="Columns of labels, coarse → fine; default: all but those of names."
 )
 gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of a separate gallery.")
 gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Table of the gallery's labels.")
@@ -68,7 +68,7 @@ def embed(
 
 @command(example="hiertree evaluate embeddings.npz --metrics H-AP,NDCG,R@1")
 @click.argument("embeddings", type=INPUT_FILE, required=False)
-@click.option("--run", type=INPUT_FILE, help="Ranked lists: a TREC run (.gz too), Parquet, or JSON of ranx.")
+@click.option("--run", type=INPUT_FILE, help="Ranked lists: a TREC run (.gz too), Parquet, CSV, or JSON of ranx.")
 @click.option("--qrels", type=INPUT_FILE, help="Judgments of the lists, in the same formats; grades are levels.")
 @click.option(
     "--tree",
@@ -175,6 +175,9 @@ def evaluate(
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} {'needs --run' if run is None else 'is of embeddings, not of --run'}")
+    for name in ("alpha", "relevance"):
+        if weights is not None and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name} beside --weights: expected one of the two")
     if (embeddings is None) == (run is None):
         raise click.UsageError("expected either EMBEDDINGS or --run")
     options = {name: value for name, value in options.items() if name not in of_the_other}

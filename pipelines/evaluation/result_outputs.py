@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from hiertree import relevance as relevances
 from hiertree.errors import OptionError
 from hiertree.io import files
@@ -78,7 +80,8 @@ def print_result(result: Evaluation) -> None:
         shown = ("—", "")
         if name in means.index:
             low, high = bounds.loc[name, ["low", "high"]]
-            shown = (f"{100 * means[name]:.2f}", f"{100 * low:.2f} … {100 * high:.2f}")
+            interval = "—" if np.isnan(low) else f"{100 * low:.2f} … {100 * high:.2f}"  # of one class there is none
+            shown = (f"{100 * means[name]:.2f}", interval)
         table.add_row(Text(name), *shown, str(skipped) if skipped else "")
     card = Table.grid(padding=(0, 2))
     for name, text in result.convention.rows().items():

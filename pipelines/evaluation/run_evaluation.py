@@ -60,7 +60,8 @@ def evaluate_run(
     """
     outputs = ResultOutputs(as_json, per_query, out)
     if (qrels is None) == (tree is None):
-        raise OptionError("both or neither of qrels and tree", expected="judgments, or a table of labels")
+        expected = "judgments (--qrels), or a table of labels (--tree)"
+        raise OptionError("both or neither of qrels and tree", expected=expected)
     if qrels is not None and (query_labels is not None or levels or ids is not None):
         raise OptionError("query_labels, levels or ids beside qrels", expected="them only beside tree")
     options: dict[str, Any] = {"alpha": alpha, "ties": ties, "protocol": protocol, "compat": compat}

@@ -17,6 +17,7 @@ from hiertree.errors import EmbeddingError, InputError, PathError, ShapeError
         ([[1, 2], [float("inf"), 1]], "1 rows: 1"),
         ([[0, 0], [1, 1]], r"zero norm \(1 rows: 0\)"),
         ([["a", "b"]], "real numbers"),
+        ("embeddings.npz", r"the path 'embeddings\.npz': expected an array or tensor; load the file"),
     ],
 )
 def test_embeddings_that_cannot_be_compared_are_refused_by_row(values, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hiertree.errors import OptionError
@@ -71,3 +72,15 @@ def test_a_result_says_whether_it_holds_any_value():
     assert evaluate(np.eye(3), [0, 0, 1], metrics=["R@1"]).has_values
     assert not evaluate(np.eye(3), [0, 1, 2], metrics=["R@1"]).has_values
     assert not evaluate(np.zeros((0, 3)), np.zeros(0, int), np.eye(3), [0, 1, 2]).has_values
+
+
+def test_queries_without_a_cluster_are_refused_and_one_cluster_has_no_interval():
+    result = evaluate_scores([[3, 2, 1], [2, 3, 1]], [[1, 0, 0], [1, 0, 0]], metrics=["AP"])
+    for clusters in (["a", None], [1.0, np.nan], pd.Series(["a", None])):
+        with pytest.raises(OptionError, match="clusters without a label in row 1"):
+            result.confidence_interval(clusters=clusters)
+    frame = pd.DataFrame({"kind": ["natural", "natural"], "number": [1, 2]})
+    assert result.confidence_interval(clusters=frame).loc["AP", "clusters"] == 2
+    alone = result.confidence_interval(clusters=["a", "a"]).loc["AP"]
+    assert np.isnan([alone["low"], alone["high"]]).all()
+    assert alone["clusters"] == 1

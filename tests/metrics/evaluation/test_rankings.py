@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import reference_metrics as reference
 
@@ -149,3 +150,26 @@ def test_intervals_of_indices_are_over_classes():
     run = np.argsort(np.abs(np.arange(12)[:, None] - np.arange(12)), axis=1)
     interval = evaluate_ranking(run, query_paths=paths, metrics=["AP"]).confidence_interval(resamples=10)
     assert interval.loc["AP", "clusters"] == 4
+
+
+def test_a_run_and_judgments_in_csv_are_those_in_mappings(tmp_path):
+    run, qrels = tmp_path / "run.csv", tmp_path / "qrels.csv"
+    run.write_text("query,doc,score\n1,7,0.5\n1,8,0.9\n2,8,0.1\n")
+    qrels.write_text("query,doc,level\n1,7,2\n1,8,1\n2,8,2\n")
+    expected = evaluate_ranking({"1": ["8", "7"], "2": ["8"]}, {"1": {"7": 2, "8": 1}, "2": {"8": 2}})
+    found = evaluate_ranking(run, qrels)
+    assert found.summary().to_dict() == expected.summary().to_dict()
+    run.write_text("query,doc,score\n")
+    with pytest.raises(
+        OptionError, match=r"run \(run\.csv\) and qrels \(qrels\.csv\) without a shared query: none and such as '1'"
+    ):
+        evaluate_ranking(run, qrels)
+
+
+def test_what_nearly_is_a_run_is_told_how_to_become_one():
+    distances_and_indices = np.zeros((1, 2)), np.array([[1, 0]])
+    paths = np.array([[0], [0]])
+    with pytest.raises(ShapeError, match="the second part of what faiss returns"):
+        evaluate_ranking(distances_and_indices, query_paths=paths[:1], gallery_paths=paths)
+    with pytest.raises(OptionError, match=r"a Series for query 'q'.*tolist\(\) for listed items"):
+        evaluate_ranking({"q": pd.Series(["a"])}, {"q": {"a": 1}})

@@ -82,12 +82,14 @@ def test_qrels_of_a_tree_judge_a_run_as_the_tree_does(folder):
     [
         ([], "either EMBEDDINGS or --run"),
         (["--qrels", "qrels.txt"], "--qrels needs --run"),
-        (["--run", "run.txt"], "both or neither of qrels and tree"),
+        (["--run", "run.txt"], "judgments (--qrels), or a table of labels (--tree)"),
         (["--run", "run.txt", "--tree", "labels.csv", "--qrels", "qrels.txt"], "both or neither"),
         (["--run", "run.txt", "--tree", "labels.csv", "--device", "cpu"], "--device is of embeddings"),
         (["--run", "run.txt", "--tree", "labels.csv", "--ids", "nothing"], "no column 'nothing'"),
         (["--run", "run.txt", "--tree", "labels.csv", "--ids", "kind"], "labels.csv, line 3: 'pet' again"),
-        (["--run", "labels.csv", "--tree", "labels.csv"], "line 1"),
+        (["--run", "labels.csv", "--tree", "labels.csv"], "columns"),
+        (["--run", "run.txt", "--tree", "labels.csv", "--weights", "1,1", "--alpha", "2"], "--alpha beside --weights"),
+        (["--run", "run.txt", "--tree", "labels.csv", "--weights", "1,1", "--relevance", "gain"], "--relevance beside"),
         (["--run", "run.txt", "--tree", "labels.csv", "--out", "run.txt"], "run.txt"),
     ],
 )
