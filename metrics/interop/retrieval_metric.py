@@ -197,7 +197,12 @@ class RetrievalMetric(Metric):
             raise ShapeError(f"{type(self).__name__} without items", expected="update before compute")
         embeddings, paths, in_gallery, ids, groups = (to_numpy(dim_zero_cat(state)) for state in states)
         keys = np.stack([in_gallery.astype(np.int64), np.where(ids == _NONE, -1 - np.arange(len(ids)), ids)])
-        kept = np.sort(np.unique(keys, axis=1, return_index=True)[1])
+        _, first, which = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+        again = (paths[first[which.reshape(-1)]] != paths).any(axis=1)
+        if again.any():
+            given = f"id {ids[again.argmax()]} with two paths"
+            raise PathError(given, expected="one item an id", remedy="number the items, not their classes")
+        kept = np.sort(first)
         embeddings, paths, apart, groups = embeddings[kept], paths[kept], in_gallery[kept].astype(bool), groups[kept]
         if (groups == _NONE).any() != (groups == _NONE).all():
             raise PathError("groups in some batches only", expected="groups in every batch, or in none")

@@ -65,6 +65,14 @@ def test_options_are_those_of_evaluate():
         np.testing.assert_array_equal(metric.evaluation().values, evaluate(embeddings, paths, **options).values)
 
 
+def test_an_id_of_items_with_different_labels_is_refused():
+    metric = RetrievalMetric()
+    metric.update(torch.eye(2), torch.tensor([[0, 0], [0, 1]]), ids=[3, 4])
+    metric.update(torch.eye(2), torch.tensor([[0, 0], [1, 2]]), ids=[3, 4])  # 3 again is what a sampler repeats
+    with pytest.raises(PathError, match="id 4 with two paths: expected one item an id"):
+        metric.compute()
+
+
 def test_a_separate_gallery_and_repeated_items():
     embeddings, paths = retrieval()
     expected = evaluate(embeddings[:10], paths[:10], embeddings[10:], paths[10:], metrics=["H-AP"])
