@@ -97,9 +97,14 @@ def evaluate_file(
             search={"block_size": block_size, "resume": resume, **search},
         )
     if not result.has_values:
-        names = () if labeled.tree is None else labeled.tree.level_names
-        remedy = f"the columns read as levels are {', '.join(names)}" if names else None
-        raise InputError(f"{source} gives no metric a value", expected="items that share labels", remedy=remedy)
+        notes = (
+            [] if labeled.tree is None else [f"the columns read as levels are {', '.join(labeled.tree.level_names)}"]
+        )
+        if labeled.ids is not None:
+            number = len(set(labeled.ids))
+            notes.append(f"its {len(labeled.paths)} queries have {number} ids, and none retrieves its own")
+        expected = "items that share labels, but no id" if labeled.ids is not None else "items that share labels"
+        raise InputError(f"{source} gives no metric a value", expected=expected, remedy="; ".join(notes) or None)
     inputs = [source, *(Path(file) for file in (labels, gallery, gallery_labels, junk) if file is not None)]
     parameters = {"metrics": list(result.names), "relevance": relevance, "codes": codes}
     outputs.deliver(result, parameters={**parameters, **options, **search, **columns}, inputs=inputs)

@@ -250,6 +250,14 @@ def test_a_column_of_images_is_their_ids_unless_it_is_named_as_a_level(retrieval
     assert "—" not in capsys.readouterr().out
 
 
+def test_ids_that_leave_no_query_an_item_are_counted(retrieval, tmp_path):
+    embeddings, paths = retrieval
+    np.save(tmp_path / "e.npy", embeddings)
+    pd.DataFrame(paths, columns=LABELS).assign(place="here").to_csv(tmp_path / "l.csv", index=False)
+    with pytest.raises(InputError, match="its 30 queries have 1 ids, and none retrieves its own"):
+        evaluate_file(tmp_path / "e.npy", labels=tmp_path / "l.csv", ids="place")
+
+
 def test_images_that_are_listed_twice_are_counted_and_two_spellings_of_a_path_refused(retrieval, tmp_path, caplog):
     embeddings, paths = retrieval
     np.save(tmp_path / "e.npy", embeddings)
