@@ -21,7 +21,7 @@ Multi: TypeAlias = Literal["drop", "first", "all"]
 Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
 
 _ITEM_ID = re.compile(r"Q[0-9]+")
-_NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue"}
+_NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
 
 
 @dataclass(frozen=True)
@@ -178,10 +178,13 @@ def _common_spellings(texts: Sequence[str]) -> dict[str, str]:
 
 
 def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
-    """The origin, with the reason that there is no label where the values themselves say it: classes without a name."""
-    only_ids = bool(scraped) and all(_ITEM_ID.fullmatch(text.strip()) for text in scraped)
-    return origin._replace(reason="only a Wikidata id") if only_ids else origin
+    """The origin, with the reason that there is no label where the values themselves say it: no word among them."""
+    texts = [text.strip() for text in scraped]
+    if texts and all(map(_ITEM_ID.fullmatch, texts)):
+        return origin._replace(reason="only a Wikidata id")
+    return origin._replace(reason="no letter") if any(texts) and not any(map(str.isalpha, "".join(texts))) else origin
 
 
 def _says_nothing(label: str) -> bool:
-    return label.casefold() in _NO_VALUE or _ITEM_ID.fullmatch(label) is not None
+    named = any(map(str.isalpha, label)) and _ITEM_ID.fullmatch(label) is None
+    return not named or label.casefold() in _NO_VALUE

@@ -153,3 +153,15 @@ def test_published_types_are_joined_only_where_the_annotators_joined_them_too(sh
     assert (len(pairs), len(released)) == (160, 143)
     assert all(len(labels) == 1 for labels in released.values())
     assert [drop.values for drop in cleaned.dropped] == [("Q25416095",)]
+
+
+def test_texts_that_name_nothing_are_no_labels_and_are_reported():
+    texts = ["-", "123", "NaN", "n/a", "lake", "神社"]
+    cleaned = clean_landmarks([Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)])
+    assert [kept.labels[0] for kept in cleaned.kept] == ["lake", "神社"]
+    assert [(drop.reason, drop.origin.reason) for drop in cleaned.dropped] == [
+        ("no label", "no letter"),
+        ("no label", "no letter"),
+        ("no label", ""),
+        ("no label", ""),
+    ]
