@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
@@ -18,6 +19,7 @@ SLOW_ANSWER, REST = 1.0, 5.0  # after an answer of more seconds the API is left 
 MOST_INCOMPLETE = 2  # incomplete answers after which what was asked is the likely reason
 MOST_REDIRECTS = 5
 Read = TypeVar("Read")
+_log = logging.getLogger(__name__)
 
 
 class Unanswered(Exception):  # noqa: N818
@@ -108,6 +110,8 @@ class Client:
             seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random_share())
             if self._on_retry is not None:
                 self._on_retry(last.reason, seconds)
+            if attempt:  # one wait is nothing unusual
+                _log.warning("no answer (%s); retry %d in %.0f s", last.reason, attempt + 1, seconds)
             self._pace.pause(seconds)
         raise Unusable(last.reason) if isinstance(last, Incomplete) else Unanswered(last.reason)
 

@@ -67,7 +67,8 @@ class Transport:
                 headers = {name.lower(): value for name, value in response.headers.items()}
                 return HttpAnswer(response.status_code, headers, body)
         except (RequestException, HTTPError, OSError) as error:
-            raise TryAgain(f"{type(error).__name__}: {error}"[:200]) from None
+            cause = getattr(error.args[0] if error.args else None, "reason", None) or error  # without the whole URL
+            raise TryAgain(f"{type(error).__name__}: {cause}"[:200]) from None
 
     def _body(self, response: requests.Response, started: float) -> bytes:
         """The decoded body, read piece by piece, so that neither size nor dripping can hold us."""

@@ -273,6 +273,16 @@ def test_endless_redirects_end_the_run(store):
         assert len(wikimedia.asked) <= 3 * 3
 
 
+def test_whoever_cannot_be_reached_is_named_while_waiting_from_the_second_retry_on(store, caplog):
+    with Wikimedia(World.numbered(120)) as wikimedia:
+        gone = wikimedia
+    with pytest.raises(ScrapeError, match="3 requests in a row"):
+        scrape(store, gone, FakeTime(), max_retries=3)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == 3 * 2  # of three batches, the second and the third retry
+    assert all("Connection refused" in line and "retry 2 in" in line for line in lines[::2])
+
+
 def test_a_server_that_asks_to_wait_is_left_alone_after_the_last_retry_too(store):
     time = FakeTime()
     faults = {"fault": lambda index: "429" if index < 2 else None, "clock": time.monotonic, "now": time.now}
