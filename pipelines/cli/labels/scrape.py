@@ -70,7 +70,7 @@ def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str
 
 
 @command(example="hiertree labels status store.sqlite")
-@STORE
+@click.argument("store", type=INPUT_FILE)
 @TABLE
 @json_option
 def status(store: Path, table: Path | None, as_json: bool) -> None:

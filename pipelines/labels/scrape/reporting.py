@@ -70,8 +70,8 @@ def describe_status(report: dict[str, Any]) -> str:
     """The same for what :func:`status` returns, with what is still to be asked."""
     found = Counter({(row["status"], row["reason"]): row["landmarks"] for row in report["outcomes"]})
     rows = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
-    times = f"pages of {report['oldest_page']} … {report['newest_page']}"
-    lines = [describe_outcomes(found), f"stored: {rows}; {times}", f"to ask: {_keys(report['to_ask'])}"]
+    times = f"; pages of {report['oldest_page']} … {report['newest_page']}" if report["oldest_page"] else ""
+    lines = [describe_outcomes(found), f"stored: {rows}{times}", f"to ask: {_keys(report['to_ask'])}"]
     if any(report["to_retry"].values()):
         lines.append(f"failed, waiting for 'hiertree labels retry': {_keys(report['to_retry'])}")
     return "\n".join(lines)

@@ -58,7 +58,9 @@ def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_pat
         assert "1 failed: params-illegal" in printed.out
         assert printed.err.endswith("1 of 60 landmarks failed: ask again with 'hiertree labels retry'\n")
         assert run("status", store) == 0
-        assert "failed, waiting for 'hiertree labels retry': 1 pages" in capsys.readouterr().out
+        printed = capsys.readouterr()
+        assert "failed, waiting for 'hiertree labels retry': 1 pages" in printed.out
+        assert "written" not in printed.err
         assert run("status", store, "--json") == 0
         report = json.loads(capsys.readouterr().out)
         assert (report["rows"]["failures"], report["to_retry"]["page"]) == (1, 1)
