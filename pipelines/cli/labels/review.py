@@ -15,7 +15,7 @@ from ..options import json_option, no_browser_option, port_option, print_json, s
 
 @command(
     example="hiertree labels review clustered --annotator anna",
-    then="hiertree labels export {clustered} --review LOG --out exported",
+    then="hiertree labels export {clustered} --review {log} --out exported",
 )
 @click.argument("clustered", type=INPUT_PATH)
 @click.option("--annotator", required=True, help="Who reviews; everybody has a log of their own.")
@@ -53,9 +53,10 @@ def review(
         encoder=embedding.build(),
     )
     serve(opened, port=port, open_browser=not no_browser, say=click.echo)
+    click.get_current_context().params["log"] = opened.session.log.path  # the default one, too, is named at the end
 
 
-@command(example="hiertree labels agreement review-anna.jsonl review-ben.jsonl")
+@command(example="hiertree labels agreement clustered review-anna.jsonl review-ben.jsonl")
 @click.argument("clustered", type=INPUT_PATH)
 @click.argument("log_a", type=INPUT_FILE)
 @click.argument("log_b", type=INPUT_FILE)

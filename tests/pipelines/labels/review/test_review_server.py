@@ -277,17 +277,17 @@ def test_a_client_that_does_not_read_is_left_when_the_server_ends():
     assert received < 64 << 20
 
 
-def test_the_command_prints_its_address_and_ends_cleanly_on_interrupt(tmp_path):
-    clustered, log = tmp_path / "clustered", tmp_path / "log.jsonl"
+def test_the_command_prints_its_address_and_on_interrupt_names_its_log_and_the_next_step(tmp_path):
+    clustered, log = tmp_path / "clustered", tmp_path / "clustered-review-anna.jsonl"
     clustered.mkdir()
     write_proposal(clustered / "proposal.json", SMALL)
     command = [sys.executable, "-m", "hiertree", "labels", "review", str(clustered), "--annotator", "anna"]
     with subprocess.Popen(
-        [*command, "--log", str(log), "--no-browser"],
+        [*command, "--no-browser"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "HIERTREE_PROGRESS": "1"},
     ) as process:
         url = re.search(r"http://127\.0\.0\.1:(\d+)/\?token=(\S+)", process.stdout.readline())
         with socket.create_connection(("127.0.0.1", int(url[1])), timeout=10) as connection:
@@ -297,5 +297,6 @@ def test_the_command_prints_its_address_and_ends_cleanly_on_interrupt(tmp_path):
             process.send_signal(signal.SIGINT)
             output, errors = process.communicate(timeout=20)
     assert time.monotonic() - began < 10
-    assert (process.returncode, errors) == (0, "")
+    following = f"hiertree labels export {clustered} --review {log} --out exported"
+    assert (process.returncode, errors) == (0, f"written to {log}\nnext: {following}\n")
     assert f"{log} holds 0 events" in output
