@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hiertree.errors import IncompleteScrapeError, OptionError
+from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
 from hiertree.io.provenance import MANIFEST
 from hiertree.tree import LabelTree
 
@@ -68,7 +68,7 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
         say: receives a line per step, and a summary of the export.
 
     Raises:
-        RecipeError: the plan cannot be read.
+        RecipeError: the plan cannot be read, or names a review that is not there.
         IncompleteScrapeError: more landmarks failed than ``allow_failed`` allows.
         OptionError: ``out`` or the folder of a step holds other files.
         HiertreeError: as the steps do; the folders of earlier steps stay.
@@ -77,6 +77,12 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
         plan = read_plan(plan)
     elif not isinstance(plan, LabelsPlan):
         plan = check_plan(plan)
+    if plan.review is not None and not plan.review.is_file():
+        raise RecipeError(
+            f"review: no file {plan.review}",
+            expected="the log of 'hiertree labels review'",
+            remedy="leave review out until there is one",
+        )
     run = _Run(_checked_folder(Path(out)), say)
     clean = {"instances": plan.instances, "store": _scrape(plan, run), "columns": plan.columns}
     folder = run.step(CLEANED, clean_record, clean_step, plan.landmarks, settings=plan.clean, **clean)

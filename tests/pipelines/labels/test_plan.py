@@ -74,6 +74,12 @@ def test_a_review_reruns_the_export_alone(plan, tmp_path):
     assert report["review"]["events"] == 1
 
 
+def test_a_review_that_is_not_there_is_named_before_any_step_runs(plan, tmp_path):
+    with pytest.raises(RecipeError, match=r"review: no file .*anna\.jsonl.*leave review out until there is one"):
+        plan(review="anna.jsonl")
+    assert not (tmp_path / "out").exists()
+
+
 def test_scraping_is_part_of_the_plan_asks_only_once_and_gives_the_same_bytes(plan, landmarks, tmp_path):
     url = "http://commons.wikimedia.org/wiki/Category:Place_"
     landmarks.write_text("landmark_id,category\n" + "".join(f"{number},{url}{number}\n" for number in range(60)))
