@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +28,14 @@ _STYLE: Any = {
     "text.color": _INK,
     "font.size": 9,
 }
+_NO_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 
 
 def draw_tree(stem: Path, root: TreeNode) -> None:
-    """Write ``stem.svg`` and ``stem.png``, down to the supercategories; the same tree gives the same bytes."""
+    """Write ``stem.svg`` and ``stem.png``, down to the supercategories; the same tree gives the same bytes.
+
+    Characters that matplotlib's font lacks are boxes, and a warning says so.
+    """
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -42,7 +50,26 @@ def draw_tree(stem: Path, root: TreeNode) -> None:
             color = _NATURAL_COLOR if kind.name == NATURAL else _HUMAN_MADE_COLOR
             _draw(axes, kind, depth=0, start=start, color=color, total=root.count)
             start += kind.count
-        _save(figure, stem)
+        with _missing_glyphs_in_one_warning(stem):
+            _save(figure, stem)
+
+
+@contextmanager
+def _missing_glyphs_in_one_warning(stem: Path) -> Iterator[None]:
+    """Say once what matplotlib says of every character and file; other warnings stay as they are."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", _NO_GLYPH.pattern)
+        yield
+    missing = set()
+    for warning in caught:
+        if found := _NO_GLYPH.match(str(warning.message)):
+            missing.add(chr(int(found[1])))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if missing:
+        text = f"{stem.name}.svg and .png show boxes for {len(missing)} characters, {min(missing)!r} for instance"
+        remedy = "name a font that has them as font.family in matplotlibrc; the page shows them"
+        warnings.warn(f"{text}: {remedy}", UserWarning, stacklevel=4)
 
 
 def _save(figure: Figure, stem: Path) -> None:

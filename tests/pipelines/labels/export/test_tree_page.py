@@ -8,7 +8,8 @@ from PIL import Image
 
 from hiertree.errors import ImageError, TableError
 from hiertree.pipelines.labels.export.tables import HierarchicalRow
-from hiertree.pipelines.labels.export.tree_page.content import level_sizes, tree_of
+from hiertree.pipelines.labels.export.tree_page.content import TreeNode, level_sizes, tree_of
+from hiertree.pipelines.labels.export.tree_page.drawing import draw_tree
 from hiertree.pipelines.labels.export.tree_page.step import TreeSettings, show_tree
 from hiertree.tree import LabelTree
 
@@ -122,3 +123,13 @@ def test_the_page_is_searched_and_unfolded_by_keyboard(export, images, tmp_path)
         assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
     finally:
         browser.quit()
+
+
+def test_all_characters_that_the_drawing_cannot_show_are_one_warning(tmp_path):
+    leaf = TreeNode("9", "label", 1, (), ())
+    lakes = TreeNode("城湖", "supercategory", 1, (leaf,), ())
+    root = TreeNode("all", "all", 1, (TreeNode("natural", "kind", 1, (lakes,), ()),), ())
+    with pytest.warns(UserWarning, match=r"tree\.svg and \.png show boxes for 2 characters, .*font\.family") as told:
+        draw_tree(tmp_path / "tree", root)
+    assert len(told) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"tree.svg", "tree.png"}
