@@ -50,8 +50,11 @@ def unit_rows(vectors: NDArray[Any], texts: Sequence[str]) -> NDArray[np.float32
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
     if len(bad):
+        named = ", ".join(f"{texts[row][:40]!r}" for row in bad[:5]) + ", …" * (len(bad) > 5)
         raise EmbeddingError(
-            f"no direction for {len(bad)} texts, the first {texts[bad[0]]!r}", expected="texts the encoder can read"
+            f"no direction for {len(bad)} texts: {named}",
+            expected="texts the encoder can read",
+            remedy="correct these labels in the table, or empty their cells",
         )
     return np.ascontiguousarray(vectors / norms, dtype=np.float32)
 

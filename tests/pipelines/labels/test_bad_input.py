@@ -181,3 +181,12 @@ def test_paths_in_names_lead_nowhere(clustered, tmp_path, capsys):
     assert run("review", folder, "--annotator", "anna", "--log", tmp_path / "new.jsonl", "--no-browser", *images) == 2
     assert "line 2: image_id '../../../etc/passwd': expected a plain file name" in capsys.readouterr().err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_labels_without_a_word_are_all_named_with_what_to_do(tmp_path, capsys):
+    table = tmp_path / "landmarks.csv"
+    table.write_text(HEADER + "1,a,lake\n2,b,bridge\n3,c,...\n4,d,🏰\n")
+    assert run("build", table, "--out", tmp_path / "out", "--quiet") == 2
+    error = capsys.readouterr().err
+    assert "'...', '🏰'" in error
+    assert "correct these labels in the table, or empty their cells" in error
