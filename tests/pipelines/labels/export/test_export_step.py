@@ -106,7 +106,10 @@ def test_the_files_of_an_export_agree(clustered, tmp_path):
     assert rows[12]["label_ids"] == ["Q5", "Q5"]
     assert rows[0]["proposed_label"] == rows[0]["hierarchical_label"]
     assert rows[0]["review"] is None
-    assert "Nobody has reviewed" in (made.folder / "README.md").read_text()
+    card = (made.folder / "README.md").read_text()
+    assert "Nobody has reviewed" in card
+    assert "where they are those of Google Landmarks Dataset v2" in card  # a table may hold others
+    assert "where they come from Wikidata" in card
     assert "13 kept, with 10 distinct labels" in describe_exported(made)
 
 
