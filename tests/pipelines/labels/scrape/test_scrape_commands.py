@@ -49,6 +49,14 @@ def test_what_is_scraped_is_what_build_reads(table, tmp_path, capsys, source):
     assert result.report["kept"] == 48
 
 
+def test_status_of_a_store_without_pages_says_nothing_of_their_time(tmp_path, capsys):
+    table, store = tmp_path / "landmarks.csv", tmp_path / "s.sqlite"
+    table.write_text("landmark_id,category\n1,no category\n")
+    assert run("scrape", table, "--store", store, "--contact", CONTACT) == 0
+    assert run("status", store) == 0
+    assert "0 failures\n" in capsys.readouterr().out
+
+
 def test_status_says_what_is_there_and_retry_asks_for_what_failed(table, tmp_path, capsys):
     store = tmp_path / "s.sqlite"
     with Wikimedia(World.numbered(60), fault=lambda index: "503" if index == 0 else None, retry_after=0) as wikimedia:
