@@ -1,4 +1,5 @@
-// The keyboard. Letters are commands only while a card or a label is in focus, never while one types.
+// The keyboard. Letters are commands only while a card or a label is in focus, never while one types; n works where
+// nothing is in focus, too, as on a page just opened.
 
 import * as selection from "./selection.js";
 import { closest, focusCard, neighbor } from "./board.js";
@@ -28,6 +29,7 @@ function onAnyKey(event) {
   else if (key === "/") run(event, "search");
   else if (key === "?") run(event, "help");
   else if (key === "escape") run(event, "clear");
+  else if (key === "n" && event.target === document.body) run(event, "next");
 }
 
 function run(event, name) {

@@ -116,6 +116,13 @@ def test_clusters_are_renamed_in_place_by_keyboard(page):
     assert "road and railway bridge" in page.server.clusters
 
 
+def test_the_key_for_the_next_cluster_works_on_a_page_just_opened(page):
+    page.keys("n")
+    assert page.focused == "lake"
+    page.keys("a")
+    page.wait_said("Approved lake")
+
+
 def test_merging_undoing_and_redoing_keep_the_keyboard_where_it_was(page):
     page.focus_card("bridge")
     page.keys(Keys.SPACE, Keys.ARROW_RIGHT)
