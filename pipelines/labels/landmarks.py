@@ -35,13 +35,14 @@ class ColumnNames(Settings):
     item_ids: Annotated[
         str | None,
         Field(
-            description="Column of the values' Wikidata ids, if there is one.",
+            description="Column of the values' Wikidata ids; default: item_ids, if there is one.",
             json_schema_extra={"option": "item-column"},
         ),
     ] = None
 
 
 GLDV2_COLUMNS = ColumnNames()
+ITEM_IDS = "item_ids"
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,10 @@ def read_landmarks(
         raise OptionError("separator=''", expected="at least one character, such as '|'")
     scraped_path = landmarks if instances is None else instances
     ids, categories = read_listed(landmarks, columns=columns, needs_category=False)
-    needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
     scraped = read_table(scraped_path)
+    if columns.item_ids is None and ITEM_IDS in scraped.columns:  # as 'labels scrape --table' writes them
+        columns = columns.model_copy(update={"item_ids": ITEM_IDS})
+    needed = [columns.landmark_id, columns.instance_of, *([columns.item_ids] if columns.item_ids else [])]
     _check_columns(scraped_path, scraped, needed)
     keys = unique_ids(scraped, columns.landmark_id, scraped_path)
     values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)

@@ -2,8 +2,10 @@
 
 import csv
 
+import numpy as np
 import pytest
 
+from hiertree.errors import EmbeddingError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import (
     CleanSettings,
@@ -13,6 +15,7 @@ from hiertree.pipelines.labels import (
     export_step,
     read_proposal,
 )
+from hiertree.pipelines.labels.encode.text_encoders import unit_rows
 from hiertree.pipelines.labels.review import Rename, Session
 
 HEADER = "landmark_id,category,instance_of\n"
@@ -183,10 +186,6 @@ def test_paths_in_names_lead_nowhere(clustered, tmp_path, capsys):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_labels_without_a_word_are_all_named_with_what_to_do(tmp_path, capsys):
-    table = tmp_path / "landmarks.csv"
-    table.write_text(HEADER + "1,a,lake\n2,b,bridge\n3,c,...\n4,d,🏰\n")
-    assert run("build", table, "--out", tmp_path / "out", "--quiet") == 2
-    error = capsys.readouterr().err
-    assert "'...', '🏰'" in error
-    assert "correct these labels in the table, or empty their cells" in error
+def test_labels_that_an_encoder_cannot_read_are_named_with_what_to_do():
+    with pytest.raises(EmbeddingError, match=r"2 texts: '\.\.\.', '🏰': .*correct these labels in the table"):
+        unit_rows(np.array([[1.0, 0.0], [0.0, 0.0], [np.nan, 1.0]]), ["lake", "...", "🏰"])

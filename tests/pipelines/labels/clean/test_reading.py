@@ -30,6 +30,12 @@ def test_one_table_may_serve_as_both_with_other_column_names(tmp_path):
     assert read[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
 
 
+def test_wikidata_ids_are_read_where_their_column_is_called_as_a_scrape_calls_it(tmp_path):
+    path = write(tmp_path, "landmark_id,instance_of,item_ids\n5,lake|pond,Q1|Q2\n")
+    read, _ = read_landmarks(path)
+    assert read[0].values == (InstanceValue("lake", "Q1"), InstanceValue("pond", "Q2"))
+
+
 def test_a_table_of_ids_and_types_needs_no_categories(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text("id,type\n4,lake\n9,castle\n")
