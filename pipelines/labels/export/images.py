@@ -39,6 +39,7 @@ class ImageList:
 
     Attributes:
         table: the file; its columns are ``image``, the tree's levels from coarse to fine, and ``split``.
+        root: the folder that the images' paths are relative to.
         levels: the names of these levels.
         landmarks: landmarks of each split.
         images: images of each split.
@@ -46,6 +47,7 @@ class ImageList:
     """
 
     table: Path
+    root: Path
     levels: tuple[str, ...]
     landmarks: dict[str, int]
     images: dict[str, int]
@@ -100,7 +102,8 @@ def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> I
             rows += [(file, *tree.labels_of(path), split) for file in found[landmark]]
             counted[split] += len(found[landmark])
         write_table(made / IMAGES, ("image", *tree.level_names, "split"), rows)
-    return ImageList(Path(out) / IMAGES, tree.level_names, dict(landmarks), dict(counted), len(tree) - len(kept))
+    numbers = dict(landmarks), dict(counted), len(tree) - len(kept)
+    return ImageList(Path(out) / IMAGES, images, tree.level_names, *numbers)
 
 
 def describe_images(listed: ImageList) -> str:
@@ -114,7 +117,7 @@ in a recipe:
 data:
   name: table
   path: {listed.table}
-  root: …
+  root: {listed.root}
   image: image
   levels: [{", ".join(listed.levels)}]
   split: split"""

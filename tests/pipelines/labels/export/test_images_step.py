@@ -36,7 +36,7 @@ def test_washington_photos_become_two_splits_that_training_loads(washington, tmp
         split: load_table(
             listed.table,
             split,
-            root=photos,
+            root=listed.root,
             image="image",
             levels=list(listed.levels),
             split_column="split",
@@ -104,6 +104,7 @@ def test_the_command_prints_the_section_of_a_recipe(washington, tmp_path):
     call = ["labels", "images", str(tree), "--images", str(photos), "--image-table", str(table)]
     done = CliRunner().invoke(commands, [*call, "--out", str(tmp_path / "listed")])
     assert done.exit_code == 0, done.output
+    assert f"  root: {photos}\n" in done.output
     assert "levels: [natural_or_human_made, hierarchical_label, landmark_id]" in done.output
     other = tmp_path / "mine"
     other.mkdir()
