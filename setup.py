@@ -1,13 +1,19 @@
-"""The README as PyPI shows it: links into the repository become absolute. All else stands in pyproject.toml."""
+"""What pyproject.toml cannot say: the packages as the folders have them, and a README whose links are absolute."""
 
 import re
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 ROOT = Path(__file__).parent
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 VERSION, REPOSITORY = (re.search(rf'^{key} = "(.*)"', PROJECT, re.M)[1] for key in ("version", "Repository"))
+FOLDERS = {
+    "hiertree": "hiertree",
+    "hiertree.metrics": "metrics",
+    "hiertree.losses": "losses",
+    "hiertree.pipelines": "pipelines",
+}
 
 
 def absolute(link: re.Match) -> str:
@@ -17,6 +23,12 @@ def absolute(link: re.Match) -> str:
 
 
 setup(
+    packages=[
+        name
+        for package, folder in FOLDERS.items()
+        for name in (package, *(f"{package}.{inner}" for inner in find_packages(str(ROOT / folder))))
+    ],
+    package_dir=FOLDERS,
     long_description=re.sub(
         r"(?P<picture>!?)\[(?P<text>[^]]*)\]\((?!https?:|#)(?P<file>[^)]+)\)",
         absolute,

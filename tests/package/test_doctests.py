@@ -7,11 +7,11 @@ import importlib
 import pkgutil
 
 import pytest
-from project import project_table
+from project import source_packages
 
 
 def _modules() -> list[str]:
-    packages = project_table()["tool"]["setuptools"]["packages"]
+    packages = source_packages()
     found = list(packages)
     for package in packages:
         paths = importlib.import_module(package).__path__
