@@ -11,7 +11,6 @@ import yaml
 from hiertree.errors import RecipeError
 
 _MOST_ALIASES = 20  # each may double what a file holds
-_IN_WORDS = {"sequence_str": "expected a list, as in [a, b]"}  # pydantic's types of errors
 
 
 class StrictLoader(yaml.SafeLoader):
@@ -99,11 +98,3 @@ def yaml_error(error: Exception, source: str) -> RecipeError:
     place = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
     problem = getattr(error, "problem", None) or str(error)
     return RecipeError(f"{source}: {problem}{place}", expected="valid YAML")
-
-
-def complaint(error: Any) -> str:
-    """One of pydantic's errors in words: the place, what is wrong, what was given."""
-    place = ".".join(map(str, error["loc"]))
-    given = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
-    problem = f"{_IN_WORDS.get(error['type'], error['msg'])}{given}"
-    return f"{place}: {problem}" if place else problem

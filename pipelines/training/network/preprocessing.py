@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from ..recipe.components import RecipeSection
+from ...settings import Section
 from ..recipe.schema import Recipe
 from ..recipe.settings import ImageSettings
 from .backbones import input_statistics
 
 
-class Preprocessing(RecipeSection):
+class Preprocessing(Section):
     """The path of an image to a trained network, and of the network's output to an embedding."""
 
     size: int = Field(description="height and width in pixels")

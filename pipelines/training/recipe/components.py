@@ -5,52 +5,18 @@ So a loss's option is declared where the loss is, with its type and default, and
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SerializeAsAny, create_model, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, SerializeAsAny, create_model
 
-
-class RecipeSection(BaseModel):
-    """A part of a recipe: frozen, and strict about its keys."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unknown_keys(cls, values: Any) -> Any:
-        known = [field.alias or name for name, field in cls.model_fields.items()]
-        unknown = [key for key in values if key not in known] if isinstance(values, dict) else []
-        if unknown:
-            raise PydanticCustomError("unknown_key", "{problem}", {"problem": _unknown(unknown, known)})
-        return values
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_truth_for_numbers(cls, values: Any) -> Any:
-        given = values if isinstance(values, dict) else {}
-        for name, field in cls.model_fields.items():
-            key, kinds = field.alias or name, list(_kinds_of(field.annotation))
-            if isinstance(given.get(key), bool) and (int in kinds or float in kinds) and bool not in kinds:
-                truth = str(given[key]).lower()
-                problem = f"{key}={truth}: expected a number; YAML reads yes and on as true, no and off as false"
-                raise PydanticCustomError("truth_for_number", "{problem}", {"problem": problem})
-        return values
+from ...settings import Section, custom_error, unknown_names
 
 
-def _kinds_of(annotation: Any) -> Iterator[Any]:
-    """A type and all that it is made of."""
-    yield annotation
-    for part in get_args(annotation):
-        yield from _kinds_of(part)
-
-
-class Component(RecipeSection):
+class Component(Section):
     """A section that names a function or class; subclasses hold its options."""
 
     name: str
@@ -88,12 +54,10 @@ def component(kind: str) -> Callable[[Any], Component]:
         if isinstance(value, Component):
             return value
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
-            raise PydanticCustomError("unnamed", "expected a mapping with a 'name'")
+            raise custom_error("unnamed", "expected a mapping with a 'name'")
         known = names(kind)
         if value["name"] not in known:
-            raise PydanticCustomError(
-                "unknown_name", "{problem}", {"problem": _unknown([value["name"]], known, "name")}
-            )
+            raise custom_error("unknown_name", unknown_names([value["name"]], known, "name"))
         return component_model(kind, value["name"]).model_validate(value)
 
     return validate
@@ -153,14 +117,3 @@ def _field_type(parameter: inspect.Parameter) -> Any:
     if str(parameter.annotation) in (LOSS, LOSS_FACTORY):
         return SerializeAsAny[Annotated[Component, BeforeValidator(component("loss"))]]
     return parameter.annotation
-
-
-def _unknown(given: Iterable[str], known: Iterable[str], what: str = "key") -> str:
-    """What is wrong with names that do not exist, and which was probably meant."""
-    known = list(known)
-    parts = []
-    for name in map(str, given):
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-        parts.append(f"unknown {what} {name!r}, {hint}")
-    return "; ".join(parts)

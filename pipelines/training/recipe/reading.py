@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from hiertree.errors import RecipeError
 
-from ...yaml_files import complaint, parse_yaml, read_text
+from ...settings import complaint
+from ...yaml_files import parse_yaml, read_text
 from .built_in import built_in_recipe, built_in_recipes
 from .layers import Layer, Setting, annotated, merge, parse_layer, plain
 from .schema import Recipe

@@ -23,7 +23,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from hiertree.errors import RecipeError
 
-from .components import Component, RecipeSection, component
+from ...settings import Section
+from .components import Component, component
 from .settings import (
     EvaluationSettings,
     ImageSettings,
@@ -45,7 +46,7 @@ _ADDED_LATER = (
 )
 
 
-class Recipe(RecipeSection):
+class Recipe(Section):
     """One experiment."""
 
     name: str = Field(description="what tables call it; a file's own name unless given")
@@ -120,7 +121,7 @@ class Recipe(RecipeSection):
         return any(_hash(values | {"training": {**values["training"], "epochs": n}}) == fingerprint for n in lengths)
 
 
-def _at_default(section: RecipeSection, name: str) -> bool:
+def _at_default(section: Section, name: str) -> bool:
     field = type(section).model_fields.get(name)
     return field is not None and bool(getattr(section, name) == field.default)
 

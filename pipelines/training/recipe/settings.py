@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
-from .components import RecipeSection
+from ...settings import Section, custom_error
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -24,7 +23,7 @@ def _key(default: Any, meaning: str) -> Any:
     return Field(default, description=meaning)
 
 
-class GlyphAugmentation(RecipeSection):
+class GlyphAugmentation(Section):
     """Small rotations, scalings, shears and shifts, as handwriting varies. Never a flip."""
 
     name: Literal["glyph"] = "glyph"
@@ -34,7 +33,7 @@ class GlyphAugmentation(RecipeSection):
     shift: Fraction = _key(0.08, "largest shift, as a fraction of the side")
 
 
-class PhotoAugmentation(RecipeSection):
+class PhotoAugmentation(Section):
     """A random crop of random area and aspect ratio, resized, and a left-right flip."""
 
     name: Literal["photo"] = "photo"
@@ -43,13 +42,13 @@ class PhotoAugmentation(RecipeSection):
     flip: bool = _key(True, "mirror every second image")
 
 
-class NoAugmentation(RecipeSection):
+class NoAugmentation(Section):
     """Train on the evaluation's view of each image."""
 
     name: Literal["none"] = "none"
 
 
-class ImageSettings(RecipeSection):
+class ImageSettings(Section):
     """How an image file becomes a tensor."""
 
     size: Annotated[int, Field(ge=1, le=LARGEST_SIDE)] = _key(32, "height and width in pixels")
@@ -78,7 +77,7 @@ class ImageSettings(RecipeSection):
     )
 
 
-class ModelSettings(RecipeSection):
+class ModelSettings(Section):
     """Backbone → pooling → LayerNorm → linear projection → unit length."""
 
     backbone: str = _key(
@@ -127,17 +126,17 @@ class ModelSettings(RecipeSection):
     @model_validator(mode="after")
     def _require_one_norm(self) -> ModelSettings:
         if self.layer_norm and self.l2_norm:
-            raise PydanticCustomError("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
+            raise custom_error("two_norms", "layer_norm and l2_norm exclude each other: set one to false")
         return self
 
     @model_validator(mode="after")
     def _require_mean_and_std(self) -> ModelSettings:
         if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
-            raise PydanticCustomError("statistics", "mean and std go together, with one value a channel each")
+            raise custom_error("statistics", "mean and std go together, with one value a channel each")
         return self
 
 
-class OptimizerSettings(RecipeSection):
+class OptimizerSettings(Section):
     """One optimizer, three groups of parameters: backbone, head, and what the loss learns (its proxies)."""
 
     name: Literal["adam", "adamw", "sgd"] = _key("adam", "`adam`, `adamw` or `sgd`")
@@ -151,7 +150,7 @@ class OptimizerSettings(RecipeSection):
     clip_norm: Positive | None = _key(None, "largest norm of the gradient; null does not clip")
 
 
-class ScheduleSettings(RecipeSection):
+class ScheduleSettings(Section):
     """The factor on the learning rates, step by step."""
 
     name: Literal["cosine", "step", "constant"] = _key(
@@ -168,11 +167,11 @@ class ScheduleSettings(RecipeSection):
     @model_validator(mode="after")
     def _require_milestones_of_steps(self) -> ScheduleSettings:
         if (self.name == "step") != bool(self.milestones):
-            raise PydanticCustomError("milestones", "name: step and milestones, [40, 70] for instance, go together")
+            raise custom_error("milestones", "name: step and milestones, [40, 70] for instance, go together")
         return self
 
 
-class TrainingSettings(RecipeSection):
+class TrainingSettings(Section):
     """How long, on what, and how often a checkpoint is kept."""
 
     epochs: Count = Field(description="passes over the sampler")
@@ -214,7 +213,7 @@ class TrainingSettings(RecipeSection):
     )
 
 
-class EvaluationSettings(RecipeSection):
+class EvaluationSettings(Section):
     """When the test split is measured, and how its images are embedded."""
 
     every: Count | None = _key(None, "epochs between evaluations; null evaluates after the last epoch only")
@@ -232,7 +231,7 @@ class EvaluationSettings(RecipeSection):
     )
 
 
-class ValidationSettings(RecipeSection):
+class ValidationSettings(Section):
     """Images that pick the best epoch and may end the run; the test split then picks nothing. `split` or `classes`."""
 
     split: str | None = _key(None, "a split of the data set, `val` for instance")
@@ -254,8 +253,8 @@ class ValidationSettings(RecipeSection):
     @model_validator(mode="after")
     def _require_one_source(self) -> ValidationSettings:
         if (self.split is None) == (self.classes is None):
-            raise PydanticCustomError("validation", "give either split, val for instance, or classes, 0.2 for instance")
+            raise custom_error("validation", "give either split, val for instance, or classes, 0.2 for instance")
         if self.split in ("train", "test"):
             problem = f"split {self.split}: no validation, whose images are neither learned from nor tested on"
-            raise PydanticCustomError("validation", "{problem}", {"problem": problem})
+            raise custom_error("validation", problem)
         return self

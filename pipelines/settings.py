@@ -1,0 +1,67 @@
+"""The base of all settings that come from a file, an option or Python: frozen, with no unknown key and a helpful no."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+_IN_WORDS = {"sequence_str": "expected a list, as in [a, b]"}  # pydantic's types of errors
+
+
+class Section(BaseModel):
+    """Settings that belong together: a recipe, a plan, or a part of either."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, values: Any) -> Any:
+        """Refuse keys that do not exist, and truth values where a number is meant."""
+        given = values if isinstance(values, dict) else {}
+        fields = {field.alias or name: field for name, field in cls.model_fields.items()}
+        if unknown := [key for key in given if key not in fields]:
+            raise custom_error("unknown_key", unknown_names(unknown, fields))
+        for key, value in given.items():
+            kinds = list(_kinds_of(fields[key].annotation))
+            if isinstance(value, bool) and (int in kinds or float in kinds) and bool not in kinds:
+                problem = "expected a number; YAML reads yes and on as true, no and off as false"
+                raise custom_error("truth_for_number", f"{key}={str(value).lower()}: {problem}")
+        return values
+
+
+def custom_error(kind: str, problem: str) -> PydanticCustomError:
+    """An error of a validator whose message is ``problem``, whatever signs that holds."""
+    return PydanticCustomError(kind, "{problem}", {"problem": problem})
+
+
+def unknown_names(given: Iterable[object], known: Iterable[str], what: str = "key") -> str:
+    """Say which names do not exist, and which ones were probably meant.
+
+    >>> unknown_names(["epoch"], ["epochs", "device"])
+    "unknown key 'epoch', did you mean 'epochs'?"
+    """
+    known, parts = list(known), []
+    for name in map(str, given):
+        close = get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+        parts.append(f"unknown {what} {name!r}, {hint}")
+    return "; ".join(parts)
+
+
+def complaint(error: Any) -> str:
+    """One of pydantic's errors in words: the place, what is wrong, what was given."""
+    place = ".".join(map(str, error["loc"]))
+    given = "" if isinstance(error["input"], dict) else f" (given {error['input']!r})"
+    problem = f"{_IN_WORDS.get(error['type'], error['msg'])}{given}"
+    return f"{place}: {problem}" if place else problem
+
+
+def _kinds_of(annotation: Any) -> Iterator[Any]:
+    """A type and all that it is made of."""
+    yield annotation
+    for part in get_args(annotation):
+        yield from _kinds_of(part)
