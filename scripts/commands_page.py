@@ -1,23 +1,10 @@
-"""Print docs/commands.md, the help of every command: python scripts/commands_page.py > docs/commands.md."""
+"""The help of every command, as the documentation's site shows it below docs/commands.md."""
 
 from collections.abc import Iterator
 
 import click
 
 from hiertree.pipelines.cli.application import commands
-
-INTRODUCTION = """# Commands
-
-What `hiertree COMMAND --help` says. A wrong option or input ends with one line and status 2; an interrupted command
-with status 130. A command that writes says at the end what it has written and what usually comes next; `--quiet`, or
-`HIERTREE_PROGRESS=0`, leaves out that and the progress. `--json`, where there is one, prints for machines.
-
-Completion by the Tab key, in bash (or `zsh_source`, `fish_source` for the other shells):
-
-```sh
-eval "$(_HIERTREE_COMPLETE=bash_source hiertree)"
-```
-"""
 
 
 def every_command(group: click.Group, above: str = "hiertree") -> Iterator[tuple[str, click.Command]]:
@@ -39,5 +26,8 @@ def help_text(name: str, command: click.Command) -> str:
         return command.get_help(context)
 
 
-print(INTRODUCTION)
-print("\n\n".join(f"## `{name}`\n\n```text\n{help_text(name, found)}\n```" for name, found in every_command(commands)))
+def commands_page() -> str:
+    """A heading and a block of text for each command."""
+    return "\n\n".join(
+        f"## `{name}`\n\n```text\n{help_text(name, command)}\n```" for name, command in every_command(commands)
+    )

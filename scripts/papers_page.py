@@ -1,29 +1,12 @@
-"""Write docs/papers.md, the papers' rows with the recipes that stand for them: python scripts/papers_page.py."""
+"""The papers' rows with the recipes that stand for them, as the site shows them below docs/papers.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from hiertree.pipelines.training.recipe.built_in import BuiltInRecipe, all_built_in_recipes, recipe_datasets
 from hiertree.pipelines.training.recipe.published import PAPERS, PublishedRow, published_rows
 
-PAGE = Path(__file__).parents[1] / "docs" / "papers.md"
-INTRODUCTION = """# The papers' tables
-
-Which recipe stands for which row of a paper, what was published, in percent, and what differs. `hiertree compare` and
-`hiertree report` show these values beside a run of the recipe, with the difference; `hiertree recipes show NAME` prints
-the recipe with the source of every setting. The last column is for what these recipes gave: nobody has trained them at
-full size yet.
-
-```sh
-hiertree train RECIPE --set data.root=PATH --out runs/RECIPE
-```
-
-The values are those of
-[`published.csv`](../pipelines/training/recipes/published.csv); this page is written from it by
-`python scripts/papers_page.py`. Where a paper contradicts itself, both values are there.
-"""
 PROTOCOLS = {
     "cub": "all-vs-all over the last 100 classes; as the papers measure it",
     "sop": "all-vs-all; as the papers measure it",
@@ -38,10 +21,10 @@ PROTOCOLS = {
 
 
 def papers_page() -> str:
-    """The page, from the recipes and the published values."""
+    """The tables, from the recipes and the published values."""
     recipes = [recipe for recipe in all_built_in_recipes() if published_rows(recipe.name)]
     sections = (_paper(letter, recipes) for letter in PAPERS)
-    return "\n".join([INTRODUCTION, *(line for section in sections for line in section), *_without_a_row()])
+    return "\n".join([*(line for section in sections for line in section), *_without_a_row()])
 
 
 def _paper(letter: str, recipes: Iterable[BuiltInRecipe]) -> Iterator[str]:
@@ -59,12 +42,12 @@ def _block(title: str, protocol: str, rows: list[tuple[BuiltInRecipe, PublishedR
     metrics = list(dict.fromkeys(metric for _, row in rows for metric in row.percent))
     lists = any(row.source.count(",") > 1 for _, row in rows)
     yield from (f"### {title}", "", f"Protocol: {protocol}.", "")
-    yield f"| recipe | what |{' list |' * lists} {' | '.join(metrics)} | ours |"
-    yield "|" + "---|" * (3 + lists + len(metrics))
+    yield f"| recipe | what |{' list |' * lists} {' | '.join(metrics)} |"
+    yield "|" + "---|" * (2 + lists + len(metrics))
     for recipe, row in rows:
         values = " | ".join(_printed(row.percent[metric]) if metric in row.percent else "–" for metric in metrics)
         part = f" {row.source.rpartition(', ')[2]} |" if lists else ""
-        yield f"| `{recipe.name}` | {recipe.about} |{part} {values} | |"
+        yield f"| `{recipe.name}` | {recipe.about} |{part} {values} |"
     yield ""
     notes = [*(f"`{recipe.name}`: {recipe.note}" for recipe, _ in rows if recipe.note)]
     notes += [f"`{recipe.name}`, {remark.partition('], ')[2]}" for recipe, row in rows for remark in row.remarks]
@@ -94,7 +77,3 @@ def _place(table: str) -> tuple[int, str]:
     number = table.removeprefix("Tab. ")
     roman = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI")
     return (roman.index(number) + 1 if number in roman else int(number), table)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(papers_page(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What mkdocs adds to docs/: a page of reference for each public module, and links to files outside of docs/."""
+"""What mkdocs adds to docs/: the reference, the help of commands, the papers' values, links to other files."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from mkdocs.structure.files import File
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 SCRIPTS = Path(__file__).parent
 sys.path.insert(0, str(SCRIPTS))
 
+from commands_page import commands_page  # noqa: E402
+from papers_page import papers_page  # noqa: E402
 from public_api import MODULES  # noqa: E402
 from typing_links import lay_out  # noqa: E402
 
+GENERATED = {"commands.md": commands_page, "papers.md": papers_page}
 _OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:benchmarks|hiertree|losses|metrics|pipelines|scripts|tests)(?:/[^)#]*)?)\)")
 
 
@@ -51,6 +55,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, config: MkDocsConfig, **_: Any) -> str:
-    """Let links to source files lead to the repository."""
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, **_: Any) -> str:
+    """Add what is generated to a page, and let links to source files lead to the repository."""
+    if generated := GENERATED.get(page.file.src_uri):
+        markdown = f"{markdown}\n{generated()}\n"
     return _OUTSIDE.sub(rf"]({config.repo_url}/blob/main/\1)", markdown)
