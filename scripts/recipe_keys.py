@@ -1,9 +1,12 @@
-"""Write every key of a recipe, from its declaration, into docs/training.md: python scripts/recipe_keys.py."""
+"""Write every key of a recipe, from its declaration, into docs/recipe_keys.csv: python scripts/recipe_keys.py."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,21 +17,37 @@ from hiertree.pipelines.training.recipe.components import component_model, names
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.recipe.settings import GlyphAugmentation, PhotoAugmentation
 
-PAGE = Path(__file__).parents[1] / "docs" / "training.md"
-BEGIN, END = "<!-- keys: written by scripts/recipe_keys.py -->\n", "<!-- keys: end -->\n"
-COMPONENTS = {"data": "data set", "sampler": "sampler", "loss": "loss"}
+TABLE = Path(__file__).parents[1] / "docs" / "recipe_keys.csv"
+COMPONENTS = ("data", "sampler", "loss")
 
 
-def page_with_keys() -> str:
-    """The page with the keys as they are declared now."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return before + BEGIN + "\n" + "\n".join(_keys()) + "\n" + END + rest.partition(END)[2]
+def keys_table() -> str:
+    """The table as it stands in docs: section, key, default, meaning."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([("section", "key", "default", "meaning"), *_rows()])
+    return text.getvalue()
 
 
-def _keys() -> Iterator[str]:
-    yield from ("| key | meaning |", "|---|---|")
+def keys_page() -> str:
+    """The same as headings and tables."""
+    lines = []
+    for section, rows in groupby(_rows(), key=lambda row: row[0]):
+        lines += [
+            "",
+            f"### `{section}`" if section else "### Sections",
+            "",
+            "| key | default | meaning |",
+            "|---|---|---|",
+        ]
+        for _, key, default, meaning in rows:
+            lines.append(f"| `{key}` | {default and f'`{default}`'} | {meaning} |")
+    return "\n".join(lines)
+
+
+def _rows() -> Iterator[tuple[str, str, str, str]]:
     for key, field in Recipe.model_fields.items():
-        yield f"| `{key}` | {field.description} |"
+        yield "", key, "", field.description or ""
     for key, field in Recipe.model_fields.items():
         section = next((kind for kind in (field.annotation, *get_args(field.annotation)) if _is_section(kind)), None)
         if section is not None and key not in COMPONENTS:
@@ -36,37 +55,25 @@ def _keys() -> Iterator[str]:
         if key == "images":
             yield from _section("images.augmentation: {name: glyph}", GlyphAugmentation)
             yield from _section("images.augmentation: {name: photo}", PhotoAugmentation)
-    for kind, title in COMPONENTS.items():
-        yield from ("", f"#### `{kind}`", "", f"| {title} | keys, with their defaults |", "|---|---|")
-        yield from (f"| `{name}` | {_options(kind, name)} |" for name in names(kind))
+    for kind in COMPONENTS:
+        for name in names(kind):
+            yield from _section(f"{kind}: {{name: {name}}}", component_model(kind, name))
 
 
 def _is_section(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
-def _section(title: str, model: type[BaseModel]) -> Iterator[str]:
-    yield from ("", f"#### `{title}`", "", f"{model.__doc__}", "", "| key | default | meaning |", "|---|---|---|")
+def _section(title: str, model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
     for key, field in model.model_fields.items():
-        if field.description:
-            yield f"| `{key}` | {_default(field)} | {field.description} |"
+        if key != "name" or field.description:
+            yield title, field.alias or key, _default(field), field.description or ""
 
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    default = field.default.name if isinstance(field.default, BaseModel) else field.default
-    return f"`{_yaml(default)}`"
-
-
-def _options(kind: str, name: str) -> str:
-    fields = {field.alias or key: field for key, field in component_model(kind, name).model_fields.items()}
-    shown = [
-        f"`{key}`" if field.is_required() else f"`{key}: {_yaml(field.default)}`"
-        for key, field in fields.items()
-        if key != "name"
-    ]
-    return ", ".join(shown) or "none"
+    return _yaml(field.default.name if isinstance(field.default, BaseModel) else field.default)
 
 
 def _yaml(value: Any) -> str:
@@ -78,4 +85,4 @@ def _yaml(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page_with_keys(), encoding="utf-8")
+    TABLE.write_text(keys_table(), encoding="utf-8")

@@ -24,9 +24,10 @@ sys.path.insert(0, str(SCRIPTS))
 from commands_page import commands_page  # noqa: E402
 from papers_page import papers_page  # noqa: E402
 from public_api import MODULES  # noqa: E402
+from recipe_keys import keys_page  # noqa: E402
 from typing_links import lay_out  # noqa: E402
 
-GENERATED = {"commands.md": commands_page, "papers.md": papers_page}
+GENERATED = {"commands.md": commands_page, "papers.md": papers_page, "recipe_keys.md": keys_page}
 _OUTSIDE = re.compile(r"\]\((?:\.\./)+((?:benchmarks|hiertree|losses|metrics|pipelines|scripts|tests)(?:/[^)#]*)?)\)")
 
 
@@ -48,6 +49,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         for module in MODULES
     }
     results = (SCRIPTS.parent / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    pages["recipe_keys.md"] = "# Every key of a recipe\n"
     pages["benchmarks.md"] = results.replace("# Results", "# Speed and memory", 1).replace("../docs/", "")
     pages["changelog.md"] = (SCRIPTS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
     for name, text in pages.items():
