@@ -5,6 +5,7 @@ A source is sent to every worker process, so it holds no Python object per image
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
@@ -109,6 +110,10 @@ class FileImages:
         """The file of one image, relative to the folder."""
         return self._names[index]
 
+    def stamp(self, index: int) -> str:
+        """See :func:`stamp_of`."""
+        return file_stamp(self.root / self._names[index])
+
 
 class SelectedImages:
     """Some images of another source."""
@@ -125,6 +130,10 @@ class SelectedImages:
     def name(self, index: int) -> str:
         """The image's name in the other source."""
         return self.source.name(int(self.rows[index]))
+
+    def stamp(self, index: int) -> str:
+        """See :func:`stamp_of`."""
+        return stamp_of(self.source, int(self.rows[index]))
 
 
 class JoinedImages:
@@ -145,8 +154,35 @@ class JoinedImages:
         source, place = self._place(index)
         return source.name(place)
 
+    def stamp(self, index: int) -> str:
+        """See :func:`stamp_of`."""
+        return stamp_of(*self._place(index))
+
     def _place(self, index: int) -> tuple[ImageSource, int]:
         return (self.first, index) if index < len(self.first) else (self.second, index - len(self.first))
+
+
+def stamp_of(source: ImageSource, index: int) -> str:
+    """What changes when another image takes the place of this one: its file, size and time, or else its pixels.
+
+    >>> black = ArrayImages(np.zeros((2, 4, 6), np.uint8), names=["a", "b"])
+    >>> stamp_of(black, 0) == stamp_of(black, 1)
+    True
+    """
+    own = getattr(source, "stamp", None)
+    if own is not None:
+        return str(own(index))
+    pixels = np.asarray(source[index])
+    return f"{pixels.shape} {pixels.dtype} {hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()}"
+
+
+def file_stamp(file: Path) -> str:
+    """The whole path of a file, its size and its time."""
+    try:
+        found = file.stat()
+    except OSError:  # whoever decodes it says so
+        return f"{file.absolute()} missing"
+    return f"{file.absolute()} {found.st_size} {found.st_mtime_ns}"
 
 
 def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
