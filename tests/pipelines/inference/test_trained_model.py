@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
@@ -72,7 +73,8 @@ def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(
     files = [photos / ("inner" if row >= 8 else ".") / f"{row:02d}.png" for row in range(len(test_set))]
     decoded = [test_set.images[row] for row in range(len(test_set))]
     tensor = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in decoded])
-    for images in (photos, str(photos), files, decoded, test_set.images, tensor, tensor / 255):
+    column = pd.DataFrame({"file": list(map(str, files))})["file"]
+    for images in (photos, str(photos), files, column, decoded, test_set.images, tensor, tensor / 255):
         assert_same(model.embed(images, batch_size=5, progress=False), embeddings)
     assert_same(model.embed(files[3]), embeddings[3:4])
     assert_same(model.embed(decoded[3]), embeddings[3:4])
@@ -91,8 +93,6 @@ def test_model_knows_its_classes_and_its_preprocessing(
 
 
 def test_results_carry_the_names_of_their_images(run: Path, test_set: ImageDataset) -> None:
-    import pandas as pd
-
     names = [test_set.images.name(row) for row in range(len(test_set))]
     with np.load(run / "embeddings.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == names
@@ -124,6 +124,8 @@ def test_run_of_an_earlier_version_takes_its_preprocessing_from_the_recipe(
         (torch.zeros(0, 3, 16, 16), ShapeError),
         (np.zeros((2, 3, 16, 16), np.uint8), InputError),
         (["a.png", 3], InputError),
+        (pd.Series([1, 2]), InputError),
+        (load_synthetic("test", families=2, kinds=2, instances=2, images=2), InputError),
         ([], InputError),
         (None, InputError),
         ("nowhere", ImageError),
