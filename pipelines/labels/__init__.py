@@ -8,7 +8,8 @@
 
 from hiertree.errors import require_package
 
-require_package("bs4", "faiss", "filelock", "pyarrow", "scipy", "sklearn", "starlette", "uvicorn", extra="labels")
+require_package("bs4", "faiss", "filelock", "matplotlib", "pyarrow", "requests", extra="labels")
+require_package("scipy", "sklearn", "starlette", "uvicorn", extra="labels")
 
 from .clean.landmark_file import read_kept, write_kept
 from .clean.rules import clean_landmarks
