@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 from urllib.parse import urljoin
 
+from hiertree.errors import hide_credentials
+
 from ..settings import FASTEST, ScrapeSettings, is_loopback
 from ..store import Store
 from .answers import LONGEST_RETRY_AFTER, HttpAnswer, Incomplete, TryAgain, Unusable
@@ -127,7 +129,7 @@ class Client:
             if url in visited:
                 break
             visited.add(url)
-        raise Unanswered(f"HTTP redirects that do not end, at last to {url[:200]!r}")
+        raise Unanswered(f"HTTP redirects that do not end, at last to {hide_credentials(url)[:200]!r}")
 
     def _get_once(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
         is_api = url in self._apis  # whose rules are stricter; pages are slow as a matter of course

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import hiertree
-from hiertree.errors import OptionError, ScrapeError
+from hiertree.errors import OptionError, ScrapeError, hide_credentials
 
 from ..settings import ScrapeSettings, is_loopback, origin_of
 from .answers import HttpAnswer, TryAgain, Unusable
@@ -53,7 +53,10 @@ class Transport:
 
         started = self._clock.monotonic()
         if origin_of(url) not in self._origins:
-            raise ScrapeError(f"{url[:200]!r} was to be asked", expected=f"one of {', '.join(sorted(self._origins))}")
+            raise ScrapeError(
+                f"{hide_credentials(url)[:200]!r} was to be asked",
+                expected=f"one of {', '.join(sorted(self._origins))}",
+            )
         try:
             with self._session.get(
                 url,
@@ -68,7 +71,7 @@ class Transport:
                 return HttpAnswer(response.status_code, headers, body)
         except (RequestException, HTTPError, OSError) as error:
             cause = getattr(error.args[0] if error.args else None, "reason", None) or error  # without the whole URL
-            raise TryAgain(f"{type(error).__name__}: {cause}"[:200]) from None
+            raise TryAgain(hide_credentials(f"{type(error).__name__}: {cause}")[:200]) from None
 
     def _body(self, response: requests.Response, started: float) -> bytes:
         """The decoded body, read piece by piece, so that neither size nor dripping can hold us."""
