@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 import hiertree as ht
 from hiertree.datasets import ImageDataset, load_synthetic
@@ -161,3 +162,27 @@ def test_a_folder_without_a_run_is_refused_in_words(tmp_path: Path) -> None:
     for folder, problem in ((tmp_path, "holds no model.json"), (tmp_path / "absent", "no folder .*absent")):
         with pytest.raises(CheckpointError, match=f"{problem}: expected the folder of a finished run"):
             ht.load_model(folder)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_photos_of_16_bits_are_embedded_as_those_of_8_bits(
+    model: TrainedModel, test_set: ImageDataset, tmp_path: Path, workers: int
+) -> None:
+    gray = [np.array(test_set.images[row].convert("L")) for row in range(8)]
+    for bits, suffix, scale in ((8, "png", 1), (16, "png", 257), (16, "tif", 257)):
+        (tmp_path / f"{suffix}{bits}").mkdir()
+        for row, values in enumerate(gray):
+            deep = Image.fromarray(values.astype(np.uint16) * scale if bits == 16 else values)
+            deep.save(tmp_path / f"{suffix}{bits}" / f"{row}.{suffix}")
+    expected = model.embed(tmp_path / "png8")
+    for name in ("png16", "tif16"):
+        np.testing.assert_array_equal(model.embed(tmp_path / name, workers=workers), expected)
+    decoded = [Image.fromarray(values.astype(np.uint16) * 257) for values in gray]
+    np.testing.assert_array_equal(model.embed(decoded), expected)
+
+
+def test_a_photo_above_the_limit_is_refused(model: TrainedModel, photos: Path) -> None:
+    with pytest.raises(ImageError, match="20 × 20 pixels: expected at most 399 pixels"):
+        model.embed(photos, max_pixels=399)
+    with pytest.raises(ImageError, match=r"images\.max_pixels"):
+        model.embed(photos, workers=1, max_pixels=399)

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hiertree.errors import ImageError
 from hiertree.io.files import write_text
 
 from ....pages import data_uri, fill_page
@@ -79,10 +78,6 @@ def tree_record(export: AnyPath, *, settings: TreeSettings) -> StepRecord:
 
 
 def _embedded(path: Path) -> str:
-    from PIL import Image
+    from hiertree.datasets.readers.images import decode
 
-    try:
-        with Image.open(path) as image:
-            return data_uri(image)
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ImageError(f"{path}: {error}", expected="an image", remedy="repair or remove it") from error
+    return data_uri(decode(path, name=str(path)))
