@@ -15,8 +15,8 @@ import numpy as np
 from place_labels import EDGES, b_cubed, references
 
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, spherical_kmeans
-from hiertree.pipelines.labels.cluster.agreement_measures import agreement
 from hiertree.pipelines.labels.cluster.proposing import embed
+from hiertree.pipelines.labels.cluster.quality import agreement
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms, read_hypernyms
 
 DRAWS, SHARE = 8, 0.85

@@ -33,11 +33,10 @@ from pathlib import Path
 import numpy as np
 
 from hiertree.pipelines.labels import PlaceNounEncoder, propose, spherical_kmeans
-from hiertree.pipelines.labels.clean.rules import clean_landmarks
-from hiertree.pipelines.labels.cluster.agreement_measures import agreement, read_reference
+from hiertree.pipelines.labels.cleaning import clean_landmarks
 from hiertree.pipelines.labels.cluster.clustering import choose_k
-from hiertree.pipelines.labels.cluster.kinds import natural_probability
-from hiertree.pipelines.labels.cluster.proposing import embed
+from hiertree.pipelines.labels.cluster.proposing import embed, natural_probability
+from hiertree.pipelines.labels.cluster.quality import agreement, read_reference
 from hiertree.pipelines.labels.encode.hypernyms import read_hypernyms
 from hiertree.pipelines.labels.encode.phrases import parse
 from hiertree.pipelines.labels.label_texts import normalize_label

@@ -16,11 +16,8 @@ from pathlib import Path
 from selenium import webdriver
 
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
-from hiertree.pipelines.labels.review.examples import Example
-from hiertree.pipelines.labels.review.server import Review
-from hiertree.pipelines.labels.review.serving import served
-from hiertree.pipelines.labels.review.session import Session
-from hiertree.pipelines.labels.review.splitting import load_two_means
+from hiertree.pipelines.labels.review.serving import Example, Review, served
+from hiertree.pipelines.labels.review.session import Session, load_two_means
 
 FORMS = [
     "road",

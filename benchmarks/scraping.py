@@ -26,14 +26,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_sources, ask_missing
-from hiertree.pipelines.labels.scrape.dump.reading import read_dump
+from hiertree.pipelines.labels.scrape.client import Client, Clock, HttpAnswer
+from hiertree.pipelines.labels.scrape.dump import read_dump
 from hiertree.pipelines.labels.scrape.outcomes import write_instances
+from hiertree.pipelines.labels.scrape.scraping import ScrapeLog, api_sources, ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
-from hiertree.pipelines.labels.scrape.web.answers import HttpAnswer
-from hiertree.pipelines.labels.scrape.web.client import Client
-from hiertree.pipelines.labels.scrape.web.clock import Clock
 
 URL = "http://commons.wikimedia.org/wiki/Category:A_place_with_a_name_"
 TITLE = "Category:A place with a name "

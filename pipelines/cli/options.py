@@ -70,7 +70,7 @@ def _option(name: str, info: FieldInfo) -> Option:
 
 def _type_of(info: FieldInfo) -> Any:
     """Click's type of a field; texts where pydantic has to decide, as for a number or ``auto``."""
-    from ..labels.settings import FILE_OR_NAME, GROWS
+    from ..labels.steps import FILE_OR_NAME, GROWS
 
     kinds = [kind for kind in (get_args(info.annotation) or (info.annotation,)) if kind not in (type(None), Ellipsis)]
     if get_origin(info.annotation) is Literal:

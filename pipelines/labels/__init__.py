@@ -8,29 +8,24 @@
 
 from hiertree.errors import require_package
 
-require_package("bs4", "faiss", "filelock", "matplotlib", "pyarrow", "requests", extra="labels")
-require_package("scipy", "sklearn", "starlette", "uvicorn", extra="labels")
+require_package("bs4", "faiss", "filelock", "pyarrow", "scipy", "sklearn", "starlette", "uvicorn", extra="labels")
 
-from .clean.landmark_file import read_kept, write_kept
-from .clean.rules import clean_landmarks
-from .clean.step import CleanSettings, clean_step
+from .cleaning import CleanSettings, clean_landmarks, clean_step
 from .cluster.clustering import choose_k, spherical_kmeans
-from .cluster.proposal_file import check_proposal, read_proposal, write_proposal
+from .cluster.proposal_files import check_proposal, read_proposal, write_proposal
 from .cluster.proposing import Cluster, LabelPlace, Proposal, propose
 from .cluster.step import ClusterSettings, cluster_step
-from .encode.clip_encoder import ClipEncoder
 from .encode.encoders import EncoderSettings
 from .encode.place_noun_encoder import PlaceNounEncoder
-from .encode.text_encoders import TextEncoder
+from .encode.text_encoders import ClipEncoder, TextEncoder
 from .export.differences import compare_exports
 from .export.images import ImagesSettings, images_step
 from .export.step import ExportSettings, export_step
-from .export.tree_page.step import TreeSettings, show_tree
-from .fill.step import FillSettings, fill_step
+from .export.tree_page import TreeSettings, show_tree
+from .filling import FillSettings, fill_step
 from .label_texts import normalize_label
-from .landmarks import ColumnNames, read_landmarks
-from .plan import LabelsPlan, check_plan, read_plan
-from .run import BuildResult, build
+from .landmarks import ColumnNames, read_kept, read_landmarks, write_kept
+from .plan import BuildResult, LabelsPlan, build, check_plan, read_plan
 
 __all__ = [
     "BuildResult",

@@ -34,11 +34,7 @@ _BRITISH = ((re.compile(r"(?<=[^\W\d_]{2})tre\b"), "ter"), (re.compile(r"(?<=[^\
 
 
 def visible(text: str) -> str:
-    r"""A text without line breaks and characters that cannot be seen, such as those that turn the writing direction.
-
-    >>> visible("la\u202eke")
-    'lake'
-    """
+    r"""A text without line breaks and characters that cannot be seen, such as those that turn the writing direction."""
     hidden = {sign for sign in text if unicodedata.category(sign) in ("Cc", "Cf", "Zl", "Zp")}
     return "".join(sign for sign in text if sign in _JOINERS or sign not in hidden)
 
@@ -75,11 +71,7 @@ def _without_place(label: str) -> str:
 
 
 def spelling_key(label: str) -> str:
-    """What labels have in common that differ in case or in British and American spelling alone.
-
-    >>> spelling_key("Theatre") == spelling_key("theater"), spelling_key("harbour"), spelling_key("tour")
-    (True, 'harbor', 'tour')
-    """
+    """What labels have in common that differ in case or in British and American spelling alone."""
     key = label.casefold()
     for british, american in _BRITISH:
         key = british.sub(american, key)
@@ -87,11 +79,5 @@ def spelling_key(label: str) -> str:
 
 
 def is_wikimedia_page(value: InstanceValue) -> bool:
-    """Whether a value says that the item is a page of Wikimedia's own (by Wikidata id, or by text) and not a place.
-
-    >>> is_wikimedia_page(InstanceValue("Wikimedia category")), is_wikimedia_page(InstanceValue("Q-less", "Q4167410"))
-    (True, True)
-    >>> is_wikimedia_page(InstanceValue("waterfall", "Q34038"))
-    False
-    """
+    """Whether a value says that the item is a page of Wikimedia's own (by Wikidata id, or by text) and not a place."""
     return value.item_id in WIKIMEDIA_ITEMS or _WIKIMEDIA_TEXT.fullmatch(normalize_label(value.text)) is not None

@@ -1,23 +1,26 @@
-"""Landmarks as tables list them: ids, Commons categories, and the "instance of" values scraped for them."""
+"""Landmarks and their tables: as published, with the "instance of" values scraped for them, and cleaned.
+
+``landmarks.csv`` lists what cleaning kept and ``dropped.csv`` what it left out, one landmark a row, each with its
+origin. Several labels, and their Wikidata ids, are separated by ``|``; ``confidence`` is that of labels from images.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from pydantic import Field
 
 from hiertree.errors import OptionError, TableError
-from hiertree.io.tables import check_columns, integer_column, read_table
+from hiertree.io.tables import check_columns, integer_column, read_table, write_table
 
-from .settings import Settings
+from .steps import AnyPath, Settings
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Path = str | os.PathLike[str]
 
 
 class ColumnNames(Settings):
@@ -42,6 +45,7 @@ class ColumnNames(Settings):
 
 
 GLDV2_COLUMNS = ColumnNames()
+Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
 ITEM_IDS = "item_ids"
 
 
@@ -79,12 +83,36 @@ class Landmark:
     origin: Origin = NO_ORIGIN
 
 
+@dataclass(frozen=True)
+class KeptLandmark:
+    """A landmark with its label, or its labels under ``multi="all"``."""
+
+    landmark_id: int
+    category: str
+    labels: tuple[str, ...]  # one or more
+    item_ids: tuple[str, ...] = ()  # their Wikidata ids, empty texts where not known
+    confidence: float | None = None  # of a label that its images gave it, or None where it was scraped
+    origin: Origin = NO_ORIGIN  # where the labels come from
+
+
+@dataclass(frozen=True)
+class DroppedLandmark:
+    """A landmark left out, why, and what was scraped for it."""
+
+    landmark_id: int
+    category: str
+    values: tuple[str, ...]
+    reason: Reason
+    origin: Origin = NO_ORIGIN
+
+
+LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
+COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", *Origin._fields)
+DROPPED_COLUMNS = ("landmark_id", "category", "instance_of", "reason", *Origin._fields[:-1], "scrape_reason")
+
+
 def read_landmarks(
-    landmarks: Path,
-    instances: Path | None = None,
-    *,
-    columns: ColumnNames = GLDV2_COLUMNS,
-    separator: str = "|",
+    landmarks: AnyPath, instances: AnyPath | None = None, *, columns: ColumnNames = GLDV2_COLUMNS, separator: str = "|"
 ) -> tuple[list[Landmark], int]:
     """Read the landmark table and the scraped table, which may be one file.
 
@@ -115,19 +143,22 @@ def read_landmarks(
     keys = unique_ids(scraped, columns.landmark_id, scraped_path)
     values = zip(_values(scraped, columns, separator, scraped_path), _origins(scraped), strict=True)
     found = dict(zip(keys, values, strict=True))
+    return join_landmarks(ids, categories, found)
+
+
+def join_landmarks(
+    ids: Sequence[int], categories: Sequence[str], found: Mapping[int, tuple[tuple[InstanceValue, ...] | None, Origin]]
+) -> tuple[list[Landmark], int]:
+    """Listed landmarks with the values found for them, and how many ids with values are not listed."""
     listed = zip(ids, categories, strict=True)
     read = [Landmark(key, category, *found.get(key, (None, NO_ORIGIN))) for key, category in listed]
     return read, len(found.keys() - set(ids))
 
 
 def read_listed(
-    path: Path, *, columns: ColumnNames = GLDV2_COLUMNS, needs_category: bool = True
+    path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS, needs_category: bool = True
 ) -> tuple[list[int], list[str]]:
-    """The ids of a table of landmarks, and their categories: empty texts where a table without them will do.
-
-    Raises:
-        TableError: the table cannot be read or lists no landmark, or an id is no integer, negative or there twice.
-    """
+    """The ids of a table of landmarks, and their categories: empty texts where a table without them will do."""
     table = read_table(path)
     named = needs_category or columns.category in table.columns or columns.category != GLDV2_COLUMNS.category
     _check_columns(path, table, [columns.landmark_id, *([columns.category] if named else [])])
@@ -137,17 +168,13 @@ def read_listed(
     return ids, table[columns.category].tolist() if named else [""] * len(ids)
 
 
-def _check_columns(path: Path, table: pd.DataFrame, required: list[str]) -> None:
+def _check_columns(path: AnyPath, table: pd.DataFrame, required: list[str]) -> None:
     options = "--id-column, --category-column, --instance-column, or columns=ColumnNames(…)"
     check_columns(path, list(table.columns), required, remedy=f"say what it is called: {options}")
 
 
-def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:
-    """A column of landmark ids, none negative, none there twice.
-
-    Raises:
-        TableError: one that is, or that is no integer; file, line and value are named.
-    """
+def unique_ids(table: pd.DataFrame, column: str, path: AnyPath) -> list[int]:
+    """A column of landmark ids, none negative, none there twice."""
     ids: list[int] = integer_column(table, column, path=path).tolist()
     first: dict[int, int] = {}
     for line, landmark_id in zip(table.index, ids, strict=True):
@@ -164,7 +191,7 @@ def unique_ids(table: pd.DataFrame, column: str, path: Path) -> list[int]:
 
 
 def _values(
-    table: pd.DataFrame, columns: ColumnNames, separator: str, path: Path
+    table: pd.DataFrame, columns: ColumnNames, separator: str, path: AnyPath
 ) -> Iterator[tuple[InstanceValue, ...]]:
     texts = [_split(cell, separator) for cell in table[columns.instance_of]]
     if columns.item_ids is None:
@@ -188,3 +215,121 @@ def _origins(table: pd.DataFrame) -> Iterator[Origin]:
 
 def _split(cell: str, separator: str) -> list[str]:
     return cell.split(separator) if cell.strip() else []
+
+
+def write_kept(path: AnyPath, kept: Iterable[KeptLandmark]) -> None:
+    """Write landmarks, whole or not at all.
+
+    Args:
+        path: the file.
+        kept: what cleaning kept.
+
+    Raises:
+        TableError: a label holds the separator.
+    """
+    write_table(path, COLUMNS, map(_cells, kept))
+
+
+def read_kept(path: AnyPath) -> list[KeptLandmark]:
+    """Read what :func:`write_kept` wrote.
+
+    Args:
+        path: the file, or a folder that holds ``landmarks.csv``.
+
+    Raises:
+        TableError: no such file, a missing column, a bad id, a landmark without label, as many ids as there are no
+            labels, or a confidence outside 0 … 1; file, line and value are named.
+
+    >>> import tempfile
+    >>> kept = [KeptLandmark(7, "Category:Pond", ("pond", "park"), ("Q3253281", ""))]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_kept(Path(folder) / LANDMARKS, kept)
+    ...     read_kept(folder) == kept
+    True
+    """
+    return [_kept(*row) for row in _rows(Path(path), LANDMARKS, COLUMNS)]
+
+
+def write_dropped(path: AnyPath, dropped: Iterable[DroppedLandmark]) -> None:
+    """Write landmarks that were left out, whole or not at all."""
+    rows = ((one.landmark_id, one.category, SEPARATOR.join(one.values), one.reason, *one.origin) for one in dropped)
+    write_table(path, DROPPED_COLUMNS, rows)
+
+
+def read_dropped(path: AnyPath) -> list[DroppedLandmark]:
+    """Read what :func:`write_dropped` wrote."""
+    return [_dropped(*row) for row in _rows(Path(path), DROPPED, DROPPED_COLUMNS)]
+
+
+def _rows(path: Path, name: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...], str]]:
+    """The id of each row, its cells, and where it stands."""
+    file = path / name if path.is_dir() else path
+    table = read_table(file, required=columns)
+    cells = table[list(columns)].itertuples(index=False, name=None)
+    for line, landmark_id, row in zip(table.index, unique_ids(table, "landmark_id", file), cells, strict=True):
+        yield landmark_id, row, f"{file}, line {line}"
+
+
+def _dropped(landmark_id: int, cells: tuple[Any, ...], where: str) -> DroppedLandmark:
+    _, category, values, reason, *origin = cells
+    if reason not in get_args(Reason):
+        raise TableError(f"{where}: reason {reason!r}", expected=f"one of {', '.join(get_args(Reason))}")
+    scraped = tuple(values.split(SEPARATOR)) if values else ()
+    return DroppedLandmark(landmark_id, category, scraped, reason, Origin(*origin))
+
+
+def _cells(landmark: KeptLandmark) -> Sequence[object]:
+    key, labels = landmark.landmark_id, landmark.labels
+    for label in labels:
+        if SEPARATOR in label:
+            raise TableError(f"landmark {key}: label {label!r}", expected=f"no {SEPARATOR!r} in a label")
+    item_ids = SEPARATOR.join(landmark.item_ids or [""] * len(labels))
+    return (key, landmark.category, SEPARATOR.join(labels), item_ids, landmark.confidence, *landmark.origin)
+
+
+def _kept(landmark_id: int, cells: tuple[str, ...], where: str) -> KeptLandmark:
+    _, category, labels, item_ids, confidence, *origin = cells
+    names, ids = tuple(labels.split(SEPARATOR)), tuple(item_ids.split(SEPARATOR))
+    if not all(names) or len(ids) != len(names):
+        raise TableError(f"{where}: labels {labels!r}, item_ids {item_ids!r}", expected="a label, and as many ids")
+    return KeptLandmark(landmark_id, category, names, ids, _confidence(confidence, where), Origin(*origin))
+
+
+def _confidence(cell: str, where: str) -> float | None:
+    try:
+        confidence = float(cell) if cell else None
+    except ValueError:
+        confidence = -1.0
+    if confidence is not None and not 0 <= confidence <= 1:
+        raise TableError(f"{where}: confidence {cell!r}", expected="nothing, or a number in 0 … 1")
+    return confidence
+
+
+def relevant(kept: Iterable[KeptLandmark], irrelevant: Set[str]) -> tuple[list[KeptLandmark], list[DroppedLandmark]]:
+    """Landmarks without the labels that people marked irrelevant; those that had no other are dropped."""
+    left: list[KeptLandmark] = []
+    dropped: list[DroppedLandmark] = []
+    for landmark in kept:
+        item_ids = landmark.item_ids or ("",) * len(landmark.labels)
+        pairs = [pair for pair in zip(landmark.labels, item_ids, strict=True) if pair[0] not in irrelevant]
+        if pairs:
+            labels, ids = zip(*pairs, strict=True)
+            left.append(replace(landmark, labels=labels, item_ids=ids))
+        else:
+            about = (landmark.landmark_id, landmark.category, landmark.labels)
+            dropped.append(DroppedLandmark(*about, "irrelevant label", landmark.origin))
+    return left, dropped
+
+
+def label_counts(kept: Iterable[KeptLandmark]) -> Counter[str]:
+    """Distinct labels, and how many landmarks carry each."""
+    return Counter(label for landmark in kept for label in landmark.labels)
+
+
+def label_items(kept: Iterable[KeptLandmark]) -> dict[str, tuple[str, ...]]:
+    """The Wikidata ids of labels, for those that have any."""
+    found: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for landmark in kept:
+        for label, item in zip(landmark.labels, landmark.item_ids, strict=False):
+            found[label] |= {item: None} if item else {}
+    return {label: tuple(sorted(items)) for label, items in found.items() if items}

@@ -7,35 +7,44 @@
     scrape: {contact: me@university.edu}       # and, or instead, dump: latest-all.json.bz2; or instances: scraped.csv
     clean: {multi: drop}
     fill: {images: photos, method: knn}        # if wanted
-    cluster: {encoder: tfidf, clusters: 78, levels: 1}
+    cluster: {encoder: place-nouns, clusters: 78, levels: 1}
     review: washington-review.jsonl            # once there is one
     export: {split: train}
     tree: {title: Washington}
 
 Paths are relative to the file. Everything but ``landmarks`` may be left out; the keys of a section are the settings of
-its step.
+its step. ``hiertree labels build`` runs the steps into one folder: ``store.sqlite`` (where the plan scrapes or reads a
+dump), ``cleaned``, ``filled`` (where it fills), ``clustered``, ``exported`` and ``tree``. A step is not run again when
+its folder's manifest names the same command, settings, seed, version and inputs, and its files are as written.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from hiertree.errors import OptionError, RecipeError
+from hiertree.errors import IncompleteScrapeError, OptionError, RecipeError
+from hiertree.io.provenance import MANIFEST
+from hiertree.tree import LabelTree
 
 from ..yaml_files import read_yaml
-from .clean.step import CleanSettings
-from .cluster.step import ClusterSettings
-from .export.step import ExportSettings
-from .export.tree_page.step import TreeSettings
-from .fill.step import FillSettings
+from .cleaning import CleanSettings, CleanStep
+from .cluster.step import ClusterSettings, ClusterStep
+from .export.step import ExportContent, ExportSettings, ExportStep, describe_exported
+from .export.tables import EXPORTED, TREE
+from .export.tree_page import TreeSettings, TreeStep
+from .filling import FillSettings, FillStep
 from .landmarks import ColumnNames
+from .scrape.outcomes import Tally, count_failed, describe_outcomes
+from .scrape.scraping import STORE, dump_step, scrape
 from .scrape.settings import ScrapeSettings
-from .settings import Settings, beside
+from .steps import REPORT, AnyPath, Settings, Step, beside
 
 
 class LabelsPlan(Settings):
@@ -97,3 +106,127 @@ def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
     if plan.scrape is not None and plan.scrape.contact is None and plan.scrape.dump is None:
         raise RecipeError(f"{source}: scrape: neither contact nor dump", expected="whom Wikimedia can reach, or a dump")
     return plan
+
+
+CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What a build made.
+
+    Attributes:
+        folder: where the steps' folders are.
+        steps: the steps that were run; the others were current.
+        tree: kind → groups above, if any → supercategory → landmark.
+        report: the counts, as in ``exported/report.json``.
+    """
+
+    folder: Path
+    steps: tuple[str, ...]
+    tree: LabelTree
+    report: dict[str, Any]
+
+    @property
+    def exported(self) -> Path:
+        """The folder of the export."""
+        return self.folder / EXPORTED
+
+
+def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: Say = bool) -> BuildResult:
+    """Run the steps of a plan that are not current.
+
+    The same inputs, settings and seed give the same bytes, the time in manifests apart.
+
+    Args:
+        plan: ``labels.yaml``, the mapping that such a file holds, or a checked plan.
+        out: the folder for all steps; an earlier build there is brought up to date.
+        say: receives a line per step, and a summary of the export.
+
+    Raises:
+        RecipeError: the plan cannot be read, or names a review that is not there.
+        IncompleteScrapeError: more landmarks failed than ``allow_failed`` allows.
+        OptionError: ``out`` or the folder of a step holds other files.
+        HiertreeError: as the steps do; the folders of earlier steps stay.
+    """
+    if isinstance(plan, str | os.PathLike):
+        plan = read_plan(plan)
+    elif not isinstance(plan, LabelsPlan):
+        plan = check_plan(plan)
+    if plan.review is not None and not plan.review.is_file():
+        raise RecipeError(
+            f"review: no file {plan.review}",
+            expected="the log of 'hiertree labels review'",
+            remedy="leave review out until there is one",
+        )
+    run = _Run(_checked_folder(Path(out)), say)
+    store = _scrape(plan, run)
+    folder = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
+    if plan.fill is not None:
+        folder = run.step(FILLED, FillStep(folder, plan.fill))
+    folder = run.step(CLUSTERED, ClusterStep(folder, plan.cluster, plan.cluster.build()))
+    exported = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
+    run.step(SHOWN, TreeStep(exported, plan.tree))
+    if isinstance(made := run.results.get(EXPORTED), ExportContent):
+        say(describe_exported(made, clusters=True))
+    report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
+    return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
+
+
+def _checked_folder(folder: Path) -> Path:
+    if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
+        raise OptionError(
+            f"out={str(folder)!r} holds other files",
+            expected="a new folder or an earlier one of 'hiertree labels build'",
+        )
+    return folder
+
+
+class _Run:
+    """The folder of all steps, and what came of those that were run."""
+
+    def __init__(self, folder: Path, say: Say) -> None:
+        self.folder, self._say = folder, say
+        self.results: dict[str, object] = {}
+
+    def step(self, name: str, step: Step[Any]) -> Path:
+        """The folder of a step, made unless it is current."""
+        folder = self.folder / name
+        if step.record().is_current(folder):
+            self.note(name, None)
+        else:
+            self.note(name, f"written to {folder}", step.run(folder))
+        return folder
+
+    def note(self, name: str, message: str | None, result: object = None) -> None:
+        """Report that a step was run, or by None that nothing had changed."""
+        if message is not None:
+            self.results[name] = result
+        self._say(f"{name}: {message or 'unchanged'}")
+
+
+def _scrape(plan: LabelsPlan, run: _Run) -> Path | None:
+    """The store: a dump is read once, Wikimedia is asked only for what is lacking."""
+    settings = plan.scrape
+    if settings is None:
+        return None
+    if settings.dump is not None:
+        report = dump_step(plan.landmarks, settings=settings, columns=plan.columns, folder=run.folder)
+        run.note("dump", report)
+    if settings.contact is not None:
+        store = run.folder / STORE
+        found = scrape(plan.landmarks, store=store, settings=settings, columns=plan.columns, failed_too=True)
+        run.note("scraped", describe_outcomes(found))
+        _check_failures(found, allowed=plan.allow_failed)
+    return run.folder / STORE
+
+
+def _check_failures(found: Tally, *, allowed: float) -> None:
+    failed, landmarks = count_failed(found)
+    if failed > allowed * landmarks:
+        raise IncompleteScrapeError(
+            f"{failed} of {landmarks} landmarks failed",
+            expected=f"at most a share of {allowed:g}",
+            remedy="run the plan again, which asks for them again, or set allow_failed",
+        )

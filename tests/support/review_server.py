@@ -12,9 +12,7 @@ from typing import Any
 from local_server import LocalServer
 
 from hiertree.pipelines.labels.cluster.proposing import Cluster, LabelPlace, Proposal
-from hiertree.pipelines.labels.review.examples import Example, ImageFolder
-from hiertree.pipelines.labels.review.server import Review
-from hiertree.pipelines.labels.review.serving import served
+from hiertree.pipelines.labels.review.serving import Example, ImageFolder, Review, served
 from hiertree.pipelines.labels.review.session import Session
 
 CLUSTERS = {

@@ -35,15 +35,10 @@ Distances: TypeAlias = "Callable[[NDArray[np.int64]], NDArray[np.float64]]"
 
 @dataclass(frozen=True)
 class Clustering:
-    """Clusters numbered from the largest to the smallest.
+    """Clusters numbered from the largest to the smallest."""
 
-    Attributes:
-        assignment: (n,) int64, the cluster of each row.
-        centers: (k, d) float32, of unit norm.
-    """
-
-    assignment: NDArray[np.int64]
-    centers: NDArray[np.float32]
+    assignment: NDArray[np.int64]  # (n,) int64, the cluster of each row
+    centers: NDArray[np.float32]  # (k, d) float32, of unit norm
 
 
 def spherical_kmeans(
@@ -137,15 +132,7 @@ def silhouette(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> f
 
 
 def silhouettes(vectors: NDArray[np.float32], assignment: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The silhouette of each row by cosine (Rousseeuw 1987), 0 where it is alone in its cluster or there is no other.
-
-    Args:
-        vectors: (n, d) float32 of unit norm.
-        assignment: (n,) the cluster of each row.
-
-    >>> silhouettes(np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32), np.array([0, 0, 1]))
-    array([1., 1., 0.])
-    """
+    """(n,) the silhouettes by cosine (Rousseeuw 1987), 0 where a row is alone in its cluster or there is no other."""
     _, own, sizes = np.unique(assignment, return_inverse=True, return_counts=True)
     if len(sizes) == 1:
         return np.zeros(len(vectors))

@@ -1,11 +1,16 @@
-"""Proposed names of clusters: one noun if the labels agree in it, else two.
+"""Proposed names of clusters, and the levels of groups above them.
 
-Nouns are the labels' head nouns ("urban park" carries *urban park* and *park*, "state park" does not: a park of another
-sense), then the senses of those. A noun's
-*share* of a cluster is the mean of the part of its labels and the part of its landmarks that carry it. A noun names a
-cluster when its share is at least 0.55 and no other cluster has a greater share of it; beside it another noun is
-*prominent* when at least three landmarks in ten carry that one. A group of clusters is named likewise: by the themes of
-its labels' senses, or by what stands above the labels.
+Names are made of nouns: the labels' head nouns ("urban park" carries *urban park* and *park*, "state park" does not: a
+park of another sense), then the senses of those. A noun's *share* of a cluster is the mean of the part of its labels
+and the part of its landmarks that carry it. A noun names a cluster when its share is at least 0.55 and no other cluster
+has a greater share of it; beside it another noun is *prominent* when at least three landmarks in ten carry that one. A
+group of clusters is named likewise: by the themes of its labels' senses, or by what stands above the labels.
+
+Within each kind, clusters are merged into groups two by two by Ward's method (Ward 1963), which grows groups of similar
+size. Clusters of labels that share no word and no sense are all equally far apart, so half of a cluster's square norm
+says which themes its landmarks' labels belong to. The levels are cuts of one tree of merges, so they nest. With m
+clusters of a kind and N levels, level j (coarsest first) has from m^(j/(N+1)) groups to twice as many: it is cut where
+the next merge costs most above the last.
 """
 
 from __future__ import annotations
@@ -13,9 +18,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain, count, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hiertree.errors import OptionError
 
 from ..encode.phrases import parse, thesaurus
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Counts = Mapping[str, int]  # label → number of landmarks
 _MAIN, _PROMINENT = 0.55, 0.3
@@ -30,15 +43,7 @@ class _Share:
 
 
 def propose_names(clusters: Sequence[Counts], *, chains: Mapping[str, Sequence[str]] | None = None) -> list[str]:
-    """A readable name for each cluster, no two alike; the clusters of most landmarks choose first.
-
-    Args:
-        clusters: their labels.
-        chains: what stands above labels; it takes the place of a sense that is not known.
-
-    >>> propose_names([{"park": 3, "urban park": 2}, {"lake": 4, "pond": 1}, {"church": 2, "cathedral": 2}])
-    ['park', 'lake', 'church']
-    """
+    """A readable name for each cluster, no two alike; the clusters of most landmarks choose first."""
     heads = [_shares(counts, {label: _nouns(label) for label in counts}) for counts in clusters]
     senses = [_shares(counts, {label: _sense(label, chains or {}) for label in counts}) for counts in clusters]
     most_heads, most_senses = _greatest(heads), _greatest(senses)
@@ -62,15 +67,6 @@ def name_groups(
     """A name for each group of clusters, no two alike; a single cluster gives its group its name.
 
     A group that nothing else names is called by its three largest clusters ("street / park / festival …").
-
-    Args:
-        groups: the places of each group's clusters; no place twice.
-        names: of the clusters, no two alike.
-        clusters: their labels.
-        chains: what stands above labels, where that is known.
-
-    >>> name_groups([[0, 1], [2]], ["lake", "river", "church"], [{"lake": 2}, {"river": 3}, {"chapel": 1}])
-    ['water', 'church']
     """
     whole = [{label: number for place in group for label, number in clusters[place].items()} for group in groups]
     known = chains or {}
@@ -164,3 +160,61 @@ def _nouns(label: str) -> list[str]:
 
 def _nested(one: str, other: str) -> bool:
     return f" {one}".endswith(f" {other}") or f" {other}".endswith(f" {one}")
+
+
+def groups_above(
+    centers: NDArray[np.float32],
+    kinds: Sequence[str],
+    names: Sequence[str],
+    clusters: Sequence[Counts],
+    *,
+    levels: int,
+    chains: Mapping[str, Sequence[str]] | None = None,
+) -> list[tuple[str, ...]]:
+    """Names of the groups above each cluster, coarse → fine; no two groups of a level are called alike."""
+    if levels < 0:
+        raise OptionError(f"levels={levels}", expected="0 or more")
+    places = [np.array([place for place, own in enumerate(kinds) if own == kind]) for kind in dict.fromkeys(kinds)]
+    described = _with_themes(centers, clusters)
+    cuts = [_cuts(described[own], levels) for own in places]
+    above: list[list[str]] = [[] for _ in names]
+    for level in range(levels):
+        groups = [
+            own[cut[level] == group].tolist()
+            for own, cut in zip(places, cuts, strict=True)
+            for group in np.unique(cut[level])
+        ]
+        for group, name in zip(groups, name_groups(groups, names, clusters, chains=chains), strict=True):
+            for place in group:
+                above[place].append(name)
+    return [tuple(groups) for groups in above]
+
+
+def _with_themes(centers: NDArray[np.float32], clusters: Sequence[Counts]) -> NDArray[np.float64]:
+    """(k, d) unit rows: half a cluster's center, half how many of its landmarks are of each theme."""
+    found = [[(theme, number) for label, number in counts.items() for theme in themes(label)] for counts in clusters]
+    column = {theme: place for place, theme in enumerate(sorted({theme for own in found for theme, _ in own}))}
+    of_themes = np.zeros((len(centers), len(column)))
+    for row, own in enumerate(found):
+        np.add.at(of_themes[row], [column[theme] for theme, _ in own], [number for _, number in own])
+    norms = np.linalg.norm(of_themes, axis=1, keepdims=True)
+    joined = np.hstack([centers, of_themes / np.where(norms > 0, norms, 1)])
+    return np.asarray(joined / np.linalg.norm(joined, axis=1, keepdims=True))
+
+
+def _cuts(centers: NDArray[np.float64], levels: int) -> list[NDArray[np.int64]]:
+    """The group of each cluster at each level, coarse → fine."""
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if len(centers) == 1:
+        return [np.zeros(1, dtype=np.int64)] * levels
+    merges = linkage(centers, method="ward")
+    least = [round(len(centers) ** (level / (levels + 1))) for level in range(1, levels + 1)]
+    numbers = [_number(merges[:, 2], *ends) for ends in pairwise([*least, len(centers) - 1])]
+    return [fcluster(merges, number, criterion="maxclust").astype(np.int64) for number in numbers]
+
+
+def _number(costs: NDArray[np.float64], least: int, most: int) -> int:
+    """Of the numbers of groups from the least to twice as many, the one below which merging becomes dearest at once."""
+    numbers = range(max(least, 2), min(2 * least, most) + 1)
+    return max(numbers, key=lambda number: costs[1 - number] - costs[-number], default=least)

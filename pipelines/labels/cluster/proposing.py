@@ -1,4 +1,12 @@
-"""From distinct labels to proposed supercategories: embed, cluster, settle the kinds, name. No files here."""
+"""From distinct labels to proposed supercategories: embed, cluster, settle the kinds, name. No files here.
+
+A label's *margin* is positive for natural. It is 1 or −1 where the list of place nouns or hypernyms say its kind. Else
+it is the label's cosine to the nearest natural noun less that to the nearest human-made one. It is *certain* when its
+size reaches the encoder's ``kind_margin``. A label is natural if it certainly is, and human-made otherwise: most
+landmarks are, so that is the better guess where nothing is known; people are asked to look at uncertain ones. A cluster
+takes the sign of the sum of its certain margins, and labels of the other kind move to the nearest cluster of their own,
+so that every supercategory has exactly one kind and the result is a tree.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +19,87 @@ import numpy as np
 from hiertree.errors import OptionError
 
 from ..encode.hypernyms import Hypernyms
-from ..encode.phrases import HUMAN_MADE, NATURAL, thesaurus
+from ..encode.phrases import HUMAN_MADE, NATURAL, parse, thesaurus
 from ..encode.text_encoders import TextEncoder
 from .clustering import RESTARTS, choose_k, silhouettes, spherical_kmeans, unit_centers
-from .grouping import groups_above
-from .kinds import kind_margins, kind_of, known_margin, natural_probability, settle_kinds
-from .naming import propose_names
+from .naming import groups_above, propose_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ..encode.hypernyms import Hypernyms
+
+_MARGIN = {NATURAL: 1.0, HUMAN_MADE: -1.0}
+_NATURAL = (-1, 0, 1, 4), (0.02, 0.07, 0.5, 0.94)  # margins in units of the certain one, shares of natural labels
+
+
+def known_margin(label: str, hypernyms: Hypernyms | None = None) -> float | None:
+    """The margin by what is known of a label; None where nothing is.
+
+    It is 1 or −1 where the list has its head noun, or else the source has what stands above its class, or above that of
+    its head noun; and half as much where the list has another noun of the label.
+    """
+    phrase = parse(label)
+    listed = None if phrase.sense is None else _MARGIN[thesaurus().kind_of[phrase.sense]]
+    if listed is not None and phrase.certain:
+        return listed
+    kind = None if hypernyms is None else hypernyms.kind(hypernyms.classes(label))
+    if kind is not None:
+        return _MARGIN[kind]
+    return None if listed is None else listed / 2
+
+
+def kind_margins(
+    vectors: NDArray[np.float32], natural: NDArray[np.float32], human_made: NDArray[np.float32]
+) -> NDArray[np.float64]:
+    """Cosine to the nearest natural anchor less that to the nearest human-made one.
+
+    Returns:
+        (n,) float64 in [−2, 2], positive for natural.
+    """
+    return np.asarray((vectors @ natural.T).max(axis=1) - (vectors @ human_made.T).max(axis=1), dtype=np.float64)
+
+
+def kind_of(margin: float) -> str:
+    """The kind that a margin indicates; zero is human-made."""
+    return NATURAL if margin > 0 else HUMAN_MADE
+
+
+def natural_probability(margin: float, certain: float) -> float:
+    """How probable it is that a label of this margin is natural: a half where the margin becomes certain.
+
+    Shares of natural labels among those whose kind is known from elsewhere, interpolated; docs/label_quality.md
+    shows how often they come true on others.
+    """
+    return float(np.interp(margin / certain, *_NATURAL))
+
+
+def settle_kinds(
+    vectors: NDArray[np.float32],
+    assignment: NDArray[np.int64],
+    centers: NDArray[np.float32],
+    margins: NDArray[np.float64],
+    certain: float,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Give every cluster one kind, and move the labels of the other.
+
+    Returns:
+        The new assignment (clusters from 0 in the same order, none empty), and the (k,) mean margin of each cluster,
+        where uncertain labels count as 0; it is positive for the clusters of natural labels alone.
+    """
+    settled = assignment.copy()
+    label_is_natural = margins >= certain
+    votes = np.where(np.abs(margins) >= certain, margins, 0.0)
+    is_natural = np.bincount(assignment, weights=votes) > 0
+    for natural in (True, False):
+        homes = np.flatnonzero(is_natural == natural)
+        movers = np.flatnonzero((label_is_natural == natural) & (is_natural[assignment] != natural))
+        if len(movers) and len(homes):
+            settled[movers] = homes[np.argmax(vectors[movers] @ centers[homes].T, axis=1)]
+        elif len(movers):
+            settled[movers] = len(centers)  # no cluster of that kind: these labels make one
+    settled = np.unique(settled, return_inverse=True)[1].astype(np.int64)
+    return settled, np.bincount(settled, weights=votes) / np.bincount(settled)
 
 
 @dataclass(frozen=True)
@@ -87,34 +167,18 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Embedding:
-    """Distinct labels as vectors.
+    """Distinct labels as vectors."""
 
-    Attributes:
-        labels: n texts, sorted.
-        vectors: (n, d) float32 of unit norm.
-        margins: (n,) positive for natural, negative for human-made (:func:`known_margin`).
-        certain: the size from which a margin decides.
-        chains: what stands above labels in the source, for those where that is known.
-    """
-
-    labels: tuple[str, ...]
-    vectors: NDArray[np.float32]
-    margins: NDArray[np.float64]
-    certain: float
+    labels: tuple[str, ...]  # n texts, sorted
+    vectors: NDArray[np.float32]  # (n, d) float32 of unit norm
+    margins: NDArray[np.float64]  # (n,) positive for natural, negative for human-made (:func:`known_margin`)
+    certain: float  # the size from which a margin decides
+    # what stands above labels in the source, for those where that is known
     chains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def embed(labels: Iterable[str], encoder: TextEncoder, *, hypernyms: Hypernyms | None = None) -> Embedding:
-    """Encode labels, and find how near each is to either kind.
-
-    Args:
-        labels: in any order.
-        encoder: what encodes.
-        hypernyms: what stands above labels; with it, labels are also alike if they stand near in that graph.
-
-    Raises:
-        OptionError: fewer than two labels.
-    """
+    """Encode labels, and find how near each is to either kind."""
     texts = sorted(labels)
     if len(texts) < 2:
         raise OptionError(f"{len(texts)} distinct labels", expected="at least 2 to cluster")

@@ -1,19 +1,93 @@
-"""How good a clustering is, in numbers: sizes, inertia, silhouette, clusters that lie close, labels that lie apart."""
+"""How good a clustering is, in numbers, and how well two groupings of the same things agree.
+
+>>> agreement([0, 0, 1, 1], ["lake", "lake", "church", "lake"])["purity"]
+0.75
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .agreement_measures import against
+from hiertree.errors import OptionError, ShapeError, TableError
+from hiertree.io.tables import read_table
+
+from ..label_texts import normalize_label
 from .clustering import silhouette, unit_centers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .proposing import Embedding, Proposal
+
+
+def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict[str, float]:
+    """Measures of agreement between a grouping and a reference, rounded to 4 digits.
+
+    Returns:
+        ``ari``, the adjusted Rand index (0 by chance, 1 at best; Hubert & Arabie 1985); ``nmi``, mutual information
+        over the mean of the entropies; ``homogeneity``, ``completeness`` and ``v_measure``, their harmonic mean, which
+        equals ``nmi`` (Rosenberg & Hirschberg 2007); ``purity``, the share of things that are of their group's
+        commonest class.
+    """
+    import pandas as pd
+    from sklearn.metrics import adjusted_rand_score, homogeneity_completeness_v_measure, normalized_mutual_info_score
+    from sklearn.metrics.cluster import contingency_matrix
+
+    if len(groups) != len(reference) or not groups:
+        raise ShapeError(f"{len(groups)} groups for {len(reference)} classes", expected="as many, and at least one")
+    found, true = (pd.factorize(pd.Series(side, dtype=object))[0] for side in (groups, reference))
+    homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(true, found)
+    values = {
+        "ari": adjusted_rand_score(true, found),
+        "nmi": normalized_mutual_info_score(true, found),
+        "homogeneity": homogeneity,
+        "completeness": completeness,
+        "v_measure": v_measure,
+        "purity": contingency_matrix(true, found).max(axis=0).sum() / len(found),
+    }
+    return {name: round(float(value), 4) for name, value in values.items()}
+
+
+def split_reference(spec: str | Path) -> tuple[Path, str]:
+    """The table and the column that ``TABLE:column`` names."""
+    path, _, column = str(spec).rpartition(":")
+    if not path or not column:
+        raise OptionError(f"reference {str(spec)!r}", expected="TABLE:column, of a table with a column 'label'")
+    return Path(path), column
+
+
+def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:
+    """A column of a table that says the class of labels, for comparison.
+
+    Returns:
+        ``TABLE:column`` with the table's bare name, and the class of each label (normalized, case folded).
+    """
+    path, column = split_reference(spec)
+    table = read_table(path, required=["label", column])
+    votes: dict[str, Counter[str]] = {}
+    for label, answer in zip(table["label"], table[column], strict=True):
+        if label.strip() and answer.strip():
+            votes.setdefault(normalize_label(label).casefold(), Counter())[answer.strip()] += 1
+    if not votes:
+        raise TableError(f"{path}: no label with a {column}", expected="at least one")
+    chosen = {label: min(counts, key=lambda name: (-counts[name], name)) for label, counts in votes.items()}
+    return f"{path.name}:{column}", chosen
+
+
+def against(reference: Mapping[str, str], cluster_of: Mapping[str, Hashable]) -> dict[str, float]:
+    """Agreement of clusters with a reference, over the labels that both know, and how many these are."""
+    shared = [label for label in cluster_of if label.casefold() in reference]
+    if not shared:
+        raise TableError("a reference that knows none of the labels", expected="labels in common")
+    classes = [reference[label.casefold()] for label in shared]
+    found = agreement([cluster_of[label] for label in shared], classes)
+    return {"labels": len(shared), "classes": len(set(classes)), **found}
+
 
 _MOST_PAIRS, _MOST_OUTLIERS = 20, 50
 
@@ -26,14 +100,6 @@ def measure_quality(
     ``inertia`` is the sum over labels of 1 − cosine to their cluster's center. ``nearest_pairs`` are the 20 pairs of
     clusters whose centers are nearest. ``outliers`` are labels whose cosine lies below the first quartile by more than
     1.5 interquartile ranges (Tukey), the farthest first, at most 50.
-
-    Args:
-        proposal: the clusters.
-        embedding: of the labels.
-        references: class of each label, by the name of the reference.
-
-    Raises:
-        TableError: a reference knows none of the labels.
     """
     number_of = {place.label: number for number, cluster in enumerate(proposal.clusters) for place in cluster.labels}
     assignment = np.array([number_of[label] for label in embedding.labels])

@@ -8,34 +8,29 @@ hypernyms are known, ``hypernyms.csv``.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
 from hiertree.errors import TableError
 from hiertree.io.files import write_json
 
-from ..clean.landmark_file import DROPPED, LANDMARKS, read_kept
-from ..clean.rules import KeptLandmark, label_counts, label_items
-from ..clean.step import COMMAND as CLEAN_COMMAND
+from ..cleaning import COMMAND as CLEAN_COMMAND
 from ..encode.encoders import EncoderSettings
 from ..encode.hypernyms import Hypernyms, copy_hypernyms, read_hypernyms
 from ..encode.text_encoders import TextEncoder
-from ..folders import HISTORY, HYPERNYMS, LABELS, REPORT, AnyPath, StepRecord, history_of, hypernyms_of, made_by
-from ..settings import Count, Seed
-from .agreement_measures import read_reference, split_reference
-from .cluster_tables import CLUSTERS, write_clusters, write_labels
+from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
+from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, Seed, Step, StepRecord, hypernyms_of
 from .clustering import RESTARTS
-from .proposal_file import PROPOSAL, write_proposal
+from .proposal_files import CLUSTERS, PROPOSAL, write_clusters, write_labels, write_proposal
 from .proposing import Cluster, Proposal, embed, propose_for
-from .quality import measure_quality
+from .quality import measure_quality, read_reference, split_reference
 
 COMMAND = "hiertree labels cluster"
 QUALITY = "quality.json"
-PASSED_ON = (LANDMARKS, DROPPED, REPORT)
 _LABELS_SHOWN = 4
 
 
@@ -74,8 +69,7 @@ class ClusterSettings(EncoderSettings):
 DEFAULTS = ClusterSettings()
 
 
-@dataclass(frozen=True)
-class Clustered:
+class Clustered(NamedTuple):
     """The proposed clusters, and their quality as in ``quality.json``."""
 
     proposal: Proposal
@@ -98,61 +92,67 @@ def cluster_step(
         OptionError: more clusters than labels, or ``out`` holds other files.
         MissingResourceError: the encoder's weights are out of reach.
     """
-    encode = encoder or settings.build()
-    source = made_by(cleaned, command=CLEAN_COMMAND, files=PASSED_ON)
-    record = cluster_record(source, settings=settings, encoder=encode)
-    record.check(out)
-    references = dict(map(read_reference, settings.references))
-    kept = read_kept(source)
-    counts = label_counts(kept)
-    if not counts:
-        raise TableError(f"{source / LANDMARKS} holds no landmark", expected="labels to cluster")
-    hypernyms = _hypernyms(source, settings, kept)
-    embedding = embed(counts, encode, hypernyms=hypernyms)
-    proposal = propose_for(
-        embedding,
-        counts,
-        clusters=settings.clusters,
-        seed=settings.seed,
-        restarts=settings.restarts,
-        levels=settings.levels,
-    )
-    report = measure_quality(proposal, embedding, references=references)
-    with record.writing(out) as folder:
-        write_proposal(folder / PROPOSAL, proposal)
-        write_clusters(folder / CLUSTERS, proposal, kept)
-        write_labels(folder / LABELS, proposal)
-        write_json(folder / QUALITY, report)
-        write_json(folder / HISTORY, history_of(source))
-        for edges in _edges(source, settings):
-            copy_hypernyms(edges, folder / HYPERNYMS, children=hypernyms.above(counts) if hypernyms else frozenset())
-        for name in PASSED_ON:
-            shutil.copyfile(source / name, folder / name)
-    return Clustered(proposal, report)
+    return ClusterStep(cleaned, settings, encoder or settings.build()).run(out)
 
 
-def cluster_record(cleaned: AnyPath, *, settings: ClusterSettings, encoder: TextEncoder) -> StepRecord:
-    """What :func:`cluster_step` makes its folder from."""
-    own = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
-    compared = {"references": [path.name for path in settings.references]}
-    read = [Path(cleaned) / name for name in PASSED_ON]
-    tables = [split_reference(path)[0] for path in settings.references]
-    edges = _edges(cleaned, settings)
-    above = {"hypernyms": [path.name for path in edges]} if edges else {}
-    return StepRecord(
-        COMMAND, {**encoder.settings(), **own, **compared, **above}, (*read, *tables, *edges), settings.seed
-    )
+@dataclass(frozen=True)
+class ClusterStep(Step[Clustered]):
+    """The step as the runner knows it."""
 
+    source: AnyPath
+    settings: ClusterSettings
+    encoder: TextEncoder
+    made_by = CLEAN_COMMAND
+    reads = (LANDMARKS, DROPPED, REPORT)
 
-def _edges(cleaned: AnyPath, settings: ClusterSettings) -> tuple[Path, ...]:
-    """The table of hypernyms that counts, if there is one."""
-    return hypernyms_of(cleaned) if settings.hypernyms is None else (settings.hypernyms,)
+    @cached_property
+    def kept(self) -> list[KeptLandmark]:
+        """The landmarks whose labels are clustered."""
+        return read_kept(self.source)
 
+    @property
+    def edges(self) -> tuple[Path, ...]:
+        """The table of hypernyms that counts, if there is one."""
+        return hypernyms_of(self.source) if self.settings.hypernyms is None else (self.settings.hypernyms,)
 
-def _hypernyms(cleaned: Path, settings: ClusterSettings, kept: Iterable[KeptLandmark]) -> Hypernyms | None:
-    for edges in _edges(cleaned, settings):
-        return read_hypernyms(edges, items=label_items(kept))
-    return None
+    @cached_property
+    def hypernyms(self) -> Hypernyms | None:
+        """What stands above the labels, if that is known."""
+        return next((read_hypernyms(edges, items=label_items(self.kept)) for edges in self.edges), None)
+
+    def record(self) -> StepRecord:
+        """The cleaned landmarks, the references and the hypernyms; the encoder as it describes itself."""
+        settings = self.settings
+        own = {name: getattr(settings, name) for name in ("clusters", "restarts", "levels")}
+        own |= {"references": [path.name for path in settings.references]}
+        own |= {"hypernyms": [path.name for path in self.edges]} if self.edges else {}
+        tables = [split_reference(path)[0] for path in settings.references]
+        return StepRecord(
+            COMMAND, {**self.encoder.settings(), **own}, (*self.read_files, *tables, *self.edges), settings.seed
+        )
+
+    def compute(self) -> Clustered:
+        """Embed, cluster, name and measure."""
+        settings, counts = self.settings, label_counts(self.kept)
+        references = dict(map(read_reference, settings.references))
+        if not counts:
+            raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to cluster")
+        embedding = embed(counts, self.encoder, hypernyms=self.hypernyms)
+        options = settings.model_dump(include={"clusters", "seed", "restarts", "levels"})
+        proposal = propose_for(embedding, counts, **options)
+        return Clustered(proposal, measure_quality(proposal, embedding, references=references))
+
+    def write(self, result: Clustered, folder: Path) -> None:
+        """The proposal, its tables and quality, and what the next steps need of the earlier ones."""
+        write_proposal(folder / PROPOSAL, result.proposal)
+        write_clusters(folder / CLUSTERS, result.proposal, self.kept)
+        write_labels(folder / LABELS, result.proposal)
+        write_json(folder / QUALITY, result.quality)
+        for edges in self.edges:
+            above = self.hypernyms.above(label_counts(self.kept)) if self.hypernyms else frozenset()
+            copy_hypernyms(edges, folder / HYPERNYMS, children=above)
+        for file in self.read_files:
+            shutil.copyfile(file, folder / file.name)
 
 
 def describe_clustered(found: Clustered) -> str:

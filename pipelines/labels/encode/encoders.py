@@ -1,20 +1,73 @@
-"""The settings of the encoders, and the encoder that they describe."""
+"""The settings of the encoders, the encoder that they describe, and its vectors kept on disk, one file a model."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from hiertree.errors import OptionError
+from hiertree.io.files import replacing
 
-from ..settings import GROWS, Count, FileOrName, Settings
-from .cached_encoder import CachedEncoder
-from .clip_encoder import ClipEncoder
+from ..steps import GROWS, Count, FileOrName, Settings
 from .place_noun_encoder import PlaceNounEncoder
-from .sentence_encoder import SentenceEncoder
-from .text_encoders import TextEncoder, check_prompts
+from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, check_prompts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class CachedEncoder:
+    """An encoder that remembers, in a file of the folder, by the hash of its settings and of each text.
+
+    One that learns from the texts it is given together (place nouns) is asked every time.
+    """
+
+    def __init__(self, encoder: TextEncoder, folder: str | os.PathLike[str]) -> None:
+        self.encoder, self.folder, self.settings = encoder, folder, encoder.settings
+        self.name, self.kind_margin, self.independent = encoder.name, encoder.kind_margin, encoder.independent
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """As the encoder does."""
+        if not self.encoder.independent:
+            return self.encoder.encode(texts)
+        file = self._file()
+        known = _read(file)
+        missing = [text for text in dict.fromkeys(texts) if _hash(text) not in known]
+        if missing:
+            known |= dict(zip(map(_hash, missing), self.encoder.encode(missing), strict=True))
+            _write(file, known)
+        return np.stack([known[_hash(text)] for text in texts])
+
+    def _file(self) -> Path:
+        settings = json.dumps(self.settings(), sort_keys=True)
+        return Path(self.folder) / f"{self.name}-{_hash(settings)[:16]}.npz"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _read(file: Path) -> dict[str, NDArray[np.float32]]:
+    if not file.exists():
+        return {}
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            return dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise OptionError(f"{file}: {error}", expected="vectors kept earlier", remedy="remove the file") from None
+
+
+def _write(file: Path, known: dict[str, NDArray[np.float32]]) -> None:
+    with replacing(file) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, texts=np.array(list(known)), vectors=np.stack(list(known.values())))
 
 
 class ClipSettings(Settings):
@@ -27,7 +80,7 @@ class ClipSettings(Settings):
     prompts: Annotated[
         tuple[str, ...],
         Field(
-            description="Template with {label}; several are averaged. Not for tfidf.",
+            description="Template with {label}; several are averaged. Not for place-nouns.",
             json_schema_extra={"option": "prompt"},
         ),
     ] = ()
@@ -51,13 +104,15 @@ class EncoderSettings(ClipSettings):
     """How the texts of labels become vectors.
 
     >>> EncoderSettings().build().name
-    'tfidf'
+    'place-nouns'
     """
 
     encoder: Annotated[
-        Literal["tfidf", "clip", "sentence-transformers"],
-        Field(description="Encoder of the labels' texts; tfidf (place nouns, words, letters) needs no download."),
-    ] = "tfidf"
+        Literal["place-nouns", "clip", "sentence-transformers"],
+        Field(
+            description="Encoder of the labels' texts; place-nouns (a list of them, words, letters) needs no download."
+        ),
+    ] = "place-nouns"
     sentence_model: Annotated[str, Field(description="A sentence-transformers model.")] = SentenceEncoder.model
     cache: Annotated[
         Path | None, GROWS, Field(description="Folder that keeps the vectors of clip and sentence-transformers.")
@@ -65,13 +120,13 @@ class EncoderSettings(ClipSettings):
 
     @model_validator(mode="after")
     def _takes_prompts(self) -> EncoderSettings:
-        if self.encoder == "tfidf" and self.prompts:
-            raise OptionError(f"prompts={list(self.prompts)}", expected="none with the encoder tfidf")
+        if self.encoder == "place-nouns" and self.prompts:
+            raise OptionError(f"prompts={list(self.prompts)}", expected="none with the encoder place-nouns")
         return self
 
     def build(self) -> TextEncoder:
         """The encoder."""
-        if self.encoder == "tfidf":
+        if self.encoder == "place-nouns":
             return PlaceNounEncoder()
         encoder: TextEncoder = self.clip()
         if self.encoder == "sentence-transformers":

@@ -49,22 +49,11 @@ _LONGEST_CHAIN = 5
 
 @dataclass(frozen=True)
 class Hypernyms:
-    """Edges between classes.
+    """Edges between classes."""
 
-    Args:
-        edges: (child, parent), ids of classes; those of a class to itself are left out.
-        names: what classes are called; one that is not named is called by its id.
-        items: the classes that labels stand for, where the source says so; other labels are found by name.
-
-    >>> edges = (("Q1", "Q2"), ("Q2", "Q811979"), ("Q3", "Q2"))
-    >>> names = {"Q1": "lighthouse", "Q2": "tower", "Q3": "bell tower", "Q811979": "architectural structure"}
-    >>> above = Hypernyms(edges, names)
-    >>> above.chain("lighthouse"), above.chain("Scottish lighthouses"), above.chain("lake")
-    (('tower', 'architectural structure'), ('lighthouse', 'tower', 'architectural structure'), ())
-    """
-
-    edges: tuple[tuple[str, str], ...]
-    names: Mapping[str, str]
+    edges: tuple[tuple[str, str], ...]  # (child, parent), ids of classes; those of a class to itself are left out
+    names: Mapping[str, str]  # what classes are called; one that is not named is called by its id
+    # the classes that labels stand for, where the source says so; other labels are found by name
     items: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def classes(self, label: str) -> tuple[str, ...]:
@@ -114,12 +103,7 @@ class Hypernyms:
         return own.union(*(nx.descendants(self._graph, item) for item in own))
 
     def join(self, labels: Sequence[str], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Unit vectors of labels, with where their walks lead beside them; unchanged in their cosines without any.
-
-        Args:
-            labels: n texts.
-            vectors: (n, d) float32 of unit norm.
-        """
+        """Unit vectors of labels, with where their walks lead beside them; unchanged in their cosines without any."""
         walks = self.walks(labels)
         return unit_rows(np.hstack([np.sqrt(1 - SHARE) * vectors, np.sqrt(SHARE) * walks]), labels)
 
@@ -201,15 +185,7 @@ def _names_of(label: str) -> Iterator[tuple[str, ...]]:
 
 
 def read_hypernyms(path: str | os.PathLike[str], *, items: Mapping[str, Sequence[str]] | None = None) -> Hypernyms:
-    """Read edges.
-
-    Args:
-        path: a table of ``child_qid, child_label, parent_qid, parent_label``, as ``labels clean`` writes it.
-        items: ids of labels, where they are known.
-
-    Raises:
-        TableError: no such table, a missing column, or an edge without a child or a parent; the line is named.
-    """
+    """Read edges."""
     table = read_table(path, required=EDGE_COLUMNS)
     edges: list[tuple[str, str]] = []
     names: dict[str, str] = {}

@@ -24,25 +24,15 @@ _LONGEST_NOUN = 5  # words
 
 @dataclass(frozen=True)
 class Thesaurus:
-    """The content of ``place_nouns.yaml``.
+    """The content of ``place_nouns.yaml``."""
 
-    Attributes:
-        noun_of: words, singular → the noun as it is written ("sport hall" → "sports hall").
-        sense_of: noun → its group.
-        theme_of: group → its theme.
-        kind_of: group → ``natural`` or ``human-made``.
-        administrative: modifiers that say who owns or lists a place.
-        light: head nouns that say little.
-        framing: nouns before "of" that say little.
-    """
-
-    noun_of: dict[str, str]
-    sense_of: dict[str, str]
-    theme_of: dict[str, str]
-    kind_of: dict[str, str]
-    administrative: frozenset[str]
-    light: frozenset[str]
-    framing: frozenset[str]
+    noun_of: dict[str, str]  # words, singular → the noun as it is written ("sport hall" → "sports hall")
+    sense_of: dict[str, str]  # noun → its group
+    theme_of: dict[str, str]  # group → its theme
+    kind_of: dict[str, str]  # group → ``natural`` or ``human-made``
+    administrative: frozenset[str]  # modifiers that say who owns or lists a place
+    light: frozenset[str]  # head nouns that say little
+    framing: frozenset[str]  # nouns before "of" that say little
 
     def anchors(self, kind: str) -> list[str]:
         """All nouns of a kind, in the order of the file."""
@@ -51,19 +41,12 @@ class Thesaurus:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A label taken apart.
+    """A label taken apart."""
 
-    Attributes:
-        words: its words, lower case and singular, without articles and prepositions.
-        head: the head noun, perhaps of several words; the last word where none is known.
-        sense: the group of the head noun, or of another noun of the label, or None.
-        certain: whether the sense is that of the head noun.
-    """
-
-    words: tuple[str, ...]
-    head: str
-    sense: str | None
-    certain: bool
+    words: tuple[str, ...]  # its words, lower case and singular, without articles and prepositions
+    head: str  # the head noun, perhaps of several words; the last word where none is known
+    sense: str | None  # the group of the head noun, or of another noun of the label, or None
+    certain: bool  # whether the sense is that of the head noun
 
 
 @cache
@@ -86,13 +69,7 @@ def thesaurus() -> Thesaurus:
 
 
 def parse(label: str) -> Phrase:
-    """Take a label apart.
-
-    >>> parse("Washington state park").head, parse("group of lakes").head, parse("school building").head
-    ('state park', 'lake', 'school')
-    >>> parse("Rock formations in the United States")
-    Phrase(words=('rock', 'formation', 'united', 'state'), head='rock formation', sense='rock formation', certain=True)
-    """
+    """Take a label apart."""
     words = words_of(label)
     content = tuple(word for word in words if word not in _PREPOSITIONS and word not in _ARTICLES)
     for part in _head_parts(words):
@@ -105,11 +82,7 @@ def parse(label: str) -> Phrase:
 
 
 def singular(word: str) -> str:
-    """An English noun's singular, by rule.
-
-    >>> [singular(word) for word in ("parks", "cities", "churches", "glass", "ruins", "campus")]
-    ['park', 'city', 'church', 'glass', 'ruin', 'campus']
-    """
+    """An English noun's singular, by rule."""
     if len(word) > 4 and word.endswith("ies"):
         return word[:-3] + "y"
     if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
@@ -118,20 +91,12 @@ def singular(word: str) -> str:
 
 
 def words_of(label: str) -> tuple[str, ...]:
-    """The words of a label, lower case and singular; a hyphen separates them.
-
-    >>> words_of("Co-cathedrals in Spain")
-    ('co', 'cathedral', 'in', 'spain')
-    """
+    """The words of a label, lower case and singular; a hyphen separates them."""
     return tuple(singular(word) for word in _WORD.findall(label.casefold()))
 
 
 def head_endings(label: str) -> Iterator[tuple[str, ...]]:
-    """What a label may be a kind of: all its words, then ever fewer of those that end in its head noun.
-
-    >>> [" ".join(words) for words in head_endings("stone arch bridge over a valley")]
-    ['stone arch bridge over a valley', 'stone arch bridge', 'arch bridge', 'bridge']
-    """
+    """What a label may be a kind of: all its words, then ever fewer of those that end in its head noun."""
     for part in _head_parts(words_of(label)):
         ends = 1 if any(word in _PREPOSITIONS for word in part) else len(part)
         yield from (tuple(part[start:]) for start in range(ends))

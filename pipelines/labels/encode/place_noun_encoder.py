@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -50,20 +50,9 @@ class PlaceNounEncoder:
     dimensions: int = 256
     senses: bool = True
 
-    @property
-    def name(self) -> str:
-        """``tfidf``."""
-        return "tfidf"
-
-    @property
-    def kind_margin(self) -> float:
-        """A fifth: less than the cosine of two labels of one sense."""
-        return 0.2
-
-    @property
-    def independent(self) -> bool:
-        """No: rare words weigh more, and the dimensions are those of all texts."""
-        return False
+    name: ClassVar[str] = "place-nouns"
+    kind_margin: ClassVar[float] = 0.2  # less than the cosine of two labels of one sense
+    independent: ClassVar[bool] = False  # rare words weigh more, and the dimensions are those of all texts
 
     def settings(self) -> dict[str, Any]:
         """JSON-able settings, for the manifest."""

@@ -1,35 +1,39 @@
-"""What an encoder of label texts must do, and what several of them share."""
+"""What an encoder of label texts must do, and those that are networks: CLIP's text tower, sentence-transformers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from hiertree.errors import EmbeddingError, OptionError
+from hiertree.errors import DeviceError, EmbeddingError, MissingResourceError, OptionError, require_package
+from hiertree.io.progress import track
+from hiertree.io.provenance import sha256
+
+from ...clip_model import clip_identity, load_clip
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 
 class TextEncoder(Protocol):
-    """Texts → unit vectors whose cosine says how alike the texts are in meaning.
-
-    Attributes:
-        name: as given on the command line.
-        kind_margin: the difference of cosines below which a text is not clearly nearer to one set than to another.
-        independent: whether a text's vector is the same whatever other texts it is encoded with.
-    """
+    """Texts → unit vectors whose cosine says how alike the texts are in meaning."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """As given on the command line."""
 
     @property
-    def kind_margin(self) -> float: ...  # noqa: D102
+    def kind_margin(self) -> float:
+        """The difference of cosines below which a text is not clearly nearer to one set than to another."""
 
     @property
-    def independent(self) -> bool: ...  # noqa: D102
+    def independent(self) -> bool:
+        """Whether a text's vector is the same whatever other texts it is encoded with."""
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, d) float32 rows of unit norm; encoders may learn from the texts, so encode together what is compared."""
@@ -39,14 +43,7 @@ class TextEncoder(Protocol):
 
 
 def unit_rows(vectors: NDArray[Any], texts: Sequence[str]) -> NDArray[np.float32]:
-    """The rows divided by their norms.
-
-    Raises:
-        EmbeddingError: a row is zero or not finite; the message names its text.
-
-    >>> unit_rows(np.array([[3.0, 4.0]]), ["lake"])
-    array([[0.6, 0.8]], dtype=float32)
-    """
+    """The rows divided by their norms."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
     if len(bad):
@@ -63,14 +60,6 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
     """(n, dimensions) the rows in the space of the largest singular values, the largest first: cosines change least.
 
     The eigenvectors of F Fᵀ, or of Fᵀ F if that is smaller, by ARPACK from a fixed start.
-
-    Args:
-        features: (n, m) sparse.
-        dimensions: fewer than n and than m.
-
-    >>> from scipy.sparse import csr_matrix
-    >>> np.abs(truncated_svd(csr_matrix([[3.0, 0, 0], [0, 1, 0], [3, 0, 0.1]]), 1)).round(2).ravel()
-    array([3., 0., 3.])
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
     from threadpoolctl import threadpool_limits
@@ -88,11 +77,7 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
 
 
 def check_prompts(prompts: Sequence[str], *, example: str) -> None:
-    """Refuse templates that no label can enter.
-
-    Raises:
-        OptionError: no template, or one without ``{label}``.
-    """
+    """Refuse templates that no label can enter."""
     if not prompts or any("{label}" not in prompt for prompt in prompts):
         raise OptionError(f"prompts={list(prompts)}", expected=f"templates with {{label}}, such as {example!r}")
 
@@ -100,12 +85,123 @@ def check_prompts(prompts: Sequence[str], *, example: str) -> None:
 def mean_direction(
     texts: Sequence[str], prompts: Sequence[str], encode: Callable[[list[str]], NDArray[np.float64]]
 ) -> NDArray[np.float32]:
-    """(n, d) float32 unit rows: each text in every template, encoded, averaged.
-
-    Args:
-        texts: n labels.
-        prompts: templates that hold ``{label}``.
-        encode: n sentences → (n, d) unit rows.
-    """
+    """(n, d) float32 unit rows: each text in every template, encoded, averaged."""
     sums = sum(encode([prompt.replace("{label}", text) for text in texts]) for prompt in prompts)
     return unit_rows(np.asarray(sums), texts)
+
+
+PROMPT = "A picture of a {label}"
+
+
+@dataclass(frozen=True)
+class ClipEncoder:
+    """CLIP's text tower; the vectors of several prompts are averaged.
+
+    Args:
+        model: an open_clip model name, or ``local-dir:FOLDER`` with ``open_clip_config.json`` and weights in it.
+        weights: one of open_clip's names for pretrained weights, or a file (``.safetensors``, or a state dict that
+            ``torch.load(weights_only=True)`` reads); ignored with ``local-dir:``.
+        prompts: templates that hold ``{label}``.
+        batch_size: texts at a time.
+        device: ``cpu``, ``cuda`` or ``cuda:N``.
+
+    Raises:
+        OptionError: no prompt, a prompt without ``{label}``, an unknown model or weights, weights of another model.
+        DeviceError: a GPU is asked for and there is none.
+        MissingResourceError: named weights that are neither here nor within reach; the message says how to get them.
+    """
+
+    model: str = "ViT-L-14"
+    weights: str = "laion2b_s32b_b82k"
+    prompts: tuple[str, ...] = (PROMPT,)
+    batch_size: int = 128
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_prompts(self.prompts, example=PROMPT)
+        if self.batch_size < 1:
+            raise OptionError(f"batch_size={self.batch_size}", expected="at least 1")
+
+    name: ClassVar[str] = "clip"
+    kind_margin: ClassVar[float] = 0.02  # cosines of CLIP texts lie close together
+    independent: ClassVar[bool] = True
+
+    def settings(self) -> dict[str, Any]:
+        """JSON-able settings, for the manifest; weights on this machine are named with their SHA-256."""
+        return {"encoder": self.name, **clip_identity(self.model, self.weights), "prompts": list(self.prompts)}
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
+        require_package("open_clip", "torch", extra="clip")
+        import open_clip
+        import torch
+
+        model = load_clip(self.model, self.weights, self.device)
+        tokenize = open_clip.get_tokenizer(self.model)
+
+        def encoded(sentences: list[str]) -> NDArray[np.float64]:
+            starts = range(0, len(sentences), self.batch_size)
+            with torch.inference_mode():
+                batches = [
+                    model.encode_text(
+                        tokenize(sentences[start : start + self.batch_size]).to(self.device), normalize=True
+                    ).cpu()
+                    for start in track(starts, description="texts through CLIP, in batches")
+                ]
+            vectors: NDArray[np.float64] = torch.cat(batches).double().numpy()
+            return vectors
+
+        return mean_direction(texts, self.prompts, encoded)
+
+
+@dataclass(frozen=True)
+class SentenceEncoder:
+    """A sentence-transformers model; the vectors of several prompts are averaged."""
+
+    model: str = "all-MiniLM-L6-v2"  # a name on the Hugging Face hub, or a folder
+    prompts: tuple[str, ...] = ("{label}",)
+    batch_size: int = 128
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        check_prompts(self.prompts, example="a place called {label}")
+
+    name: ClassVar[str] = "sentence-transformers"
+    kind_margin: ClassVar[float] = 0.05  # not tuned
+    independent: ClassVar[bool] = True
+
+    def settings(self) -> dict[str, Any]:
+        """JSON-able settings, for the manifest; a folder is named with the SHA-256 of its weights."""
+        own = {"encoder": self.name, "model": self.model, "prompts": list(self.prompts)}
+        folder = Path(self.model)
+        if not folder.is_dir():
+            return own
+        weights = sorted([*folder.rglob("*.safetensors"), *folder.rglob("*.bin")])
+        hashes = {path.relative_to(folder).as_posix(): sha256(path) for path in weights}
+        return {**own, "model": folder.name, "weights": hashes}
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """(n, d) float32 rows of unit norm, one per text: the mean direction over the prompts."""
+        model = self._load()
+
+        def encoded(sentences: list[str]) -> NDArray[np.float64]:
+            vectors = model.encode(
+                sentences, batch_size=self.batch_size, normalize_embeddings=True, show_progress_bar=False
+            )
+            return np.asarray(vectors, dtype=np.float64)
+
+        return mean_direction(texts, self.prompts, encoded)
+
+    def _load(self) -> Any:
+        require_package("sentence_transformers", extra="sentences")
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            return SentenceTransformer(self.model, device=self.device)
+        except (OSError, ValueError) as error:
+            raise MissingResourceError(
+                f"the model {self.model!r} could not be loaded ({str(error).splitlines()[0]})",
+                remedy="get it where there is a network and pass its folder",
+            ) from error
+        except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
+            raise DeviceError(f"device={self.device!r}: {error}", expected="a device that is there") from error

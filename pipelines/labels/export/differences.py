@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.io.tables import read_table, write_table
 
-from ..cluster.agreement_measures import agreement
-from ..folders import AnyPath
+from ..cluster.quality import agreement
 from ..landmarks import unique_ids
+from ..steps import AnyPath
 from .tables import HierarchicalRow, hierarchical_table
 
 if TYPE_CHECKING:

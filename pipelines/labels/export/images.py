@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,9 +20,8 @@ from hiertree.errors import ImageError, TableError
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
-from ..fill.image_folder import ImageFolder, ImageFolderSettings
-from ..folders import AnyPath, StepRecord
-from ..settings import Count, Seed
+from ..landmark_images import ImageFolder, ImageFolderSettings
+from ..steps import AnyPath, Count, Seed, Step, StepRecord
 from .tables import TREE, export_folder, hierarchical_table
 
 if TYPE_CHECKING:
@@ -35,23 +34,15 @@ _SPLITS = ("train", "test")
 
 @dataclass(frozen=True)
 class ImageList:
-    """What was listed.
+    """What was listed."""
 
-    Attributes:
-        table: the file; its columns are ``image``, the tree's levels from coarse to fine, and ``split``.
-        root: the folder that the images' paths are relative to.
-        levels: the names of these levels.
-        landmarks: landmarks of each split.
-        images: images of each split.
-        left_out: landmarks of the tree with too few images.
-    """
-
-    table: Path
-    root: Path
-    levels: tuple[str, ...]
-    landmarks: dict[str, int]
-    images: dict[str, int]
-    left_out: int
+    table: Path  # the file; its columns are ``image``, the tree's levels from coarse to fine, and ``split``
+    root: Path  # the folder that the images' paths are relative to
+    levels: tuple[str, ...]  # the names of these levels
+    landmarks: dict[str, int]  # landmarks of each split
+    images: dict[str, int]  # images of each split
+    left_out: int  # landmarks of the tree with too few images
+    rows: list[tuple[object, ...]] = field(repr=False)  # of the table
 
 
 class ImagesSettings(ImageFolderSettings):
@@ -79,31 +70,47 @@ def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> I
         TableError: a table that cannot be read.
         ImageError: no landmark of the tree has enough images.
     """
-    source, images = _tree_file(export), settings.images
-    parameters = {"hold_out": settings.hold_out, "min_images": settings.min_images}
-    tables = () if settings.image_table is None else (settings.image_table,)
-    record = StepRecord(COMMAND, parameters, (source, *tables), settings.seed)
-    record.check(out)
-    tree = _tree(source)
-    found = _files_of(tree, ImageFolder(images, settings.image_table), root=images.resolve())
-    kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
-    if not kept:
-        raise ImageError(
-            f"{images}: no landmark of {source} has {settings.min_images} images",
-            expected="<landmark id>/*.jpg, or <image id>.jpg and the table of image ids",
-            remedy="name the table of image ids, or pass a smaller minimum",
-        )
-    paths = tree.paths(kept)
-    splits = [_SPLITS[held_out] for held_out in _held_out(paths, share=settings.hold_out, seed=settings.seed)]
-    landmarks, counted = Counter(splits), Counter[str]()
-    with record.writing(out) as made:
-        rows = []
+    listed = ImagesStep(export, settings).run(out)
+    return replace(listed, table=Path(out) / IMAGES)
+
+
+@dataclass(frozen=True)
+class ImagesStep(Step[ImageList]):
+    """The step as the runner knows it."""
+
+    export: AnyPath
+    settings: ImagesSettings
+
+    def record(self) -> StepRecord:
+        """The tree, and the table of images."""
+        parameters = self.settings.model_dump(include={"hold_out", "min_images"})
+        tables = () if self.settings.image_table is None else (self.settings.image_table,)
+        return StepRecord(COMMAND, parameters, (_tree_file(self.export), *tables), self.settings.seed)
+
+    def compute(self) -> ImageList:
+        """List the images of the landmarks that have enough, and draw those that are held out."""
+        settings, source = self.settings, _tree_file(self.export)
+        tree, root = _tree(source), settings.images
+        found = _files_of(tree, ImageFolder(root, settings.image_table), root=root.resolve())
+        kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
+        if not kept:
+            raise ImageError(
+                f"{root}: no landmark of {source} has {settings.min_images} images",
+                expected="<landmark id>/*.jpg, or <image id>.jpg and the table of image ids",
+                remedy="name the table of image ids, or pass a smaller minimum",
+            )
+        paths = tree.paths(kept)
+        splits = [_SPLITS[held_out] for held_out in _held_out(paths, share=settings.hold_out, seed=settings.seed)]
+        landmarks, images, rows = Counter(splits), Counter[str](), []
         for landmark, path, split in zip(kept, paths.tolist(), splits, strict=True):
             rows += [(file, *tree.labels_of(path), split) for file in found[landmark]]
-            counted[split] += len(found[landmark])
-        write_table(made / IMAGES, ("image", *tree.level_names, "split"), rows)
-    numbers = dict(landmarks), dict(counted), len(tree) - len(kept)
-    return ImageList(Path(out) / IMAGES, images, tree.level_names, *numbers)
+            images[split] += len(found[landmark])
+        left_out = len(tree) - len(kept)
+        return ImageList(Path(IMAGES), root, tree.level_names, dict(landmarks), dict(images), left_out, rows)
+
+    def write(self, result: ImageList, folder: Path) -> None:
+        """The table."""
+        write_table(folder / IMAGES, ("image", *result.levels, "split"), result.rows)
 
 
 def describe_images(listed: ImageList) -> str:

@@ -8,12 +8,12 @@ give the same bytes, the manifest's time apart.
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -23,24 +23,37 @@ from hiertree.io.files import write_json, write_text
 from hiertree.io.tables import write_table
 from hiertree.tree import LabelTree
 
-from ..clean.landmark_file import DROPPED, LANDMARKS, read_dropped, read_kept, write_dropped
-from ..clean.rules import DroppedLandmark, KeptLandmark, label_counts, relevant
-from ..clean.step import describe_cleaning, read_report
-from ..cluster.cluster_tables import CLUSTERS, write_clusters, write_labels
-from ..cluster.proposal_file import PROPOSAL, read_proposal
+from ..cleaning import describe_cleaning, read_report
+from ..cluster.proposal_files import CLUSTERS, PROPOSAL, read_proposal, write_clusters, write_labels
 from ..cluster.proposing import Proposal
 from ..cluster.step import COMMAND as CLUSTER_COMMAND
 from ..cluster.step import describe_proposal
 from ..encode.phrases import KINDS
-from ..folders import HISTORY, LABELS, REPORT, AnyPath, StepRecord, history_of, hypernyms_of, made_by
+from ..landmarks import (
+    DROPPED,
+    LANDMARKS,
+    DroppedLandmark,
+    KeptLandmark,
+    label_counts,
+    read_dropped,
+    read_kept,
+    relevant,
+    write_dropped,
+)
 from ..review import reviewed
-from ..settings import Settings
-from .data_card import CARD, fill_card
-from .provenance_table import PROVENANCE, provenance_rows, write_provenance
-from .tables import HIERARCHICAL, TREE, HierarchicalRow, hierarchical_rows, label_tree
+from ..steps import HISTORY, LABELS, REPORT, AnyPath, Settings, Step, StepRecord, history_of, hypernyms_of
+from .tables import (
+    HIERARCHICAL,
+    PROVENANCE,
+    TREE,
+    HierarchicalRow,
+    hierarchical_rows,
+    label_tree,
+    provenance_rows,
+    write_provenance,
+)
 
-COMMAND = "hiertree labels export"
-READ = (PROPOSAL, LANDMARKS, DROPPED, REPORT, HISTORY)
+COMMAND, CARD = "hiertree labels export", "README.md"
 
 
 class ExportSettings(Settings):
@@ -59,19 +72,12 @@ DEFAULTS = ExportSettings()
 
 @dataclass(frozen=True)
 class Exported:
-    """What was exported.
+    """What was exported."""
 
-    Attributes:
-        folder: where the files are.
-        proposal: the clusters, as people left them.
-        tree: kind → groups above, if any → supercategory → landmark.
-        report: the counts.
-    """
-
-    folder: Path
-    proposal: Proposal
-    tree: LabelTree
-    report: dict[str, Any]
+    folder: Path  # where the files are
+    proposal: Proposal  # the clusters, as people left them
+    tree: LabelTree  # kind → groups above, if any → supercategory → landmark
+    report: dict[str, Any]  # the counts
 
 
 def export_step(
@@ -90,56 +96,88 @@ def export_step(
         ReviewError: the log is damaged, of another proposal, or leaves no label.
         OptionError: ``out`` holds other files.
     """
-    source = made_by(clustered, command=CLUSTER_COMMAND, files=READ)
-    record = export_record(source, review=review, settings=settings)
-    record.check(out)
-    proposed = read_proposal(source)
-    final, irrelevant, review_counts = _reviewed(source, proposed, review)
-    kept, dropped = relevant(read_kept(source), irrelevant)
-    dropped = [*read_dropped(source), *dropped]
-    _check_labels(kept, final, source)
-    rows = hierarchical_rows(kept, final)
-    report = _report(source, kept, dropped, final, rows) | ({"review": review_counts} if review_counts else {})
-    tree = label_tree(rows, final)
-    history = history_of(source)
-    split = settings.split
-    hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
-    with record.writing(out) as folder:
+    made = ExportStep(clustered, review, settings).run(out)
+    return Exported(Path(out), made.proposal, made.tree, made.report)
+
+
+class ExportContent(NamedTuple):
+    """What the files say: the clusters as people left them and as proposed, the tree, the counts, the landmarks."""
+
+    proposal: Proposal
+    proposed: Proposal
+    tree: LabelTree
+    report: dict[str, Any]
+    rows: list[HierarchicalRow]
+    kept: list[KeptLandmark]
+    dropped: list[DroppedLandmark]
+
+
+@dataclass(frozen=True)
+class ExportStep(Step[ExportContent]):
+    """The step as the runner knows it."""
+
+    source: AnyPath
+    review: AnyPath | None
+    settings: ExportSettings
+    made_by = CLUSTER_COMMAND
+    reads = (PROPOSAL, LANDMARKS, DROPPED, REPORT, HISTORY)
+
+    def record(self) -> StepRecord:
+        """The proposal, and the log of its review."""
+        reviews = () if self.review is None else (self.review,)
+        return StepRecord(COMMAND, self.settings.model_dump(), (*self.read_files, *hypernyms_of(self.source), *reviews))
+
+    def compute(self) -> ExportContent:
+        """Apply the review; place every landmark in the tree."""
+        proposed = read_proposal(self.source)
+        final, irrelevant, counts = _reviewed(self.source, proposed, self.review)
+        kept, dropped = relevant(read_kept(self.source), irrelevant)
+        dropped = [*read_dropped(self.source), *dropped]
+        _check_labels(kept, final, self.source)
+        rows = hierarchical_rows(kept, final)
+        report = _report(self.source, kept, dropped, final, rows) | ({"review": counts} if counts else {})
+        return ExportContent(final, proposed, label_tree(rows, final), report, rows, kept, dropped)
+
+    def write(self, result: ExportContent, folder: Path) -> None:
+        """The table, the tree, the provenance, the clusters, the counts and the card."""
+        final, proposed, tree, report, rows, kept, dropped = result
+        split = self.settings.split
+        hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
         write_table(folder / hierarchical, HierarchicalRow._fields, rows)
         tree.to_json(folder / TREE)
         tree.to_csv(folder / "tree.csv")
         tree.to_graphml(folder / "tree.graphml")
-        origins = provenance_rows(rows, kept, dropped, final=final, proposed=proposed, is_reviewed=bool(review_counts))
+        origins = provenance_rows(rows, kept, dropped, final=final, proposed=proposed, is_reviewed="review" in report)
         write_provenance(folder / PROVENANCE, origins)
         write_clusters(folder / CLUSTERS, final, kept)
         write_labels(folder / LABELS, final)
         write_dropped(folder / DROPPED, dropped)
         write_json(folder / REPORT, report)
-        write_json(folder / HISTORY, history)
         facts = {
             "hierarchical": hierarchical,
             "columns": HierarchicalRow._fields,
             "level_names": tree.level_names,
             "split": split,
             "report": report,
-            "history": history,
-            "review": review_counts,
+            "history": history_of(self.source),
+            "review": report.get("review", {}),
             "version": hiertree.__version__,
-            "has_hypernyms": bool(hypernyms_of(source)),
+            "has_hypernyms": bool(hypernyms_of(self.source)),
         }
-        write_text(folder / CARD, fill_card(facts))
-        for file in hypernyms_of(source):
-            shutil.copy(file, folder)
-    return Exported(Path(out), final, tree, report)
+        write_text(folder / CARD, _card(facts))
 
 
-def export_record(clustered: AnyPath, *, review: AnyPath | None, settings: ExportSettings) -> StepRecord:
-    """What :func:`export_step` makes its folder from."""
-    read = (*(Path(clustered) / name for name in READ), *hypernyms_of(clustered))
-    return StepRecord(COMMAND, settings.model_dump(), read if review is None else (*read, review))
+def _card(facts: Mapping[str, Any]) -> str:
+    """The data card, in Markdown: ``card.md`` filled in."""
+    from jinja2 import Environment, StrictUndefined
+
+    source = files(__package__).joinpath("card.md").read_text(encoding="utf-8")
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701  (Markdown)
+    text: str = environment.from_string(source).render(facts)
+    return text.rstrip() + "\n"
 
 
-def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
+def describe_exported(exported: Exported | ExportContent, *, clusters: bool = False) -> str:
     """The counts, and on request the clusters."""
     report = exported.report
     summary, *listed = describe_proposal(exported.proposal).splitlines()
@@ -152,7 +190,9 @@ def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _reviewed(source: Path, proposed: Proposal, log: AnyPath | None) -> tuple[Proposal, frozenset[str], dict[str, Any]]:
+def _reviewed(
+    source: AnyPath, proposed: Proposal, log: AnyPath | None
+) -> tuple[Proposal, frozenset[str], dict[str, Any]]:
     """The clusters as people left them, the labels they marked irrelevant, and the counts of the review."""
     if log is None:
         return proposed, frozenset(), {}
@@ -162,7 +202,7 @@ def _reviewed(source: Path, proposed: Proposal, log: AnyPath | None) -> tuple[Pr
     return found.proposal, found.irrelevant, counts
 
 
-def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: Path) -> None:
+def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: AnyPath) -> None:
     """Every landmark's labels have a place."""
     missing = sorted(label_counts(kept).keys() - final.cluster_of().keys())
     if missing or not kept:
@@ -173,7 +213,7 @@ def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: Path) -
 
 
 def _report(
-    source: Path,
+    source: AnyPath,
     kept: Sequence[KeptLandmark],
     dropped: Sequence[DroppedLandmark],
     final: Proposal,

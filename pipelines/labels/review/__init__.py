@@ -9,11 +9,10 @@
 'Renamed lake to lake or pond'
 """
 
-from .actions import Approve, Comment, Merge, Rename, SetAbove, SetKind
+from .actions import Approve, Comment, MarkLabels, Merge, Move, Rename, SetAbove, SetKind, Settle, Split
 from .agreement import Agreement, Comparison, cohen_kappa, compare
 from .history import Event, History, Redo, Undo, replay
-from .label_actions import MarkLabels, Move, Settle, Split
-from .reviewing import Reviewed, replayed, reviewed, reviewed_proposal
+from .log_file import Reviewed, replayed, reviewed, reviewed_proposal
 from .session import Session
 from .state import ReviewCluster, State, initial_state
 

@@ -1,81 +1,66 @@
-"""How far two annotators agree, and where they do not.
+"""How far two annotators agree, where they do not, and a third log that decides there.
 
 Both began from one proposal, so they placed the same labels. Their clusters are matched one to one so that as many
 labels as possible lie in matched clusters (the assignment problem); a label is *placed alike* when its two clusters are
 matched. Cohen's κ = (p − e)/(1 − e), p the share of labels treated alike and e that expected if each annotator drew at
 random by their own shares; it has no value when both use one and the same category throughout.
+
+The third log begins with a full copy of the first annotator's clusters and the digests of both reviews: it is replayed
+without the two logs, and refuses to go on when they have changed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from hiertree.errors import ReviewError
+from hiertree.io.files import write_json
+from hiertree.io.provenance import manifest
 
-from ..cluster.agreement_measures import agreement as partition_agreement
+from ..cluster.proposal_files import PROPOSAL, read_proposal
+from ..cluster.quality import agreement as partition_agreement
+from ..steps import AnyPath
+from .history import Adopt, AdoptedCluster, History, LogVersion
+from .log_file import replayed
+from .session import Session
 from .state import ReviewCluster, State
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far two annotators agree; κ, ARI and NMI are 1 when they do throughout.
+    """How far two annotators agree; κ, ARI and NMI are 1 when they do throughout."""
 
-    Attributes:
-        labels: how many there are.
-        relevant: how many both kept.
-        relevance_kappa: κ of keeping or leaving out, over all labels.
-        kind_share: the part of the labels kept by both that have one kind.
-        kind_kappa: κ of their kinds.
-        place_share: the part that is placed alike.
-        place_kappa: κ of their clusters, after matching.
-        ari: adjusted Rand index of the two partitions.
-        nmi: their normalized mutual information (arithmetic mean of the entropies).
-        clusters: how many clusters each left.
-        matched: how many are matched.
-        name_share: the part of the matched clusters that bear one name.
-    """
-
-    labels: int
-    relevant: int
-    relevance_kappa: float | None
-    kind_share: float | None
-    kind_kappa: float | None
-    place_share: float | None
-    place_kappa: float | None
-    ari: float | None
-    nmi: float | None
-    clusters: tuple[int, int]
-    matched: int
-    name_share: float | None
+    labels: int  # how many there are
+    relevant: int  # how many both kept
+    relevance_kappa: float | None  # κ of keeping or leaving out, over all labels
+    kind_share: float | None  # the part of the labels kept by both that have one kind
+    kind_kappa: float | None  # κ of their kinds
+    place_share: float | None  # the part that is placed alike
+    place_kappa: float | None  # κ of their clusters, after matching
+    ari: float | None  # adjusted Rand index of the two partitions
+    nmi: float | None  # their normalized mutual information (arithmetic mean of the entropies)
+    clusters: tuple[int, int]  # how many clusters each left
+    matched: int  # how many are matched
+    name_share: float | None  # the part of the matched clusters that bear one name
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two states compared.
+    """Two states compared."""
 
-    Attributes:
-        agreement: how far they agree.
-        matches: which clusters are matched, first → second.
-        labels: those placed differently, with the numbers of their two clusters, None where they were left out.
-        clusters: matched ones, by number, of different name, kind or groups above.
-    """
-
-    agreement: Agreement
-    matches: dict[int, int]
+    agreement: Agreement  # how far they agree
+    matches: dict[int, int]  # which clusters are matched, first → second
+    # those placed differently, with the numbers of their two clusters, None where they were left out
     labels: tuple[tuple[str, int | None, int | None], ...]
-    clusters: tuple[tuple[int, int], ...]
+    clusters: tuple[tuple[int, int], ...]  # matched ones, by number, of different name, kind or groups above
 
 
 def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
-    """Cohen's κ of two annotators' categories; None where it has no value, since both use one category throughout.
-
-    >>> round(cohen_kappa("yyyyn", "yyynn"), 4)
-    0.5455
-    >>> cohen_kappa("yyy", "yyy") is None
-    True
-    """
+    """Cohen's κ of two annotators' categories; None where it has no value, since both use one category throughout."""
     from sklearn.metrics import cohen_kappa_score
 
     if len({*first, *second}) < 2:
@@ -84,15 +69,7 @@ def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> float 
 
 
 def compare(first: State, second: State) -> Comparison:
-    """Compare what two annotators made of one proposal.
-
-    Raises:
-        ReviewError: other labels on one side.
-
-    >>> lakes = ReviewCluster(0, "lake", "natural", frozenset({"lake", "pond"}))
-    >>> compare(State.of([lakes]), State.of([lakes])).agreement.ari
-    1.0
-    """
+    """Compare what two annotators made of one proposal."""
     if first.labels != second.labels:
         raise ReviewError("two reviews of different labels", expected="two reviews of one proposal")
     everything = sorted(first.labels)
@@ -130,14 +107,8 @@ def compare(first: State, second: State) -> Comparison:
 def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
     """Match clusters one to one so that as many labels as possible lie in matched ones.
 
-    Args:
-        pairs: for each label the numbers of its two clusters.
-
     Returns:
         first → second, only clusters that share a label.
-
-    >>> match_clusters([(0, 5), (0, 5), (0, 6), (1, 6)])
-    {0: 5, 1: 6}
     """
     import pandas as pd
     from scipy.optimize import linear_sum_assignment
@@ -158,3 +129,112 @@ def _count(state: State) -> int:
 def _share(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
     """The part that is equal, or None of nothing."""
     return sum(one == other for one, other in zip(first, second, strict=True)) / len(first) if first else None
+
+
+COMMAND = "hiertree labels agreement"
+_NAMES = {
+    "relevance_kappa": "κ, relevant or not",
+    "kind_share": "labels of one kind",
+    "kind_kappa": "κ of kinds",
+    "place_share": "labels placed alike",
+    "place_kappa": "κ of clusters, matched",
+    "ari": "adjusted Rand index",
+    "nmi": "normalized mutual information",
+    "name_share": "matched clusters of one name",
+}
+
+
+@dataclass(frozen=True)
+class Adjudication:
+    """The two reviews that are adjudicated, and how they compare."""
+
+    first: History
+    second: History
+    comparison: Comparison
+
+    @classmethod
+    def of(cls, first: History, second: History) -> Adjudication:
+        """Compare two reviews."""
+        if first.annotator == second.annotator:
+            raise ReviewError(f"two logs of {first.annotator}", expected="logs of two annotators")
+        return cls(first, second, compare(first.state, second.state))
+
+    def begin(self, session: Session) -> None:
+        """Adopt the first annotator's clusters in a new log; go on with one that did."""
+        history = session.news(0).history
+        sources = (_source(self.first), _source(self.second))
+        if history.seq == 0:
+            clusters = tuple(map(_adopted, self.first.state.clusters.values()))
+            session.act(Adopt(sources=sources, groups=clusters), seq=0)
+        elif history.sources != sources:
+            raise ReviewError(
+                f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}",
+                expected="the two logs as they were then",
+                remedy="name another --log to begin anew",
+            )
+
+    def as_json(self) -> dict[str, Any]:
+        """What the page shows: who, how far they agree, and each difference with both sides."""
+        compared = self.comparison
+        there = {other: one for one, other in compared.matches.items()}  # the second's clusters in the third log
+
+        def sides(one: int | None, other: int | None) -> dict[str, Any]:
+            mine = None if one is None else _side(self.first.state.cluster(one), one)
+            theirs = None if other is None else _side(self.second.state.cluster(other), there.get(other))
+            return {"first": mine, "second": theirs}
+
+        return {
+            "annotators": [self.first.annotator, self.second.annotator],
+            "agreement": asdict(compared.agreement),
+            "labels": [{"label": label, **sides(one, other)} for label, one, other in compared.labels],
+            "clusters": [sides(one, other) for one, other in compared.clusters],
+        }
+
+
+def agreement_report(
+    clustered: AnyPath, log_a: AnyPath, log_b: AnyPath, *, out: AnyPath | None = None
+) -> dict[str, Any]:
+    """Compare two reviews of one proposal.
+
+    Returns:
+        ``annotators``, ``agreement`` (see :class:`hiertree.pipelines.labels.review.Agreement`), and the differences of
+        ``labels`` and ``clusters``, each with both sides; None stands for a label left out.
+    """
+    proposal = read_proposal(clustered)
+    compared = Adjudication.of(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
+    if out is not None:
+        read = Path(clustered) / PROPOSAL if Path(clustered).is_dir() else Path(clustered)
+        record = manifest(command=COMMAND, parameters={}, inputs=[read, log_a, log_b])
+        write_json(out, {**compared, "manifest": record})
+    return compared
+
+
+def describe_agreement(report: dict[str, Any]) -> str:
+    """The numbers as lines, and how many differences there are."""
+    numbers, (first, second) = report["agreement"], report["annotators"]
+    kept = f"{numbers['labels']} labels, {numbers['relevant']} kept by both"
+    clusters = "{} and {} clusters, {} matched".format(*numbers["clusters"], numbers["matched"])
+    lines = [f"{first} and {second}: {kept}; {clusters}"]
+    for name, text in _NAMES.items():
+        value = numbers[name]
+        lines.append(f"{text:31s} {'no value' if value is None else format(value, '.3f'):>8s}")
+    lines.append(f"{len(report['labels'])} labels and {len(report['clusters'])} clusters to decide")
+    return "\n".join(lines)
+
+
+def _side(cluster: ReviewCluster, number: int | None) -> dict[str, Any]:
+    """A cluster as one annotator left it, with its number in the third log, if that has it."""
+    return {"cluster": number, "name": cluster.name, "kind": cluster.kind, "above": cluster.above}
+
+
+def _adopted(cluster: ReviewCluster) -> AdoptedCluster:
+    content = cluster.as_json()
+    return AdoptedCluster.model_validate({name: content[name] for name in AdoptedCluster.model_fields}, strict=False)
+
+
+def _source(history: History) -> LogVersion:
+    return LogVersion(annotator=history.annotator, events=history.seq, digest=history.state.digest)
+
+
+def _describe(sources: tuple[LogVersion, ...]) -> str:
+    return " and ".join(f"{source.annotator}'s {source.events} events" for source in sources) or "the proposal"

@@ -15,8 +15,22 @@ from pydantic import Field
 
 from hiertree.errors import ReviewError
 
-from .actions import Action, Approve, Comment, Kind, Merge, Number, Rename, SetAbove, SetKind, StrictModel
-from .label_actions import MarkLabels, Move, Settle, Split
+from .actions import (
+    Action,
+    Approve,
+    Comment,
+    Kind,
+    MarkLabels,
+    Merge,
+    Move,
+    Number,
+    Rename,
+    SetAbove,
+    SetKind,
+    Settle,
+    Split,
+    StrictModel,
+)
 from .state import Change, ReviewCluster, State
 
 
@@ -64,11 +78,7 @@ class Adopt(StrictModel):
     groups: tuple[AdoptedCluster, ...]  # the name that logs use for clusters
 
     def change(self, state: State) -> Change:
-        """All clusters for all clusters.
-
-        Raises:
-            ReviewError: they do not hold the same labels, each once.
-        """
+        """All clusters for all clusters."""
         listed = [label for cluster in self.groups for label in cluster.labels]
         if len(listed) != len(set(listed)) or set(listed) != state.labels:
             raise ReviewError("adopted clusters with other labels", expected="every label of the proposal once")
@@ -83,46 +93,27 @@ LogAction: TypeAlias = Annotated[ClusterAction | LabelAction | Split | Undo | Re
 
 
 class Event(StrictModel):
-    """A line of the log.
+    """A line of the log."""
 
-    Attributes:
-        seq: its number, from 1.
-        time: UTC, ISO 8601.
-        annotator: who did it.
-        base: the digest of the state before it.
-        action: what was done.
-    """
-
-    seq: Annotated[int, Field(ge=1)]
-    time: str
-    annotator: str
-    base: str
-    action: LogAction
+    seq: Annotated[int, Field(ge=1)]  # its number, from 1
+    time: str  # UTC, ISO 8601
+    annotator: str  # who did it
+    base: str  # the digest of the state before it
+    action: LogAction  # what was done
 
 
 @dataclass(frozen=True)
 class History:
-    """A state, and the steps that can be undone and redone.
+    """A state, and the steps that can be undone and redone."""
 
-    Attributes:
-        annotator: whose log it is.
-        state: the clusters now.
-        seq: the number of the last event.
-        done: what can be undone, the latest last.
-        undone: what can be redone, the next last.
-        message: what the last event did, in words.
-        touched: the clusters it changed.
-        sources: the two logs that are adjudicated, or none.
-    """
-
-    annotator: str
-    state: State
-    seq: int
-    done: tuple[Change, ...] = ()
-    undone: tuple[Change, ...] = ()
-    message: str = ""
-    touched: frozenset[int] = frozenset()
-    sources: tuple[LogVersion, ...] = ()
+    annotator: str  # whose log it is
+    state: State  # the clusters now
+    seq: int  # the number of the last event
+    done: tuple[Change, ...] = ()  # what can be undone, the latest last
+    undone: tuple[Change, ...] = ()  # what can be redone, the next last
+    message: str = ""  # what the last event did, in words
+    touched: frozenset[int] = frozenset()  # the clusters it changed
+    sources: tuple[LogVersion, ...] = ()  # the two logs that are adjudicated, or none
 
     @classmethod
     def beginning(cls, state: State, *, annotator: str) -> History:
@@ -130,11 +121,7 @@ class History:
         return cls(annotator, state, 0)
 
     def after(self, action: Action | Undo | Redo | Adopt) -> History:
-        """The history with one more event.
-
-        Raises:
-            ReviewError: it cannot be done, or would change nothing.
-        """
+        """The history with one more event."""
         match action:
             case Undo():
                 change = _last(self.done, "undo")
@@ -159,16 +146,7 @@ class History:
 
 
 def replay(history: History, events: Iterable[Event], *, source: str) -> History:
-    """Follow events.
-
-    Args:
-        history: where they begin.
-        events: in order.
-        source: the log, for messages.
-
-    Raises:
-        ReviewError: one does not follow from those before it; its line is named.
-    """
+    """Follow events."""
     for event in events:
         where = f"{source}, line {history.seq + 2}"  # the first line is the header
         if event.seq != history.seq + 1:

@@ -1,4 +1,4 @@
-"""The append-only log: JSON lines, a header and then an event a line (folded here), each on the disk before it counts.
+"""The append-only log: JSON lines, a header and then an event a line (folded here), and where it leads.
 
 ::
 
@@ -15,9 +15,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -25,8 +25,12 @@ from pydantic import ValidationError
 
 from hiertree.errors import ReviewError
 
+from ..cluster.proposal_files import check_proposal, read_proposal
+from ..cluster.proposing import Cluster, LabelPlace, Proposal
+from ..steps import AnyPath
 from .actions import StrictModel
-from .history import Event
+from .history import Event, History, replay
+from .state import ReviewCluster, State, initial_state
 
 LOCK_SECONDS = 10.0
 Line = TypeVar("Line", bound=StrictModel)
@@ -43,25 +47,15 @@ class Header(StrictModel):
 
 @dataclass(frozen=True)
 class LogContent:
-    """A log as read.
+    """A log as read."""
 
-    Attributes:
-        header: its first line, or None where nothing is whole.
-        events: the others.
-        torn: what follows: the part of a line whose writing was cut short.
-    """
-
-    header: Header | None
-    events: tuple[Event, ...]
-    torn: bytes
+    header: Header | None  # its first line, or None where nothing is whole
+    events: tuple[Event, ...]  # the others
+    torn: bytes  # what follows: the part of a line whose writing was cut short
 
 
 def read_log(path: str | os.PathLike[str]) -> LogContent:
-    """Read a log without touching it.
-
-    Raises:
-        ReviewError: there is none, or a line other than a torn last one is damaged.
-    """
+    """Read a log without touching it."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
@@ -70,29 +64,14 @@ def read_log(path: str | os.PathLike[str]) -> LogContent:
 
 
 def parse_log(content: bytes, *, source: str) -> LogContent:
-    """The header and events in the bytes of a log.
-
-    Raises:
-        ReviewError: a line other than a torn last one is damaged.
-
-    >>> parse_log(b'{"format": "hiertree-rev', source="anna.jsonl").torn
-    b'{"format": "hiertree-rev'
-    """
+    """The header and events in the bytes of a log."""
     lines, torn = _lines(content)
     header = _parsed(Header, lines[0], source, 1) if lines else None
     return LogContent(header, _events(lines[1:], source, 2), torn)
 
 
 class LogFile:
-    """A log that is written to, perhaps by several processes: whoever writes holds its lock and has read all of it.
-
-    Args:
-        path: the file; made where there is none.
-        header: its first line where it is made; of one that is there, proposal and annotator must be the same.
-
-    Raises:
-        ReviewError: the log is damaged, of another proposal or annotator, or locked for long.
-    """
+    """A log that is written to, perhaps by several processes: whoever writes holds its lock and has read all of it."""
 
     def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
         from filelock import FileLock
@@ -112,11 +91,7 @@ class LogFile:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else writes meanwhile.
-
-        Raises:
-            ReviewError: somebody else has held the lock for ten seconds.
-        """
+        """Nobody else writes meanwhile."""
         from filelock import Timeout
 
         try:
@@ -129,20 +104,12 @@ class LogFile:
             self._lock.release()
 
     def new_events(self) -> tuple[Event, ...]:
-        """Events not yet seen; to be called under the lock.
-
-        Raises:
-            ReviewError: a line is damaged, or the file became shorter.
-        """
+        """Events not yet seen; to be called under the lock."""
         line = self._line + 1
         return _events(self._new_lines(), str(self.path), line)
 
     def append(self, line: Header | Event) -> None:
-        """Write a line to the disk; to be called under the lock, when there is no new event.
-
-        Raises:
-            OSError: the disk refuses; the log is as before.
-        """
+        """Write a line to the disk; to be called under the lock, when there is no new event."""
         content = line.model_dump_json().encode() + b"\n"
         _append(self.path, content)
         self._offset += len(content)
@@ -228,3 +195,101 @@ def _append(path: Path, content: bytes) -> None:
     except OSError:
         os.truncate(path, size)
         raise
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """What a review led to."""
+
+    proposal: Proposal  # its clusters, those of most landmarks first, without the irrelevant labels
+    irrelevant: frozenset[str]  # the labels left out
+    approved: int = 0  # how many of the clusters were approved
+    events: int = 0  # how many events the log holds
+    torn: int = 0  # bytes at the end of the log that were never acknowledged and do not count
+
+
+def reviewed(clustered: AnyPath, log: AnyPath) -> Reviewed:
+    """The clusters that a review led to; the same folder and log give the same.
+
+    An approved cluster and its labels are no longer in doubt. Labels keep the numbers of the proposal, a cluster's
+    margin is the mean of its labels'. Where only some clusters were given groups above, the others stand in a group of
+    their own name, so that the tree has one depth.
+
+    Args:
+        clustered: a folder that ``hiertree labels cluster`` made, or its ``proposal.json``.
+        log: the log of a review or of an adjudication.
+
+    Raises:
+        TableError: no proposal there.
+        ReviewError: the log is damaged, of another proposal, or leaves no label.
+    """
+    proposal = read_proposal(clustered)
+    history, torn = _replayed(proposal, log)
+    clusters = history.state.clusters.values()
+    return Reviewed(
+        reviewed_proposal(proposal, history.state),
+        frozenset().union(*(cluster.irrelevant for cluster in clusters)),
+        sum(cluster.approved for cluster in clusters if cluster.relevant),
+        history.seq,
+        len(torn),
+    )
+
+
+def replayed(proposal: Proposal, log: AnyPath) -> History:
+    """Where a log leads to from a proposal."""
+    return _replayed(proposal, log)[0]
+
+
+def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
+    """A state of the review as a proposal, without the irrelevant labels."""
+    places = {place.label: place for cluster in proposal.clusters for place in cluster.labels}
+    relevant = [cluster for cluster in state.clusters.values() if cluster.relevant]
+    if not relevant:
+        raise ReviewError("every label is marked irrelevant", expected="one that is left")
+    level = _leveled(relevant)
+    State.of(level).check_above(())
+    clusters = [_cluster(cluster, places, proposal) for cluster in level]
+    left = Proposal(
+        tuple(sorted(clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))), proposal.silhouettes
+    )
+    check_proposal(left, source="the reviewed proposal")
+    return left
+
+
+def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
+    """Clusters with as many groups above each: missing ones bear the name of the cluster, and its kind if need be."""
+    depth = max(len(cluster.above) for cluster in clusters)
+
+    def filled(cluster: ReviewCluster, name: str) -> ReviewCluster:
+        return replace(cluster, above=cluster.above + (name,) * (depth - len(cluster.above)))
+
+    given = State.of(cluster for cluster in clusters if len(cluster.above) == depth)
+    level = [filled(cluster, cluster.name) for cluster in clusters]
+    elsewhere = {made.number for made in given.misplaced(one for one in level if one.number not in given.clusters)}
+    return [
+        filled(cluster, f"{cluster.name} ({cluster.kind})") if cluster.number in elsewhere else made
+        for cluster, made in zip(clusters, level, strict=True)
+    ]
+
+
+def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
+    content, state = read_log(log), initial_state(proposal)
+    if content.header is None:
+        raise ReviewError(f"{log} holds no whole line", expected="the log of a review")
+    if content.header.proposal != state.digest:
+        raise ReviewError(f"{log} reviews another proposal", expected="the log of a review of this one")
+    beginning = History.beginning(state, annotator=content.header.annotator)
+    return replay(beginning, content.events, source=str(log)), content.torn
+
+
+def _cluster(cluster: ReviewCluster, places: Mapping[str, LabelPlace], proposal: Proposal) -> Cluster:
+    members = [places[label] for label in cluster.relevant]
+    if cluster.approved:
+        members = [replace(place, doubt="") for place in members]
+    ordered = tuple(sorted(members, key=lambda place: (-place.landmarks, place.label)))
+    origin = proposal.clusters[cluster.number] if cluster.number < len(proposal.clusters) else None
+    if origin is not None and {place.label for place in origin.labels} == cluster.relevant:
+        margin, doubt = origin.margin, "" if cluster.approved else origin.doubt
+    else:
+        margin, doubt = round(sum(place.margin for place in ordered) / len(ordered), 4), ""
+    return Cluster(cluster.name, cluster.kind, margin, ordered, doubt, cluster.above)

@@ -1,28 +1,179 @@
-"""``hiertree labels review``: the server of one annotator, until Ctrl-C."""
+"""``hiertree labels review``: the page of one annotator and the server behind it, until Ctrl-C."""
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from hiertree.errors import OptionError
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from hiertree.errors import OptionError, ReviewConflictError
+
+from ...local_pages.application import local_app
 from ...local_pages.serving import serve_until_interrupted, served_in_background
-from ..clean.landmark_file import LANDMARKS, read_kept
-from ..cluster.proposal_file import read_proposal
+from ...local_pages.thumbnails import image_response, thumbnail
+from ..cluster.proposal_files import read_proposal
 from ..encode.text_encoders import TextEncoder
-from ..fill.image_folder import ImageFolder
-from ..folders import AnyPath
-from .adjudication import Adjudication
-from .examples import examples
-from .reviewing import replayed
-from .server import Review, review_app
-from .session import Session
-from .splitting import load_two_means
+from ..landmark_images import ImageFolder
+from ..landmarks import LANDMARKS, KeptLandmark, read_kept
+from ..scrape.titles import landmark_name
+from ..steps import AnyPath
+from .actions import Number, StrictModel
+from .agreement import Adjudication
+from .log_file import replayed
+from .session import News, PostedRequest, Session, load_two_means
+
+SHOWN, LOOKED_AT = 6, 24  # of a label's landmarks; those with an image come first
+
+
+@dataclass(frozen=True)
+class Example:
+    """A landmark that carries a label: its id, its name, and whether there is an image of it."""
+
+    landmark: int
+    name: str
+    image: bool
+
+
+def examples(kept: Iterable[KeptLandmark], images: ImageFolder | None = None) -> dict[str, list[Example]]:
+    """Up to six landmarks of each label, in the order given, those with an image first."""
+    of_label: defaultdict[str, list[KeptLandmark]] = defaultdict(list)
+    for landmark in kept:
+        for label in landmark.labels:
+            if len(of_label[label]) < LOOKED_AT:
+                of_label[label].append(landmark)
+    return {label: _shown(landmarks, images) for label, landmarks in of_label.items()}
+
+
+def _shown(landmarks: list[KeptLandmark], images: ImageFolder | None) -> list[Example]:
+    found = [
+        Example(at.landmark_id, landmark_name(at.category), bool(images and images.find(at.landmark_id)))
+        for at in landmarks
+    ]
+    return sorted(found, key=lambda example: not example.image)[:SHOWN]
+
+
+MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
+
+
+class PostedAction(StrictModel):
+    """What the page posts: an action, and the last event that it knows of."""
+
+    seq: Number
+    action: PostedRequest
+
+
+@dataclass(frozen=True)
+class Review:
+    """What the server shows."""
+
+    session: Session  # the annotator's
+    examples: Mapping[str, list[Example]]  # landmarks of each label
+    images: ImageFolder | None = None  # the landmarks' images, if there are any
+    adjudication: Adjudication | None = None  # the two reviews to decide between, if there are
+
+    async def everything(self, _: Request) -> Response:
+        """All clusters and labels: what the page begins with."""
+        news = await run_in_threadpool(self.session.news, 0)
+        clusters = {number: cluster.as_json() for number, cluster in news.history.state.clusters.items()}
+        return JSONResponse({**self._unchanging(), **_news_json(news), "groups": clusters, "messages": []})
+
+    async def news(self, request: Request) -> Response:
+        """What happened since an event."""
+        since = request.query_params.get("since", "")
+        if not (since.isascii() and since.isdigit()):
+            raise HTTPException(400, f"since={since!r}: expected the number of an event")
+        return JSONResponse(_news_json(await run_in_threadpool(self.session.news, int(since))))
+
+    async def act(self, request: Request) -> Response:
+        """Do something; 409 and the news if the page was not up to date, 422 and the reason if it cannot be done."""
+        if request.headers.get("content-type") != "application/json":
+            raise HTTPException(415, "expected application/json")
+        try:
+            posted = PostedAction.model_validate_json(await _body(request))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            raise HTTPException(400, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        try:
+            return JSONResponse(_news_json(await run_in_threadpool(self.session.act, posted.action, seq=posted.seq)))
+        except ReviewConflictError as error:
+            news = await run_in_threadpool(self.session.news, posted.seq)
+            return JSONResponse({"error": str(error), "news": _news_json(news)}, 409)
+
+    async def image(self, request: Request) -> Response:
+        """A small image of a landmark."""
+        path = self.images and self.images.find(request.path_params["landmark"])
+        return image_response(await run_in_threadpool(thumbnail, path) if path else None)
+
+    def _unchanging(self) -> dict[str, Any]:
+        clusters = self.session.proposal.clusters
+        return {
+            "annotator": self.session.annotator,
+            "log": str(self.session.log.path),
+            "notices": self.session.log.notices,
+            "labels": {
+                place.label: {
+                    "landmarks": place.landmarks,
+                    "doubt": place.doubt,
+                    "hypernyms": place.hypernyms,
+                    "examples": list(map(vars, self.examples.get(place.label, []))),
+                }
+                for cluster in clusters
+                for place in cluster.labels
+            },
+            "doubts": [cluster.doubt for cluster in clusters],
+            "adjudication": self.adjudication and self.adjudication.as_json(),
+        }
+
+
+def review_app(review: Review, *, token: str, port: int) -> ASGIApp:
+    """The application behind its guard."""
+    routes = [
+        Route("/api/review", review.everything),
+        Route("/api/news", review.news),
+        Route("/api/act", review.act, methods=["POST"]),
+        Route("/images/{landmark:int}", review.image),
+    ]
+    return local_app(__package__, routes, token=token, port=port, handlers={OSError: _unwritten})
+
+
+def _news_json(news: News) -> dict[str, Any]:
+    history = news.history
+    return {
+        "seq": history.seq,
+        "groups": {number: cluster and cluster.as_json() for number, cluster in news.clusters.items()},
+        "messages": news.messages,
+        "undo": history.done[-1].message if history.done else None,
+        "redo": history.undone[-1].message if history.undone else None,
+    }
+
+
+async def _body(request: Request) -> bytes:
+    """The body, refused as soon as it is too long."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413, f"more than {MOST_BYTES} bytes")
+    return bytes(body)
+
+
+async def _unwritten(_: Request, error: OSError) -> Response:
+    return JSONResponse({"error": f"the log could not be written, nothing was done: {error}"}, 507)
+
 
 _ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
@@ -36,21 +187,7 @@ def open_review(
     adjudicate: tuple[AnyPath, AnyPath] | None = None,
     encoder: TextEncoder | None = None,
 ) -> Review:
-    """Make a review ready to be shown.
-
-    Args:
-        clustered: a folder that ``hiertree labels cluster`` made.
-        annotator: who reviews.
-        log: the log; default :func:`default_log`.
-        images: the landmarks' images.
-        adjudicate: the logs of two annotators to decide between.
-        encoder: for 2-means; default :class:`hiertree.pipelines.labels.PlaceNounEncoder`.
-
-    Raises:
-        OptionError: an annotator's name that is none.
-        TableError: a proposal that cannot be read.
-        ReviewError: a log that cannot be used.
-    """
+    """Make a review ready to be shown."""
     if not _ANNOTATOR.fullmatch(annotator):
         raise OptionError(f"annotator {annotator!r}", expected="a name of letters, digits, spaces and -.@_")
     proposal = read_proposal(clustered)
@@ -65,27 +202,13 @@ def open_review(
 
 
 def default_log(clustered: AnyPath, annotator: str) -> Path:
-    """Beside the folder, not in it: a folder made anew takes no review with it.
-
-    >>> default_log("work/washington", "anna").as_posix()
-    'work/washington-review-anna.jsonl'
-    """
+    """Beside the folder, not in it: a folder made anew takes no review with it."""
     folder = Path(clustered).resolve() if Path(clustered).name in ("", ".", "..") else Path(clustered)
     return folder.with_name(f"{folder.name}-review-{annotator}.jsonl")
 
 
 def serve(review: Review, *, port: int = 0, open_browser: bool = True, say: Callable[[str], object] = print) -> None:
-    """Show a review on 127.0.0.1 until Ctrl-C.
-
-    Args:
-        review: from :func:`open_review`.
-        port: 0 for any that is free.
-        open_browser: whether to open the page.
-        say: prints the address, and what was found or done.
-
-    Raises:
-        OptionError: the port is taken.
-    """
+    """Show a review on 127.0.0.1 until Ctrl-C."""
     log = review.session.log
 
     def announce(url: str) -> None:

@@ -1,4 +1,4 @@
-"""One annotator at work: the state, the log it is kept in, and what other tabs and servers did meanwhile."""
+"""One annotator at work: the state, the log it is kept in, what other tabs did meanwhile, and splits by 2-means."""
 
 from __future__ import annotations
 
@@ -6,17 +6,88 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from importlib import import_module
+from itertools import chain, count
+from typing import Annotated, Literal, TypeAlias
 
-from hiertree.errors import ReviewConflictError
+from pydantic import Field
 
+from hiertree.errors import OptionError, ReviewConflictError, ReviewError
+
+from ..cluster.clustering import spherical_kmeans
+from ..cluster.naming import propose_names
 from ..cluster.proposing import Proposal
 from ..encode.place_noun_encoder import PlaceNounEncoder
 from ..encode.text_encoders import TextEncoder
-from ..folders import AnyPath
-from .history import Event, History, replay
+from ..label_texts import visible
+from ..steps import AnyPath
+from .actions import LONGEST_NAME, Labels, Name, Number, Split, StrictModel
+from .history import ClusterAction, Event, History, LabelAction, LogAction, Redo, Undo, replay
 from .log_file import Header, LogFile
-from .splitting import AnyRequest, SplitRequest
-from .state import ReviewCluster, initial_state
+from .state import ReviewCluster, State, initial_state
+
+
+class SplitRequest(StrictModel):
+    """Split labels off a cluster: without labels, those that 2-means takes; without a name, one is proposed."""
+
+    do: Literal["split"] = "split"
+    cluster: Number
+    labels: Labels | None = None
+    name: Name | None = None
+
+    def resolved(self, state: State, counts: Mapping[str, int], encoder: TextEncoder) -> Split:
+        """The action that it comes to."""
+        labels = self.labels or two_means(state.cluster(self.cluster), counts, encoder)
+        name = self.name or new_name(labels, state, counts)
+        return Split(cluster=self.cluster, labels=labels, name=name, method="selection" if self.labels else "two-means")
+
+
+PostedRequest: TypeAlias = Annotated[
+    ClusterAction | LabelAction | SplitRequest | Undo | Redo, Field(discriminator="do")
+]
+AnyRequest: TypeAlias = LogAction | SplitRequest
+
+
+def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEncoder) -> tuple[str, ...]:
+    """The labels of the half with fewer landmarks, when 2-means on the sphere splits a cluster."""
+    import numpy as np
+
+    labels = sorted(cluster.labels)
+    if len(labels) < 2:
+        raise ReviewError(f"{cluster.name!r} has one label", expected="two or more to split")
+    weights = 1 + np.log([max(counts[label], 1) for label in labels])
+    alike = ReviewError(
+        f"2-means sees no two groups in {cluster.name!r}", expected="labels that differ", remedy="select some and split"
+    )
+    try:
+        with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
+            assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
+    except OptionError:
+        raise alike from None
+    halves = [tuple(label for label, half in zip(labels, assignment, strict=True) if half == side) for side in (0, 1)]
+    if not all(halves):
+        raise alike
+    return min(halves, key=lambda half: (sum(counts[label] for label in half), len(half), half))
+
+
+def load_two_means() -> None:
+    """Load the packages that 2-means takes, which lasts a second or two, before anybody waits for it."""
+    import_module("faiss")
+    import_module("sklearn.feature_extraction.text")
+    import_module("sklearn.decomposition")
+
+
+def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
+    """A name for labels that become a cluster, unlike that of any other."""
+    state.homes(labels)
+    taken = {cluster.name for cluster in state.clusters.values()}
+    names = (
+        propose_names([{label: counts[label] for label in labels}])[0],
+        max(sorted(labels), key=lambda label: counts[label]),
+    )
+    proposed, commonest = (visible(name)[:LONGEST_NAME].strip() or "cluster" for name in names)
+    numbered = (f"{proposed} {number}" for number in count(2))
+    return next(name for name in chain([proposed, commonest], numbered) if name not in taken)
 
 
 def utc_now() -> str:
@@ -26,32 +97,15 @@ def utc_now() -> str:
 
 @dataclass(frozen=True)
 class News:
-    """What happened since an event.
+    """What happened since an event."""
 
-    Attributes:
-        history: where things stand.
-        clusters: the clusters touched since, None for those that are gone.
-        messages: what was done, one sentence per event.
-    """
-
-    history: History
-    clusters: Mapping[int, ReviewCluster | None]
-    messages: tuple[str, ...]
+    history: History  # where things stand
+    clusters: Mapping[int, ReviewCluster | None]  # the clusters touched since, None for those that are gone
+    messages: tuple[str, ...]  # what was done, one sentence per event
 
 
 class Session:
-    """A review that goes on in a log.
-
-    Args:
-        proposal: what is reviewed.
-        log: path of the log; made, or gone on with.
-        annotator: whose log it is.
-        encoder: for 2-means; default :class:`PlaceNounEncoder`.
-        clock: the time as text, injected in tests.
-
-    Raises:
-        ReviewError: the log is damaged, or of another proposal or annotator.
-    """
+    """A review that goes on in a log."""
 
     def __init__(
         self,
@@ -73,17 +127,7 @@ class Session:
         self.news(0)
 
     def act(self, request: AnyRequest, *, seq: int) -> News:
-        """Do something, write it down, and return what changed.
-
-        Args:
-            request: what to do.
-            seq: the last event that the caller knows of.
-
-        Raises:
-            ReviewConflictError: there are later ones.
-            ReviewError: it cannot be done.
-            OSError: the log cannot be written; nothing was done.
-        """
+        """Do something, write it down, and return what changed."""
         with self._threads, self.log.locked():
             self._catch_up()
             if seq != self._history.seq:
@@ -96,11 +140,7 @@ class Session:
             return self._since(seq)
 
     def news(self, since: int) -> News:
-        """What happened since an event, in this server or in another.
-
-        Raises:
-            ReviewError: the log was damaged meanwhile.
-        """
+        """What happened since an event, in this server or in another."""
         with self._threads, self.log.locked():
             self._catch_up()
             return self._since(since)

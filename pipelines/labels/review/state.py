@@ -24,29 +24,17 @@ _MODULUS = 1 << 128
 
 @dataclass(frozen=True)
 class ReviewCluster:
-    """A cluster under review.
+    """A cluster under review."""
 
-    Attributes:
-        number: its identity.
-        name: unlike that of any other cluster.
-        kind: ``natural`` or ``human-made``.
-        labels: all its labels, never none.
-        above: names of the groups between kind and cluster, coarse → fine.
-        irrelevant: the labels left out of the hierarchy.
-        settled: the labels on whose place two annotators differed and a third has decided.
-        approved: whether the annotator is done with it.
-        comment: anything people should know.
-    """
-
-    number: int
-    name: str
-    kind: str
-    labels: frozenset[str]
-    above: tuple[str, ...] = ()
-    irrelevant: frozenset[str] = frozenset()
-    settled: frozenset[str] = frozenset()
-    approved: bool = False
-    comment: str = ""
+    number: int  # its identity
+    name: str  # unlike that of any other cluster
+    kind: str  # ``natural`` or ``human-made``
+    labels: frozenset[str]  # all its labels, never none
+    above: tuple[str, ...] = ()  # names of the groups between kind and cluster, coarse → fine
+    irrelevant: frozenset[str] = frozenset()  # the labels left out of the hierarchy
+    settled: frozenset[str] = frozenset()  # the labels on whose place two annotators differed and a third has decided
+    approved: bool = False  # whether the annotator is done with it
+    comment: str = ""  # anything people should know
 
     @property
     def relevant(self) -> frozenset[str]:
@@ -109,13 +97,7 @@ class Change:
 
 @dataclass(frozen=True)
 class State:
-    """All clusters under review, by number; ``fresh`` is the number for the next new one, above any ever given.
-
-    >>> state = State.of([ReviewCluster(0, "lake", "natural", frozenset({"pond"}))])
-    >>> change = Change((state.cluster(0),), ())
-    >>> state.changed(change).changed(change.backwards) == state
-    True
-    """
+    """All clusters under review, by number; ``fresh`` is the number for the next new one, above any ever given."""
 
     clusters: Mapping[int, ReviewCluster]
     sum_of_digests: int = field(repr=False)
@@ -151,29 +133,17 @@ class State:
         return State(MappingProxyType(clusters), total % _MODULUS, next_number)
 
     def cluster(self, number: int) -> ReviewCluster:
-        """A cluster by its number.
-
-        Raises:
-            ReviewError: there is none.
-        """
+        """A cluster by its number."""
         if number not in self.clusters:
             raise ReviewError(f"no cluster {number}", expected="one that was not merged, emptied or undone")
         return self.clusters[number]
 
     def select(self, numbers: Iterable[int]) -> tuple[ReviewCluster, ...]:
-        """Clusters by their numbers, each once.
-
-        Raises:
-            ReviewError: one is not there.
-        """
+        """Clusters by their numbers, each once."""
         return tuple(map(self.cluster, dict.fromkeys(numbers)))
 
     def homes(self, labels: Iterable[str]) -> dict[int, frozenset[str]]:
-        """Labels by the number of the cluster that holds them.
-
-        Raises:
-            ReviewError: no cluster holds one of them.
-        """
+        """Labels by the number of the cluster that holds them."""
         missing = set(labels)
         found: dict[int, frozenset[str]] = {}
         for number, cluster in self.clusters.items():
@@ -185,11 +155,7 @@ class State:
         return found
 
     def check_name(self, name: str, *, besides: Iterable[int] = ()) -> None:
-        """Refuse a name that another cluster has.
-
-        Raises:
-            ReviewError: it has.
-        """
+        """Refuse a name that another cluster has."""
         others = (cluster for number, cluster in self.clusters.items() if number not in set(besides))
         if any(cluster.name == name for cluster in others):
             raise ReviewError(
@@ -208,11 +174,7 @@ class State:
         ]
 
     def check_above(self, changed: Iterable[ReviewCluster]) -> None:
-        """Refuse clusters whose groups above would have two places in the tree.
-
-        Raises:
-            ReviewError: a group of that name, at that depth, lies elsewhere.
-        """
+        """Refuse clusters whose groups above would have two places in the tree."""
         new = {cluster.number: cluster for cluster in changed}
         for (_, name), paths in _places({**self.clusters, **new}.values()).items():
             if len(paths) > 1:

@@ -1,15 +1,7 @@
 """Types of landmarks from Wikimedia: from category URLs to "instance of" values, politely and over days if need be."""
 
-from .reporting import count_failed, describe_outcomes, describe_status, status
+from .outcomes import count_failed, describe_outcomes, describe_status, status
+from .scraping import scrape, scrape_dump
 from .settings import ScrapeSettings
-from .step import scrape, scrape_dump
 
-__all__ = [
-    "ScrapeSettings",
-    "count_failed",
-    "describe_outcomes",
-    "describe_status",
-    "scrape",
-    "scrape_dump",
-    "status",
-]
+__all__ = ["ScrapeSettings", "count_failed", "describe_outcomes", "describe_status", "scrape", "scrape_dump", "status"]

@@ -1,9 +1,11 @@
-"""What Wikimedia is asked for: where a category leads, what an item is, what a class is called and is a subclass of."""
+"""The facts that Wikimedia is asked for, and how Wikidata's JSON says them, the same in the API and in a dump."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -23,22 +25,15 @@ Leads: TypeAlias = "tuple[tuple[Stage, str], ...]"  # what to ask next because o
 
 @dataclass(frozen=True)
 class Page:
-    """A page of Commons.
+    """A page of Commons."""
 
-    Attributes:
-        key: its title as asked.
-        status: ``found`` if it has an item or readable labels, or why not.
-        item: its Wikidata item.
-        redirects: the titles that Commons went through by itself (hard redirects), the last one included.
-        target: of a soft redirect, the title to ask next.
-        read: where the page itself was read: the labels, each with the page that it links to or "".
-    """
-
-    key: str
-    status: str
+    key: str  # its title as asked
+    status: str  # ``found`` if it has an item or readable labels, or why not
     item: str | None = None
+    # the titles that Commons went through by itself (hard redirects), the last one included
     redirects: tuple[str, ...] = ()
-    target: str | None = None
+    target: str | None = None  # of a soft redirect, the title to ask next
+    # where the page itself was read: the labels, each with the page that it links to or ""
     read: tuple[tuple[str, str], ...] | None = None
     stage: ClassVar[Stage] = "page"
 
@@ -51,26 +46,15 @@ class Page:
 
 @dataclass(frozen=True)
 class Item:
-    """A Wikidata item.
+    """A Wikidata item."""
 
-    Attributes:
-        key: its id as asked.
-        status: ``found`` or ``missing``.
-        redirect: the id under which it now stands, if another.
-        is_category: whether it is an instance of "Wikimedia category"; its own instances are then left out.
-        topic: of such a category, the item that is its main topic (P301).
-        instances: what it is an instance of (P31): ids, best rank only.
-        revision: number of the revision read.
-        modified: its date, as given.
-    """
-
-    key: str
-    status: str
-    redirect: str | None = None
-    is_category: bool = False
-    topic: str | None = None
-    instances: tuple[str, ...] = ()
-    revision: int | None = None
+    key: str  # its id as asked
+    status: str  # ``found`` or ``missing``
+    redirect: str | None = None  # the id under which it now stands, if another
+    is_category: bool = False  # whether it is an instance of "Wikimedia category"; its own instances are then left out
+    topic: str | None = None  # of such a category, the item that is its main topic (P301)
+    instances: tuple[str, ...] = ()  # what it is an instance of (P31): ids, best rank only
+    revision: int | None = None  # number of the revision read
     modified: str | None = None
     stage: ClassVar[Stage] = "item"
 
@@ -117,3 +101,83 @@ class Superclasses:
 
 Fact: TypeAlias = Page | Item | Superclasses | Label
 JSON: dict[Stage, TypeAdapter[Fact]] = {kind.stage: TypeAdapter(kind) for kind in (Page, Item, Superclasses, Label)}
+
+
+INSTANCE_OF, SUBCLASS_OF, MAIN_TOPIC = "P31", "P279", "P301"
+WIKIMEDIA_CATEGORY = "Q4167836"
+LANGUAGES = ("en", "mul", "en-gb", "en-ca", "de", "fr", "es", "it", "nl", "pt")  # the first that has a label
+_ITEM = re.compile(r"Q[1-9][0-9]{0,11}")
+
+
+def item_fact(key: str, entity: Mapping[str, Any]) -> Item:
+    """The classes, main topic and revision of an entity."""
+    if "missing" in entity:
+        return Item(key, MISSING)
+    claims = _mapping(entity["claims"])
+    instances = best_items(claims.get(INSTANCE_OF, ()))
+    topics = best_items(claims.get(MAIN_TOPIC, ()))
+    is_category = WIKIMEDIA_CATEGORY in instances
+    return Item(
+        key,
+        FOUND,
+        redirect=entity["id"] if entity["id"] != key else None,
+        is_category=is_category,
+        topic=topics[0] if is_category and topics else None,
+        instances=() if is_category else instances,
+        revision=entity.get("lastrevid"),
+        modified=entity.get("modified"),
+    )
+
+
+def label_fact(key: str, entity: Mapping[str, Any]) -> Label:
+    """The label of an entity in the first of ``LANGUAGES`` that has one."""
+    labels = _mapping(entity["labels"])
+    for language in LANGUAGES:
+        text = labels[language]["value"] if language in labels else ""
+        if text.strip():
+            return Label(key, text, language)
+    return Label(key, None, None)
+
+
+def superclasses_fact(key: str, entity: Mapping[str, Any]) -> Superclasses:
+    """What a class is a subclass of; an entity that is not whole raises KeyError or TypeError."""
+    parents = best_items(_mapping(entity["claims"]).get(SUBCLASS_OF, ()))
+    return Superclasses(key, tuple(item for item in parents if item != key))
+
+
+def best_items(statements: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The items that statements of the best rank name: preferred if there are any, else normal, never deprecated.
+
+    Statements without a value (somevalue, novalue) count for the rank but name nothing. Old answers give an item by
+    ``numeric-id`` alone.
+    """
+    if not isinstance(statements, Sequence):
+        raise TypeError(f"statements in a {type(statements).__name__}")
+    kept = [statement for statement in statements if statement.get("rank") != "deprecated"]
+    preferred = [statement for statement in kept if statement.get("rank") == "preferred"]
+    named = (_named_item(statement.get("mainsnak", {})) for statement in preferred or kept)
+    return tuple(dict.fromkeys(item for item in named if item is not None))
+
+
+def is_item_id(text: str) -> bool:
+    """Whether a text is the id of an item."""
+    return _ITEM.fullmatch(text) is not None
+
+
+def _named_item(snak: Mapping[str, Any]) -> str | None:
+    if snak.get("snaktype") != "value":
+        return None
+    value = snak["datavalue"]["value"]
+    if value.get("entity-type", "item") != "item":
+        return None
+    item = value.get("id") or f"Q{value['numeric-id']}"
+    return item if is_item_id(item) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping; PHP writes an empty one as an empty list."""
+    if value == []:
+        return {}
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{type(value).__name__}, not a mapping")
+    return value

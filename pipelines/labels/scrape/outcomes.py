@@ -1,21 +1,23 @@
-"""The outcome for each landmark: its facts joined, or the reason why it has no label."""
+"""The outcome for each landmark: its facts joined, or the reason why it has no label; and how far a scrape has come."""
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from hiertree.io.outputs import check_outputs
 from hiertree.io.tables import write_table
 
 from ..label_texts import is_wikimedia_page
 from ..landmarks import InstanceValue, Origin
-from .facts import FOUND, MISSING, MOST_MOVES, MOVED, REDIRECT_LOOP, Item, Page, Stage
+from ..steps import AnyPath
+from .facts import FOUND, MISSING, MOST_MOVES, MOVED, PLURALS, REDIRECT_LOOP, Item, Page, Stage, is_item_id
 from .store import LandmarkRow, Store
-from .wikibase import is_item_id
 
 Tally: TypeAlias = "Counter[tuple[str, str]]"
 Status: TypeAlias = Literal["labeled", "unlabeled", "failed", "pending"]
@@ -178,3 +180,55 @@ def _judged(known: ScrapeOutcome, instances: Sequence[Instance], reason_for_none
 def _unanswered(store: Store, known: ScrapeOutcome, stage: Stage, key: str) -> ScrapeOutcome:
     reason = store.failure(stage, key)
     return known if reason is None else replace(known, status="failed", reason=reason)
+
+
+def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
+    """What a store holds: landmarks by status and reason, rows, keys to ask by stage, failures, times."""
+    check_outputs([table], inputs=[store], force=True)
+    with Store(store, create=False) as opened:
+        if table is not None:
+            write_instances(opened, table)
+        oldest, newest = opened.connection.execute(
+            "SELECT min(time), max(time) FROM answers WHERE stage = 'page'"
+        ).fetchone()
+        return {
+            "outcomes": [
+                {"status": status, "reason": reason, "landmarks": count}
+                for (status, reason), count in sorted(tally(opened).items())
+            ],
+            "rows": opened.counts(),
+            "to_ask": {stage: len(keys) for stage, keys in opened.missing().items()},
+            "to_retry": opened.failures(),
+            "oldest_page": _date(oldest),
+            "newest_page": _date(newest),
+        }
+
+
+def count_failed(found: Tally) -> tuple[int, int]:
+    """How many landmarks failed, and how many there are."""
+    return sum(count for (status, _), count in found.items() if status == "failed"), sum(found.values())
+
+
+def describe_outcomes(found: Tally) -> str:
+    """A line per status and reason."""
+    lines = [f"{count:8d} {': '.join(filter(None, key))}" for key, count in sorted(found.items())]
+    return "\n".join([f"{sum(found.values())} landmarks", *lines])
+
+
+def describe_status(report: dict[str, Any]) -> str:
+    """The same for what :func:`status` returns, with what is still to be asked."""
+    found = Counter({(row["status"], row["reason"]): row["landmarks"] for row in report["outcomes"]})
+    rows = ", ".join(f"{count} {name}" for name, count in report["rows"].items())
+    times = f"; pages of {report['oldest_page']} … {report['newest_page']}" if report["oldest_page"] else ""
+    lines = [describe_outcomes(found), f"stored: {rows}{times}", f"to ask: {_keys(report['to_ask'])}"]
+    if any(report["to_retry"].values()):
+        lines.append(f"failed, waiting for 'hiertree labels retry': {_keys(report['to_retry'])}")
+    return "\n".join(lines)
+
+
+def _keys(counts: dict[Stage, int]) -> str:
+    return ", ".join(f"{count} {PLURALS[stage]}" for stage, count in counts.items() if count) or "nothing"
+
+
+def _date(seconds: int | None) -> str | None:
+    return None if seconds is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))

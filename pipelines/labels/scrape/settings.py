@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 
 from hiertree.errors import OptionError
 
-from ..settings import Settings
+from ..steps import Settings
 
 WIKIMEDIA_HOSTS = ("commons.wikimedia.org", "www.wikidata.org")
 FASTEST = {"api": 300, "html": 1200}  # requests a minute that Wikimedia allows: 5 and 20 a second
@@ -22,20 +22,10 @@ _NOT_REAL = re.compile(r"(.*\.)?(example(\.(com|org|net|edu))?|invalid|test|loca
 
 
 class ScrapeSettings(Settings):
-    """Which source is read, and how Wikimedia is asked.
-
-    Raises:
-        OptionError: a value out of range, a contact that reaches nobody, another host, a rate above Wikimedia's limit.
-
-    >>> ScrapeSettings(requests_per_minute=0)
-    Traceback (most recent call last):
-    ...
-    hiertree.errors.OptionError: requests_per_minute=0: Input should be greater than 0
-    """
+    """Which source is read, and how Wikimedia is asked."""
 
     contact: str | None = Field(
-        None,
-        description="Your mail address or web page, for Wikimedia's operators; needed to ask them.",
+        None, description="Your mail address or web page, for Wikimedia's operators; needed to ask them."
     )
     source: Literal["api", "html"] = Field(
         "api", description="The action API, 50 landmarks per request, or the category pages, one per request."
@@ -96,11 +86,7 @@ class ScrapeSettings(Settings):
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a URL names this machine.
-
-    >>> is_loopback("http://127.0.0.1:8000/w/api.php"), is_loopback("https://commons.wikimedia.org")
-    (True, False)
-    """
+    """Whether a URL names this machine."""
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or parts.username is not None:

@@ -55,15 +55,7 @@ class Known(NamedTuple):
 
 
 class Store:
-    """A store on disk; a context manager that closes it, and makes a ScrapeError of SQLite's errors.
-
-    Args:
-        path: the file, made where there is none.
-        create: False: it must be there already.
-
-    Raises:
-        ScrapeError: the file is something else, or of another version.
-    """
+    """A store on disk; a context manager that closes it, and makes a ScrapeError of SQLite's errors."""
 
     def __init__(self, path: str | os.PathLike[str], *, create: bool = True) -> None:
         self.path = Path(path)
@@ -107,11 +99,7 @@ class Store:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep a second process from asking for the same at the same time; the lock of a killed process is gone.
-
-        Raises:
-            ScrapeError: another process uses this store.
-        """
+        """Keep a second process from asking for the same at the same time; the lock of a killed process is gone."""
         from filelock import FileLock, Timeout
 
         lock = FileLock(f"{self.path}-lock", timeout=0)
@@ -133,11 +121,7 @@ class Store:
             connection.execute("INSERT OR REPLACE INTO next_request VALUES (1, ?)", (time,))
 
     def add_landmarks(self, rows: Iterable[LandmarkRow]) -> None:
-        """Add landmarks; those already there must have the same category.
-
-        Raises:
-            ScrapeError: a landmark is known with another category.
-        """
+        """Add landmarks; those already there must have the same category."""
         given = list(rows)
         known = dict(self.connection.execute("SELECT landmark_id, category FROM landmarks"))
         for row in given:

@@ -17,17 +17,7 @@ _FORBIDDEN = re.compile(r"[#<>\[\]|{}\x00-\x1f\x7f\ufffd]|%[0-9A-Fa-f]{2}|&[A-Za
 
 
 def landmark_key(cell: str) -> str:
-    """What a landmark's cell leads to: the item of Wikidata that it names, or the title of its Commons category.
-
-    Args:
-        cell: an id such as ``Q42``, its URL at Wikidata, or the URL of a category.
-
-    Raises:
-        CategoryError: an empty cell, or as :func:`category_title`.
-
-    >>> landmark_key("https://www.wikidata.org/wiki/Q42"), landmark_key("http://commons.wikimedia.org/wiki/Category:Pond")
-    ('Q42', 'Category:Pond')
-    """
+    """What a landmark's cell leads to: the item of Wikidata that it names, or the title of its Commons category."""
     found = _ITEM_URL.fullmatch(cell.strip())
     if found:
         return found[1]
@@ -40,19 +30,6 @@ def category_title(url: str) -> str:
     """The title of the Commons category that a URL leads to.
 
     Percent signs are decoded as UTF-8, underscores become spaces, the text Unicode NFC, the first letter a capital.
-
-    Args:
-        url: an http or https URL of a page ``/wiki/Category:…`` of Wikimedia Commons.
-
-    Raises:
-        CategoryError: another host or page, bytes that are not UTF-8, or signs that no title holds.
-
-    >>> category_title("http://commons.wikimedia.org/wiki/Category:Sparkassen-Arena,_G%C3%B6ttingen")
-    'Category:Sparkassen-Arena, Göttingen'
-    >>> category_title("https://en.wikipedia.org/wiki/Paris")
-    Traceback (most recent call last):
-    ...
-    hiertree.errors.CategoryError: another site than Wikimedia Commons: expected a URL such as ...
     """
     try:
         parts = urlsplit(url.strip())
@@ -69,14 +46,7 @@ def category_title(url: str) -> str:
 
 
 def linked_title(path: str) -> str:
-    """The same for the path of a link within Commons.
-
-    Raises:
-        CategoryError: as above.
-
-    >>> linked_title("/wiki/Category:Climate_Pledge_Arena")
-    'Category:Climate Pledge Arena'
-    """
+    """The same for the path of a link within Commons."""
     if not path.startswith("/wiki/"):
         raise CategoryError("not a /wiki/ page", expected=EXPECTED)
     try:
@@ -86,14 +56,7 @@ def linked_title(path: str) -> str:
 
 
 def normal_title(text: str) -> str:
-    """The one form of a category's title.
-
-    Raises:
-        CategoryError: not a category, or signs that no title holds.
-
-    >>> normal_title("category:comet__Falls ")
-    'Category:Comet Falls'
-    """
+    """The one form of a category's title."""
     namespace, _, name = " ".join(unicodedata.normalize("NFC", text.replace("_", " ")).split()).partition(":")
     name = name.strip()
     if f"{namespace.strip().capitalize()}:" != PREFIX:
@@ -107,9 +70,13 @@ def normal_title(text: str) -> str:
 
 
 def page_path(title: str) -> str:
-    """The path of a category's page.
-
-    >>> page_path("Category:Sparkassen-Arena, Göttingen")
-    '/wiki/Category:Sparkassen-Arena,_G%C3%B6ttingen'
-    """
+    """The path of a category's page."""
     return "/wiki/" + quote(title.replace(" ", "_"), safe=":/,'()!*@;$-._~")
+
+
+def landmark_name(category: str) -> str:
+    """What a Commons category is called; the text itself where it is no such URL."""
+    try:
+        return category_title(category).removeprefix(PREFIX)
+    except CategoryError:
+        return category.rpartition(PREFIX)[2].replace("_", " ")

@@ -63,7 +63,7 @@ def test_a_bad_table_is_told_in_one_line_and_leaves_nothing(tmp_path, capsys, co
     [
         (["--seed", "-1"], "seed=-1"),
         (["--prompt", "a picture"], "templates with {label}"),
-        (["--prompt", "a {label}"], "none with the encoder tfidf"),
+        (["--prompt", "a {label}"], "none with the encoder place-nouns"),
         (["--clusters", "many"], "clusters='many'"),
         (["--levels", "-1"], "levels=-1"),
         (["--restarts", "0"], "restarts=0"),

@@ -16,8 +16,8 @@ from wikimedia.tools import CONTACT, facts
 
 from hiertree.io.abandoned import prefix_of
 from hiertree.pipelines.labels.export.tables import EXPORTED
-from hiertree.pipelines.labels.run import CLEANED, CLUSTERED
-from hiertree.pipelines.labels.scrape.step import STORE
+from hiertree.pipelines.labels.plan import CLEANED, CLUSTERED
+from hiertree.pipelines.labels.scrape.scraping import STORE
 from hiertree.pipelines.labels.scrape.store import Store
 
 SCRAPED = "scraped"
@@ -81,7 +81,6 @@ def contents(out):
     return found
 
 
-@pytest.mark.nightly
 def test_a_build_killed_five_times_among_faults_ends_with_the_same_files(world, tmp_path):
     (table, known), rng = world, random.Random(15)
     with Wikimedia(known) as calm:

@@ -167,7 +167,7 @@ def test_the_files_of_washington_agree_with_each_other(washington):
     manifests = {step: json.loads((result.folder / step / "manifest.json").read_text()) for step in STEPS}
     assert manifests["cleaned"]["inputs"][0]["name"] == plan["landmarks"].name
     assert {output["name"] for output in manifests["exported"]["outputs"]} == EXPORTED - {"manifest.json"}
-    assert manifests["clustered"]["parameters"]["encoder"] == "tfidf"
+    assert manifests["clustered"]["parameters"]["encoder"] == "place-nouns"
 
 
 def test_the_same_inputs_give_the_same_bytes(washington, tmp_path):

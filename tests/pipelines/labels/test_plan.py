@@ -181,7 +181,7 @@ def exported_from(store, landmarks, folder):
     ("content", "complaint"),
     [
         ({}, "landmarks: Field required"),
-        ({"landmarks": "a", "cluster": {"k": 3}}, "cluster: unknown key 'k': expected one of .*clusters"),
+        ({"landmarks": "a", "cluster": {"k": 3}}, "cluster: unknown key 'k', there are .*clusters"),
         ({"landmarks": "a", "cluster": {"clusterz": 3}}, "cluster: unknown key 'clusterz'.* mean 'clusters'"),
         ({"landmark": "a"}, "unknown key 'landmark'.* mean 'landmarks'"),
         ({"landmarks": "a", "cluster": {"clusters": 0}}, "cluster: clusters=0"),

@@ -16,9 +16,8 @@ from hiertree.pipelines.labels import (
     read_proposal,
 )
 from hiertree.pipelines.labels.review import Approve, MarkLabels, Merge, Move, Rename, Session, SetKind
-from hiertree.pipelines.labels.scrape.asking import SOURCES
 from hiertree.pipelines.labels.scrape.outcomes import write_instances
-from hiertree.pipelines.labels.scrape.step import read_categories
+from hiertree.pipelines.labels.scrape.scraping import SOURCES, read_categories
 from hiertree.pipelines.labels.scrape.store import Store
 
 

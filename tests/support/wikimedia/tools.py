@@ -6,12 +6,10 @@ from collections import Counter
 from datetime import datetime, timedelta, timezone
 from typing import IO, Any, Literal
 
-from hiertree.pipelines.labels.scrape.asking import SOURCES, ScrapeLog, ask_missing
+from hiertree.pipelines.labels.scrape.client import Client, Clock, Transport
+from hiertree.pipelines.labels.scrape.scraping import SOURCES, ScrapeLog, ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
-from hiertree.pipelines.labels.scrape.web.client import Client
-from hiertree.pipelines.labels.scrape.web.clock import Clock
-from hiertree.pipelines.labels.scrape.web.transport import Transport
 from wikimedia.server import Wikimedia
 
 CONTACT = "maps@univ-lab.fr"

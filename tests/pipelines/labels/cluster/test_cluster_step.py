@@ -17,10 +17,9 @@ from hiertree.pipelines.labels import (
     read_kept,
     read_proposal,
 )
-from hiertree.pipelines.labels.cluster.agreement_measures import agreement, read_reference
-from hiertree.pipelines.labels.cluster.grouping import groups_above
-from hiertree.pipelines.labels.cluster.kinds import natural_probability
-from hiertree.pipelines.labels.cluster.naming import name_groups
+from hiertree.pipelines.labels.cluster.naming import groups_above, name_groups
+from hiertree.pipelines.labels.cluster.proposing import natural_probability
+from hiertree.pipelines.labels.cluster.quality import agreement, read_reference
 from hiertree.pipelines.labels.cluster.step import describe_clustered
 
 FILES = {

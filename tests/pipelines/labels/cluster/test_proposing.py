@@ -10,10 +10,10 @@ from sklearn.metrics import silhouette_samples
 
 from hiertree.errors import EmbeddingError, OptionError
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, propose, spherical_kmeans
-from hiertree.pipelines.labels.cluster.agreement_measures import agreement
 from hiertree.pipelines.labels.cluster.clustering import silhouettes
-from hiertree.pipelines.labels.cluster.kinds import kind_margins, known_margin, natural_probability, settle_kinds
 from hiertree.pipelines.labels.cluster.naming import propose_names
+from hiertree.pipelines.labels.cluster.proposing import kind_margins, known_margin, natural_probability, settle_kinds
+from hiertree.pipelines.labels.cluster.quality import agreement
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
 from hiertree.pipelines.labels.encode.phrases import thesaurus
 
@@ -39,7 +39,7 @@ def unit(seed, n, d):
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def test_tfidf_vectors_are_unit_and_see_sense_before_letters():
+def test_place_noun_vectors_are_unit_and_see_sense_before_letters():
     texts = ["lodge", "hotel", "bridge", "viaduct"]
     vectors = PlaceNounEncoder().encode(texts)
     lodge, hotel, bridge, viaduct = vectors

@@ -8,7 +8,7 @@ import scipy.sparse
 
 from hiertree.errors import MissingResourceError, OptionError
 from hiertree.pipelines.labels import EncoderSettings, PlaceNounEncoder
-from hiertree.pipelines.labels.encode.cached_encoder import CachedEncoder
+from hiertree.pipelines.labels.encode.encoders import CachedEncoder
 from hiertree.pipelines.labels.encode.text_encoders import truncated_svd, unit_rows
 
 
@@ -85,7 +85,7 @@ def test_encoders_are_made_by_name(tmp_path):
         EncoderSettings(encoder="sentence-transformers", prompts=["a place"])
     with pytest.raises(OptionError, match="templates with"):
         EncoderSettings(prompts=["a place"])
-    with pytest.raises(OptionError, match="none with the encoder tfidf"):
+    with pytest.raises(OptionError, match="none with the encoder place-nouns"):
         EncoderSettings(prompts=["a {label}"])
 
 

@@ -8,9 +8,14 @@ from PIL import Image
 
 from hiertree.errors import ImageError, TableError
 from hiertree.pipelines.labels.export.tables import HierarchicalRow
-from hiertree.pipelines.labels.export.tree_page.content import TreeNode, level_sizes, tree_of
-from hiertree.pipelines.labels.export.tree_page.drawing import draw_tree
-from hiertree.pipelines.labels.export.tree_page.step import TreeSettings, show_tree
+from hiertree.pipelines.labels.export.tree_page import (
+    TreeNode,
+    TreeSettings,
+    draw_tree,
+    level_sizes,
+    show_tree,
+    tree_of,
+)
 from hiertree.tree import LabelTree
 
 CATEGORY = "http://commons.wikimedia.org/wiki/Category:"

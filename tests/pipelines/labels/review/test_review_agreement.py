@@ -14,7 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from hiertree.errors import ReviewError
 from hiertree.pipelines.cli.application import commands
-from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
+from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.review import (
     Approve,
     History,
@@ -32,8 +32,7 @@ from hiertree.pipelines.labels.review import (
     replayed,
     reviewed,
 )
-from hiertree.pipelines.labels.review.adjudication import Adjudication
-from hiertree.pipelines.labels.review.agreement import match_clusters
+from hiertree.pipelines.labels.review.agreement import Adjudication, match_clusters
 
 ANNA = (
     Rename(cluster=0, name="crossing"),

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from review_server import SMALL
 
 from hiertree.errors import OptionError, ReviewConflictError, ReviewError
-from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
+from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.review import (
     Approve,
     History,

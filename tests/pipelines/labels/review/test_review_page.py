@@ -9,9 +9,9 @@ from local_server import chromium
 from review_server import CLUSTERS, SMALL, proposal_of, running
 
 from hiertree.pipelines.labels.review import History, Rename, SetKind, initial_state
-from hiertree.pipelines.labels.review.adjudication import Adjudication
-from hiertree.pipelines.labels.review.examples import Example
-from hiertree.pipelines.labels.review.label_actions import MarkLabels, Move
+from hiertree.pipelines.labels.review.actions import MarkLabels, Move
+from hiertree.pipelines.labels.review.agreement import Adjudication
+from hiertree.pipelines.labels.review.serving import Example
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys
 ActionChains = pytest.importorskip("selenium.webdriver").ActionChains

@@ -22,11 +22,10 @@ from starlette.routing import Route
 
 from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.labels import PlaceNounEncoder, propose
-from hiertree.pipelines.labels.clean.rules import KeptLandmark
-from hiertree.pipelines.labels.cluster.proposal_file import write_proposal
+from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
+from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review import reviewed_proposal
-from hiertree.pipelines.labels.review.examples import ImageFolder, examples
-from hiertree.pipelines.labels.review.server import MOST_BYTES
+from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, examples
 from hiertree.pipelines.local_pages.serving import listening, served_in_background
 from hiertree.pipelines.local_pages.thumbnails import thumbnail
 

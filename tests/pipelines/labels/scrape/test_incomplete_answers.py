@@ -10,13 +10,12 @@ import pytest
 from wikimedia.tools import FakeTime, places
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_sources, ask_missing
+from hiertree.pipelines.labels.scrape import action_api
+from hiertree.pipelines.labels.scrape.client import Client, HttpAnswer
 from hiertree.pipelines.labels.scrape.outcomes import tally
+from hiertree.pipelines.labels.scrape.scraping import ScrapeLog, api_sources, ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.web import action_api
-from hiertree.pipelines.labels.scrape.web.answers import HttpAnswer
-from hiertree.pipelines.labels.scrape.web.client import Client
 
 URL = "http://127.0.0.1/api.php"
 A, B = "Category:A", "Category:B"

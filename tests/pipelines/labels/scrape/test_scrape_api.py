@@ -12,11 +12,10 @@ from wikimedia.world import CommonsPage, entity, recorded, statement
 
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels import ColumnNames, read_landmarks
-from hiertree.pipelines.labels.scrape.facts import Item, Label
+from hiertree.pipelines.labels.scrape.facts import Item, Label, item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
-from hiertree.pipelines.labels.scrape.step import read_categories
+from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
-from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
 
 
 @pytest.fixture

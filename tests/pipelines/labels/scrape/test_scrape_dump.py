@@ -12,11 +12,10 @@ from wikimedia.world import recorded
 
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.labels.scrape.dump.blocks import shown_blocks
-from hiertree.pipelines.labels.scrape.dump.reading import Wanted, parse_lines, read_dump
+from hiertree.pipelines.labels.scrape.dump import Wanted, parse_lines, read_dump, shown_blocks
+from hiertree.pipelines.labels.scrape.facts import item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.wikibase import item_fact, label_fact
 
 LANDMARKS = 120
 

@@ -11,20 +11,24 @@ from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts, places, scrape
 
 from hiertree.errors import OptionError, ScrapeError
-from hiertree.pipelines.labels.scrape.asking import ScrapeLog, api_sources, ask_missing
-from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
-from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.web.answers import (
+from hiertree.pipelines.labels.scrape.client import (
+    Client,
+    Clock,
     HttpAnswer,
+    Pace,
     Refused,
+    Transport,
     TryAgain,
+    Unanswered,
     check_error,
     check_status,
     retry_after,
+    user_agent,
+    wait_before_retry,
 )
-from hiertree.pipelines.labels.scrape.web.client import Client, Pace, Unanswered, wait_before_retry
-from hiertree.pipelines.labels.scrape.web.clock import Clock
-from hiertree.pipelines.labels.scrape.web.transport import Transport, user_agent
+from hiertree.pipelines.labels.scrape.scraping import ScrapeLog, api_sources, ask_missing
+from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
+from hiertree.pipelines.labels.scrape.store import Store
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
 
@@ -326,7 +330,7 @@ def test_a_clock_that_was_put_back_does_not_stop_the_scraper_for_long(store):
 
 
 def test_a_dripping_answer_is_cut_off_by_time_and_a_huge_one_by_size(monkeypatch):
-    from hiertree.pipelines.labels.scrape.web import transport as module
+    from hiertree.pipelines.labels.scrape import client as module
 
     with Wikimedia(World.numbered(2), fault=lambda index: "drip" if index == 0 else None) as wikimedia:
         transport = Transport(ScrapeSettings(contact=CONTACT, **wikimedia.options))

@@ -8,11 +8,11 @@ from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import FakeTime, facts, places, scrape
 
+from hiertree.pipelines.labels.scrape.category_page import read_page
+from hiertree.pipelines.labels.scrape.client import TryAgain, Unusable
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
-from hiertree.pipelines.labels.scrape.step import read_categories
+from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.web.answers import TryAgain, Unusable
-from hiertree.pipelines.labels.scrape.web.category_page import read_page
 
 TITLE = "<title>Category:A - Wikimedia Commons</title>"
 

@@ -28,9 +28,9 @@ from wikimedia.tools import CONTACT, FakeTime, facts
 
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed, scrape, scrape_dump
+from hiertree.pipelines.labels.scrape.client import Clock
 from hiertree.pipelines.labels.scrape.outcomes import ScrapeOutcome, outcomes
 from hiertree.pipelines.labels.scrape.store import Store
-from hiertree.pipelines.labels.scrape.web.clock import Clock
 
 # what is lost from an answer is the likeliest to pass for a fact
 FAULTS = st.lists(st.sampled_from([None] * 8 + [*LOSSES] * 4 + [*SPOILT_API, *SPOILT_HTTP, *SPOILT_PAGE]), max_size=12)

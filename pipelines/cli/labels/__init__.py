@@ -1,0 +1,1 @@
+"""The commands of ``hiertree labels``: from landmark ids to a hierarchy that people have reviewed."""

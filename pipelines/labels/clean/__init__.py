@@ -1,1 +1,0 @@
-"""Landmarks and their scraped values → the landmarks that have a label."""

@@ -1,0 +1,304 @@
+"""``hiertree labels clean``: landmarks and their scraped values → those that have one label and are places.
+
+Texts are put into one form first (:mod:`hiertree.pipelines.labels.label_texts`), so that "Ferris wheel",
+"ferris  wheel" and the cut-off "ferris wheel (" are one label. The folder holds ``landmarks.csv`` (those kept),
+``labels.csv`` (distinct labels and how many landmarks carry each), ``dropped.csv`` (the others, each with its reason),
+``report.json``, ``manifest.json`` and, from a store that knows what stands above the labels, ``hypernyms.csv``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias, get_args
+
+from pydantic import Field
+
+from hiertree.errors import OptionError, TableError
+from hiertree.io.files import write_json
+from hiertree.io.tables import write_table
+
+from .encode.hypernyms import EDGE_COLUMNS
+from .label_texts import is_wikimedia_page, normalize_label, spelling_key
+from .landmarks import (
+    DROPPED,
+    GLDV2_COLUMNS,
+    LANDMARKS,
+    ColumnNames,
+    DroppedLandmark,
+    InstanceValue,
+    KeptLandmark,
+    Landmark,
+    Origin,
+    Reason,
+    join_landmarks,
+    label_counts,
+    read_landmarks,
+    read_listed,
+    write_dropped,
+    write_kept,
+)
+from .scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
+from .scrape.store import Store
+from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, Settings, Step, StepRecord
+
+Multi: TypeAlias = Literal["drop", "first", "all"]
+
+_ITEM_ID = re.compile(r"Q[0-9]+")
+_NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """The outcome: landmarks kept and dropped, and the texts that were corrected (as scraped → label)."""
+
+    kept: list[KeptLandmark]
+    dropped: list[DroppedLandmark]
+    mended: dict[str, str]
+
+
+def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> Cleaned:
+    """Apply the rules: Wikimedia's own pages go first, then landmarks without a label, then those with several.
+
+    Spellings that differ in case, or in British and American use, are one label, written as it is most often.
+
+    Args:
+        landmarks: as read.
+        multi: a landmark with several labels is ``"drop"``-ped as in the paper, keeps its ``"first"``, or ``"all"``.
+
+    Raises:
+        OptionError: another ``multi``.
+
+    >>> scraped = [Landmark(1, "A", (InstanceValue("lake"),)), Landmark(2, "B", ()), Landmark(3, "C", None)]
+    >>> cleaned = clean_landmarks(scraped)
+    >>> [kept.labels for kept in cleaned.kept], [dropped.reason for dropped in cleaned.dropped]
+    ([('lake',)], ['no label', 'not scraped'])
+    """
+    if multi not in get_args(Multi):
+        raise OptionError(f"multi={multi!r}", expected=f"one of {', '.join(map(repr, get_args(Multi)))}")
+    read = list(landmarks)
+    texts = [value.text for landmark in read for value in landmark.values or () if not is_wikimedia_page(value)]
+    spelling = _common_spellings(texts)
+    kept: list[KeptLandmark] = []
+    dropped: list[DroppedLandmark] = []
+    for landmark in read:
+        labels = _labels(landmark.values or (), spelling)
+        about = (landmark.landmark_id, landmark.category)
+        if (reason := _reason(landmark, labels, multi)) is None:
+            taken = list(labels.items()) if multi == "all" else list(labels.items())[:1]
+            names, item_ids = zip(*taken, strict=True)
+            kept.append(KeptLandmark(*about, names, item_ids, origin=landmark.origin))
+        else:
+            scraped = tuple(value.text for value in landmark.values or ())
+            dropped.append(DroppedLandmark(*about, scraped, reason, _with_cause(landmark.origin, scraped)))
+    mended = {text: label for text in sorted(set(texts)) if (label := spelling[text]) and label != text}
+    return Cleaned(kept, dropped, mended)
+
+
+def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[str, str]:
+    """The different labels of a landmark with their Wikidata ids, in the order scraped."""
+    labels: dict[str, str] = {}
+    for value in values:
+        label = "" if is_wikimedia_page(value) else spelling[value.text]
+        if label and not labels.get(label):
+            labels[label] = value.item_id
+    return labels
+
+
+def _reason(landmark: Landmark, labels: Mapping[str, str], multi: Multi) -> Reason | None:
+    if landmark.values is None:
+        return "not scraped"
+    if not labels:
+        return "Wikimedia page" if any(map(is_wikimedia_page, landmark.values)) else "no label"
+    return "several labels" if multi == "drop" and len(labels) > 1 else None
+
+
+def _common_spellings(texts: Sequence[str]) -> dict[str, str]:
+    """Each scraped text with its label, the commonest spelling (else in lower case) of the same meaning, or nothing."""
+    spellings: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    labels = {text: normalize_label(text) for text in set(texts)}
+    for text in texts:
+        spellings[spelling_key(labels[text])][labels[text]] += 1
+    best = {
+        key: min(counts, key=lambda label: (-counts[label], sum(map(str.isupper, label)), label))
+        for key, counts in spellings.items()
+    }
+    return {text: "" if _says_nothing(label) else best[spelling_key(label)] for text, label in labels.items()}
+
+
+def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
+    """The origin, with the reason that there is no label where the values themselves say it: no word among them."""
+    texts = [text.strip() for text in scraped]
+    if texts and all(map(_ITEM_ID.fullmatch, texts)):
+        return origin._replace(reason="only a Wikidata id")
+    return origin._replace(reason="no letter") if any(texts) and not any(map(str.isalpha, "".join(texts))) else origin
+
+
+def _says_nothing(label: str) -> bool:
+    named = any(map(str.isalpha, label)) and _ITEM_ID.fullmatch(label) is None
+    return not named or label.casefold() in _NO_VALUE
+
+
+COMMAND = "hiertree labels clean"
+_MENDED_SHOWN = 3
+
+
+class CleanSettings(Settings):
+    """How landmarks are read and cleaned."""
+
+    multi: Annotated[Multi, Field(description="What becomes of landmarks with several labels.")] = "drop"
+    separator: Annotated[str, Field(min_length=1, description="What stands between several values.")] = "|"
+
+
+DEFAULTS = CleanSettings()
+
+
+def clean_step(
+    landmarks: AnyPath,
+    *,
+    out: AnyPath,
+    instances: AnyPath | None = None,
+    store: AnyPath | None = None,
+    columns: ColumnNames = GLDV2_COLUMNS,
+    settings: CleanSettings = DEFAULTS,
+) -> dict[str, Any]:
+    """Clean labels, write the folder and return its report.
+
+    Args:
+        landmarks: CSV or Parquet of landmark ids and Commons categories.
+        out: the folder to make.
+        instances: CSV or Parquet of landmark ids and "instance of" values; default: the same file.
+        store: a store of ``labels scrape`` instead.
+        columns: what the columns of the tables are called.
+        settings: how landmarks are read and cleaned.
+
+    Raises:
+        TableError: a table that cannot be read as asked, or holds no landmark.
+        ScrapeError: the store is something else.
+        OptionError: both ``instances`` and ``store``, or ``out`` holds other files.
+    """
+    return CleanStep(landmarks, instances, store, columns, settings).run(out)[1]
+
+
+@dataclass(frozen=True)
+class CleanStep(Step[tuple[Cleaned, dict[str, Any]]]):
+    """The step as the runner knows it; its result are the landmarks and the report."""
+
+    landmarks: AnyPath
+    instances: AnyPath | None
+    store: AnyPath | None
+    columns: ColumnNames
+    settings: CleanSettings
+
+    def record(self) -> StepRecord:
+        """The tables or the store."""
+        if self.instances is not None and self.store is not None:
+            raise OptionError("both instances and a store", expected="one of them")
+        inputs = tuple(path for path in (self.landmarks, self.instances, self.store) if path is not None)
+        return StepRecord(COMMAND, {**self.settings.model_dump(), "columns": self.columns.model_dump()}, inputs)
+
+    def compute(self) -> tuple[Cleaned, dict[str, Any]]:
+        """Read the landmarks and apply the rules."""
+        columns, separator = self.columns, self.settings.separator
+        if self.store is None:
+            read, unknown_ids = read_landmarks(self.landmarks, self.instances, columns=columns, separator=separator)
+        else:
+            read, unknown_ids = _read_stored(self.landmarks, self.store, columns=columns)
+        cleaned = clean_landmarks(read, multi=self.settings.multi)
+        return cleaned, cleaning_report(cleaned, unknown_ids=unknown_ids)
+
+    def write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
+        """The tables, and what stands above the labels where a store knows it."""
+        write_cleaned(folder, *result)
+        if self.store is not None:
+            with Store(self.store, create=False) as opened:
+                edges = hypernym_rows(opened)
+            if edges:
+                write_table(folder / HYPERNYMS, (*EDGE_COLUMNS, "source"), edges)
+
+
+def _read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) -> tuple[list[Landmark], int]:
+    """The landmarks of a table with the values that a store has for them; see :func:`read_landmarks`."""
+    ids, categories = read_listed(landmarks, columns=columns)
+    with Store(store, create=False) as opened:
+        found = {outcome.landmark_id: _values_and_origin(outcome) for outcome in outcomes(opened)}
+    return join_landmarks(ids, categories, found)
+
+
+def _values_and_origin(outcome: ScrapeOutcome) -> tuple[tuple[InstanceValue, ...] | None, Origin]:
+    """The values of a landmark; None, and why, of one that could not be asked about."""
+    if outcome.status in ("failed", "pending"):
+        return None, outcome.origin._replace(reason=outcome.reason or "not asked for yet")
+    return tuple(InstanceValue(one.text, one.item_id) for one in outcome.instances), outcome.origin
+
+
+def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
+    """The counts of the paper's Sec. VI-A: landmarks read, with a label, dropped by reason, kept; distinct labels."""
+    reasons = Counter(drop.reason for drop in cleaned.dropped)
+    landmarks = len(cleaned.kept) + len(cleaned.dropped)
+    return {
+        "landmarks": landmarks,
+        "scraped": landmarks - reasons["not scraped"],
+        "with_label": landmarks - reasons["not scraped"] - reasons["no label"],
+        "dropped": dict(sorted(reasons.items())),
+        "because": causes(cleaned.dropped),
+        "kept": len(cleaned.kept),
+        "distinct_labels": len(label_counts(cleaned.kept)),
+        "scraped_ids_without_landmark": unknown_ids,
+        "mended_labels": cleaned.mended,
+    }
+
+
+def causes(dropped: Iterable[DroppedLandmark]) -> dict[str, dict[str, int]]:
+    """What is known about why landmarks were dropped for a reason, counted."""
+    counts = Counter((drop.reason, drop.origin.reason) for drop in dropped)
+    found: dict[str, dict[str, int]] = {}
+    for (reason, cause), count in sorted(counts.items()):
+        if cause not in ("", reason):
+            found.setdefault(reason, {})[cause] = count
+    return found
+
+
+def describe_cleaning(report: Mapping[str, Any]) -> str:
+    """The counts as text, one per line."""
+    because = {
+        reason: f" ({', '.join(f'{number} {cause}' for cause, number in found.items())})"
+        for reason, found in report["because"].items()
+    }
+    lines = [
+        (report["landmarks"], "landmarks"),
+        (report["scraped"], "scraped"),
+        (report["with_label"], "with a label"),
+        *((number, f"dropped: {reason}{because.get(reason, '')}") for reason, number in report["dropped"].items()),
+        (report["kept"], f"kept, with {report['distinct_labels']} distinct labels"),
+    ]
+    if mended := report.get("mended_labels"):
+        first = ", ".join(f"{text!r} → {label!r}" for text, label in list(mended.items())[:_MENDED_SHOWN])
+        lines.append(
+            (len(mended), f"texts put into the form of their label: {first}{', …' * (len(mended) > _MENDED_SHOWN)}")
+        )
+    return "\n".join(f"{number:8d} {text}" for number, text in lines)
+
+
+def write_cleaned(folder: Path, cleaned: Cleaned, report: Mapping[str, Any]) -> None:
+    """Write every file but the manifest into a folder."""
+    write_kept(folder / LANDMARKS, cleaned.kept)
+    counts = label_counts(cleaned.kept)
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    write_table(folder / LABELS, ("label", "landmarks"), ordered)
+    write_dropped(folder / DROPPED, cleaned.dropped)
+    write_json(folder / REPORT, report)
+
+
+def read_report(folder: AnyPath) -> dict[str, Any]:
+    """The counts in a folder."""
+    file = Path(folder) / REPORT
+    try:
+        report = dict(json.loads(file.read_text(encoding="utf-8")))
+        return {name: report[name] for name in cleaning_report(Cleaned([], [], {}), unknown_ids=0)} | report
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise TableError(f"{file}: {error}", expected=f"the report of '{COMMAND}'") from None

@@ -1,0 +1,219 @@
+"""The clusters on disk: ``proposal.json`` for programs, ``clusters.csv`` and ``labels.csv`` for people.
+
+::
+
+    {"format": "hiertree-proposal-1",
+     "silhouettes": {"40": 0.31},
+     "clusters": [{"id": 0, "name": "lake", "kind": "natural", "margin": 0.5, "doubt": "", "above": [],
+                   "labels": [{"label": "pond", "landmarks": 3, "similarity": 0.9, "silhouette": 0.2, "margin": 0.5,
+                               "doubt": "", "natural": 0.82, "hypernyms": ["body of water"]}]}]}
+
+A cluster's id is its rank in the file; what is not known of a label is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from hiertree.errors import TableError
+from hiertree.io.files import write_json
+from hiertree.io.tables import write_table
+
+from ..encode.hypernyms import ARROW
+from ..encode.phrases import KINDS
+from ..landmarks import SEPARATOR, KeptLandmark
+from .proposing import Cluster, LabelPlace, Proposal
+
+FORMAT = "hiertree-proposal-1"
+PROPOSAL = "proposal.json"
+
+
+def write_proposal(path: str | os.PathLike[str], proposal: Proposal) -> None:
+    """Write a proposal, whole or not at all.
+
+    Args:
+        path: the file.
+        proposal: its clusters, in the order that numbers them.
+
+    Raises:
+        TableError: :func:`read_proposal` would refuse it.
+    """
+    check_proposal(proposal, source=f"{path}, to be written")
+    write_json(path, _as_json(proposal))
+
+
+def read_proposal(path: str | os.PathLike[str]) -> Proposal:
+    """Read what :func:`write_proposal` wrote.
+
+    Args:
+        path: the file, or a folder that holds ``proposal.json``.
+
+    Raises:
+        TableError: no such file, another format or version, a missing, unknown or mistyped value (its place is named),
+            ids out of order, or what :func:`check_proposal` refuses.
+
+    >>> import tempfile
+    >>> from hiertree.pipelines.labels import LabelPlace
+    >>> place = LabelPlace("pond", 3, 0.9, 0.2, 0.5, "")
+    >>> proposal = Proposal((Cluster("lake", "natural", 0.5, (place,), ""),), {})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_proposal(Path(folder) / PROPOSAL, proposal)
+    ...     read_proposal(folder) == proposal
+    True
+    """
+    file = Path(path) / PROPOSAL if Path(path).is_dir() else Path(path)
+    content = _parsed(file)
+    proposal = Proposal(content.clusters, content.silhouettes)
+    if _as_json(proposal) != json.loads(file.read_bytes()):
+        raise TableError(
+            f"{file}", expected="cluster ids 0, 1, 2, … in order, and no other keys than 'labels cluster' writes"
+        )
+    check_proposal(proposal, source=str(file))
+    return proposal
+
+
+def check_proposal(proposal: Proposal, *, source: str = "proposal") -> None:
+    """Refuse what would not become a tree.
+
+    Args:
+        proposal: any.
+        source: what error messages call it.
+
+    Raises:
+        TableError: no cluster, one without a name or labels, a name or label twice, a kind that is none, numbers that
+            are not finite, or groups above some clusters that others lack.
+    """
+    for complaint in _complaints(proposal):
+        raise TableError(f"{source}: {complaint}", expected="clusters that form a tree")
+
+
+def _complaints(proposal: Proposal) -> Iterator[str]:
+    clusters, places = proposal.clusters, [place for cluster in proposal.clusters for place in cluster.labels]
+    if not clusters:
+        yield "no cluster"
+    yield from (f"cluster {number} has no label" for number, cluster in enumerate(clusters) if not cluster.labels)
+    yield from (f"cluster {cluster.name!r} is {cluster.kind!r}" for cluster in clusters if cluster.kind not in KINDS)
+    named = [name for cluster in clusters for name in (cluster.name, *cluster.above)] + [
+        place.label for place in places
+    ]
+    yield from (f"the name {name!r}" for name in named if not name.strip())
+    yield from (f"two clusters named {name!r}" for name in _twice(cluster.name for cluster in clusters))
+    yield from (f"the label {label!r} is there twice" for label in _twice(place.label for place in places))
+    if len({len(cluster.above) for cluster in clusters}) > 1:
+        yield "clusters with different numbers of groups above them"
+    yield from (f"{place.label!r} has {place.landmarks} landmarks" for place in places if place.landmarks < 0)
+    numbers = [cluster.margin for cluster in clusters] + list(proposal.silhouettes.values())
+    numbers += [number for place in places for number in (place.similarity, place.silhouette, place.margin)]
+    numbers += [place.natural for place in places if place.natural is not None]
+    yield from (f"the number {number}" for number in numbers if not isfinite(number))
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _as_json(proposal: Proposal) -> dict[str, Any]:
+    clusters = json.loads(json.dumps([asdict(cluster) for cluster in proposal.clusters]))
+    for place in (place for cluster in clusters for place in cluster["labels"]):
+        for name in [name for name in ("natural", "hypernyms") if place[name] in (None, [])]:
+            del place[name]
+    return {
+        "format": FORMAT,
+        "silhouettes": {str(k): score for k, score in proposal.silhouettes.items()},
+        "clusters": [{"id": number, **cluster} for number, cluster in enumerate(clusters)],
+    }
+
+
+@dataclass(frozen=True)
+class _File:
+    """What the file holds, for pydantic to check the types."""
+
+    format: Literal["hiertree-proposal-1"]
+    silhouettes: dict[int, float]
+    clusters: tuple[Cluster, ...]
+
+
+def _parsed(file: Path) -> _File:
+    try:
+        return TypeAdapter(_File).validate_json(file.read_bytes(), strict=True)
+    except OSError as error:
+        raise TableError(f"{file}: {error.strerror}", expected="a proposal of 'labels cluster'") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise TableError(f"{file}: {place}: {first['msg']}", expected=f"a proposal in the format {FORMAT}") from None
+
+
+CLUSTERS = "clusters.csv"
+
+
+def clusters_of(kept: Iterable[KeptLandmark], proposal: Proposal) -> Iterator[Cluster]:
+    """The cluster of each landmark: the one that holds most of its labels, on a tie the first label's."""
+    cluster_of = proposal.cluster_of()
+    for landmark in kept:
+        votes = Counter(cluster_of[label].name for label in landmark.labels)
+        winner = votes.most_common(1)[0][0]
+        yield next(cluster_of[label] for label in landmark.labels if cluster_of[label].name == winner)
+
+
+def write_clusters(path: Path, proposal: Proposal, kept: Iterable[KeptLandmark]) -> None:
+    """Write one row per cluster."""
+    landmarks = Counter(cluster.name for cluster in clusters_of(kept, proposal))
+    header = ("cluster", "name", "kind", "kind_margin", "landmarks", "distinct_labels", "labels", "uncertain", "doubt")
+    rows = (_cluster_row(number, cluster, landmarks) for number, cluster in enumerate(proposal.clusters))
+    write_table(path, (*header, "above", "hypernyms"), rows)
+
+
+def write_labels(path: Path, proposal: Proposal) -> None:
+    """Write one row per label."""
+    header = (
+        "label",
+        "landmarks",
+        "cluster",
+        "kind",
+        "similarity",
+        "silhouette",
+        "kind_margin",
+        "doubt",
+        "natural_probability",
+        "hypernyms",
+    )
+    rows = (
+        (
+            p.label,
+            p.landmarks,
+            cluster.name,
+            cluster.kind,
+            p.similarity,
+            p.silhouette,
+            p.margin,
+            p.doubt,
+            p.natural,
+            _chain(p),
+        )
+        for cluster in proposal.clusters
+        for p in cluster.labels
+    )
+    write_table(path, header, rows)
+
+
+def _cluster_row(number: int, cluster: Cluster, landmarks: Mapping[str, int]) -> tuple[Any, ...]:
+    labels = SEPARATOR.join(place.label for place in cluster.labels)
+    flag = "yes" if cluster.doubt else "no"
+    sizes = (landmarks[cluster.name], len(cluster.labels))
+    about = (number, cluster.name, cluster.kind, cluster.margin)
+    chain = next(filter(None, map(_chain, cluster.labels)), "")
+    return (*about, *sizes, labels, flag, cluster.doubt, SEPARATOR.join(cluster.above), chain)
+
+
+def _chain(place: LabelPlace) -> str:
+    return ARROW.join([place.label, *place.hypernyms]) if place.hypernyms else ""

@@ -1,0 +1,254 @@
+"""``hiertree labels tree``: an export as a page that unfolds, with a drawing of the same name as SVG and PNG.
+
+The page shows kinds, groups, supercategories and labels with their counts, and examples of landmarks. The drawing has
+a column for each level and a block for each node, as high as the number of its landmarks.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from hiertree.errors import ImageError, TableError
+from hiertree.io.files import replacing, write_text
+from hiertree.io.tables import read_table
+from hiertree.tree import LabelTree
+
+from ...pages import data_uri, fill_page
+from ..encode.phrases import NATURAL
+from ..landmark_images import ImageFolderSettings
+from ..landmarks import SEPARATOR, unique_ids
+from ..scrape.titles import landmark_name
+from ..steps import AnyPath, Step, StepRecord
+from .tables import TREE, HierarchicalRow, export_folder, hierarchical_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EXAMPLES = 6
+_LEVELS = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}
+Example = tuple[int, str]  # a landmark's id and name
+
+
+@dataclass(frozen=True)
+class TreeNode:
+    """A node of the page's tree."""
+
+    name: str  # its label
+    level: str  # what its level is called
+    count: int  # landmarks below it
+    # the nodes below it, those of most landmarks first; none below an "instance of" label
+    children: tuple[TreeNode, ...]
+    examples: tuple[Example, ...]  # its first landmarks
+
+    def below(self) -> Iterator[TreeNode]:
+        """Itself and every node below it, depth first, those of most landmarks first."""
+        yield self
+        for child in self.children:
+            yield from child.below()
+
+
+def tree_of(export: AnyPath) -> TreeNode:
+    """The tree of an export, with "instance of" labels below the supercategories.
+
+    A landmark with several labels stands below the first.
+    """
+    file = hierarchical_table(export)
+    tree = LabelTree.from_json(export_folder(export) / TREE)
+    table = read_table(file, required=HierarchicalRow._fields)
+    ids = unique_ids(table, "landmark_id", file)
+    if not ids:
+        raise TableError(f"{file} without a landmark", expected="a table with rows")
+    levels = [_LEVELS.get(name, name.replace("_", " ")) for name in tree.level_names[:-1]]
+    paths = [tuple(map(str, tree.labels_of(path)[:-1])) for path in tree.paths(ids).tolist()]
+    labels = [(label.split(SEPARATOR)[0],) for label in table["supercategory"]]
+    examples = zip(ids, map(landmark_name, table["category"]), strict=True)
+    rows = [(path + label, example) for path, label, example in zip(paths, labels, examples, strict=True)]
+    return _node("all landmarks", ["root", *levels, "label"], rows)
+
+
+def _node(name: str, levels: Sequence[str], rows: Sequence[tuple[tuple[str, ...], Example]]) -> TreeNode:
+    """A node from the names below it and the examples of its landmarks."""
+    below: defaultdict[str, list[tuple[tuple[str, ...], Example]]] = defaultdict(list)
+    for names, example in rows:
+        if names:
+            below[names[0]].append((names[1:], example))
+    children = [_node(child, levels[1:], part) for child, part in below.items()]
+    ordered = sorted(children, key=lambda child: (-child.count, child.name))
+    return TreeNode(name, levels[0], len(rows), tuple(ordered), tuple(example for _, example in rows[:EXAMPLES]))
+
+
+def level_sizes(root: TreeNode) -> dict[str, int]:
+    """How many nodes each level below the root has, coarse → fine."""
+    sizes = Counter(node.level for node in root.below())
+    del sizes[root.level]
+    return dict(sizes)
+
+
+_HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
+_PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
+_NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
+_STYLE: Any = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "hiertree",
+    "text.parse_math": False,
+    "text.color": _INK,
+    "font.size": 9,
+}
+_NO_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
+
+
+def draw_tree(stem: Path, root: TreeNode) -> None:
+    """Write ``stem.svg`` and ``stem.png``, down to the supercategories; the same tree gives the same bytes.
+
+    Characters that matplotlib's font lacks are boxes, and a warning says so.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    columns = len(level_sizes(root)) - 1
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(2.6 * columns, _HEIGHT), layout="constrained")
+        axes = figure.subplots()
+        axes.set(xlim=(0, columns), ylim=(root.count, 0))
+        axes.axis("off")
+        start = 0
+        for kind in root.children:
+            color = _NATURAL_COLOR if kind.name == NATURAL else _HUMAN_MADE_COLOR
+            _draw(axes, kind, depth=0, start=start, color=color, total=root.count)
+            start += kind.count
+        with _missing_glyphs_in_one_warning(stem):
+            _save(figure, stem)
+
+
+@contextmanager
+def _missing_glyphs_in_one_warning(stem: Path) -> Iterator[None]:
+    """Say once what matplotlib says of every character and file; other warnings stay as they are."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", _NO_GLYPH.pattern)
+        yield
+    missing = set()
+    for warning in caught:
+        if found := _NO_GLYPH.match(str(warning.message)):
+            missing.add(chr(int(found[1])))
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if missing:
+        text = f"{stem.name}.svg and .png show boxes for {len(missing)} characters, {min(missing)!r} for instance"
+        remedy = "name a font that has them as font.family in matplotlibrc; the page shows them"
+        warnings.warn(f"{text}: {remedy}", UserWarning, stacklevel=4)
+
+
+def _save(figure: Figure, stem: Path) -> None:
+    """Write both files without time or version in them."""
+    with replacing(stem.with_suffix(".svg")) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})
+    with replacing(stem.with_suffix(".png")) as temporary:
+        figure.savefig(temporary, format="png", dpi=150, metadata={"Software": None})
+
+
+def _draw(axes: Axes, node: TreeNode, *, depth: int, start: int, color: str, total: int) -> None:
+    """Draw a node and those below it, labels apart."""
+    if not node.children:
+        return
+    middle, alpha = start + node.count / 2, _PALER[min(depth, len(_PALER) - 1)]
+    axes.barh(middle, 0.98, left=depth, height=node.count, color=color, alpha=alpha, edgecolor="white")
+    if node.count >= _SMALLEST_TEXT * total:
+        ink = "white" if depth == 0 else "black"
+        name = node.name if len(node.name) <= 34 else f"{node.name[:33]}…"
+        axes.text(depth + 0.03, middle, f"{name}  {node.count}", va="center", fontsize=7.5, color=ink)
+    for child in node.children:
+        _draw(axes, child, depth=depth + 1, start=start, color=color, total=total)
+        start += child.count
+
+
+COMMAND = "hiertree labels tree"
+PAGE = "index.html"
+
+
+class TreeSettings(ImageFolderSettings):
+    """What the page shows."""
+
+    title: Annotated[str, Field(description="Title of the page.")] = "Landmark labels"
+
+    def pictured(self, root: TreeNode) -> dict[int, Path]:
+        """The images of examples, up to six of each supercategory, as far as there are any.
+
+        Raises:
+            OptionError: no such folder.
+        """
+        folder = self.folder()
+        if folder is None:
+            return {}
+        nodes = (node for node in root.below() if node.children and not node.children[0].children)
+        wanted = sorted({landmark for node in nodes for landmark, _ in node.examples})
+        return {landmark: path for landmark in wanted if (path := folder.find(landmark)) is not None}
+
+
+DEFAULTS = TreeSettings()
+
+
+def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULTS) -> None:
+    """Write ``out``, a page, and the drawing of the same name; the same export and images give the same bytes.
+
+    Args:
+        export: a folder made by ``labels export`` or ``labels build``.
+        out: the HTML file.
+        settings: what the page shows.
+
+    Raises:
+        TableError: the files of ``export`` cannot be read.
+        OptionError: no such folder of images.
+        ImageError: an image does not decode.
+    """
+    _show(tree_of(export), Path(out), settings)
+
+
+def _show(root: TreeNode, out: Path, settings: TreeSettings) -> None:
+    pictures = {landmark: _embedded(path) for landmark, path in settings.pictured(root).items()}
+    page = {"title": settings.title, "root": root, "levels": level_sizes(root), "pictures": pictures}
+    write_text(out, fill_page(__package__, page, scripted=True))
+    draw_tree(out.with_suffix(""), root)
+
+
+@dataclass(frozen=True)
+class TreeStep(Step[TreeNode]):
+    """A folder of the page, ``index.html``, and the drawing."""
+
+    export: AnyPath
+    settings: TreeSettings
+
+    def record(self) -> StepRecord:
+        """What the page is made from, the images that it shows among it."""
+        settings = self.settings
+        pictures = () if settings.images is None else tuple(settings.pictured(tree_of(self.export)).values())
+        table = () if settings.image_table is None else (settings.image_table,)
+        read = (hierarchical_table(self.export), export_folder(self.export) / TREE)
+        return StepRecord(COMMAND, {"title": settings.title}, (*read, *table, *pictures))
+
+    def compute(self) -> TreeNode:
+        """The tree that the page shows."""
+        return tree_of(self.export)
+
+    def write(self, result: TreeNode, folder: Path) -> None:
+        """The page and the drawing."""
+        _show(result, folder / PAGE, self.settings)
+
+
+def _embedded(path: Path) -> str:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            return data_uri(image)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ImageError(f"{path}: {error}", expected="an image", remedy="repair or remove it") from error

@@ -1,1 +1,0 @@
-"""The label tree as a page to explore, and as a drawing."""

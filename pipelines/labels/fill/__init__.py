@@ -1,1 +1,0 @@
-"""Labels from images, for landmarks that have none."""

@@ -1,0 +1,276 @@
+"""Labels for landmarks that have none, from their images: each image votes, the landmark takes what most say.
+
+Two ways to a probability of each label c for an image x, with the temperature t (100, as in the paper's code):
+
+* *zero-shot*: softmax over labels of t·cos(x, text of c);
+* *neighbors*: the k most similar images of labeled landmarks have weights softmax(t·cos); a label's probability is
+  the weight of its neighbors.
+
+An image votes for its most probable label. A landmark takes the label of most votes (of several, the one that is more
+probable on average), whatever split its images are in; its *confidence* is the mean probability of that label over all
+of its images.
+
+The folder of ``hiertree labels fill`` holds what ``labels clean`` writes, and ``filled.csv``: every landmark without a
+label that has images, the label that the images vote for, and whether it was taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from hiertree.errors import OptionError, ShapeError, TableError
+from hiertree.io.tables import write_table
+
+from .cleaning import COMMAND as CLEAN_COMMAND
+from .cleaning import Cleaned, causes, describe_cleaning, read_report, write_cleaned
+from .encode.encoders import ClipSettings
+from .landmark_images import EncodedImages, ImageFolderSettings, ImageVectors, StoredVectors
+from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
+from .steps import REPORT, AnyPath, Count, Step, StepRecord, hypernyms_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
+
+
+class Filled(NamedTuple):
+    """What the images of a landmark say."""
+
+    landmark_id: int
+    images: int  # how many there are
+    label: str  # of most votes
+    votes: float  # the share of images that voted for it
+    confidence: float  # its mean probability
+
+
+Images = Iterable[tuple[int, "NDArray[np.float32]"]]
+
+
+def fill_by_texts(
+    images: Images, texts: NDArray[np.float32], labels: Sequence[str], *, temperature: float = TEMPERATURE
+) -> Iterator[Filled]:
+    """Label landmarks by the texts that their images are most similar to."""
+    _check(temperature)
+    for landmark, vectors in images:
+        if vectors.shape[1] != texts.shape[1]:
+            raise ShapeError(
+                f"images of {vectors.shape[1]} dimensions", expected=f"{texts.shape[1]}, as the texts have"
+            )
+        yield _vote(landmark, _softmax(temperature * (vectors @ texts.T).astype(np.float64)), labels)
+
+
+def fill_by_neighbors(
+    images: Images,
+    known: Images,
+    label_of: Mapping[int, str],
+    *,
+    neighbors: int = NEIGHBORS,
+    temperature: float = TEMPERATURE,
+) -> Iterator[Filled]:
+    """Label landmarks by the labeled landmarks whose images are most similar to theirs."""
+    import faiss
+
+    _check(temperature)
+    owners, blocks = [], []
+    for landmark, vectors in known:
+        owners += [landmark] * len(vectors)
+        blocks.append(vectors)
+    if neighbors < 1 or not blocks:
+        raise OptionError(f"{neighbors} neighbors among {len(owners)} images", expected="at least one of each")
+    labels = sorted({label_of[owner] for owner in owners})
+    place = {label: number for number, label in enumerate(labels)}
+    label_at = np.array([place[label_of[owner]] for owner in owners])
+    index = faiss.IndexFlatIP(blocks[0].shape[1])
+    index.add(np.concatenate(blocks))
+    for landmark, vectors in images:
+        if vectors.shape[1] != index.d:
+            raise ShapeError(
+                f"images of {vectors.shape[1]} dimensions", expected=f"{index.d}, as the labeled ones have"
+            )
+        cosines, nearest = index.search(vectors, min(neighbors, len(owners)))
+        probabilities = np.zeros((len(vectors), len(labels)))
+        rows = np.arange(len(vectors))[:, None]
+        np.add.at(probabilities, (rows, label_at[nearest]), _softmax(temperature * cosines.astype(np.float64)))
+        yield _vote(landmark, probabilities, labels)
+
+
+def _vote(landmark: int, probabilities: NDArray[np.float64], labels: Sequence[str]) -> Filled:
+    votes = np.bincount(probabilities.argmax(axis=1), minlength=len(labels)) / len(probabilities)
+    mean = probabilities.mean(axis=0)
+    winner = int(np.lexsort((-mean, -votes))[0])
+    return Filled(landmark, len(probabilities), labels[winner], float(votes[winner]), float(mean[winner]))
+
+
+def _softmax(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _check(temperature: float) -> None:
+    if not 0 < temperature < np.inf:
+        raise OptionError(f"temperature={temperature}", expected="a positive number")
+
+
+COMMAND = "hiertree labels fill"
+FILLED = "filled.csv"
+FILLABLE = ("no label", "not scraped")
+
+
+class FillSettings(ImageFolderSettings, ClipSettings):
+    """Where images, or their vectors, come from, and how they give labels."""
+
+    embeddings: Annotated[
+        Path | None, Field(description="An .npz of embeddings and landmark_ids instead of images.")
+    ] = None
+    method: Annotated[
+        Literal["clip", "knn"], Field(description="By the label texts, or by the images of labeled landmarks.")
+    ] = "clip"
+    threshold: Annotated[float, Field(ge=0, le=1, description="Confidence from which a label is taken.")] = THRESHOLD
+    neighbors: Annotated[Count, Field(description="Nearest images that vote, for knn.")] = NEIGHBORS
+    temperature: Annotated[
+        float, Field(gt=0, allow_inf_nan=False, description="Temperature of the softmax over cosines.")
+    ] = TEMPERATURE
+
+    def vectors(self) -> ImageVectors:
+        """Where the vectors of images come from.
+
+        Raises:
+            OptionError: neither or both of images and embeddings, or no such folder.
+            TableError: the table or the file cannot be read.
+        """
+        folder = self.folder()
+        if folder is not None and self.embeddings is None:
+            return EncodedImages(folder, self.clip())
+        if folder is None and self.embeddings is not None:
+            return StoredVectors(self.embeddings)
+        given = "neither images nor embeddings" if folder is None else "images and embeddings"
+        raise OptionError(given, expected="one of the two", remedy="pass --images or --embeddings")
+
+
+def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict[str, Any]:
+    """Label landmarks by their images, write the folder and return its report.
+
+    Args:
+        cleaned: a folder made by ``labels clean``.
+        out: the folder to make.
+        settings: where images come from and how they give labels.
+
+    Raises:
+        TableError: ``cleaned`` is no such folder or holds no label; a table that cannot be read.
+        OptionError: neither or both of images and embeddings, or ``out`` holds other files.
+        ImageError: an image does not decode.
+        MissingResourceError: CLIP's weights are out of reach.
+    """
+    return FillStep(cleaned, settings).run(out)[1]
+
+
+class Votes(NamedTuple):
+    """Cleaned landmarks with the labels from images, and what the images of each landmark say."""
+
+    cleaned: Cleaned
+    found: list[Filled]
+    taken: dict[int, Filled]
+
+
+@dataclass(frozen=True)
+class FillStep(Step[tuple[Votes, dict[str, Any]]]):
+    """The step as the runner knows it; its result are the votes and the report."""
+
+    source: AnyPath
+    settings: FillSettings
+    made_by = CLEAN_COMMAND
+    reads = (LANDMARKS, DROPPED, REPORT)
+
+    @cached_property
+    def vectors(self) -> ImageVectors:
+        """Read or encoded once."""
+        return self.settings.vectors()
+
+    def record(self) -> StepRecord:
+        """The cleaned landmarks, and the images that are looked at."""
+        settings, by_texts = self.settings, self.settings.method == "clip"
+        looked_at = _unlabeled(read_dropped(self.source))
+        looked_at += [] if by_texts else list(_label_of(read_kept(self.source)))
+        parameters = {
+            **{name: getattr(settings, name) for name in ("method", "threshold", "neighbors", "temperature")},
+            **(settings.clip().settings() if by_texts else {}),
+            **self.vectors.identity(looked_at),
+        }
+        files = [path for path in (settings.image_table, settings.embeddings) if path is not None]
+        return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
+
+    def compute(self) -> tuple[Votes, dict[str, Any]]:
+        """Let images vote."""
+        kept, dropped = read_kept(self.source), read_dropped(self.source)
+        if not kept:
+            raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to give")
+        found = list(_filled(kept, dropped, self.vectors, self.settings))
+        taken = {one.landmark_id: one for one in found if one.confidence >= self.settings.threshold}
+        votes = Votes(_with_labels(kept, dropped, taken), found, taken)
+        counts = {
+            "dropped": dict(sorted(Counter(drop.reason for drop in votes.cleaned.dropped).items())),
+            "because": causes(votes.cleaned.dropped),
+            "kept": len(votes.cleaned.kept),
+            "unlabeled_with_images": len(found),
+            "labeled_from_images": len(taken),
+            "images": sum(one.images for one in found),
+        }
+        return votes, read_report(self.source) | counts
+
+    def write(self, result: tuple[Votes, dict[str, Any]], folder: Path) -> None:
+        """What ``labels clean`` writes, and the votes."""
+        (cleaned, found, taken), report = result
+        write_cleaned(folder, cleaned, report)
+        rows = (
+            (*one[:3], round(one.votes, 4), round(one.confidence, 4), "yes" if one.landmark_id in taken else "no")
+            for one in found
+        )
+        write_table(folder / FILLED, (*Filled._fields, "taken"), rows)
+
+
+def describe_filling(report: Mapping[str, Any]) -> str:
+    """The counts, and how many labels images gave."""
+    given = f"{report['labeled_from_images']} of {report['unlabeled_with_images']} landmarks without a label"
+    return f"{describe_cleaning(report)}\n{given} got one from their {report['images']} images"
+
+
+def _unlabeled(dropped: Sequence[DroppedLandmark]) -> list[int]:
+    return [drop.landmark_id for drop in dropped if drop.reason in FILLABLE]
+
+
+def _label_of(kept: Sequence[KeptLandmark]) -> dict[int, str]:
+    """The landmarks whose images can be neighbors: those with one label."""
+    return {landmark.landmark_id: landmark.labels[0] for landmark in kept if len(landmark.labels) == 1}
+
+
+def _filled(
+    kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], vectors: ImageVectors, settings: FillSettings
+) -> Iterator[Filled]:
+    images = vectors.of(_unlabeled(dropped))
+    if settings.method == "clip":
+        labels = sorted(label_counts(kept))
+        return fill_by_texts(images, settings.clip().encode(labels), labels, temperature=settings.temperature)
+    label_of = _label_of(kept)
+    known, temperature = vectors.of(label_of), settings.temperature
+    return fill_by_neighbors(images, known, label_of, neighbors=settings.neighbors, temperature=temperature)
+
+
+def _with_labels(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark], taken: dict[int, Filled]) -> Cleaned:
+    """Those that got a label among the others, in order of their ids after these."""
+    id_of = {label: item for landmark in kept for label, item in zip(landmark.labels, landmark.item_ids, strict=True)}
+    new = []
+    for drop in dropped:
+        if vote := taken.get(drop.landmark_id):
+            confidence = round(min(vote.confidence, 1.0), 4)
+            about = (drop.landmark_id, drop.category, (vote.label,), (id_of[vote.label],))
+            new.append(KeptLandmark(*about, confidence, drop.origin))
+    return Cleaned([*kept, *new], [drop for drop in dropped if drop.landmark_id not in taken], {})

@@ -1,0 +1,214 @@
+"""Where the images of landmarks are, and their vectors: through CLIP's image tower, or read from a file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from hiertree.errors import EmbeddingError, ImageError, OptionError, ShapeError, TableError, require_package
+from hiertree.io.progress import track
+from hiertree.io.tables import integer_column, read_table
+
+from ..clip_model import load_clip
+from .encode.text_encoders import ClipEncoder, unit_rows
+from .steps import Settings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
+_SIMPLE = re.compile(r"[\w.-]+")
+
+
+class ImageFolderSettings(Settings):
+    """Where images of landmarks are, if there are any."""
+
+    images: Annotated[
+        Path | None, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
+    ] = None
+    image_table: Annotated[
+        Path | None, Field(description="Table of image ids and landmark_id, where files bear the images' ids.")
+    ] = None
+
+    def folder(self) -> ImageFolder | None:
+        """The folder, if one is named."""
+        if self.images is not None:
+            return ImageFolder(self.images, self.image_table)
+        if self.image_table is not None:
+            raise OptionError("a table of images", expected="their folder as well", remedy="name it as images")
+        return None
+
+
+class ImageFolder:
+    """Images of landmarks.
+
+    They lie in the folder as ``<landmark id>.jpg`` or in a folder ``<landmark id>``; with a table of images, as
+    ``<image id>.jpg``, beside each other or in folders of the id's first three characters, as GLDv2's do (``a/b/c``).
+    Nothing outside the folder is ever read, whatever links lead there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], table: str | os.PathLike[str] | None = None) -> None:
+        if not Path(folder).is_dir():
+            raise OptionError(f"no folder {folder}", expected="one of landmarks' images")
+        self._root = Path(folder).resolve()
+        self._images_of = None if table is None else _image_ids(table)
+
+    def find(self, landmark: int) -> Path | None:
+        """The first image of a landmark, or None."""
+        return next(self.all_of(landmark), None)
+
+    def all_of(self, landmark: int) -> Iterator[Path]:
+        """The images of a landmark, as far as they are there; never one outside the folder."""
+        for path in self._candidates(landmark):
+            resolved = path.resolve()
+            if resolved.is_file() and resolved.is_relative_to(self._root):
+                yield resolved
+
+    def _candidates(self, landmark: int) -> Iterable[Path]:
+        if self._images_of is None:
+            yield from (self._root / f"{landmark}{suffix}" for suffix in SUFFIXES)
+            within = self._root / str(landmark)
+            if within.is_dir():
+                yield from sorted(path for path in within.iterdir() if path.suffix.lower() in SUFFIXES)
+            return
+        for image in self._images_of.get(landmark, ()):
+            for folder in (self._root, self._root.joinpath(*image[:3])):
+                yield from (folder / f"{image}{suffix}" for suffix in SUFFIXES)
+
+
+def _image_ids(path: str | os.PathLike[str]) -> Mapping[int, list[str]]:
+    table = read_table(path, required=["landmark_id"])
+    column = next((name for name in ("image_id", "id") if name in table.columns), None)
+    if column is None:
+        raise TableError(f"{path}: no column of images", expected="image_id or id")
+    landmarks = integer_column(table, "landmark_id", path=path).tolist()
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    for line, landmark, image in zip(table.index, landmarks, table[column], strict=True):
+        if not _SIMPLE.fullmatch(image) or ".." in image:
+            raise TableError(f"{path}, line {line}: {column} {image!r}", expected="a plain file name without its end")
+        found[landmark].append(image)
+    return found
+
+
+_CHUNK = 2048  # images that are held as vectors at a time
+
+
+class ImageVectors(Protocol):
+    """Where the vectors of a landmark's images come from."""
+
+    def of(self, landmarks: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """Landmarks that have images, each with (m, d) float32 rows of unit norm, in the order given."""
+
+    def identity(self, landmarks: Iterable[int]) -> dict[str, Any]:
+        """What the vectors depend on, JSON-able."""
+
+
+@dataclass(frozen=True)
+class EncodedImages:
+    """Images in a folder, through CLIP's image tower."""
+
+    folder: ImageFolder  # where the images are
+    encoder: ClipEncoder  # whose model, weights, batch size and device are taken
+
+    def of(self, landmarks: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """See :class:`ImageVectors`."""
+        found = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.all_of(landmark)))]
+        encode = _tower(self.encoder) if found else None
+        for chunk in track(list(_chunks(found)), description="images through CLIP, in chunks"):
+            vectors = encode([path for _, paths in chunk for path in paths]) if encode else np.empty((0, 0), np.float32)
+            ends = np.cumsum([len(paths) for _, paths in chunk])
+            yield from zip((landmark for landmark, _ in chunk), np.split(vectors, ends[:-1]), strict=True)
+
+    def identity(self, landmarks: Iterable[int]) -> dict[str, Any]:
+        """The model, and names and sizes of the images."""
+        files = [path for landmark in landmarks for path in self.folder.all_of(landmark)]
+        digest = hashlib.sha256("\n".join(f"{path.name} {path.stat().st_size}" for path in files).encode()).hexdigest()
+        return {**self.encoder.settings(), "images": len(files), "names_and_sizes": digest}
+
+
+class StoredVectors:
+    """Vectors in an ``.npz`` file: ``embeddings`` (n, d), any float, and ``landmark_ids`` (n,), integers."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+                embeddings, owners = stored["embeddings"], stored["landmark_ids"]
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise TableError(f"{path}: {error}", expected="an .npz of embeddings and landmark_ids") from None
+        if embeddings.ndim != 2 or owners.shape != embeddings.shape[:1] or owners.dtype.kind not in "iu":
+            raise ShapeError(
+                f"{path}: embeddings {embeddings.shape}, landmark_ids {owners.shape} {owners.dtype}",
+                expected="(n, d) and n integers",
+            )
+        try:
+            self._vectors = unit_rows(embeddings.astype(np.float64), [f"row {row}" for row in range(len(owners))])
+        except EmbeddingError as error:
+            raise EmbeddingError(f"{path}: {error.given}", expected="finite rows that are not zero") from None
+        self._rows: dict[int, list[int]] = {}
+        for row, owner in enumerate(owners.tolist()):
+            self._rows.setdefault(owner, []).append(row)
+
+    def of(self, landmarks: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
+        """See :class:`ImageVectors`."""
+        for landmark in landmarks:
+            if landmark in self._rows:
+                yield landmark, self._vectors[self._rows[landmark]]
+
+    def identity(self, landmarks: Iterable[int]) -> dict[str, Any]:
+        """How many there are; the file is hashed as an input."""
+        return {"images": sum(len(self._rows.get(landmark, ())) for landmark in landmarks)}
+
+
+def _chunks(found: Sequence[tuple[int, list[Path]]]) -> Iterator[list[tuple[int, list[Path]]]]:
+    """Groups of whole landmarks with about ``_CHUNK`` images each."""
+    chunk: list[tuple[int, list[Path]]] = []
+    images = 0
+    for landmark, paths in found:
+        chunk.append((landmark, paths))
+        images += len(paths)
+        if images >= _CHUNK:
+            yield chunk
+            chunk, images = [], 0
+    if chunk:
+        yield chunk
+
+
+def _tower(encoder: ClipEncoder) -> Any:
+    """A function from paths of images to (n, d) float32 unit rows."""
+    require_package("open_clip", "torch", extra="clip")
+    import torch
+    from open_clip.transform import PreprocessCfg, image_transform_v2
+
+    model = load_clip(encoder.model, encoder.weights, encoder.device)
+    prepare = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
+
+    def encode(paths: Sequence[Path]) -> NDArray[np.float32]:
+        batches = []
+        with torch.inference_mode(), ThreadPoolExecutor() as pool:
+            for start in range(0, len(paths), encoder.batch_size):
+                some = paths[start : start + encoder.batch_size]
+                images = torch.stack(list(pool.map(lambda path: _prepared(path, prepare), some)))
+                batches.append(model.encode_image(images.to(encoder.device), normalize=True).float().cpu())
+        return unit_rows(torch.cat(batches).double().numpy(), [str(path) for path in paths])
+
+    return encode
+
+
+def _prepared(path: Path, prepare: Any) -> Any:
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            return prepare(image.convert("RGB"))
+    except (OSError, UnidentifiedImageError, SyntaxError, Image.DecompressionBombError) as error:
+        raise ImageError(f"{path}: {error}", expected="an image", remedy="repair or remove it") from error

@@ -1,0 +1,252 @@
+"""The action API, 50 keys per request: category → item, soft redirects, item → classes → classes above, labels.
+
+Each request is answered for all of its keys or not at all: an answer that leaves one out is asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hiertree.errors import CategoryError
+
+from .client import Client, HttpAnswer, Incomplete, Read, TryAgain, Unanswered, check_error, check_parts, check_status
+from .facts import (
+    FOUND,
+    INVALID,
+    LANGUAGES,
+    MISSING,
+    MOVED,
+    NO_ITEM,
+    REDIRECT_LOOP,
+    UNREADABLE_MOVE,
+    Fact,
+    Page,
+    is_item_id,
+    item_fact,
+    label_fact,
+    superclasses_fact,
+)
+from .titles import PREFIX, normal_title
+
+MOST_KEYS = 50
+MAXLAG = 5  # seconds of replication lag beyond which the servers are to refuse
+MOST_CONTINUATIONS = 20
+MOST_VALUES = 500_000  # in an answer; 50 entities with all their claims have about 100,000
+SOFT_REDIRECTS = ("Category:Category redirects", "Category:Non-empty category redirects")
+_REDIRECT_TEMPLATES = {"categoryredirect", "catredirect", "catredir", "catred", "seecat", "redirectcategory"}
+_TEMPLATE = re.compile(r"\{\{\s*([^|{}]+?)\s*\|\s*(?:1\s*=)?\s*:?\s*([^|{}]+?)\s*(?=[|}])")
+
+
+def ask_pages(client: Client, url: str, titles: Sequence[str]) -> list[Page]:
+    """Which item each category belongs to, hard redirects resolved, soft ones recognized by their own category."""
+    parameters = {
+        "action": "query",
+        "prop": "pageprops|categories",
+        "ppprop": "wikibase_item",
+        "clcategories": "|".join(SOFT_REDIRECTS),
+        "cllimit": "max",
+        "redirects": "1",
+        "titles": "|".join(titles),
+    }
+    return _query(client, url, parameters, titles, _page)
+
+
+def ask_moves(client: Client, url: str, titles: Sequence[str]) -> list[Page]:
+    """Where soft redirects lead, from their wikitext."""
+    parameters = {
+        "action": "query",
+        "prop": "revisions",
+        "rvprop": "content",
+        "rvslots": "main",
+        "redirects": "1",
+        "titles": "|".join(titles),
+    }
+    return _query(client, url, parameters, titles, _move)
+
+
+def ask_items(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
+    """What each item is an instance of."""
+    return _ask_entities(client, url, ids, "info|claims", item_fact)
+
+
+def ask_classes(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
+    """What each class is a subclass of, and what it is called."""
+    return _ask_entities(client, url, ids, "claims|labels", superclasses_fact, label_fact)
+
+
+def ask_labels(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
+    """What each class is called."""
+    return _ask_entities(client, url, ids, "labels", label_fact)
+
+
+def _ask_entities(client: Client, url: str, ids: Sequence[str], props: str, *facts: Callable[..., Fact]) -> list[Fact]:
+    languages = {"languages": "|".join(LANGUAGES)} if "labels" in props else {}
+    parameters = {"action": "wbgetentities", "props": props, "ids": "|".join(ids), **languages}
+
+    def read(content: Any) -> list[Fact]:
+        entities = [(key, _entity(content["entities"], key)) for key in ids]
+        return [fact(key, entity) for key, entity in entities for fact in facts]
+
+    return _ask(client, url, parameters, read)
+
+
+def move_target(wikitext: str) -> str | None:
+    """The category that a soft redirect's wikitext names."""
+    for name, target in _TEMPLATE.findall(wikitext):
+        if re.sub(r"[\s_-]", "", name).casefold() in _REDIRECT_TEMPLATES:
+            try:
+                return normal_title(target if target.casefold().startswith(PREFIX.casefold()) else PREFIX + target)
+            except CategoryError:
+                return None
+    return None
+
+
+def _ask(client: Client, url: str, parameters: Mapping[str, str], read: Callable[[Any], Read]) -> Read:
+    """Ask for JSON, with maxlag; what ``read`` cannot read is incomplete and asked for again."""
+    common = {"format": "json", "formatversion": "2", "maxlag": str(MAXLAG)}
+
+    def read_answer(answer: HttpAnswer) -> Read:
+        now = client.clock.now()
+        check_status(answer, now)
+        content = _json(answer)
+        check_error(content, answer, now)
+        try:
+            return read(content)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise Incomplete(f"an incomplete answer ({type(error).__name__}: {error})"[:200]) from None
+
+    return client.ask(url, {**parameters, **common}, read_answer)
+
+
+def _json(answer: HttpAnswer) -> dict[str, Any]:
+    check_parts(answer.body, b",{[", MOST_VALUES)
+    try:
+        content = json.loads(answer.body.decode("utf-8"))
+    except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
+        raise TryAgain(f"HTTP {answer.status} without JSON ({answer.headers.get('content-type', '')})") from None
+    if not isinstance(content, dict):
+        raise TryAgain("JSON of another shape")
+    return content
+
+
+def _query(
+    client: Client,
+    url: str,
+    parameters: Mapping[str, str],
+    titles: Sequence[str],
+    fact: Callable[[str, _QueryAnswer], Page],
+) -> list[Page]:
+    """Ask ``action=query``, and on until it says ``batchcomplete``; then a fact for each title."""
+    known: _QueryAnswer | None = None
+    ways_on: list[dict[str, str]] = [{}]
+
+    def read(content: Any) -> tuple[_QueryAnswer, list[Page] | dict[str, str]]:
+        answer = _QueryAnswer.read(content["query"], titles)
+        together = answer if known is None else known.joined(answer, titles)
+        if content.get("batchcomplete") is True:
+            return together, [fact(title, together) for title in titles]
+        return together, {key: str(value) for key, value in content["continue"].items()}
+
+    while len(ways_on) <= MOST_CONTINUATIONS:
+        known, found = _ask(client, url, {**parameters, **ways_on[-1]}, read)
+        if isinstance(found, list):
+            return found
+        if found in ways_on:
+            break
+        ways_on.append(found)
+    raise Unanswered("a continuation without end")
+
+
+@dataclass(frozen=True)
+class _QueryAnswer:
+    """What ``action=query`` answered: how titles were changed, and the page of every title asked for."""
+
+    normalized: dict[str, str]
+    redirects: dict[str, str]
+    pages: dict[str, dict[str, Any]]
+
+    @classmethod
+    def read(cls, query: Mapping[str, Any], titles: Sequence[str]) -> _QueryAnswer:
+        """One answer; a KeyError or TypeError where it is not whole."""
+        normalized, redirects = (
+            {change["from"]: change["to"] for change in query.get(name, ())} for name in ("normalized", "redirects")
+        )
+        answer = cls(normalized, redirects, {page["title"]: page for page in query.get("pages", ())})
+        for title in titles:
+            page, _ = answer.follow(title)
+            if page is not None and not page.keys() & {"pageid", "missing", "invalid"}:
+                raise KeyError("pageid")
+        return answer
+
+    def joined(self, later: _QueryAnswer, titles: Sequence[str]) -> _QueryAnswer:
+        """This and the answer to its continuation, which lists the same pages with more about them."""
+        for title in titles:
+            (page, way), (other, other_way) = self.follow(title), later.follow(title)
+            if way != other_way or _is_there(page) != _is_there(other):
+                raise KeyError(f"{title!r} as before")
+        pages = {title: _merged(page, later.pages.get(title, {})) for title, page in self.pages.items()}
+        return _QueryAnswer(self.normalized, self.redirects, pages)
+
+    def follow(self, title: str) -> tuple[dict[str, Any] | None, tuple[str, ...]]:
+        """The page to which a title leads and the redirects gone through; no page where they go in a circle."""
+        here = self.normalized.get(title, title)
+        way: list[str] = []
+        while here in self.redirects:
+            here = self.redirects[here]
+            if here in way:
+                return None, tuple(way)
+            way.append(here)
+        return self.pages[here], tuple(way)
+
+
+def _is_there(page: Mapping[str, Any] | None) -> bool:
+    return page is not None and "missing" not in page and "invalid" not in page
+
+
+def _merged(page: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Lists of both are put together; of anything else what came last counts."""
+    lists = {name: [*page[name], *value] for name, value in more.items() if isinstance(value, list) and name in page}
+    return {**page, **more, **lists}
+
+
+def _page(title: str, found: _QueryAnswer) -> Page:
+    page, way = found.follow(title)
+    if page is None:
+        return Page(title, REDIRECT_LOOP, redirects=way)
+    if not _is_there(page):
+        return Page(title, INVALID if "invalid" in page else MISSING, redirects=way)
+    if any(category["title"] in SOFT_REDIRECTS for category in _list(page.get("categories", []))):
+        return Page(title, MOVED, redirects=way)
+    item = page.get("pageprops", {}).get("wikibase_item")
+    if item is None:
+        return Page(title, NO_ITEM, redirects=way)
+    if not is_item_id(item):
+        raise TypeError(f"wikibase_item {item!r}")
+    return Page(title, FOUND, item, way)
+
+
+def _move(title: str, found: _QueryAnswer) -> Page:
+    page, way = found.follow(title)
+    if page is None or not _is_there(page):
+        return Page(title, UNREADABLE_MOVE, redirects=way)
+    target = move_target(page["revisions"][0]["slots"]["main"]["content"])
+    return Page(title, MOVED if target else UNREADABLE_MOVE, redirects=way, target=target)
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{type(value).__name__}, not a list")
+    return value
+
+
+def _entity(entities: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """The entity asked for, by its own id or by the one that it was redirected from."""
+    for entity in (entities[key],) if key in entities else entities.values():
+        if key in (entity["id"], entity.get("redirects", {}).get("from")):
+            found: Mapping[str, Any] = entity
+            return found
+    raise KeyError(key)

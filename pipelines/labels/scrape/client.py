@@ -1,0 +1,311 @@
+"""What Wikimedia's answers mean, and one request at a time at a steady pace, repeated while that makes sense.
+
+Rules: https://www.mediawiki.org/wiki/API:Etiquette and https://wikitech.wikimedia.org/wiki/Robot_policy.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from urllib.parse import urljoin
+
+import hiertree
+from hiertree.errors import OptionError, ScrapeError
+
+from .settings import FASTEST, ScrapeSettings, is_loopback, origin_of
+from .store import Store
+
+if TYPE_CHECKING:
+    import requests
+
+LONGEST_RETRY_AFTER = 3600.0  # for a longer wait the program rather ends
+_WAIT_CODES = {"maxlag", "ratelimited", "readonly", "timeout", "actionthrottledtext"}
+
+
+class TryAgain(Exception):  # noqa: N818
+    """The answer cannot be used now; ``after`` is how many seconds the server asks to wait."""
+
+    def __init__(self, reason: str, after: float | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.after = reason, after
+
+
+class Incomplete(TryAgain):
+    """The answer lacks something that was asked for."""
+
+
+class Refused(Exception):  # noqa: N818
+    """The server will never answer this request as it was put."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Unusable(Refused):
+    """The answer stays incomplete, or is too large, perhaps because of what was asked."""
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """An HTTP answer, read to its end; header names are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def retry_after(header: str | None, now: datetime) -> float | None:
+    """Seconds that a Retry-After header asks for, given as seconds or as a date; None where it cannot be read."""
+    text = (header or "").strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        date = parsedate_to_datetime(text)
+    except (TypeError, ValueError, IndexError):
+        return None
+    aware = date if date.tzinfo else date.replace(tzinfo=timezone.utc)
+    return max(0.0, (aware - now).total_seconds())
+
+
+def check_status(answer: HttpAnswer, now: datetime) -> None:
+    """Return for a 200 or 404; raise what any other status asks for."""
+    if answer.status in (200, 404):
+        return
+    message = f"HTTP {answer.status}: {_beginning(answer.body)}"
+    if answer.status in (401, 403):
+        raise ScrapeError(message, expected="access", remedy="give a real --contact; see Wikimedia's robot policy")
+    if answer.status in (408, 429) or answer.status >= 500:
+        raise TryAgain(message, _bearable(retry_after(answer.headers.get("retry-after"), now)))
+    raise Refused(message)
+
+
+def check_parts(body: bytes, separators: bytes, most: int) -> None:
+    """Refuse a body that would take many times its size in memory when it is parsed."""
+    if sum(body.count(separator) for separator in separators) > most:
+        raise Unusable(f"an answer of more than {most} parts")
+
+
+def check_error(content: Mapping[str, Any], answer: HttpAnswer, now: datetime) -> None:
+    """Return if an action API's answer has no ``error``; maxlag and the like come inside a 200."""
+    error = content.get("error")
+    if error is None:
+        return
+    code = str(error.get("code", "")) if isinstance(error, Mapping) else ""
+    message = f"{code}: {error.get('info', '')}" if code else "an error without a code"
+    if not code or code in _WAIT_CODES or code.startswith("internal_api_error"):
+        raise TryAgain(message[:200], _bearable(retry_after(answer.headers.get("retry-after"), now)))
+    raise Refused(message[:200])
+
+
+def _bearable(seconds: float | None) -> float | None:
+    if seconds is not None and seconds > LONGEST_RETRY_AFTER:
+        raise ScrapeError(
+            f"the server asks to wait {seconds:.0f} s",
+            expected=f"at most {LONGEST_RETRY_AFTER:.0f} s",
+            remedy="run the command again after that time; it goes on where it was",
+        )
+    return seconds
+
+
+def _beginning(body: bytes) -> str:
+    return " ".join(body[:300].decode("utf-8", "replace").split())[:120]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds that only grow, waiting, and the date."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
+
+
+REAL_TIME = Clock()
+
+
+LARGEST_BODY = 32 << 20
+SECONDS_FOR_A_BYTE = 30.0
+SECONDS_FOR_AN_ANSWER = 120.0
+
+
+class Transport:
+    """One connection after another to the origins that the settings name."""
+
+    def __init__(self, settings: ScrapeSettings, *, clock: Clock = REAL_TIME) -> None:
+        import requests
+
+        self._origins, self._clock = settings.origins, clock
+        self._session = requests.Session()
+        self._session.trust_env = False  # no .netrc; proxies are looked up below, for the outer hosts alone
+        self._session.headers.update({"User-Agent": user_agent(settings.contact), "Accept-Encoding": "gzip"})
+
+    def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
+        """Ask once, and follow no redirect."""
+        from requests import RequestException
+        from requests.utils import get_environ_proxies
+        from urllib3.exceptions import HTTPError
+
+        started = self._clock.monotonic()
+        if origin_of(url) not in self._origins:
+            raise ScrapeError(f"{url[:200]!r} was to be asked", expected=f"one of {', '.join(sorted(self._origins))}")
+        try:
+            with self._session.get(
+                url,
+                params=parameters,
+                stream=True,
+                allow_redirects=False,
+                timeout=SECONDS_FOR_A_BYTE,
+                proxies=None if is_loopback(url) else get_environ_proxies(url),
+            ) as response:
+                body = self._body(response, started)
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                return HttpAnswer(response.status_code, headers, body)
+        except (RequestException, HTTPError, OSError) as error:
+            cause = getattr(error.args[0] if error.args else None, "reason", None) or error  # without the whole URL
+            raise TryAgain(f"{type(error).__name__}: {cause}"[:200]) from None
+
+    def _body(self, response: requests.Response, started: float) -> bytes:
+        """The decoded body, read piece by piece, so that neither size nor dripping can hold us."""
+        body = bytearray()
+        while piece := response.raw.read1(1 << 16, decode_content=True):
+            body += piece
+            if len(body) > LARGEST_BODY:
+                raise Unusable(f"an answer above {LARGEST_BODY >> 20} MiB")
+            if self._clock.monotonic() - started > SECONDS_FOR_AN_ANSWER:
+                raise TryAgain(f"an answer of more than {SECONDS_FOR_AN_ANSWER:.0f} s")
+        return bytes(body)
+
+
+def user_agent(contact: str | None) -> str:
+    """What the User-Agent header says: client, contact, library."""
+    import requests
+
+    if contact is None:
+        expected = "your mail address or web page, for Wikimedia's operators"
+        raise OptionError("no contact", expected=expected, remedy="pass --contact")
+    return f"hiertree/{hiertree.__version__} ({contact}) python-requests/{requests.__version__}"
+
+
+LONGEST_BACKOFF = 300.0  # seconds
+JITTER = 0.25  # the back-off is lengthened at random by up to this share
+SLOW_ANSWER, REST = 1.0, 5.0  # after an answer of more seconds the API is left alone for so many
+MOST_INCOMPLETE = 2  # incomplete answers after which what was asked is the likely reason
+MOST_REDIRECTS = 5
+Read = TypeVar("Read")
+_log = logging.getLogger(__name__)
+
+
+class Unanswered(Exception):  # noqa: N818
+    """No usable answer after every retry."""
+
+
+class Getter(Protocol):
+    """What a :class:`Transport` does: ask once."""
+
+    def get(self, url: str, parameters: Mapping[str, str] | None = None) -> HttpAnswer:
+        """The answer, read to its end."""
+
+
+class Pace:
+    """When the next request may start: evenly spaced, and after the pauses that were asked for."""
+
+    def __init__(self, requests_per_minute: float, clock: Clock, memory: Store | None = None) -> None:
+        self._spacing, self._clock, self._memory = 60.0 / requests_per_minute, clock, memory
+        self._earliest = float("-inf")
+        if memory is not None:
+            left = memory.next_request() - clock.now().timestamp()
+            self._earliest = clock.monotonic() + min(left, LONGEST_RETRY_AFTER)  # more would be a clock put back
+
+    def wait(self, *, spacing: float = 0.0) -> None:
+        """Sleep until the next request may start, and count it as started; the one after comes no sooner than that."""
+        while (left := self._earliest - self._clock.monotonic()) > 0:
+            self._clock.sleep(left)
+        self.pause(max(self._spacing, spacing))
+
+    def pause(self, seconds: float) -> None:
+        """Start no request for so many seconds from now."""
+        now = self._clock.monotonic()
+        self._earliest = max(self._earliest, now + seconds)
+        if self._memory is not None:
+            self._memory.keep_next_request(self._clock.now().timestamp() + self._earliest - now)
+
+
+class Client:
+    """Asks politely."""
+
+    def __init__(
+        self,
+        transport: Getter,
+        *,
+        settings: ScrapeSettings,
+        clock: Clock = REAL_TIME,
+        memory: Store | None = None,
+        on_retry: Callable[[str, float], None] | None = None,
+    ) -> None:
+        self.settings, self.clock, self.requests = settings, clock, 0
+        self._transport, self._on_retry = transport, on_retry
+        self._pace = Pace(settings.requests_per_minute, clock, memory)
+        self._apis = (settings.commons_api, settings.wikidata_api)
+
+    def ask(self, url: str, parameters: Mapping[str, str] | None, read: Callable[[HttpAnswer], Read]) -> Read:
+        """What ``read`` makes of the answer; where it (or the transport) raises TryAgain, after a wait."""
+        incomplete = 0
+        for attempt in range(self.settings.max_retries + 1):
+            try:
+                return read(self._get(url, parameters))
+            except TryAgain as trouble:
+                last = trouble
+            incomplete += isinstance(last, Incomplete)
+            self._pace.pause(last.after or 0.0)
+            if attempt == self.settings.max_retries or incomplete > MOST_INCOMPLETE:
+                break
+            seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random_share())
+            if self._on_retry is not None:
+                self._on_retry(last.reason, seconds)
+            if attempt:  # one wait is nothing unusual
+                _log.warning("no answer (%s); retry %d in %.0f s", last.reason, attempt + 1, seconds)
+            self._pace.pause(seconds)
+        raise Unusable(last.reason) if isinstance(last, Incomplete) else Unanswered(last.reason)
+
+    def _get(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
+        """The answer behind redirects, each of which is a request like any other."""
+        visited = {url} if parameters is None else set()
+        for _ in range(MOST_REDIRECTS + 1):
+            answer = self._get_once(url, parameters)
+            location = answer.headers.get("location")
+            if answer.status not in (301, 302, 303, 307, 308) or not location:
+                return answer
+            url, parameters = urljoin(url, location), None
+            if url in visited:
+                break
+            visited.add(url)
+        raise Unanswered(f"HTTP redirects that do not end, at last to {url[:200]!r}")
+
+    def _get_once(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
+        is_api = url in self._apis  # whose rules are stricter; pages are slow as a matter of course
+        self._pace.wait(spacing=60.0 / FASTEST["api"] if is_api and not is_loopback(url) else 0.0)
+        self.requests += 1
+        started = self.clock.monotonic()
+        try:
+            return self._transport.get(url, parameters)
+        finally:
+            if is_api and self.clock.monotonic() - started > SLOW_ANSWER:
+                self._pace.pause(REST)
+
+
+def wait_before_retry(backoff: float, attempt: int, asked: float | None, share: float) -> float:
+    """Seconds to wait after failed attempt 0, 1, …: never less than the server asked, and ever longer."""
+    growing = min(LONGEST_BACKOFF, backoff * 2.0 ** min(attempt, 60)) * (1.0 + JITTER * share)
+    return max(growing, asked or 0.0)
+
+
+def random_share() -> float:
+    """A random number for the jitter; no result depends on it."""
+    return random.random()  # noqa: S311

@@ -1,0 +1,294 @@
+"""A Wikidata dump, ``latest-all.json.gz`` or ``.bz2``, read once from front to back: without any request.
+
+An item is kept if its Commons category is wanted. Which classes and main topics will be needed is not known before the
+end. So every item with a "topic's main category" (P910), and label and superclasses of every item with a "subclass of"
+(P279), wait in a temporary store; what is needed is taken from there. The few that a dump does not answer (moved
+categories, unusual classes) stay missing, and a run with the api source asks for these alone.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib.util
+import json
+import multiprocessing
+import os
+import re
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.pool import AsyncResult
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any, NamedTuple
+
+from hiertree.errors import ScrapeError
+from hiertree.io.progress import show_progress
+
+from .client import REAL_TIME, Clock
+from .facts import FOUND, Fact, Page, item_fact, label_fact, superclasses_fact
+from .store import Store
+from .titles import PREFIX
+
+BLOCK = 4 << 20
+LONGEST_LINE = 256 << 20
+_ENTITY = re.compile("[A-Z][1-9][0-9]*(-[A-Z][1-9][0-9]*)?")
+Read = Callable[[int], bytes]
+Tell = Callable[[], int]
+
+
+def dump_file(path: str | os.PathLike[str]) -> Path:
+    """The path of an existing file that begins like a dump: perhaps a line ``[``, then one entity per line."""
+    file = Path(path)
+    if not file.is_file():
+        raise ScrapeError(f"{file}", expected="a Wikidata dump, such as latest-all.json.bz2")
+    with _good(file), _opened(file, 1) as (read, _):
+        beginning = next(_whole_lines(file, read), b"")
+    lines = [line.strip() for line in beginning.splitlines()]
+    first = next((line for line in lines if line not in (b"", b"[")), b"")
+    if not _is_entity(first.removesuffix(b",")):
+        shown = first[:60].decode("utf-8", "replace")
+        raise ScrapeError(f"{file}, with {shown!r}", expected="a Wikidata dump, an entity in JSON on each line")
+    return file
+
+
+def _is_entity(line: bytes) -> bool:
+    try:
+        entity = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(entity, dict) and isinstance(entity.get("id"), str) and bool(_ENTITY.fullmatch(entity["id"]))
+
+
+def shown_blocks(path: Path, *, cores: int, note: Callable[[float], str]) -> Iterator[bytes]:
+    """The dump in blocks of whole lines, with progress by the bytes of the file."""
+    shown, started = 0, time.monotonic()
+    size = dump_file(path).stat().st_size >> 20
+    with (
+        show_progress(description="dump, MiB", total=size) as advance,
+        _good(path),
+        _opened(path, cores) as (read, tell),
+    ):
+        for block in _whole_lines(path, read):
+            yield block
+            done = tell() >> 20
+            advance(done - shown, note(time.monotonic() - started))
+            shown = done
+
+
+@contextmanager
+def _opened(path: Path, cores: int) -> Iterator[tuple[Read, Tell]]:
+    """How to read the text, and how many bytes of the file that took."""
+    if path.suffix == ".bz2" and importlib.util.find_spec("rapidgzip") is not None:
+        import rapidgzip
+
+        with rapidgzip.IndexedBzip2File(str(path), parallelization=cores) as unpacked:
+            yield unpacked.read, lambda: unpacked.tell_compressed() // 8
+    else:
+        with path.open("rb") as file:
+            yield _unpacked(path, file).read, file.tell
+
+
+def _unpacked(path: Path, file: IO[bytes]) -> Any:
+    if path.suffix == ".bz2":
+        return bz2.BZ2File(file)
+    return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+
+
+@contextmanager
+def _good(path: Path) -> Iterator[None]:
+    """Say which file is broken, however the library in use complains (rapidgzip: ValueError and RuntimeError)."""
+    try:
+        yield
+    except (EOFError, OSError, zlib.error, ValueError, RuntimeError) as error:
+        raise ScrapeError(f"{path}: {error}", expected="a whole dump", remedy="download it again") from None
+
+
+def _whole_lines(path: Path, read: Read) -> Iterator[bytes]:
+    rest, last, listed = b"", b"", None
+    while piece := read(BLOCK):
+        rest += piece
+        listed = rest.lstrip().startswith(b"[") if listed is None else listed
+        cut = rest.rfind(b"\n") + 1
+        if cut:
+            yield rest[:cut]
+            last, rest = rest[max(0, cut - 8) : cut], rest[cut:]
+        elif len(rest) > LONGEST_LINE:
+            raise ScrapeError(f"{path}: a line above {LONGEST_LINE >> 20} MiB", expected="one entity a line")
+    if rest.strip():
+        yield rest
+    if listed is None or (listed and (last + rest).split()[-1:] != [b"]"]):
+        raise ScrapeError(f"{path} breaks off", expected="a last line ']'", remedy="download it again")
+
+
+_SITE, _MAIN_CATEGORY, _SUBCLASS = b'"commonswiki"', b'"P910"', b'"P279"'
+_PAGE = re.compile(rb'"commonswiki":\{"site":"commonswiki","title":("(?:[^"\\]|\\.)*")')
+
+
+class Wanted(NamedTuple):
+    """What is missing before the dump is read: titles of pages, ids of items and of labels."""
+
+    page: frozenset[str]
+    item: frozenset[str]
+    label: frozenset[str]
+
+
+@dataclass
+class Found:
+    """What a block of lines holds: facts that are wanted, and those that may be once the dump has been read."""
+
+    facts: list[Fact] = field(default_factory=list)
+    waiting: list[Fact] = field(default_factory=list)
+    entities: int = 0
+    unreadable: int = 0
+
+
+@dataclass
+class DumpReading:
+    """How a dump was read: entities, unreadable lines, bytes of JSON, facts kept, seconds."""
+
+    entities: int = 0
+    unreadable: int = 0
+    bytes: int = 0
+    kept: int = 0
+    seconds: float = 0.0
+
+    def so_far(self, seconds: float) -> str:
+        """What is shown beside the progress."""
+        rate = self.bytes / max(seconds, 1e-9) / 1e6
+        return f"{rate:.0f} MB/s of JSON, {self.entities} entities, {self.kept} facts"
+
+    def __str__(self) -> str:
+        rate = self.bytes / max(self.seconds, 1e-9) / 1e6
+        speed = f"{self.bytes / 1e9:.2f} GB of JSON in {self.seconds:.0f} s ({rate:.0f} MB/s)"
+        return f"{self.entities} entities, {self.unreadable} unreadable, {self.kept} facts; {speed}"
+
+
+def read_dump(
+    path: str | os.PathLike[str], store: Store, *, processes: int | None = None, clock: Clock = REAL_TIME
+) -> DumpReading:
+    """Take from a dump what the store lacks."""
+    cores = processes or os.cpu_count() or 1
+    reading, started = DumpReading(), clock.monotonic()
+    missing = store.missing()
+    wanted = Wanted(frozenset(missing["page"]), frozenset(missing["item"]), frozenset(missing["label"]))
+    now = int(clock.now().timestamp())
+    with _waiting_room(store.path.parent) as waiting, _parsers(wanted, cores) as parse:
+        try:
+            for block, found in parse(shown_blocks(Path(path), cores=cores, note=reading.so_far)):
+                reading.bytes += block
+                reading.entities += found.entities
+                reading.unreadable += found.unreadable
+                reading.kept += len(found.facts)
+                store.save(found.facts, source="dump", time=now)
+                waiting.save(found.waiting, source="dump", time=now)
+        finally:
+            while facts := _needed(store, waiting):
+                store.save(facts, source="dump", time=now)
+    reading.seconds = clock.monotonic() - started
+    return reading
+
+
+def parse_lines(block: bytes, wanted: Wanted) -> Found:
+    """What a block of whole lines holds; lines that cannot matter are not parsed."""
+    found = Found()
+    everything_matters = bool(wanted.item or wanted.label)
+    for line in block.splitlines():
+        text = line.strip().rstrip(b",")
+        if len(text) < 3:
+            continue
+        found.entities += 1
+        if not (everything_matters or _MAIN_CATEGORY in text or _SUBCLASS in text or _has_wanted_page(text, wanted)):
+            continue
+        try:
+            _take(json.loads(text), wanted, found)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            found.unreadable += 1
+    return found
+
+
+def _has_wanted_page(text: bytes, wanted: Wanted) -> bool:
+    """Whether an entity may belong to a wanted category; False is certain."""
+    if _SITE not in text:
+        return False
+    found = _PAGE.search(text)
+    try:
+        return found is None or json.loads(found[1]) in wanted.page
+    except ValueError:
+        return True
+
+
+def _take(entity: dict[str, Any], wanted: Wanted, found: Found) -> None:
+    key, claims = entity["id"], entity.get("claims") or {}
+    title = (entity.get("sitelinks") or {}).get("commonswiki", {}).get("title", "")
+    if title.startswith(PREFIX) and title in wanted.page:
+        found.facts += [Page(title, FOUND, key), item_fact(key, entity)]
+    elif key in wanted.item:
+        found.facts.append(item_fact(key, entity))
+    elif "P910" in claims:
+        found.waiting.append(item_fact(key, entity))
+    if key in wanted.label:
+        found.facts.append(label_fact(key, entity))
+    elif "P279" in claims:
+        found.waiting.append(label_fact(key, entity))
+    if "P279" in claims:
+        found.waiting.append(superclasses_fact(key, entity))
+
+
+@contextmanager
+def _parsers(wanted: Wanted, count: int) -> Iterator[Callable[[Iterator[bytes]], Iterator[tuple[int, Found]]]]:
+    """A function that parses blocks in several processes, in their order, few at a time."""
+    if count == 1:
+        yield lambda blocks: ((len(block), parse_lines(block, wanted)) for block in blocks)
+        return
+    with multiprocessing.get_context("spawn").Pool(count, _remember, (wanted,)) as pool:
+        yield partial(_in_order, pool.apply_async, 2 * count)
+
+
+def _in_order(
+    start: Callable[..., AsyncResult[Found]], most: int, blocks: Iterator[bytes]
+) -> Iterator[tuple[int, Found]]:
+    running: deque[tuple[int, AsyncResult[Found]]] = deque()
+    broken: ScrapeError | None = None
+    try:
+        for block in blocks:
+            running.append((len(block), start(_parse_remembered, (block,))))
+            if len(running) == most:
+                size, result = running.popleft()
+                yield size, result.get()
+    except ScrapeError as error:
+        broken = error  # what was read before is good
+    yield from ((size, result.get()) for size, result in running)
+    if broken is not None:
+        raise broken
+
+
+_remembered: list[Wanted] = []
+
+
+def _remember(wanted: Wanted) -> None:
+    """Sent once to each process rather than with each block."""
+    _remembered[:] = [wanted]
+
+
+def _parse_remembered(block: bytes) -> Found:
+    return parse_lines(block, _remembered[0])
+
+
+@contextmanager
+def _waiting_room(folder: Path) -> Iterator[Store]:
+    """A temporary store of what may be needed at the end of the dump."""
+    with TemporaryDirectory(dir=folder, prefix=".dump-") as within, Store(Path(within) / "waiting.sqlite") as waiting:
+        waiting.connection.execute("PRAGMA synchronous = OFF")
+        yield waiting
+
+
+def _needed(store: Store, waiting: Store) -> list[Fact]:
+    """What waited for the questions that the store has now."""
+    known = (waiting.known(stage, key) for stage, keys in store.missing().items() for key in keys)
+    return [found.fact for found in known if found is not None]

@@ -1,0 +1,296 @@
+"""Scrape the types of landmarks into a store: ask stage by stage for what it lacks, or read a dump.
+
+Each answer is stored at once. What failed is asked again on request.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+from hiertree.errors import CategoryError, ScrapeError
+from hiertree.io.files import write_json
+from hiertree.io.outputs import check_outputs
+from hiertree.io.progress import show_progress
+from hiertree.io.provenance import sha256
+
+from ..landmarks import GLDV2_COLUMNS, ColumnNames, read_listed
+from ..steps import AnyPath
+from . import action_api, category_page
+from .client import REAL_TIME, Client, Clock, Refused, Transport, Unanswered, Unusable
+from .dump import DumpReading, dump_file, read_dump
+from .facts import PLURALS, Fact, SourceName, Stage
+from .outcomes import Tally, describe_outcomes, tally, write_instances
+from .settings import ScrapeSettings
+from .store import LandmarkRow, Store
+from .titles import landmark_key
+
+Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
+LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
+MOST_FAILURES_IN_A_ROW = 3
+
+
+class Source(NamedTuple):
+    """Whom to ask in a stage: what answers a batch of at most so many keys."""
+
+    name: SourceName
+    batch: int
+    ask: Ask
+
+
+Sources: TypeAlias = Mapping[Stage, Source]
+
+
+def api_sources(client: Client, settings: ScrapeSettings) -> Sources:
+    """Wikimedia's action API, in the order of the stages."""
+    commons, wikidata = settings.commons_api, settings.wikidata_api
+    asks: dict[Stage, Ask] = {
+        "page": partial(action_api.ask_pages, client, commons),
+        "move": partial(action_api.ask_moves, client, commons),
+        "item": partial(action_api.ask_items, client, wikidata),
+        "class": partial(action_api.ask_classes, client, wikidata),
+        "label": partial(action_api.ask_labels, client, wikidata),
+    }
+    return {stage: Source("api", action_api.MOST_KEYS, ask) for stage, ask in asks.items()}
+
+
+def html_sources(client: Client, settings: ScrapeSettings) -> Sources:
+    """The category pages, one per request; then the API, 50 per request, for what stands above their items."""
+    pages = Source("html", 1, partial(category_page.ask_page, client, settings.commons_site))
+    return {**api_sources(client, settings), "page": pages}
+
+
+SOURCES = {"api": api_sources, "html": html_sources}
+
+
+class ScrapeLog:
+    """A log of JSON lines; without a file, nothing."""
+
+    def __init__(self, file: IO[str] | None, clock: Clock) -> None:
+        self._file, self._clock = file, clock
+
+    def write(self, event: str, details: Mapping[str, Any]) -> None:
+        """Append a line."""
+        if self._file is not None:
+            time = self._clock.now().isoformat(timespec="milliseconds")
+            self._file.write(json.dumps({"time": time, "event": event, **details}, ensure_ascii=False) + "\n")
+            self._file.flush()
+
+    def retried(self, reason: str, seconds: float) -> None:
+        """Append a line about a wait before a retry."""
+        self.write("retry", {"reason": reason, "seconds": round(seconds, 3)})
+
+
+class AnsweredBatch(NamedTuple):
+    """Keys asked together and the facts about them, or why there are none and whether the server may be at fault."""
+
+    asked: Sequence[str]
+    facts: Sequence[Fact]
+    reason: str = ""
+    outage: bool = False
+
+    def answers(self) -> Counter[str]:
+        """How many keys had which answer."""
+        return Counter([fact.status for fact in self.facts] or ["failed"] * len(self.asked))
+
+
+def ask_missing(
+    store: Store, sources: Sources, *, before: int = 0, clock: Clock = REAL_TIME, log: ScrapeLog
+) -> Counter[str]:
+    """Ask for everything that is missing.
+
+    Returns:
+        How many keys had which answer, as ``"stage status"``.
+    """
+    counts: Counter[str] = Counter()
+    failures = 0
+    while found := _next_stage(store, sources, before):
+        stage, keys = found
+        source = sources[stage]
+        for batch in _show(stage, keys, _ask_all(source.ask, keys, source.batch)):
+            now = int(clock.now().timestamp())
+            if batch.reason:
+                store.fail(stage, batch.asked, reason=batch.reason, time=now)
+            else:
+                store.save(batch.facts, source=source.name, time=now)
+            answers = batch.answers()
+            counts.update({f"{stage} {status}": count for status, count in answers.items()})
+            details = {"stage": stage, "asked": len(batch.asked), "answers": answers, "reason": batch.reason}
+            log.write("batch", details)
+            failures = failures + 1 if batch.outage else 0
+            if failures == MOST_FAILURES_IN_A_ROW:
+                raise ScrapeError(
+                    f"{failures} requests in a row without an answer ({batch.reason})",
+                    remedy="what is stored stays; later, 'labels retry' goes on",
+                )
+    return counts
+
+
+def _next_stage(store: Store, sources: Sources, before: int) -> tuple[Stage, list[str]] | None:
+    missing = store.missing(before=before)
+    return next(((stage, missing[stage]) for stage in sources if missing[stage]), None)
+
+
+def _show(stage: Stage, keys: Sequence[str], answered: Iterable[AnsweredBatch]) -> Iterator[AnsweredBatch]:
+    """Pass batches on, counting their answers."""
+    statuses: Counter[str] = Counter()
+    with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
+        for batch in answered:
+            yield batch
+            statuses += batch.answers()
+            advance(len(batch.asked), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
+
+
+def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch]:
+    """Ask for all keys; a batch that is refused, or whose answer is of no use, is halved down to the key at fault."""
+    waiting = list(reversed(list(batches(keys, size))))
+    while waiting:
+        batch = waiting.pop()
+        try:
+            yield AnsweredBatch(batch, ask(batch))
+        except Unanswered as error:
+            yield AnsweredBatch(batch, (), str(error), outage=True)
+        except Refused as error:
+            half = len(batch) // 2
+            if half:
+                waiting += [batch[half:], batch[:half]]
+            else:
+                yield AnsweredBatch(batch, (), error.reason, outage=isinstance(error, Unusable))
+
+
+def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
+    """Keys in their order, at most ``size`` at once and no more than fit a URL."""
+    batch: list[str] = []
+    length = 0
+    for key in keys:
+        added = len(quote(key)) + 3
+        if batch and (len(batch) == size or length + added > LONGEST_BATCH):
+            yield batch
+            batch, length = [], 0
+        batch.append(key)
+        length += added
+    if batch:
+        yield batch
+
+
+STORE, DUMP_READ = "store.sqlite", "dump.json"
+_DAY = 86_400
+
+
+def scrape(
+    landmarks: AnyPath | None,
+    *,
+    store: AnyPath,
+    settings: ScrapeSettings,
+    columns: ColumnNames = GLDV2_COLUMNS,
+    table: AnyPath | None = None,
+    failed_too: bool = False,
+    log: IO[str] | None = None,
+    clock: Clock = REAL_TIME,
+) -> Tally:
+    """Ask Wikimedia for the types of landmarks: only for what the store does not know yet.
+
+    Args:
+        landmarks: CSV or Parquet with ids and Commons categories, as GLDv2's ``train_label_to_category.csv``, or with
+            Wikidata's items; None for those that an existing store lists.
+        store: SQLite file, made where there is none; every answer is in it as soon as it has come.
+        settings: whom to ask, and how.
+        columns: what the columns are called.
+        table: a CSV for ``labels build --instances``, written at the end.
+        failed_too: also ask again for what failed in an earlier run.
+        log: a text file for JSON lines.
+        clock: time.
+
+    Returns:
+        Landmarks by status and reason.
+
+    Raises:
+        OutputError: the table would replace an input.
+        TableError: the landmarks cannot be read.
+        OptionError: no contact.
+        ScrapeError: the store is another's or in use, or the servers refuse or stay silent.
+    """
+    check_outputs([table], inputs=[path for path in (landmarks, store) if path is not None], force=True)
+    rows = [] if landmarks is None else read_categories(landmarks, columns=columns)
+    days = settings.refresh_older_than
+    before = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
+    transport = Transport(settings, clock=clock)  # before the store is made: there may be no contact
+    journal = ScrapeLog(log, clock)
+    with Store(store, create=landmarks is not None) as opened, opened.alone():
+        opened.add_landmarks(rows)
+        if failed_too:
+            opened.forget_failures()
+        client = Client(transport, settings=settings, clock=clock, memory=opened, on_retry=journal.retried)
+        try:
+            ask_missing(opened, SOURCES[settings.source](client, settings), before=before, clock=clock, log=journal)
+        finally:
+            journal.write("end", {"requests": client.requests})
+        return _finished(opened, table)
+
+
+def scrape_dump(
+    landmarks: AnyPath,
+    *,
+    store: AnyPath,
+    settings: ScrapeSettings,
+    columns: ColumnNames = GLDV2_COLUMNS,
+    table: AnyPath | None = None,
+) -> tuple[Tally, DumpReading]:
+    """Take the types of landmarks from the Wikidata dump that the settings name; nobody is asked.
+
+    Returns:
+        Landmarks by status and reason, and how the dump was read.
+    """
+    if settings.dump is None:
+        raise ScrapeError("no dump", expected="the path of a Wikidata dump")
+    check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
+    rows, file = read_categories(landmarks, columns=columns), dump_file(settings.dump)
+    with Store(store) as opened, opened.alone():
+        opened.add_landmarks(rows)
+        reading = read_dump(file, opened, processes=settings.processes)
+        return _finished(opened, table), reading
+
+
+def read_categories(path: AnyPath, *, columns: ColumnNames = GLDV2_COLUMNS) -> list[LandmarkRow]:
+    """Read landmarks and the titles of their categories; a malformed one is kept with the reason."""
+    return [_landmark(*row) for row in zip(*read_listed(path, columns=columns), strict=True)]
+
+
+def _landmark(landmark_id: int, category: str) -> LandmarkRow:
+    try:
+        return LandmarkRow(landmark_id, category, landmark_key(category), None)
+    except CategoryError as error:
+        return LandmarkRow(landmark_id, category, None, error.given)
+
+
+def _finished(store: Store, table: AnyPath | None) -> Tally:
+    if table is not None:
+        write_instances(store, table)
+    return tally(store)
+
+
+def dump_step(landmarks: Path, *, settings: ScrapeSettings, columns: ColumnNames, folder: Path) -> str | None:
+    """Read the dump into the folder's store, unless it was read for the same landmarks; a report, or None.
+
+    A dump of a hundred gigabytes is known by its name, size and time, not by its hash.
+    """
+    dump, note = dump_file(settings.dump or ""), folder / DUMP_READ
+    found = dump.stat()
+    known = {"dump": dump.name, "bytes": found.st_size, "modified": found.st_mtime_ns, "landmarks": sha256(landmarks)}
+    if (folder / STORE).exists() and _noted(note) == known:
+        return None
+    tally, reading = scrape_dump(landmarks, store=folder / STORE, settings=settings, columns=columns)
+    write_json(note, known)
+    return f"{reading}\n{describe_outcomes(tally)}"
+
+
+def _noted(note: Path) -> object:
+    try:
+        return json.loads(note.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None  # nothing that can be trusted: the dump is read again

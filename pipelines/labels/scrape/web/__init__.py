@@ -1,1 +1,0 @@
-"""Wikimedia over HTTP: the action API and the category pages, asked by Wikimedia's rules."""

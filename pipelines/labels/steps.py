@@ -1,0 +1,222 @@
+"""The settings and the runner that all steps share.
+
+Settings are declared once, for ``labels.yaml``, the command line and the manifest. Each step makes a folder, whole or
+not at all, with a manifest of what it was made from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
+
+from pydantic import Field, ValidationError
+
+import hiertree
+from hiertree.errors import OptionError, TableError
+from hiertree.io.files import replacing_folder, write_json
+from hiertree.io.outputs import check_outputs
+from hiertree.io.provenance import MANIFEST, manifest, sha256
+
+from ..settings import Section
+
+FILE_OR_NAME, GROWS = "a file, or a name", "a folder that gains files"  # marks in the annotation of a field
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
+FileOrName = Annotated[str, FILE_OR_NAME]
+AnySettings = TypeVar("AnySettings", bound="Settings")
+
+
+class Settings(Section):
+    """Base of the settings of a step; a bad value raises OptionError.
+
+    A field's name is its key in ``labels.yaml`` and, with hyphens, its option; its description is the option's help.
+    ``json_schema_extra={"option": …}`` gives the option another name. A path is read, unless it is marked ``GROWS``.
+    """
+
+    if not TYPE_CHECKING:  # type checkers know the fields
+
+        def __init__(self, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise _option_error(error) from None
+
+
+def _option_error(error: ValidationError) -> OptionError:
+    """The first complaint; for a value that fits none of several types, one of each type."""
+    errors = error.errors(include_url=False)
+    first = errors[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, OptionError):
+        is_of_section = name and not cause.given.startswith(f"{name}=")
+        given = f"{name}: {cause.given}" if is_of_section else cause.given
+        return OptionError(given, expected=cause.expected, remedy=cause.remedy)
+    if not name:
+        return OptionError(first["msg"])
+    complaints = " or ".join(dict.fromkeys(one["msg"] for one in errors if one["loc"][:1] == first["loc"][:1]))
+    value = "" if first["type"] == "missing" else f"={first['input']!r}"
+    return OptionError(f"{name}{value}: {complaints}")
+
+
+def beside(settings: AnySettings, folder: Path) -> AnySettings:
+    """The settings with every relative path taken from a folder; names that are no file there stay."""
+    changed: dict[str, Any] = {}
+    for name, info in type(settings).model_fields.items():
+        value = getattr(settings, name)
+        if isinstance(value, Settings):
+            changed[name] = beside(value, folder)
+        elif isinstance(value, Path):
+            changed[name] = folder / value
+        elif isinstance(value, tuple) and value and isinstance(value[0], Path):
+            changed[name] = tuple(folder / path for path in value)
+        elif FILE_OR_NAME in info.metadata and (folder / value).is_file():
+            changed[name] = str(folder / value)
+    return settings.model_copy(update=changed)
+
+
+# files that several steps write
+HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
+AnyPath = str | os.PathLike[str]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What a step makes its folder from, known before the work begins."""
+
+    command: str  # as a user would type it
+    parameters: Mapping[str, Any]  # JSON-able settings
+    inputs: tuple[AnyPath, ...]  # files read
+    seed: int | None = None  # of everything random, or None
+
+    def check(self, folder: AnyPath) -> None:
+        """Refuse a folder that holds anything but what the same command made earlier."""
+        check_outputs([folder], inputs=self.inputs, force=True)
+        path = Path(folder)
+        if not path.exists():
+            return
+        found = {entry.name for entry in path.iterdir()} if path.is_dir() else {path.name}
+        record = _manifest_of(path) or {}
+        made = record.get("outputs", []) if record.get("command") == self.command else []
+        others = sorted(found - {MANIFEST, *(file["name"] for file in made)} if made else found)
+        if others:
+            raise OptionError(
+                f"out={str(path)!r} holds other files, {others[0]!r} for instance",
+                expected=f"a new folder or an earlier one of '{self.command}'",
+                remedy="name another",
+            )
+
+    @contextmanager
+    def writing(self, folder: AnyPath) -> Iterator[Path]:
+        """A temporary folder to fill; on success it gets its manifest and takes the place of ``folder``."""
+        self.check(folder)
+        with replacing_folder(folder) as temporary:
+            yield temporary
+            record = manifest(
+                command=self.command,
+                parameters=self.parameters,
+                inputs=self.inputs,
+                outputs=sorted(temporary.iterdir()),
+                seed=self.seed,
+            )
+            write_json(temporary / MANIFEST, record)
+
+    def is_current(self, folder: AnyPath) -> bool:
+        """Whether this version made the folder from the same inputs and settings, and its files are as they were."""
+        record = _manifest_of(folder)
+        if record is None:
+            return False
+        asked = {
+            "command": self.command,
+            "parameters": json.loads(json.dumps(dict(self.parameters))),
+            "seed": self.seed,
+            "hiertree": hiertree.__version__,
+            "inputs": [sha256(path) for path in self.inputs],
+        }
+        made = {**record, "inputs": [file["sha256"] for file in record.get("inputs", [])]}
+        untouched = all(_is_whole(Path(folder), file) for file in record.get("outputs", []))
+        return untouched and all(made.get(name) == value for name, value in asked.items())
+
+
+class Step(ABC, Generic[Result]):
+    """A step of the pipeline; each is a frozen dataclass of what it reads and its settings.
+
+    A step that ``reads`` files of another's folder has that one as its ``source``; its history and hypernyms go along.
+    """
+
+    source: AnyPath
+    made_by: ClassVar[str] = ""  # the command that makes the source
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def record(self) -> StepRecord:
+        """What it makes its folder from."""
+
+    @abstractmethod
+    def compute(self) -> Result:
+        """What it makes of that."""
+
+    @abstractmethod
+    def write(self, result: Result, folder: Path) -> None:
+        """Write the files of its folder."""
+
+    def run(self, out: AnyPath) -> Result:
+        """Make the folder ``out``."""
+        for name in (*self.reads, MANIFEST) if self.reads else ():
+            if not (Path(self.source) / name).is_file():
+                raise TableError(f"{self.source} holds no {name}", expected=f"a folder made by '{self.made_by}'")
+        record = self.record()
+        record.check(out)
+        result = self.compute()
+        with record.writing(out) as folder:
+            if self.reads:
+                write_json(folder / HISTORY, history_of(self.source))
+                for file in hypernyms_of(self.source):
+                    shutil.copy(file, folder)
+            self.write(result, folder)
+        return result
+
+    @property
+    def read_files(self) -> tuple[Path, ...]:
+        """The files of the source that it reads."""
+        return tuple(Path(self.source) / name for name in self.reads)
+
+
+def hypernyms_of(folder: AnyPath) -> tuple[Path, ...]:
+    """The table of hypernyms in a folder, if there is one."""
+    file = Path(folder) / HYPERNYMS
+    return (file,) if file.is_file() else ()
+
+
+def history_of(folder: AnyPath) -> list[dict[str, Any]]:
+    """The steps that led to a folder, its own the last: command, settings, seed, version and files, without times."""
+    path = Path(folder)
+    record, earlier = _manifest_of(path), path / HISTORY
+    if record is None:
+        raise TableError(f"{path} holds no {MANIFEST}", expected="a folder made by 'hiertree labels'")
+    try:
+        steps = json.loads(earlier.read_text(encoding="utf-8")) if earlier.exists() else []
+        return [*steps, {name: record[name] for name in ("command", "parameters", "seed", "hiertree", "inputs")}]
+    except (ValueError, KeyError) as error:
+        raise TableError(f"{path}: {error}", expected=f"{MANIFEST} and {HISTORY} as they were made") from None
+
+
+def _manifest_of(folder: AnyPath) -> dict[str, Any] | None:
+    try:
+        record = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _is_whole(folder: Path, file: Mapping[str, Any]) -> bool:
+    path = folder / file["name"]
+    return path.is_file() and sha256(path) == str(file["sha256"])

@@ -1,0 +1,128 @@
+"""Landmarks that have a label, from a table or a store, and why the others have none."""
+
+import json
+
+import pytest
+
+from hiertree.errors import OptionError, ScrapeError, TableError
+from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept, read_landmarks
+from hiertree.pipelines.labels.cleaning import describe_cleaning
+from hiertree.pipelines.labels.landmarks import (
+    DroppedLandmark,
+    KeptLandmark,
+    Origin,
+    read_dropped,
+    write_dropped,
+    write_kept,
+)
+from hiertree.pipelines.labels.scrape.facts import Item, Label, Page
+from hiertree.pipelines.labels.scrape.outcomes import write_instances
+from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
+
+FILES = {"landmarks.csv", "labels.csv", "dropped.csv", "report.json", "manifest.json"}
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Landmark 0 is a lake (1999) and a pond, 1 has no instance, 2 is not answered, 3 is a Wikimedia page."""
+    path = tmp_path / "store.sqlite"
+    facts = [
+        Page("Category:A", "found", item="Q1", redirects=("Category:Old A",)),
+        Page("Category:B", "found", item="Q2"),
+        Page("Category:D", "found", item="Q4"),
+        Item("Q1", "found", instances=("Q23397", "Q3253281"), revision=77, modified="2024-01-02T03:04:05Z"),
+        Item("Q2", "found"),
+        Item("Q4", "found", instances=("Q4167410",)),
+        Label("Q23397", "lake (1999)", "en"),
+        Label("Q3253281", "pond", "en"),
+        Label("Q4167410", "Wikimedia disambiguation page", "en"),
+    ]
+    with Store(path) as opened:
+        opened.add_landmarks(LandmarkRow(n, f"C{n}", f"Category:{'ABCD'[n]}", None) for n in range(4))
+        opened.save(facts, source="api", time=1_700_000_000)
+    return path
+
+
+@pytest.fixture
+def listed(tmp_path):
+    path = tmp_path / "listed.csv"
+    path.write_text("id,category\n" + "".join(f"{n},C{n}\n" for n in range(4)))
+    return path
+
+
+def test_a_table_is_cleaned_into_a_folder_with_its_counts(landmarks, instances, tmp_path):
+    report = clean_step(landmarks, instances=instances, out=tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
+    assert report == json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["landmarks"], report["scraped"], report["with_label"], report["kept"]) == (19, 18, 17, 15)
+    assert report["dropped"] == {"Wikimedia page": 1, "no label": 1, "not scraped": 1, "several labels": 1}
+    kept, dropped = read_kept(tmp_path / "out"), read_dropped(tmp_path / "out")
+    assert [landmark.landmark_id for landmark in kept] == list(range(15))
+    assert [drop.values for drop in dropped] == [("castle", "palace"), ("Wikimedia category",), (), ()]
+    assert (tmp_path / "out" / "labels.csv").read_text().splitlines()[1:3] == ["road bridge,3", "church building,2"]
+
+
+def test_a_store_gives_ids_revisions_times_and_reasons(store, listed, tmp_path):
+    columns, settings = ColumnNames(landmark_id="id"), CleanSettings(multi="all")
+    report = clean_step(listed, store=store, out=tmp_path / "out", columns=columns, settings=settings)
+    (kept,) = read_kept(tmp_path / "out")
+    assert (kept.landmark_id, kept.labels, kept.item_ids) == (0, ("lake", "pond"), ("Q23397", "Q3253281"))
+    origin = kept.origin
+    assert (origin.item, origin.revision, origin.modified) == ("Q1", "77", "2024-01-02T03:04:05Z")
+    assert (origin.source, origin.time, origin.redirects) == ("api", "1700000000", '["Category:Old A"]')
+    reasons = {drop.landmark_id: (drop.reason, drop.origin.reason) for drop in read_dropped(tmp_path / "out")}
+    assert reasons == {
+        1: ("no label", "no instance of"),
+        2: ("not scraped", "not asked for yet"),
+        3: ("Wikimedia page", "Wikimedia page"),
+    }
+    assert "1 dropped: no label (1 no instance of)" in describe_cleaning(report)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert [file["name"] for file in manifest["inputs"]] == ["listed.csv", "store.sqlite"]
+
+
+def test_files_hold_every_field(tmp_path):
+    origin = Origin(*"abcdefgh")
+    kept = [KeptLandmark(1, "C, 1", ("a", "b"), ("Q1", ""), 0.75, origin), KeptLandmark(2, "", ("é",), ("",))]
+    dropped = [DroppedLandmark(3, "C", ("a", "b"), "several labels", origin), DroppedLandmark(4, "", (), "no label")]
+    write_kept(tmp_path / "landmarks.csv", kept)
+    write_dropped(tmp_path / "dropped.csv", dropped)
+    assert read_kept(tmp_path) == kept
+    assert read_dropped(tmp_path) == dropped
+
+
+@pytest.mark.parametrize(
+    ("cells", "complaint"),
+    [
+        ("x,C,lake,,", "landmark_id 'x'"),
+        ("1,C,,,", "a label"),
+        ("1,C,lake,Q1|Q2,", "as many ids"),
+        ("1,C,lake,,high", "confidence 'high'"),
+        ("1,C,lake,,nan", "confidence 'nan'"),
+        ("1,C,lake,,1.5", "confidence '1.5'"),
+    ],
+)
+def test_a_changed_file_is_refused_by_its_line(tmp_path, cells, complaint):
+    write_kept(tmp_path / "landmarks.csv", [])
+    with (tmp_path / "landmarks.csv").open("a") as file:
+        file.write(f"{cells}{',' * len(Origin._fields)}\n")
+    with pytest.raises(TableError, match=rf"line 2: .*{complaint}"):
+        read_kept(tmp_path)
+
+
+def test_other_sources_are_refused(landmarks, instances, store, tmp_path):
+    with pytest.raises(OptionError, match="both instances and a store"):
+        clean_step(landmarks, instances=instances, store=store, out=tmp_path / "out")
+    with pytest.raises(ScrapeError, match="a store of 'labels scrape'"):
+        clean_step(landmarks, store=instances, out=tmp_path / "out")
+    with pytest.raises(TableError, match=r"no '\|' in a label"):
+        write_kept(tmp_path / "landmarks.csv", [KeptLandmark(1, "", ("a|b",))])
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bar_in_a_label_does_not_separate_labels_of_the_table(store, tmp_path):
+    with Store(store) as opened:
+        opened.save([Label("Q3253281", "pond|pool", "en")], source="api", time=1_700_000_000)
+        write_instances(opened, tmp_path / "scraped.csv")
+    read, _ = read_landmarks(tmp_path / "scraped.csv")
+    assert [value.text for value in read[0].values] == ["lake (1999)", "pond/pool"]

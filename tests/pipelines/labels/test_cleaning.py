@@ -1,0 +1,167 @@
+"""The paper's cleaning rules, each drop with its reason."""
+
+import csv
+import unicodedata
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hiertree.errors import OptionError
+from hiertree.pipelines.labels import clean_landmarks, normalize_label, read_landmarks
+from hiertree.pipelines.labels.cleaning import cleaning_report, describe_cleaning
+from hiertree.pipelines.labels.label_texts import is_wikimedia_page
+from hiertree.pipelines.labels.landmarks import InstanceValue, Landmark
+
+
+def landmark(number, *texts):
+    return Landmark(number, f"C{number}", tuple(InstanceValue(text) for text in texts))
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("county hall (", "county hall"),
+        ("church building (1909", "church building"),
+        ("library building (University of Washington Libraries)", "library building"),
+        ("castle (ruin) (former)", "castle"),
+        ("  art\u00a0\tmuseum\n", "art museum"),
+        ("cafe\u0301", "café"),
+        ("\ufefflake\u200b", "lake"),
+        ("\u202elake \u2066(x)\u2069", "lake"),
+        ("دریاچه\u200cها", "دریاچه\u200cها"),
+        ("(1909)", ""),
+        ("National Wildlife Refuge", "National Wildlife Refuge"),
+        ("administrative divisions of Italy", "administrative division"),
+        ("list of communities in Manitoba", "list of communities in Manitoba"),
+    ],
+)
+def test_labels_take_one_form(text, label):
+    assert normalize_label(text) == label
+
+
+@given(st.text())
+def test_a_normalized_label_is_stable_composed_and_on_one_line(text):
+    label = normalize_label(text)
+    assert normalize_label(label) == label
+    assert unicodedata.is_normalized("NFC", label)
+    assert label == " ".join(label.split())
+    assert not any(unicodedata.category(sign) == "Cc" for sign in label)
+
+
+@given(st.from_regex(r"[a-z]{1,8}( [a-z]{1,8}){0,3}", fullmatch=True), st.text("( )", max_size=3))
+def test_decoration_does_not_change_a_plain_label(label, blanks):
+    assert normalize_label(label) == label
+    assert normalize_label(f"  {label} (1999)") == label
+    assert normalize_label(f"{label} {blanks.replace(')', '(')}").startswith(label)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Wikimedia category",
+        "Wikimedia disambiguation page",
+        "wikimedia list article",
+        "Wikimedia template",
+        "Wikimedia human name disambiguation page",
+        "Wikipedia article",
+        "disambiguation page",
+    ],
+)
+def test_wikimedias_own_pages_are_known_by_text(text):
+    assert is_wikimedia_page(InstanceValue(text))
+
+
+@pytest.mark.parametrize("text", ["waterfall", "category 1 listed building", "page", "list of kings", "Wikimedian"])
+def test_places_are_not_taken_for_wikimedias_pages(text):
+    assert not is_wikimedia_page(InstanceValue(text))
+
+
+def test_wikimedias_own_pages_are_known_by_item_id_whatever_their_text():
+    assert is_wikimedia_page(InstanceValue("Kategorie", "Q4167836"))
+
+
+def test_every_drop_has_its_reason(landmarks, instances):
+    cleaned = clean_landmarks(read_landmarks(landmarks, instances)[0])
+    assert {drop.landmark_id: drop.reason for drop in cleaned.dropped} == {
+        15: "several labels",
+        16: "Wikimedia page",
+        17: "no label",
+        18: "not scraped",
+    }
+    assert [kept.landmark_id for kept in cleaned.kept] == list(range(15))
+
+
+def test_repeats_and_spellings_of_one_label_are_one_label():
+    cleaned = clean_landmarks(
+        [landmark(1, "Ferris wheel"), landmark(2, "ferris  wheel", "Ferris wheel"), landmark(3, "lake (")]
+    )
+    assert [kept.labels for kept in cleaned.kept] == [("Ferris wheel",), ("Ferris wheel",), ("lake",)]
+    assert cleaned.mended == {"ferris  wheel": "Ferris wheel", "lake (": "lake"}
+    equally_often = clean_landmarks([landmark(1, "Mosque"), landmark(2, "mosque (1702)")])
+    assert [kept.labels for kept in equally_often.kept] == [("mosque",)] * 2
+
+
+@pytest.mark.parametrize(("multi", "labels"), [("drop", []), ("first", [("castle",)]), ("all", [("castle", "palace")])])
+def test_several_labels_follow_the_policy_after_junk_is_gone(multi, labels):
+    cleaned = clean_landmarks([landmark(1, "Wikimedia category", "castle", "palace")], multi=multi)
+    assert [kept.labels for kept in cleaned.kept] == labels
+
+
+def test_junk_beside_one_label_leaves_that_label():
+    assert clean_landmarks([landmark(1, "Wikimedia category", "castle")]).kept[0].labels == ("castle",)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "unknown value", "Q12345", "(1909)"])
+def test_texts_that_say_nothing_are_no_label(text):
+    assert [drop.reason for drop in clean_landmarks([landmark(1, text)]).dropped] == ["no label"]
+
+
+def test_an_unknown_policy_is_refused():
+    with pytest.raises(OptionError, match="multi='some'"):
+        clean_landmarks([], multi="some")
+
+
+def test_published_raw_types_are_put_into_one_form_and_the_report_says_so():
+    texts = ["theatre", "theater", "theatre", "Shinto shrine", "shinto shrine", "shinto shrine", "castle (–1731)"]
+    texts += ["rathaus (early modern period", "fortresses of Brazil", "fortress", "stations of the cross", "Q25416095"]
+    scraped = [Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)]
+    cleaned = clean_landmarks(scraped)
+    assert [kept.labels[0] for kept in cleaned.kept] == [
+        *["theatre"] * 3,
+        *["shinto shrine"] * 3,
+        "castle",
+        "rathaus",
+        *["fortress"] * 2,
+        "stations of the cross",
+    ]
+    report = cleaning_report(cleaned, unknown_ids=0)
+    assert report["because"] == {"no label": {"only a Wikidata id": 1}}
+    assert [drop.origin.reason for drop in cleaned.dropped] == ["only a Wikidata id"]
+    assert report["mended_labels"]["fortresses of Brazil"] == "fortress"
+    assert "5 texts put into the form of their label: 'Shinto shrine' → 'shinto shrine'" in describe_cleaning(report)
+
+
+def test_published_types_are_joined_only_where_the_annotators_joined_them_too(shared_data):
+    with (shared_data / "gldv2_hierarchical" / "pairs.csv").open(encoding="utf-8", newline="") as file:
+        pairs = [(row["supercategory"], row["hierarchical_label"]) for row in csv.DictReader(file)]
+    cleaned = clean_landmarks(landmark(number, text) for number, (text, _) in enumerate(pairs))
+    released = defaultdict(set)
+    for kept in cleaned.kept:
+        released[kept.labels[0]].add(pairs[kept.landmark_id][1])
+    assert (len(pairs), len(released)) == (160, 143)
+    assert all(len(labels) == 1 for labels in released.values())
+    assert [drop.values for drop in cleaned.dropped] == [("Q25416095",)]
+
+
+def test_texts_that_name_nothing_are_no_labels_and_are_reported():
+    texts = ["-", "123", "NaN", "n/a", "lake", "神社"]
+    cleaned = clean_landmarks([Landmark(number, "c", (InstanceValue(text),)) for number, text in enumerate(texts)])
+    assert [kept.labels[0] for kept in cleaned.kept] == ["lake", "神社"]
+    assert [(drop.reason, drop.origin.reason) for drop in cleaned.dropped] == [
+        ("no label", "no letter"),
+        ("no label", "no letter"),
+        ("no label", ""),
+        ("no label", ""),
+    ]
