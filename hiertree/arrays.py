@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .errors import EmbeddingError, InputError, PathError, ShapeError
-from .level_columns import LabelNames, LevelColumns, columns_of_frame, level_names, number_labels
+from .level_columns import (
+    LabelNames,
+    LevelColumns,
+    check_order,
+    columns_of_frame,
+    level_names,
+    match_columns,
+    number_labels,
+)
+from .options import is_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +55,29 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
         return np.asarray(values)
     except ValueError as error:
         raise ShapeError(f"{name} with rows of different lengths", expected="rows of one length") from error
+
+
+def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = InputError) -> NDArray[np.float64]:
+    """Numbers as float64; an integer that float64 rounds is refused, since it would equal its neighbors.
+
+    Raises:
+        InputError: no numbers, or an integer beyond 2^53 that float64 does not hold.
+
+    >>> as_float64([2**53, 2**53 + 1], name="scores")
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.InputError: scores: float64 rounds 9007199254740993: expected integers up to 2^53
+    """
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise kind(f"{name}: {error}", expected="numbers that float64 holds") from None
+    if (np.abs(numbers) >= 2**53).any():
+        given = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+        for number, own in zip(numbers.ravel().tolist(), given.ravel(), strict=True):
+            if abs(number) >= 2**53 and is_integer(own) and int(own) != number:
+                raise kind(f"{name}: float64 rounds {own}", expected="integers up to 2^53")
+    return numbers
 
 
 def as_array(values: Any, *, name: str = "values") -> Any:
@@ -150,7 +182,7 @@ def shared_paths(
 
     Raises:
         ShapeError: as :func:`as_paths`, or text and frames of different numbers of levels.
-        PathError: as :func:`as_paths`, or text on one side and numbers on the other.
+        PathError: as :func:`as_paths`, text on one side and numbers on the other, or levels that stand fine → coarse.
 
     >>> paths, names = shared_paths({"query": ["lake", "hill"], "gallery": ["hill", "bay", "lake"]})
     >>> paths["query"].ravel(), paths["gallery"].ravel(), names.class_names
@@ -162,13 +194,26 @@ def shared_paths(
     if len(arrays) == len(given) and not any(array.dtype.kind in "OUST" for array in arrays.values()):
         known = {name: _without(array, unlabeled.get(name)) for name, array in arrays.items()}
         paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
+        _check_order(paths, unlabeled)
         return paths, LabelNames()
-    columns = {name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()}
+    columns = match_columns({name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()})
     if not all(side.are_ids for side in columns.values()):
         return number_labels(columns, unlabeled=unlabeled)
     ids = {name: _without(np.stack(side.cells, axis=1), unlabeled.get(name)) for name, side in columns.items()}
     paths = {name: as_integer_paths(array, name=name) for name, array in ids.items()}
+    _check_order(paths, unlabeled, level_names(columns))
     return paths, LabelNames(level_names(columns))
+
+
+def _check_order(
+    paths: Mapping[str, NDArray[np.int64]],
+    unlabeled: Mapping[str, NDArray[np.bool_]],
+    names: tuple[str, ...] | None = None,
+) -> None:
+    """Refuse integer paths given fine → coarse; those of several widths are refused elsewhere."""
+    labeled = [ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()]
+    if len({ids.shape[1] for ids in labeled}) == 1:
+        check_order(np.concatenate(labeled), LevelColumns([], names).title)
 
 
 def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:

@@ -6,18 +6,20 @@ name under two parents is two nodes. Queries and gallery are numbered together, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import combinations
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .errors import PathError, ShapeError
+from .errors import OptionError, PathError, ShapeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LABELS = "iubOUST"  # kinds of columns that name classes; the others are numbers with a fraction, times, …
+_SAMPLE = 1000  # rows that mostly show that levels are in order
 
 
 class LevelColumns(NamedTuple):
@@ -96,17 +98,21 @@ def number_labels(
         ShapeError: sides of different numbers of levels.
         PathError: a missing label, or one that cannot be a label; the message names side, column and row.
     """
-    _check_fit(sides)
+    _check_widths(sides)
     kept = {name: np.ones(len(side.cells[0]), np.bool_) for name, side in sides.items()}
     kept.update({name: ~rows for name, rows in (unlabeled or {}).items()})
     splits = np.cumsum([int(rows.sum()) for rows in kept.values()])
-    parents, levels, classes = np.zeros(splits[-1], np.int64), [], []
-    for column in range(len(next(iter(sides.values())).cells)):
+    first = next(iter(sides.values()))
+    parents, levels, classes, columns = np.zeros(splits[-1], np.int64), [], [], []
+    for column in range(len(first.cells)):
         cells = [_labels(name, side, column, kept[name]) for name, side in sides.items()]
-        parents, labels = _nodes(parents, np.concatenate(cells), next(iter(sides.values())).title(column))
+        own, labels = _numbered(np.concatenate(cells), first.title(column))
         _check_same_type(sides, column, [{isinstance(each, str) for each in set(part.tolist())} for part in cells])
+        parents, nodes = _nodes(parents, own, labels)
         levels.append(parents)
-        classes.append(labels)
+        classes.append(nodes)
+        columns.append(own)
+    check_order(np.stack(columns, axis=1), first.title)
     numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
     paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in kept.items()}
     for (name, rows), ids in zip(kept.items(), numbered, strict=True):
@@ -114,18 +120,32 @@ def number_labels(
     return paths, LabelNames(level_names(sides), tuple(classes))
 
 
+def _numbered(cells: NDArray[Any], title: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    import pandas as pd
+
+    try:
+        numbers, labels = pd.factorize(cells)
+    except TypeError as error:
+        raise PathError(f"{title}: {error}", expected="text, numbers or other hashable labels") from None
+    return numbers, labels
+
+
 def _nodes(
-    parents: NDArray[np.int64], cells: NDArray[Any], title: str
+    parents: NDArray[np.int64], own: NDArray[np.int64], labels: NDArray[Any]
 ) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
     """The node of each item below its parent, and the label of each node."""
     import pandas as pd
 
-    try:
-        own, labels = pd.factorize(cells)
-    except TypeError as error:
-        raise PathError(f"{title}: {error}", expected="text, numbers or other hashable labels") from None
     nodes, pairs = pd.factorize(parents * max(len(labels), 1) + own)
     return nodes, tuple(labels[pairs % max(len(labels), 1)].tolist())
+
+
+def _check_widths(sides: Mapping[str, LevelColumns]) -> None:
+    (first_name, first), *others = sides.items()
+    for name, side in others:
+        if len(side.cells) != len(first.cells):
+            given = f"{name} of {len(side.cells)} levels"
+            raise ShapeError(given, expected=f"those of {first_name}, {len(first.cells)}")
 
 
 def level_names(sides: Mapping[str, LevelColumns]) -> tuple[str, ...] | None:
@@ -133,18 +153,74 @@ def level_names(sides: Mapping[str, LevelColumns]) -> tuple[str, ...] | None:
     return next((side.names for side in sides.values() if side.names is not None), None)
 
 
-def _check_fit(sides: Mapping[str, LevelColumns]) -> None:
-    """Refuse sides of different numbers of columns, and the same columns in two orders."""
-    (first_name, first), *others = sides.items()
-    for name, side in others:
-        if len(side.cells) != len(first.cells):
-            given = f"{name} of {len(side.cells)} levels"
-            raise ShapeError(given, expected=f"those of {first_name}, {len(first.cells)}")
-        if first.names and side.names and first.names != side.names and sorted(first.names) == sorted(side.names):
-            raise PathError(
-                f"{name} with the columns {', '.join(side.names)}",
-                expected=f"the order of {first_name}, {', '.join(first.names)}",
-            )
+def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
+    """The sides with the columns of frames in the order of the first frame.
+
+    Raises:
+        PathError: frames that share a column which stands at another level in each.
+    """
+    matched = dict(sides)
+    first_name = next((name for name, side in sides.items() if side.names), "")
+    for name, side in sides.items():
+        names, first = side.names, sides[first_name].names if first_name else None
+        if names is None or first is None or names == first:
+            continue
+        if sorted(names) == sorted(first):
+            matched[name] = LevelColumns([side.cells[names.index(column)] for column in first], first)
+        elif any(column in first and first.index(column) != level for level, column in enumerate(names)):
+            given, expected = (f"the columns {', '.join(columns)}" for columns in (names, first))
+            raise PathError(f"{name} with {given}", expected=f"{expected}, as in {first_name}")
+    return matched
+
+
+def check_order(ids: NDArray[np.int64], title: Callable[[int], str] = "level {}".format) -> None:
+    """Refuse (n, L) labels given fine → coarse: one column determines the next, which has fewer labels.
+
+    Raises:
+        PathError: two columns are in that order.
+    """
+    sample = ids[:: max(len(ids) // _SAMPLE, 1)]
+    for column in range(ids.shape[1] - 1):
+        right = column + 1
+        if _determines(sample[:, column], sample[:, right]) and _determines(ids[:, column], ids[:, right]):
+            numbers = [len(np.unique(ids[:, each])) for each in (column, right)]
+            if 1 < numbers[1] < numbers[0]:
+                raise PathError(
+                    f"{title(column)} of {numbers[0]} labels, each of which has one of {numbers[1]} in {title(right)}",
+                    expected="levels coarse → fine",
+                    remedy="levels are given fine → coarse; reverse them",
+                )
+
+
+def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
+    order = np.argsort(first, kind="stable")
+    first, second = first[order], second[order]
+    return not ((first[1:] == first[:-1]) & (second[1:] != second[:-1])).any()
+
+
+def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
+    """Refuse frames or series of pandas whose indexes differ, since rows are matched by place.
+
+    A plain count, pandas' own index, says nothing about rows that have other names.
+
+    Raises:
+        OptionError: two of them differ; the message names the first row.
+    """
+    indexes = {name: getattr(values, axis, None) for name, values in sides.items()}
+    indexed = [(name, index) for name, index in indexes.items() if hasattr(index, "equals")]  # not a list's method
+    for (first, ours), (second, theirs) in combinations(indexed, 2):
+        if len(ours) != len(theirs) or ours.equals(theirs):
+            continue
+        counted = any(type(index).__name__ == "RangeIndex" for index in (ours, theirs))
+        if counted and set(ours) != set(theirs):
+            continue
+        pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
+        row, (own, other) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
+        raise OptionError(
+            f"row {row} is {own!r} of {first}, {other!r} of {second}",
+            expected="the same rows in the same order",
+            remedy=f"call {second}.reindex({first}.index), or to_numpy() if rows match by place",
+        )
 
 
 def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_]) -> NDArray[Any]:

@@ -254,13 +254,17 @@ def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
     labels = to_numpy(clusters)
     if labels.ndim not in (1, 2) or len(labels) != num_queries:
         raise ShapeError(f"clusters of shape {labels.shape}", expected=f"a label for each of {num_queries} queries")
-    missing = pd.isna(labels)
+    is_text = labels.dtype.kind in "US" and not isinstance(clusters, np.ndarray)  # of None and NaN, too
+    missing = pd.isna(np.array(clusters, dtype=object) if is_text else labels)
     if missing.any():
         raise OptionError(f"clusters without a label in row {int(np.argwhere(missing)[0][0])}", expected="one a query")
-    if labels.ndim == 2 and labels.dtype.kind == "O":  # which numpy does not sort by rows
-        labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]
-    found: NDArray[np.int64] = np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
-    return found
+    try:
+        if labels.ndim == 2 and labels.dtype.kind == "O":  # which numpy does not sort by rows
+            labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]
+        found: NDArray[np.int64] = np.unique(labels, axis=0 if labels.ndim == 2 else None, return_inverse=True)[1]
+    except TypeError as error:
+        raise OptionError(f"clusters: {error}", expected="labels of one type, text or numbers") from None
+    return found.reshape(-1)
 
 
 def bootstrap_means(

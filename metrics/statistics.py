@@ -21,6 +21,7 @@ import numpy as np
 
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError
+from hiertree.level_columns import check_same_rows
 from hiertree.options import check_choice, check_integer
 
 from .result import Evaluation, cluster_numbers
@@ -35,6 +36,7 @@ Alternative = Literal["two-sided", "greater", "less"]
 _MOST_EXACT = 20  # differences, 2^20 sign patterns
 _SIGNS_AT_ONCE = 1 << 22
 _ROUNDING = 1e-12
+_LARGE = 512  # an exponent of two
 
 
 def paired_randomization_test(
@@ -170,13 +172,16 @@ def compare_systems(
 
 def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
     """What each coin decides: the differences of the queries, or their sums over clusters."""
-    _check_order(first, second)
+    check_same_rows({"first": first, "second": second})
     values = [_numbers(first, "first"), _numbers(second, "second")]
     if values[0].ndim != 1 or values[0].shape != values[1].shape:
         raise ShapeError(f"values of shapes {values[0].shape} and {values[1].shape}", expected="(Q,) both")
     for name, own in zip(("first", "second"), values, strict=True):
         if np.isinf(own).any():
             raise OptionError(f"{name} is infinite at query {np.isinf(own).argmax()}", expected="finite values, or NaN")
+    exponent = max(int(np.frexp(np.nanmax(np.abs(own), initial=0.0))[1]) for own in values)
+    if exponent > _LARGE:  # sums overflow; a power of two changes no comparison of them
+        values = [np.ldexp(own, -exponent) for own in values]
     differences = values[0] - values[1]
     both = ~np.isnan(differences)
     if not both.any():
@@ -185,22 +190,6 @@ def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
         return differences[both]
     sums = np.bincount(cluster_numbers(clusters, len(values[0]))[both], weights=differences[both])
     return sums.astype(np.float64)
-
-
-def _check_order(first: Any, second: Any) -> None:
-    """Refuse two series that name other queries, or the same in another order; a plain count from 0 names none."""
-    import pandas as pd
-
-    if not (isinstance(first, pd.Series) and isinstance(second, pd.Series)) or first.index.equals(second.index):
-        return
-    counted = isinstance(first.index, pd.RangeIndex) or isinstance(second.index, pd.RangeIndex)
-    if len(first) == len(second) and (not counted or set(first.index) == set(second.index)):
-        pairs = zip(first.index.tolist(), second.index.tolist(), strict=True)
-        row, (ours, theirs) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
-        given = f"row {row} is query {ours!r} of first, {theirs!r} of second"
-        raise OptionError(
-            given, expected="the same queries in the same order", remedy="call second.reindex(first.index)"
-        )
 
 
 def _numbers(values: Any, name: str) -> NDArray[np.float64]:

@@ -53,12 +53,15 @@ def frame_columns(frame: Any, names: Sequence[str] | None = None, *, what: str =
 
 
 def _plain(cells: list[Any]) -> list[Any]:
-    present = [None if _is_missing(cell) else cell for cell in cells]
+    present = [None if is_missing(cell) else cell for cell in cells]
     whole = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in present)
     return [None if cell is None else int(cell) for cell in present] if whole else present
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
+    """Whether a cell holds nothing: None, NaN, NaT or NA."""
+    if cell is None:
+        return True
     try:
         return bool(cell != cell)  # NaN and NaT
     except (TypeError, ValueError):  # pandas.NA has no truth value, nor has an array

@@ -37,7 +37,9 @@ def levels(query_paths: Any, gallery_paths: Any) -> Any:
     """
     given = {"query_paths": query_paths, "gallery_paths": gallery_paths}
     query_paths, gallery_paths = (as_array(paths, name=name) for name, paths in given.items())
-    if any(isinstance(paths, np.ndarray) and paths.dtype.kind in "OUST" for paths in (query_paths, gallery_paths)):
+    both = query_paths, gallery_paths
+    is_text = any(isinstance(paths, np.ndarray) and paths.dtype.kind in "OUST" for paths in both)
+    if is_text or all(hasattr(paths, "columns") for paths in given.values()):
         query_paths, gallery_paths = shared_paths(given)[0].values()
     try:
         xp = array_library(query_paths, gallery_paths)

@@ -42,7 +42,7 @@ class Rules:
             ``"last positive"``).
         average_precision: AP is a ``"sum"`` of precisions, or the area by ``"trapezoid"`` between recall steps.
         empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``; ``AP#l``, which only the authors of
-            HAPPIER have, skips it in either case, as their code does.
+            HAPPIER have, skips it in either case, as their code does. A query of a run that nobody judged is skipped.
 
     Raises:
         OptionError: a choice that does not exist.

@@ -55,23 +55,24 @@ def revisitop_levels(
     """
     check_choice("setup", setup, Setup)
     check_integer("num_items", num_items, least=0)
-    given: Any = ground_truth
-    if not (np.iterable(given) and all(isinstance(lists, Mapping) for lists in given)):
+    given: Any = list(ground_truth) if np.iterable(ground_truth) else [None]
+    if not all(isinstance(lists, Mapping) for lists in given):
         raise OptionError("a ground truth that is no list of mappings", expected="lists easy, hard and junk a query")
-    levels = np.zeros((len(ground_truth), num_items), np.uint8)
+    levels = np.zeros((len(given), num_items), np.uint8)
     valid = np.ones(levels.shape, np.bool_)
-    for query, lists in enumerate(ground_truth):
+    for query, lists in enumerate(given):
         if not set(_LISTS) <= set(lists):
             raise OptionError(f"ground truth of query {query}", expected="lists easy, hard and junk")
-        images = [to_numpy(lists[name]).astype(np.int64).ravel() for name in _LISTS]
+        images = [to_numpy(lists[name]).ravel() for name in _LISTS]
+        whole = all(own.dtype.kind in "iu" or not own.size for own in images)
         listed = np.concatenate(images)
-        if ((listed < 0) | (listed >= num_items)).any() or len(np.unique(listed)) < len(listed):
+        if not whole or ((listed < 0) | (listed >= num_items)).any() or len(np.unique(listed)) < len(listed):
             raise PathError(f"ground truth of query {query}", expected=f"indices from 0 to {num_items - 1}, each once")
         for name, own in zip(_LISTS, images, strict=True):
             if name in _POSITIVES[setup]:
-                levels[query, own] = 1
+                levels[query, own.astype(np.int64)] = 1
             else:
-                valid[query, own] = False
+                valid[query, own.astype(np.int64)] = False
     return RevisitedLevels(levels, valid)
 
 

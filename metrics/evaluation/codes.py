@@ -92,6 +92,8 @@ def evaluate_codes(
         num_items=None if gallery_codes is None else len(items),
         options=MaskOptions(query_ids, gallery_ids, junk, distractors),
         rules=rules,
+        queries=query_codes,
+        items=gallery_codes,
     )
     check_same_width(num_bits, item_bits, "bits")
     request = metric_request(

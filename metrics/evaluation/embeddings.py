@@ -58,7 +58,8 @@ def evaluate(
     Without a gallery the queries retrieve each other, and each is left out of its own list *by index*; its duplicates
     stay. With a gallery nothing is left out. Embeddings are L2-normalized and multiplied in their own type (float64,
     else float32); metrics are computed in float64. Memory beyond the embeddings stays below a GiB, whatever Q and N;
-    a memory map (``np.load(file, mmap_mode="r")``) is read tile by tile.
+    a memory map (``np.load(file, mmap_mode="r")``) is read tile by tile. Rows of frames are matched by place; two of
+    pandas whose indexes differ are refused.
 
     Args:
         query: (Q, d) embeddings, numpy, torch or a memory map, any real type, finite and of non-zero norm.
@@ -149,6 +150,8 @@ def evaluate(
         num_items=None if gallery is None else len(items),
         options=MaskOptions(query_ids, gallery_ids, junk, distractors),
         rules=rules,
+        queries=query,
+        items=gallery,
     )
     check_same_width(queries.dimensions, items.dimensions, "dimensions")
     request = metric_request(

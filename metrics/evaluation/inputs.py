@@ -10,7 +10,7 @@ import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
-from hiertree.level_columns import LabelNames
+from hiertree.level_columns import LabelNames, check_same_rows
 from hiertree.options import is_integer
 
 from ..conventions.rules import Rules
@@ -69,6 +69,8 @@ def checked_labels(
     num_items: int | None,
     options: MaskOptions,
     rules: Rules,
+    queries: Any = None,
+    items: Any = None,
 ) -> Labels:
     """Check the paths of queries and gallery, and turn what lists leave out into a mask.
 
@@ -79,12 +81,17 @@ def checked_labels(
         num_items: N, or None in self-retrieval.
         options: what lists leave out.
         rules: whether lists lose their first or last item.
+        queries: the queries as given, whose rows must be those of the labels.
+        items: likewise, of the gallery.
 
     Raises:
         ShapeError: another number of paths than of queries or items, other numbers of levels, or nothing to retrieve.
         OptionError: distractors in self-retrieval, or ids of one side only.
         PathError: a missing label, an id below 0, or a junk index outside the gallery.
     """
+    check_same_rows({"query": queries, "query_paths": query_paths, "query_ids": options.query_ids})
+    gallery = {"gallery": items, "gallery_paths": gallery_paths, "gallery_ids": options.gallery_ids}
+    check_same_rows({**gallery, "distractors": options.distractors})
     sides, marked = {"query_paths": query_paths}, None
     if num_items is not None:
         sides["gallery_paths"] = gallery_paths
@@ -94,21 +101,21 @@ def checked_labels(
         num_items={"query_paths": num_queries, "gallery_paths": num_items or 0},
         unlabeled={"gallery_paths": marked} if marked is not None and _is_mask(marked, num_items) else None,
     )
-    queries = paths["query_paths"]
+    own = paths["query_paths"]
     if num_items is None:
         if options.distractors is not None:
             raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
         if num_queries < 2:
             given = f"self-retrieval among {num_queries} items"
             raise ShapeError(given, expected="at least two, or a separate gallery")
-        items = queries
+        others = own
     else:
-        items = with_distractors(paths["gallery_paths"], marked, num_items)
+        others = with_distractors(paths["gallery_paths"], marked, num_items)
         if num_items == 0:
             raise ShapeError("an empty gallery", expected="at least one item")
-        if items.shape[1] != queries.shape[1]:
-            given = f"gallery_paths of {items.shape[1]} levels"
-            raise ShapeError(given, expected=f"those of the queries, {queries.shape[1]}")
+        if others.shape[1] != own.shape[1]:
+            given = f"gallery_paths of {others.shape[1]} levels"
+            raise ShapeError(given, expected=f"those of the queries, {own.shape[1]}")
     mask = mask_of(
         num_queries,
         num_items,
@@ -117,7 +124,7 @@ def checked_labels(
         junk=options.junk,
         rules=rules,
     )
-    return Labels(queries, items, mask._replace(rule=mask.rule + describe_distractors(items)), names)
+    return Labels(own, others, mask._replace(rule=mask.rule + describe_distractors(others)), names)
 
 
 def _is_mask(marked: NDArray[Any], num_items: int | None) -> bool:

@@ -97,7 +97,8 @@ class NamedLists(NamedTuple):
     Attributes:
         lists: padded to one length.
         totals: (Q, L+1) items that are judged to be of each level.
-        query_ids: the names of the queries.
+        query_ids: the names of the queries, the judged ones first.
+        num_judged: how many of them are judged.
         source: what the items were ranked by, for the convention card.
         counted: what \|Ω^(l)\| counts, for the convention card.
     """
@@ -105,6 +106,7 @@ class NamedLists(NamedTuple):
     lists: ScoredLists
     totals: NDArray[np.int64]
     query_ids: Sequence[Any]
+    num_judged: int
     source: str
     counted: str
 
@@ -145,7 +147,7 @@ def named_lists(
     counted = f"strict: as judged by {judged.source}; "
     counted += "every listed item has a judgment" if unjudged == "error" else unknown
     lists = _padded(row, listed.value, level.clip(min=0), len(numbers))
-    return NamedLists(lists, totals, [*numbers], listed.source, counted)
+    return NamedLists(lists, totals, [*numbers], len(judged.queries), listed.source, counted)
 
 
 def _example(names: Sequence[Hashable]) -> str:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import shared_paths, to_numpy
-from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.arrays import shared_paths
+from hiertree.errors import OptionError, PathError
 from hiertree.level_columns import LabelNames
 
 from ..trec.forms import as_run
+from ..trec.triples import rows_of_names
 from .inputs import MaskOptions
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ def indices_of_names(
     sides = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
     numbered, label_names = shared_paths(sides)
     queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
-    row_of_query = _numbered(query_names, "query_names", len(queries))
-    row_of_item = row_of_query if gallery_paths is None else _numbered(gallery_names, "gallery_names", len(gallery))
+    row_of_query = rows_of_names(query_names, "query_names", len(queries))
+    row_of_item = row_of_query if gallery_paths is None else rows_of_names(gallery_names, "gallery_names", len(gallery))
     listed = as_run(run)
     listed.refuse(
         np.array([name not in row_of_query for name in listed.queries], np.bool_)[listed.query],
@@ -99,18 +100,6 @@ def indices_of_names(
     )
     filled = np.concatenate([gallery, np.zeros((len(unknown), gallery.shape[1]), np.int64)])
     return NamedIndices(indices, scores, paths, filled, masks, chosen, label_names)
-
-
-def _numbered(names: Any, what: str, number: int) -> dict[Hashable, int]:
-    """The row of each name."""
-    listed = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names)
-    if len(listed) != number:
-        raise ShapeError(f"{len(listed)} {what}", expected=f"{number}, one a path")
-    rows: dict[Hashable, int] = {}
-    for row, name in enumerate(listed):
-        if rows.setdefault(name, row) != row:
-            raise PathError(f"{what}: {name!r} in rows {rows[name]} and {row}", expected="different names")
-    return rows
 
 
 def _padded(

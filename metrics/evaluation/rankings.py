@@ -61,7 +61,7 @@ def evaluate_ranking(
     Run and Qrels; an iterator of ir_measures' ScoredDocs and Qrels; or a mapping: query → items (best first), query →
     item → score, query → item → level. Scores rank, also where there are ranks beside them; they are compared as
     float64 (trec_eval, pytrec_eval and ir_measures compare float32). A judged query that the run lacks has an empty
-    list; a query of the run that has no judgments has no positives and is skipped.
+    list; a query of the run that has no judgments has no value and is skipped, whatever ``compat`` says.
 
     Or *names without judgments*: ``query_paths`` with ``query_names``, and perhaps ``gallery_paths`` with
     ``gallery_names``, instead of ``qrels``: the level of an item is where its path agrees with the query's. Without a
@@ -137,7 +137,9 @@ def evaluate_ranking(
         lists = named_lists(run, qrels, num_levels, unjudged, negative_qrels)
         rules = replace(rules, counts="strict", itself="masked")
         retrieval = lists.retrieval(request(num_queries=len(lists.totals), num_levels=lists.num_levels, rules=rules))
-        return retrieval.evaluation(values_of_lists(retrieval))
+        values = values_of_lists(retrieval)
+        values[lists.num_judged :] = np.nan  # whatever the rules say of queries without positives
+        return retrieval.evaluation(values)
     if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
         given = "num_levels=, negative_qrels= or unjudged='error' beside paths"
         raise OptionError(given, expected="them only beside qrels")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.arrays import MAX_LEVELS, as_float64, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+from hiertree.level_columns import check_same_rows
 
 from ..conventions.protocols import ProtocolName, resolve_rules
 from ..conventions.request import Relevance, metric_request
@@ -41,7 +42,8 @@ def evaluate_scores(
 
     Args:
         scores: (Q, N) real numbers, numpy or torch; ±inf are scores like others. float64 is compared as such,
-            integers of 32 or 64 bits as float64, every other type as float32.
+            wider types and integers of 32 or 64 bits as float64, every other type as float32. Two frames of pandas
+            must have one index and one set of columns.
         levels: (Q, N) integers 0 … L, as :func:`hiertree.levels` gives them.
         valid: (Q, N) booleans; False leaves an item out of the gallery of that query (the query itself, junk).
         num_levels: L; the largest of ``levels`` unless given.
@@ -55,6 +57,7 @@ def evaluate_scores(
     Raises:
         ShapeError: arrays that are not (Q, N), or of different shapes, or empty.
         EmbeddingError: a score is NaN.
+        InputError: an integer beyond 2^53 that float64 rounds.
         PathError: levels that are not integers in 0 … L.
         OptionError: an unknown metric or option.
 
@@ -92,6 +95,8 @@ def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None
     """Check scores, levels and mask of a score matrix; the number of levels too."""
     from ..engine.scored_lists import ScoredLists
 
+    for axis in ("index", "columns"):
+        check_same_rows({"scores": scores, "levels": levels, "valid": valid}, axis=axis)
     checked_scores, checked_levels = _as_scores(scores), _as_levels(levels)
     if checked_levels.shape != checked_scores.shape:
         raise ShapeError(f"levels of shape {checked_levels.shape}", expected=f"the scores' {checked_scores.shape}")
@@ -107,7 +112,9 @@ def _as_scores(scores: Any) -> NDArray[Any]:
         raise ShapeError(f"scores of shape {array.shape}", expected="shape (Q, N) with N ≥ 1")
     if array.dtype.kind not in "fiub":
         raise EmbeddingError(f"scores of type {array.dtype}", expected="real numbers")
-    wide = array.dtype == np.float64 or (array.dtype.kind in "iu" and array.dtype.itemsize > 2)
+    wide = array.dtype.itemsize > (4 if array.dtype.kind == "f" else 2)
+    if wide:
+        array = as_float64(scores if isinstance(scores, list | tuple) else array, name="scores")
     array = np.ascontiguousarray(array, dtype=np.float64 if wide else np.float32)
     bad = np.flatnonzero(np.isnan(array).any(axis=1))
     if len(bad):

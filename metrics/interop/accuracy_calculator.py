@@ -3,32 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
 
-from hiertree.arrays import MAX_LEVELS
-from hiertree.errors import ShapeError
-from hiertree.options import check_integer
+from hiertree import levels
+from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.errors import EmbeddingError, OptionError, ShapeError
+from hiertree.options import check_choice, check_integer
 
 from ..conventions.names import parse_metrics
+from ..conventions.protocols import resolve_rules
 from ..conventions.request import RelevanceFunction, metric_request
 from ..conventions.rules import Compat, Rules
 from ..conventions.ties import Ties
+from ..engine.retrieval import Retrieval
+from ..engine.scored_lists import ScoredLists, values_of_lists
 from ..evaluation.embeddings import evaluate
+from ..evaluation.inputs import MaskOptions, checked_labels
+from ..ranking.gallery import labeled_gallery
+from ..ranking.masks import drop_ranked
 from ..result import Evaluation
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Distance: TypeAlias = Literal["euclidean", "cosine"]
+_SCORES_AT_ONCE = 1 << 24
 
 
 class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] # the library has no types
     """What pytorch-metric-learning's testers call to measure, with this package's metrics in place of its own.
+
+    The numbers that both have are equal: items are ranked by Euclidean distance of the embeddings as they are given,
+    and ``R@1`` is the library's ``precision_at_1``, ``mAP@R`` its ``mean_average_precision_at_r``.
 
     A tester cuts one column out of (n, L) labels, its ``label_hierarchy_level`` (from 0). The columns before it are
     taken too: they are the coarser levels of that hierarchy. Pass ``label_hierarchy_level=L - 1`` for all levels.
 
     Args:
         metrics: names (see :mod:`hiertree.metrics`).
+        distance: ``"euclidean"``, or ``"cosine"``, by which :func:`hiertree.metrics.evaluate` ranks, faster.
         num_levels: L; labels of another number of levels are refused then.
         alpha: as :func:`hiertree.metrics.evaluate` takes it, as are the rest.
         relevance: likewise, a function of counts.
@@ -54,6 +72,7 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         self,
         metrics: Iterable[str] = ("H-AP", "NDCG", "ASI", "R@1", "mAP@R"),
         *,
+        distance: Distance = "euclidean",
         num_levels: int | None = None,
         alpha: float = 1.0,
         relevance: RelevanceFunction | None = None,
@@ -62,7 +81,10 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         compat: Compat | Rules | None = None,
         device: str | None = None,
     ) -> None:
-        super().__init__(device=torch.device("cpu"))
+        unused = evaluate  # the library's own searches need faiss
+        super().__init__(device=torch.device("cpu"), knn_func=unused, kmeans_func=unused)
+        check_choice("distance", distance, Distance)
+        self.distance = distance
         self.names = tuple(metric.name for metric in parse_metrics(metrics, num_levels=MAX_LEVELS))
         check_integer("num_levels", num_levels, or_none=True)
         metric_request(["H-AP"], num_queries=1, num_levels=1, alpha=alpha, relevance=None, ties=ties)
@@ -96,12 +118,13 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
             query_labels: (Q, L) or (Q,); a column cut out of a tensor stands for the columns up to it.
             reference: (N, d), or None for self-retrieval.
             reference_labels: (N, L) or (N,).
-            ref_includes_query: whether the first Q of the reference are the queries, which are masked.
+            ref_includes_query: the first Q of the reference are the queries, which are masked.
             include: names, to compute only these.
             exclude: names to leave out.
 
         Raises:
             ShapeError: another number of levels than ``num_levels``.
+            OptionError: ``ref_includes_query`` where the reference begins with other embeddings or labels.
         """
         names = [name for name in (tuple(include) or self.names) if name not in tuple(exclude)]
         paths = _columns(query_labels)
@@ -112,11 +135,15 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
                 expected=f"num_levels={self.num_levels}",
                 remedy=f"give the tester label_hierarchy_level={(self.num_levels or 1) - 1}, or all columns here",
             )
-        options = {**self.options, "metrics": names}
-        if ref_includes_query and reference is not None:
-            options |= {"query_ids": np.arange(len(query)), "gallery_ids": np.arange(len(reference))}
+        options, ids = {**self.options, "metrics": names}, MaskOptions()
         gallery_paths = None if reference is None else _columns(reference_labels)
-        self.result = evaluate(query, paths, reference, gallery_paths, **options)
+        if ref_includes_query and reference is not None:
+            _check_included(query, reference, "embeddings")
+            _check_included(paths, gallery_paths, "labels")
+            ids = MaskOptions(np.arange(len(query)), np.arange(len(reference)))
+        search = evaluate if self.distance == "cosine" else _evaluate_distances
+        masks = {"query_ids": ids.query_ids, "gallery_ids": ids.gallery_ids}
+        self.result = search(query, paths, reference, gallery_paths, **options, **masks)
         means = self.result.summary()
         return {name: float(means.get(name, np.nan)) for name in names}
 
@@ -128,3 +155,70 @@ def _columns(labels: Any) -> Any:
         return labels
     column = (labels.storage_offset() - whole.storage_offset()) // whole.stride(1)
     return whole[:, : column + 1]
+
+
+def _check_included(queries: Any, items: Any, what: str) -> None:
+    first, second = to_numpy(queries), to_numpy(items)[: len(queries)]
+    if first.shape != second.shape or not np.allclose(first, second, equal_nan=True):
+        raise OptionError(f"ref_includes_query=True with other {what}", expected="those of the query first")
+
+
+def _evaluate_distances(
+    query: Any,
+    query_paths: Any,
+    gallery: Any,
+    gallery_paths: Any,
+    *,
+    counts: Literal["strict", "official"] | None,
+    compat: Compat | Rules | None,
+    query_ids: Any,
+    gallery_ids: Any,
+    device: str | None,
+    **options: Any,
+) -> Evaluation:
+    """Every metric by Euclidean distance, a block of queries × gallery at once."""
+    queries = _checked_embeddings(query, device)
+    items = queries if gallery is None else _checked_embeddings(gallery, device)
+    rules = resolve_rules(None, compat)[1]
+    rules = rules if counts is None else replace(rules, counts=counts)
+    labels = checked_labels(
+        query_paths,
+        gallery_paths,
+        num_queries=len(queries),
+        num_items=None if gallery is None else len(items),
+        options=MaskOptions(query_ids, gallery_ids),
+        rules=rules,
+    )
+    request = metric_request(num_queries=len(queries), num_levels=labels.query_paths.shape[1], rules=rules, **options)
+    order = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, rules)
+    card = request.convention(self_rule=labels.mask.rule, scores="Euclidean distance, float64")
+    whole = Retrieval(None, request, order.totals, order.counts, card, range(len(queries)), labels.query_paths)
+    values = np.empty((len(queries), len(request.metrics)))
+    height = max(_SCORES_AT_ONCE // len(items), 1)
+    for start in range(0, len(queries), height):
+        rows = slice(start, min(start + height, len(queries)))
+        lists = ScoredLists(
+            _negative_distances(queries[rows], items),
+            levels(labels.query_paths[rows], labels.gallery_paths),
+            labels.mask.excluded(rows, np.arange(len(items))),
+        )
+        totals = order.totals[rows]
+        if labels.mask.place is not None:
+            totals = drop_ranked(labels.mask.place, *lists, np.arange(len(items)), totals)
+        counted = None if order.counts is None else order.counts[rows]
+        part = replace(whole, source=lists, request=request.of_rows(rows), totals=totals, counts=counted)
+        values[rows] = values_of_lists(part)
+    return labels.named(whole.evaluation(values))
+
+
+def _checked_embeddings(values: Any, device: str | None) -> torch.Tensor:
+    array = to_numpy(values, name="embeddings")
+    if array.ndim != 2 or array.dtype.kind not in "fiub" or not np.isfinite(array).all():
+        raise EmbeddingError(f"embeddings of shape {array.shape}, {array.dtype}", expected="(n, d) finite numbers")
+    return torch.as_tensor(array, dtype=torch.float64, device=device)
+
+
+def _negative_distances(queries: torch.Tensor, items: torch.Tensor) -> NDArray[np.float64]:
+    """(r, N) −‖q − g‖² + ‖q‖², which ranks alike; exact for small integers, so that equal distances tie."""
+    scores = 2.0 * (queries @ items.T) - (items * items).sum(dim=1)
+    return np.ascontiguousarray(scores.cpu().numpy())

@@ -105,7 +105,7 @@ class RetrievalMetric(Metric):
         """Add a batch.
 
         Args:
-            embeddings: (n, d).
+            embeddings: (n, d); a batch without items adds nothing.
             paths: (n, L) label ids, coarse → fine, on any device; (n,) means L = 1.
             gallery: whether the batch belongs to a separate gallery, or (n,) booleans. Once an item does, the others
                 are queries only; without any, all items retrieve each other.
@@ -130,6 +130,8 @@ class RetrievalMetric(Metric):
         labels = _labels(paths, where)
         labels = labels[:, None] if labels.ndim == 1 else labels
         apart = torch.as_tensor(gallery, dtype=torch.bool, device=where).expand(number if np.ndim(gallery) == 0 else -1)
+        if embeddings.ndim == 2 and number == 0 and labels.numel() == 0:
+            return  # as the last batch of a process may be
         own = _numbers(ids, "ids", embeddings)
         shared = _numbers(groups, "groups", embeddings)
         if (

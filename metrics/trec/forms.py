@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hiertree.errors import EmbeddingError, HiertreeError, OptionError, PathError
+from hiertree.arrays import as_float64
+from hiertree.errors import EmbeddingError, InputError, OptionError, PathError
 from hiertree.io.frames import frame_columns, is_frame
 
 from .reading import trec_qrels, trec_run
 from .stored_forms import NAMED_BY_SUFFIX, stored_form
-from .triples import NegativeQrels, Triples, checked_qrels, checked_run
+from .triples import NegativeQrels, Triples, checked_qrels, checked_run, number_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,7 @@ def _named(triples: Triples, path: Path) -> Triples:
     return triples._replace(queries=queries, items=items, source=path.name)
 
 
-def _from_records(records: Any, value: str, forms: str, *, kind: type[HiertreeError]) -> Triples:
+def _from_records(records: Any, value: str, forms: str, *, kind: type[InputError]) -> Triples:
     """Objects with ``query_id``, ``doc_id`` and a score or a relevance, as ir_measures and ir_datasets yield them."""
     queries: dict[Hashable, int] = {}
     items: dict[Hashable, int] = {}
@@ -89,8 +90,8 @@ def _from_records(records: Any, value: str, forms: str, *, kind: type[HiertreeEr
         except AttributeError:
             expected = f"records of query_id, doc_id and {value}, or {forms}"
             raise OptionError(f"the record {record!r:.80}", expected=expected) from None
-        query.append(queries.setdefault(name, len(queries)))
-        item.append(items.setdefault(what, len(items)))
+        query.append(number_of(name, queries, "query"))
+        item.append(number_of(what, items, "item"))
         values.append(number)
     numbers = np.array(query, np.int64), np.array(item, np.int64)
     return Triples([*queries], [*items], *numbers, _floats(values, value, kind=kind), f"records, by {value}")
@@ -106,7 +107,11 @@ def _from_frame(frame: pd.DataFrame, by: Literal["score", "rank", "level"], sign
     columns: list[NDArray[np.int64]] = []
     names: list[Sequence[Hashable]] = []
     for role in ("query", "item"):
-        numbers, found = frame[_column(frame, role)].factorize()
+        cells = frame[_column(frame, role)]
+        try:
+            numbers, found = cells.factorize()
+        except TypeError as error:
+            raise PathError(f"a frame: {role}: {error}", expected="text or numbers") from None
         if (numbers < 0).any():
             raise OptionError(f"a frame without {role} in row {int(np.argmax(numbers < 0))}", expected="a name")
         columns.append(numbers.astype(np.int64))
@@ -127,7 +132,7 @@ def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
     return found[0] if found else ""
 
 
-def _from_mapping(given: Any, forms: str, *, kind: type[HiertreeError]) -> Triples:
+def _from_mapping(given: Any, forms: str, *, kind: type[InputError]) -> Triples:
     source = "mapping"
     if not isinstance(given, Mapping) and hasattr(given, "to_dict"):
         source = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
@@ -141,7 +146,7 @@ def _from_mapping(given: Any, forms: str, *, kind: type[HiertreeError]) -> Tripl
     for row, (name, own) in enumerate(given.items()):
         for what, value in _entries(name, own, forms, listed=kind is EmbeddingError):
             query.append(row)
-            item.append(items.setdefault(what, len(items)))
+            item.append(number_of(what, items, "item"))
             values.append(value)
     numbers = np.array(query, np.int64), np.array(item, np.int64)
     return Triples([*given], [*items], *numbers, _floats(values, "value", kind=kind), source)
@@ -151,15 +156,21 @@ def _entries(query: Hashable, own: Any, forms: str, *, listed: bool) -> Iterator
     """The items of one query with their values; those of a list fall by one a place."""
     if isinstance(own, Mapping):
         yield from own.items()
-    elif listed and isinstance(own, (Sequence, np.ndarray)) and not isinstance(own, str):
+    elif listed and _is_list(own):
         yield from ((item, -float(place)) for place, item in enumerate(own, start=1))
     else:
         remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(own, "tolist") else None
         raise OptionError(f"a {type(own).__name__} for query {query!r}", expected=forms, remedy=remedy)
 
 
-def _floats(values: Sequence[Any], what: str, *, kind: type[HiertreeError]) -> NDArray[np.float64]:
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise kind(f"a {what} that is no number ({error})", expected="numbers") from None
+def _is_list(own: Any) -> bool:
+    if isinstance(own, np.ndarray):
+        return own.ndim == 1
+    return isinstance(own, Sequence) and not isinstance(own, (str, bytes))
+
+
+def _floats(values: Sequence[Any], what: str, *, kind: type[InputError]) -> NDArray[np.float64]:
+    numbers = as_float64(values, name=what, kind=kind)
+    if numbers.ndim > 1:
+        raise kind(f"{what}: {values[0]!r:.80}", expected="numbers")
+    return numbers

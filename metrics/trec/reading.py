@@ -6,6 +6,7 @@ A file whose name ends in ``.gz`` is compressed by gzip.
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import zlib
 from array import array
@@ -29,23 +30,26 @@ class _Format(NamedTuple):
     columns: str
     width: int
     value: int
+    trailing: bool  # whether text may follow the last column, as trec_eval reads it
 
 
-_RUN = _Format("TREC run", "query Q0 item rank score tag", 6, 4)
-_QRELS = _Format("TREC qrels", "query 0 item level", 4, 3)
+_RUN = _Format("TREC run", "query Q0 item rank score tag", 6, 4, trailing=True)
+_QRELS = _Format("TREC qrels", "query 0 item level", 4, 3, trailing=False)
+_PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
 
 
 def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     """Read a TREC run: lines ``query Q0 item rank score tag``, separated by white space; ``.gz`` is decompressed.
 
-    The score ranks; the rank column is not read, as in trec_eval. Items stay in the order of the file.
+    The score ranks; the rank column is not read, as in trec_eval. Items stay in the order of the file. As trec_eval
+    does, lines that begin with ``#`` and text after the tag are passed over.
 
     Returns:
         The score of each query and item.
 
     Raises:
-        TableError: no such file, a damaged one, not UTF-8, a line without six columns, a score that is no number, or an
-            item listed twice; the message names file and line.
+        TableError: no such file, a damaged one, not UTF-8, a line without six columns, a score that is no number or
+            that float64 rounds, or an item listed twice; the message names file and line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +66,7 @@ def read_trec_qrels(
 ) -> dict[str, dict[str, int]]:
     """Read TREC qrels: lines ``query 0 item level``, separated by white space; graded judgments are levels.
 
-    A name that ends in ``.gz`` is decompressed.
+    Lines that begin with ``#`` are passed over, as by trec_eval. A name that ends in ``.gz`` is decompressed.
 
     Args:
         path: the file.
@@ -102,7 +106,7 @@ def _read(path: Path, form: _Format) -> Triples:
     query, item, line, value = array("q"), array("q"), array("q"), array("d")
     for number, text in _lines(path, form):
         words = text.split()
-        if not words:
+        if not words or words[0].startswith("#"):
             continue
         value.append(_value(path, number, words, form))
         query.append(queries.setdefault(words[0], len(queries)))
@@ -114,6 +118,8 @@ def _read(path: Path, form: _Format) -> Triples:
 
 def _lines(path: Path, form: _Format) -> Iterator[tuple[int, str]]:
     """The lines of a file, plain or compressed, numbered from 1."""
+    if path.suffix in _PACKED:
+        raise TableError(f"{path}: compressed", expected=f"a {form.name} in plain text or .gz", remedy="decompress it")
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -131,13 +137,23 @@ def _numbers(column: array[int]) -> NDArray[np.int64]:
 
 
 def _value(path: Path, number: int, words: list[str], form: _Format) -> float:
-    if len(words) != form.width:
+    if len(words) < form.width or (len(words) > form.width and not form.trailing):
         raise TableError(f"{path}, line {number}: {len(words)} columns", expected=f"{form.width}: {form.columns}")
+    word = words[form.value]
+    place = f"{path}, line {number}: {form.columns.split()[form.value]} {word!r}"
     try:
-        return float(words[form.value])
+        value = float(word)
     except ValueError:
-        column = form.columns.split()[form.value]
-        raise TableError(f"{path}, line {number}: {column} {words[form.value]!r}", expected="a number") from None
+        raise TableError(place, expected="a number") from None
+    if abs(value) >= 2**53 and _is_rounded(word, value):
+        raise TableError(place, expected="a number that float64 holds: it would equal others")
+    return value
+
+
+def _is_rounded(word: str, value: float) -> bool:
+    if math.isinf(value):
+        return "inf" not in word.lower()
+    return word.lstrip("+-").isdecimal() and int(word) != value
 
 
 def _nested(triples: Triples, kind: type) -> dict[str, dict[str, Any]]:

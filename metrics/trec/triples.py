@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import MAX_LEVELS
-from hiertree.errors import EmbeddingError, HiertreeError, PathError, TableError
+from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.errors import EmbeddingError, HiertreeError, PathError, ShapeError, TableError
+from hiertree.io.frames import is_missing
 from hiertree.options import check_choice
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Triples(NamedTuple):
 
 
 def checked_run(run: Triples) -> Triples:
-    """Refuse NaN scores and items listed twice."""
+    """Refuse missing names, NaN scores and items listed twice."""
+    _check_names(run)
     run.refuse(np.isnan(run.value), "NaN for a score", expected="numbers or ±inf", kind=EmbeddingError)
     run.refuse(_repeats(run.pairs()), "listed twice", expected="no item twice in the list of a query", kind=PathError)
     return run
@@ -67,6 +69,7 @@ def checked_run(run: Triples) -> Triples:
 def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Triples:
     """Refuse judgments that are no levels, and items judged twice; those below 0 may be irrelevant."""
     check_choice("negative_qrels", negative, NegativeQrels)
+    _check_names(qrels)
     whole = qrels.value == np.floor(qrels.value)
     if negative == "irrelevant":
         qrels = qrels._replace(value=np.where(whole, qrels.value.clip(min=0), qrels.value))
@@ -79,6 +82,39 @@ def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Tripl
     qrels.refuse(bad, "level {:g}", expected=f"an integer from 0, irrelevant, to {MAX_LEVELS}", kind=PathError)
     qrels.refuse(_repeats(qrels.pairs()), "judged twice", expected="one level for a query and item", kind=PathError)
     return qrels
+
+
+def _check_names(triples: Triples) -> None:
+    for role, names in (("query", triples.queries), ("item", triples.items)):
+        if any(not isinstance(name, str) and is_missing(name) for name in names):
+            raise PathError(f"{triples.source}: {role} without a name", expected="text or a number for each")
+
+
+def rows_of_names(names: Any, what: str, number: int) -> dict[Hashable, int]:
+    """The row of each name.
+
+    Raises:
+        ShapeError: another number of names than of rows.
+        PathError: a name that is missing or given twice.
+    """
+    listed = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names) if np.iterable(names) else []
+    if len(listed) != number:
+        raise ShapeError(f"{len(listed)} {what}", expected=f"{number}, one a path")
+    rows: dict[Hashable, int] = {}
+    for row, name in enumerate(listed):
+        if is_missing(name):
+            raise PathError(f"{what} without a name in row {row}", expected="text or a number for each")
+        if number_of(name, rows, what) != row:
+            raise PathError(f"{what}: {name!r} in rows {rows[name]} and {row}", expected="different names")
+    return rows
+
+
+def number_of(name: Any, numbers: dict[Hashable, int], role: str) -> int:
+    """The number of a name, the next one for a new name."""
+    try:
+        return numbers.setdefault(name, len(numbers))
+    except TypeError:
+        raise PathError(f"the {role} {name!r:.80}", expected="a name: text or a number") from None
 
 
 def _repeats(pairs: NDArray[np.int64]) -> NDArray[np.bool_]:

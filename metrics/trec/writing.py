@@ -13,13 +13,13 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree import levels
-from hiertree.arrays import shared_paths, to_numpy
+from hiertree.arrays import as_float64, shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
 from hiertree.io.files import open_replacing, replacing
 from hiertree.options import is_integer
 
 from .forms import as_qrels, as_run, is_records
-from .triples import Triples, checked_run
+from .triples import Triples, checked_run, rows_of_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,9 +139,7 @@ def write_trec_qrels(
 def _names(names: Any, number: int, what: str) -> Sequence[object]:
     if names is None:
         return range(number)
-    listed = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names)
-    if len(listed) != number or len(set(listed)) < number:
-        raise ShapeError(f"{len(set(listed))} different {what}", expected=f"{number}, one a path")
+    listed = [*rows_of_names(names, what, number)]
     _refuse_spaces(listed)
     return listed
 
@@ -177,7 +175,7 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         raise ShapeError(f"a run of shape {indices.shape}, {indices.dtype}", expected="(Q, K) gallery indices")
     places = np.broadcast_to(-np.arange(1.0, indices.shape[1] + 1), indices.shape)
-    values = places if scores is None else to_numpy(scores).astype(np.float64)
+    values = places if scores is None else as_float64(to_numpy(scores), name="scores")
     if values.shape != indices.shape:
         raise ShapeError(f"scores of shape {values.shape}", expected=f"one an index, {indices.shape}")
     kept = indices >= 0
@@ -211,6 +209,6 @@ def _levels_of_paths(
 
 
 def _refuse_spaces(names: list[Any]) -> None:
-    bad = next((name for name in names if len(str(name).split()) != 1 or str(name) != str(name).strip()), None)
-    if bad is not None:
-        raise OptionError(f"the name {bad!r}", expected="names without white space, as TREC files need them")
+    for text in map(str, names):
+        if len(text.split()) != 1 or text != text.strip() or text.startswith("#"):
+            raise OptionError(f"the name {text!r}", expected="names without white space, and no '#' at their start")

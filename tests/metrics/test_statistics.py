@@ -176,7 +176,7 @@ def test_systems_must_share_queries_and_metrics(systems):
 def test_series_in_another_order_are_refused_instead_of_paired_by_place():
     first = pd.Series([0.1, 0.5, 0.9], index=["a", "b", "c"])
     second = pd.Series([0.2, 0.4, 0.8], index=["a", "b", "c"])
-    with pytest.raises(OptionError, match=r"row 0 is query 'a' of first, 'c' of second.*reindex"):
+    with pytest.raises(OptionError, match=r"row 0 is 'a' of first, 'c' of second.*reindex"):
         paired_randomization_test(first, second[::-1])
     with pytest.raises(OptionError, match="same order"):  # each without another query
         paired_randomization_test(first.drop("a"), second.drop("c"))
@@ -184,6 +184,25 @@ def test_series_in_another_order_are_refused_instead_of_paired_by_place():
         paired_randomization_test(first.reset_index(drop=True), second.reset_index(drop=True)[::-1])
     counted = second.reset_index(drop=True)  # as a file of values has them
     assert paired_randomization_test(first, counted) == paired_randomization_test(first, second)
+
+
+def test_values_whose_sums_overflow_have_the_p_value_of_smaller_ones():
+    random = np.random.default_rng(6)
+    for number in (2, 9, 60):
+        first, second = random.normal(0.1, 1, number), random.normal(0, 1, number)
+        large = [np.ldexp(values, 1021) for values in (first, second)]
+        for options in ({}, {"clusters": np.arange(number) // 2}, {"alternative": "less"}):
+            expected = paired_randomization_test(first, second, resamples=200, **options)
+            assert paired_randomization_test(*large, resamples=200, **options) == expected
+    assert paired_randomization_test([1e308] * 2, [-1e308] * 2) == 0.5
+
+
+def test_clusters_without_a_label_are_refused_in_lists_of_text(systems):
+    for missing in (None, np.nan):
+        with pytest.raises(OptionError, match="row 1"):
+            systems["a"].confidence_interval(clusters=["a", missing] + ["b"] * 58)
+    with pytest.raises(OptionError, match="one type"):
+        systems["a"].confidence_interval(clusters=[{}] * 60)
 
 
 def test_an_infinite_value_has_no_p_value():

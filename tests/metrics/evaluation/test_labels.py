@@ -11,7 +11,7 @@ import hiertree as ht
 from hiertree.arrays import as_paths, shared_paths
 from hiertree.errors import HiertreeError, OptionError, PathError, ShapeError, UnknownMetricError
 from hiertree.losses import SupAP
-from hiertree.metrics import evaluate, evaluate_codes, evaluate_ranking
+from hiertree.metrics import evaluate, evaluate_codes, evaluate_ranking, evaluate_scores
 
 FRAME = pd.DataFrame(
     {
@@ -100,7 +100,7 @@ def test_a_missing_label_is_refused_by_row(labels, row):
     ("query", "gallery", "error", "message"),
     [
         (["1", "2"], [1, 2], PathError, "text in query_paths, numbers in gallery_paths"),
-        (LABELS[:2], LABELS[["class", "kind"]][:2], PathError, "the order of query_paths, kind, class"),
+        (LABELS[:2], FRAME[["class", "image"]][:2], PathError, "the columns kind, class, as in query_paths"),
         (LABELS[:2], ["lake", "dam"], ShapeError, "those of query_paths, 2"),
         (LABELS[:1], LABELS[:2], ShapeError, "1 rows: expected 2"),
         (pd.DataFrame({"class": [0.5, 1.5]}), IDS[:2, 1], PathError, "float64 in 'class'"),
@@ -114,6 +114,61 @@ def test_a_missing_label_is_refused_by_row(labels, row):
 def test_labels_that_cannot_be_compared_are_refused(query, gallery, error, message):
     with pytest.raises(error, match=message):
         evaluate(EMBEDDINGS[:2], query, EMBEDDINGS[2:4], gallery)
+
+
+@pytest.mark.parametrize("labels", [LABELS, pd.DataFrame(IDS, columns=["kind", "class"])])
+def test_columns_of_queries_and_gallery_are_matched_by_name(labels):
+    swapped = labels[["class", "kind"]]
+    found = evaluate(EMBEDDINGS[:5], labels[:5], EMBEDDINGS[5:], swapped[5:])
+    expected = evaluate(EMBEDDINGS[:5], IDS[:5], EMBEDDINGS[5:], IDS[5:])
+    np.testing.assert_array_equal(found.values, expected.values)
+    np.testing.assert_array_equal(ht.levels(labels, swapped), ht.levels(IDS, IDS))
+
+
+REVERSED = np.array([[0, 0, 0], [1, 0, 0], [2, 1, 0], [3, 1, 0], [4, 2, 1], [5, 2, 1]] * 2)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        np.asarray,
+        np.ndarray.tolist,
+        torch.from_numpy,
+        lambda ids: pd.DataFrame(ids, columns=["fine", "coarse", "group"]),
+        lambda ids: pd.DataFrame(ids, columns=["fine", "coarse", "group"]).astype(str),
+        lambda ids: polars_of({"fine": ids[:, 0], "coarse": ids[:, 1], "group": ids[:, 2]}),
+    ],
+)
+def test_levels_given_fine_to_coarse_are_refused_instead_of_being_one_level(form):
+    with pytest.raises(PathError, match="levels are given fine → coarse; reverse them"):
+        evaluate(EMBEDDINGS, form(REVERSED))
+    ordered = form(REVERSED[:, ::-1].copy())
+    assert evaluate(EMBEDDINGS, ordered, metrics=["AP[1]", "AP[3]"]).values.shape == (12, 2)
+
+
+def test_a_level_that_adds_nothing_is_taken():
+    for labels in ([[0, 0], [1, 1], [1, 1]], [[0, 7], [1, 7], [2, 7]], [["a", "x"], ["b", "y"], ["a", "x"]]):
+        assert evaluate(EMBEDDINGS[:3], labels, metrics=["H-AP"]).values.shape == (3, 1)
+
+
+def test_frames_whose_indexes_differ_are_refused_instead_of_being_matched_by_place():
+    frame, paths = pd.DataFrame(EMBEDDINGS, index=list("abcdefghijkl")), pd.DataFrame(IDS, index=list("abcdefghijkl"))
+    expected = evaluate(EMBEDDINGS, IDS).values
+    for labels in (paths, IDS, paths.reset_index(drop=True)):
+        np.testing.assert_array_equal(evaluate(frame, labels).values, expected)
+    with pytest.raises(OptionError, match=r"row 0 is 'a' of query, 'l' of query_paths.*reindex"):
+        evaluate(frame, paths[::-1])
+    with pytest.raises(OptionError, match=r"row 0 is 0 of query, 11 of query_ids"):
+        evaluate(pd.DataFrame(EMBEDDINGS), IDS, query_ids=pd.Series(range(12))[::-1])
+    with pytest.raises(OptionError, match=r"gallery, 'l' of gallery_paths"):
+        evaluate(EMBEDDINGS[:2], IDS[:2], frame, paths[::-1])
+    with pytest.raises(OptionError, match=r"'l' of query_paths"):
+        evaluate_codes(frame > 0, paths[::-1])
+    scores = pd.DataFrame(EMBEDDINGS[:3], columns=list("abcd"))
+    with pytest.raises(OptionError, match=r"'a' of scores, 'd' of levels"):
+        evaluate_scores(scores, pd.DataFrame(np.ones((3, 4), int), columns=list("dcba")))
+    with pytest.raises(OptionError, match=r"row 0 is 0 of scores, 2 of levels"):
+        evaluate_scores(scores, pd.DataFrame(np.ones((3, 4), int))[::-1])
 
 
 def test_a_frame_not_yet_computed_is_refused():

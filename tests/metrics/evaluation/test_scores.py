@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from metric_cases import names_for, reference_metric, score_matrices
 
-from hiertree.errors import PathError
-from hiertree.metrics import evaluate_scores
+from hiertree.errors import InputError, PathError
+from hiertree.metrics import evaluate_scores, revisitop_levels
 
 
 def value(result, name, row):
@@ -117,3 +117,27 @@ def test_options_may_be_numbers_of_numpy_or_fractions():
 def test_levels_outside_their_range_are_named(levels, words):
     with pytest.raises(PathError, match=words):
         evaluate_scores([[2.0, 1.0]], levels)
+
+
+@pytest.mark.parametrize("large", [2**53, 2**62, 2**64 - 2])
+def test_integer_scores_that_float64_makes_equal_are_refused(large):
+    rows = [[large, large + 1]]
+    forms = [np.array(rows), rows, [[large, large + 1]]] + ([torch.tensor(rows)] if large < 2**63 else [])
+    for scores in (*forms, [[large, large + 1, 0.5]]):
+        with pytest.raises(InputError, match=f"float64 rounds {large}|float64 rounds {large + 1}"):
+            evaluate_scores(scores, np.eye(3, dtype=int)[:1, : np.shape(scores)[1]], metrics=["AP"])
+    exact = np.array([[-(2**63), 2**62, 5]])
+    assert evaluate_scores(exact, [[0, 1, 0]], metrics=["AP"])["AP"] == 1.0
+
+
+def test_scores_of_long_double_are_compared_as_float64():
+    scores = np.array([[1, 1 + 1e-10]], dtype=np.longdouble)
+    assert evaluate_scores(scores, [[0, 1]], metrics=["AP"])["AP"] == 1.0
+
+
+@pytest.mark.parametrize("indices", [None, 0.9, [0.9], [True], "a", [None], [3], [-1]])
+def test_a_ground_truth_that_is_no_list_of_indices_is_refused(indices):
+    with pytest.raises(PathError, match="ground truth of query 0"):
+        revisitop_levels([{"easy": indices, "hard": [], "junk": []}], 3)
+    levels = revisitop_levels(iter([{"easy": np.array([1], np.uint8), "hard": [2], "junk": []}]), 3).levels
+    assert levels.tolist() == [[0, 1, 1]]

@@ -65,6 +65,64 @@ def test_a_tester_with_references_masks_queries_among_them():
         np.testing.assert_allclose(calculator.result.values, expected.values[:10], atol=1e-6)
 
 
+def test_its_numbers_are_those_of_the_librarys_own_on_raw_vectors():
+    pytest.importorskip("faiss")
+    from pytorch_metric_learning.utils.accuracy_calculator import AccuracyCalculator
+
+    own = AccuracyCalculator(include=("precision_at_1", "mean_average_precision_at_r"), device=torch.device("cpu"))
+    ours = HierarchicalAccuracyCalculator(["R@1", "mAP@R"])
+    random = torch.Generator().manual_seed(0)
+    embeddings = torch.randn(50, 3, generator=random) * torch.linspace(0.1, 9, 50)[:, None]  # of very unequal norms
+    labels = torch.randint(0, 8, (50,), generator=random)
+    first = embeddings[:20], labels[:20]
+    for retrieval in (
+        (embeddings, labels),
+        (*first, embeddings[20:], labels[20:]),
+        (*first, embeddings, labels, True),
+    ):
+        theirs, found = own.get_accuracy(*retrieval), ours.get_accuracy(*retrieval)
+        assert found["R@1"] == pytest.approx(theirs["precision_at_1"], abs=1e-6)
+        assert found["mAP@R"] == pytest.approx(theirs["mean_average_precision_at_r"], abs=1e-6)
+    assert "Euclidean" in ours.result.convention.scores
+
+
+def test_the_two_distances_agree_on_vectors_of_norm_1():
+    embeddings, paths = retrieval()
+    unit = torch.nn.functional.normalize(embeddings.double(), dim=1)
+    for options in ({}, {"counts": "official"}, {"compat": "official", "ties": "index"}):
+        results = []
+        for distance in ("euclidean", "cosine"):
+            calculator = HierarchicalAccuracyCalculator(NAMES, distance=distance, **options)
+            for given in ((unit, paths), (unit[:9], paths[:9], unit[9:], paths[9:])):
+                calculator.get_accuracy(*given)
+                results.append(calculator.result)
+        for euclidean, cosine in zip(results[:2], results[2:], strict=True):
+            np.testing.assert_allclose(euclidean.values, cosine.values, atol=1e-12)
+            assert euclidean.convention.counts == cosine.convention.counts
+    with pytest.raises(OptionError, match="distance='dot'"):
+        HierarchicalAccuracyCalculator(NAMES, distance="dot")
+
+
+def test_equal_distances_of_whole_numbers_are_ties():
+    calculator = HierarchicalAccuracyCalculator(["AP"])
+    points = np.array([[0, 0], [3, 4], [5, 0], [-4, 3]])  # the last three at distance 5 of the first
+    calculator.get_accuracy(points[:1], [1], points[1:], [1, 0, 0])
+    assert calculator.result["AP"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+
+
+def test_a_reference_that_does_not_begin_with_the_query_is_refused():
+    embeddings, paths = retrieval()
+    calculator = HierarchicalAccuracyCalculator(NAMES)
+    for reference, labels in (
+        (embeddings + 1, paths),
+        (embeddings, paths.flip(0)),
+        (embeddings[1:], paths[1:]),
+        (embeddings[:3], paths[:3]),
+    ):
+        with pytest.raises(ValueError, match="ref_includes_query"):
+            calculator.get_accuracy(embeddings, paths, reference, labels, ref_includes_query=True)
+
+
 def test_it_is_called_as_the_librarys_own():
     embeddings, paths = retrieval()
     calculator = HierarchicalAccuracyCalculator(NAMES)

@@ -214,3 +214,16 @@ def test_heavy_libraries_load_only_when_asked_for():
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == ["[]", "True"]
+
+
+def test_a_batch_without_items_adds_nothing():
+    metric = RetrievalMetric(["AP"])
+    empty = torch.empty(0, 2), torch.empty(0, 2, dtype=torch.long)
+    metric.update(*empty)
+    with pytest.raises(ShapeError, match="without items"):
+        metric.compute()
+    items, paths = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), torch.tensor([[0, 0], [0, 0], [0, 1]])
+    metric.update(items, paths, groups=[0, 1, 2])
+    metric.update(torch.empty(0, 2), [], groups=[])
+    metric.update(*empty)
+    assert metric.compute()["AP"] == 1.0

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from hiertree.errors import OptionError, PathError, ShapeError, TableError
+from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, TableError
 from hiertree.metrics import evaluate, evaluate_ranking, read_trec_qrels, write_trec_qrels, write_trec_run
 
 METRICS = ["H-AP", "AP[1]", "AP[2]", "P@5", "NDCG@5"]
@@ -205,3 +205,48 @@ def test_grades_that_are_none_write_nothing(grades, tmp_path):
     with pytest.raises(OptionError, match="grades"):
         write_trec_qrels(tmp_path / "qrels.txt", query_paths=[[0, 0], [0, 1]], grades=grades)
     assert not (tmp_path / "qrels.txt").exists()
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"q": {"a": 10**400}},
+        {"q": {"a": [1], "b": [2]}},
+        {"q": {"b": 2**53, "a": 2**53 + 1}},
+        pd.DataFrame({"query": ["q", "q"], "doc": ["b", "a"], "score": [2**53, 2**53 + 1]}),
+    ],
+)
+def test_scores_that_float64_does_not_hold_are_refused(run):
+    with pytest.raises(EmbeddingError, match=r"float64|numbers"):
+        evaluate_ranking(run, {"q": {"a": 1, "b": 0}}, metrics=["AP"])
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"q": [["a"], "b"]},
+        {"q": [None, "a"]},
+        {"q": [float("nan"), "a"]},
+        {"q": [pd.NA, "a"]},
+        {"q": {None: 1.0}},
+        {"q": ["a"], None: ["a"]},
+        pd.DataFrame({"query": ["q"], "doc": [["a"]], "score": [1.0]}),
+    ],
+)
+def test_what_is_no_name_of_an_item_is_refused(run):
+    with pytest.raises(PathError, match=r"name|item"):
+        evaluate_ranking(run, {"q": {"a": 1}}, metrics=["AP"])
+
+
+def test_arrays_that_are_no_list_are_refused():
+    for own in (np.array(3), np.array([["a", "b"]]), b"ab"):
+        with pytest.raises(OptionError, match="for query 'q'"):
+            evaluate_ranking({"q": own}, {"q": {"a": 1}})
+
+
+@pytest.mark.parametrize("names", [[["a"], "b"], [None, "b"], 5])
+def test_query_names_that_are_none_are_refused(names, tmp_path):
+    with pytest.raises(InputError, match="query_names"):
+        evaluate_ranking({"a": ["b"]}, query_paths=[0, 0], query_names=names)
+    with pytest.raises(InputError, match="query_names"):
+        write_trec_qrels(tmp_path / "qrels.txt", query_paths=[0, 0], query_names=names)

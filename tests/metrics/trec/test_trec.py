@@ -156,6 +156,8 @@ def test_unjudged_items_are_irrelevant_or_an_error_as_the_card_says():
         ("q Q0 a 1 0.5 t\nq Q0 b 2 0.4\n", "line 2: 5 columns"),
         ("\n\nq Q0 a 1 high t\n", "line 3: score 'high'"),
         ("q Q0 a 1 nan t\n", "line 1"),
+        ("q Q0 a 1 9007199254740992 t\nq Q0 b 1 9007199254740993 t\n", "line 2: score '9007199254740993'"),
+        ("q Q0 a 1 1e400 t\n", "line 1: score '1e400'"),
         ("q Q0 a 1 1 t\np Q0 a 1 1 t\nq Q0 a 2 0 t\n", "line 3.*item 'a' of query 'q'"),
         (b"q Q0 a 1 1 t\nq Q0 \xff 2 1 t\n", "line 2: bytes"),
     ],
@@ -191,7 +193,7 @@ def test_broken_lines_of_qrels_are_named(text, words, tmp_path):
         (OptionError, pd.DataFrame({"query": ["q"], "qid": ["q"], "doc": ["a"], "score": [1]}), {"q": {}}, "the query"),
         (OptionError, pd.DataFrame({"query": ["q", None], "doc": ["a", "b"], "score": [1, 2]}), {"q": {}}, "row 1"),
         (EmbeddingError, pd.DataFrame({"query": ["q"], "doc": ["a"], "score": [np.nan]}), {"q": {}}, "NaN"),
-        (EmbeddingError, pd.DataFrame({"query": ["q"], "doc": ["a"], "score": ["high"]}), {"q": {}}, "no number"),
+        (EmbeddingError, pd.DataFrame({"query": ["q"], "doc": ["a"], "score": ["high"]}), {"q": {}}, "'high'.*numbers"),
         (PathError, {"q": ["a"]}, pd.DataFrame({"query": ["q"], "doc": ["a"], "level": [0.5]}), "level 0.5"),
         (OptionError, {"q": "abc"}, {"q": {}}, "a str for query 'q'"),
         (OptionError, {"q": ["a"]}, {"q": ["a"]}, "a list for query 'q'"),
@@ -201,6 +203,23 @@ def test_broken_lines_of_qrels_are_named(text, words, tmp_path):
 def test_frames_and_mappings_that_say_nothing_are_refused(error, run, qrels, words):
     with pytest.raises(error, match=words):
         evaluate_ranking(run, qrels)
+
+
+def test_comments_and_text_after_the_tag_are_passed_over_as_by_trec_eval(tmp_path):
+    run, qrels = tmp_path / "run.txt", tmp_path / "qrels.txt"
+    run.write_text("# by hand\nq Q0 a#1 1 inf tag and more\n  # indented\nq Q0 b 2 -Infinity tag\n")
+    qrels.write_text("# by hand\nq 0 a#1 1 \n")
+    assert read_trec_run(run) == {"q": {"a#1": np.inf, "b": -np.inf}}
+    assert read_trec_qrels(qrels) == {"q": {"a#1": 1}}
+    with pytest.raises(OptionError, match="'#'"):
+        write_trec_run(run, {"#q": ["a"]})
+
+
+@pytest.mark.parametrize("suffix", [".lz4", ".zst", ".bz2", ".xz", ".zip"])
+def test_files_of_other_compressions_are_named_as_such(suffix, tmp_path):
+    (tmp_path / f"run{suffix}").write_bytes(b"\x04\x22\x4d\x18\xff")
+    with pytest.raises(TableError, match=r"compressed.*\.gz; decompress"):
+        evaluate_ranking(tmp_path / f"run{suffix}", {"q": {"a": 1}})
 
 
 def test_writers_leave_nothing_behind_when_they_refuse(tmp_path):
