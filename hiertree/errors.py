@@ -30,8 +30,8 @@
     ├── ExportError                         an exported network or index that differs from what it was made of
     └── TrainingError                       a training run that cannot go on: the loss is no longer finite
 
-A message says what was given, what was expected, and how to fix it. The command line prints the message alone and
-exits with status 2.
+A message says what was given, what was expected, and how to fix it, and hides the passwords of URLs. The command line
+prints the message alone and exits with status 2.
 
 >>> from hiertree.errors import OptionError
 >>> raise OptionError("ties='random'", expected="one of 'average', 'index'", remedy="pass ties='average'")
@@ -42,7 +42,10 @@ hiertree.errors.OptionError: ties='random': expected one of 'average', 'index'; 
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]+@")
 
 
 class HiertreeError(Exception):
@@ -55,15 +58,25 @@ class HiertreeError(Exception):
     """
 
     def __init__(self, given: str, *, expected: str | None = None, remedy: str | None = None) -> None:
-        self.given, self.expected, self.remedy = given, expected, remedy
-        message = given if expected is None else f"{given}: expected {expected}"
-        super().__init__(message if remedy is None else f"{message}; {remedy}")
+        parts = (part if part is None else hide_credentials(part) for part in (given, expected, remedy))
+        self.given, self.expected, self.remedy = parts
+        message = self.given if expected is None else f"{self.given}: expected {self.expected}"
+        super().__init__(message if remedy is None else f"{message}; {self.remedy}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.given, self.expected, self.remedy))
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError.__str__ would return the repr
+
+
+def hide_credentials(text: str) -> str:
+    """The text with stars for the user names and passwords of its URLs.
+
+    >>> hide_credentials("http://me:secret@mirror.org/a.zip did not answer")
+    'http://***@mirror.org/a.zip did not answer'
+    """
+    return _CREDENTIALS.sub("***@", text)
 
 
 def _rebuild(kind: type[HiertreeError], given: str, expected: str | None, remedy: str | None) -> HiertreeError:

@@ -20,13 +20,14 @@ from array_api_compat import device
 from .arrays import array_library, as_array, is_on_host
 from .errors import InputError, OptionError, ShapeError
 from .options import check_choice, check_number
+from .tree.label_rows import Uneven
 from .tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
     import networkx as nx
     from numpy.typing import NDArray
 
-Measure = Literal["lca_height", "resnik"]
+Measure = Literal["lca_height", "unpadded_lca_height", "resnik"]
 
 
 def hap(counts: Any, *, alpha: float = 1.0) -> Any:
@@ -114,6 +115,9 @@ def from_networkx(
 
     * ``"lca_height"``: 1 − height(c) / height(root) = l / L (Barz & Denzler, *Hierarchy-based Image Embeddings for
       Semantic Image Retrieval*, WACV 2019, Eq. 2);
+    * ``"unpadded_lca_height"``: the same in the tree before ``uneven="pad"`` repeated labels, in which height(c) counts
+      the levels down to the deepest leaf below c, and a shallow leaf is no higher for its repetitions. A graph with
+      leaves at several depths is taken as it is;
     * ``"resnik"``: the information content IC(c) = −log(leaves under c / all leaves), divided by log(all leaves) so
       that it lies in [0, 1] (Resnik, IJCAI 1995, with leaf counts for probabilities).
 
@@ -123,7 +127,7 @@ def from_networkx(
     Args:
         tree: a LabelTree, or a networkx arborescence that makes one.
         query_leaves: Q leaf ids.
-        measure: one of the two names.
+        measure: one of these names.
 
     Returns:
         (Q, L+1) float64, rel[q, 0] = 0.
@@ -138,11 +142,29 @@ def from_networkx(
            [0.        , 0.33333333, 0.66666667, 1.        ]])
     """
     check_choice("measure", measure, Measure)
-    label_tree = tree if isinstance(tree, LabelTree) else LabelTree.from_networkx(tree)
+    uneven: Uneven = "pad" if measure == "unpadded_lca_height" else "error"
+    label_tree = tree if isinstance(tree, LabelTree) else LabelTree.from_networkx(tree, uneven=uneven)
     paths = label_tree.paths(query_leaves)
+    if measure == "unpadded_lca_height":
+        return _unpadded_heights(label_tree, paths)
     if measure == "resnik":
         return _information_content(label_tree, paths)
     return np.tile(np.arange(label_tree.num_levels + 1) / label_tree.num_levels, (len(paths), 1))
+
+
+def _unpadded_heights(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[np.float64]:
+    all_paths, num_levels = tree.paths(tree.leaves), tree.num_levels
+    depth = np.full(len(all_paths), num_levels)
+    for leaf, path in enumerate(all_paths.tolist()):
+        row = tree.labels_of(path)
+        while depth[leaf] > 1 and row[depth[leaf] - 1] == row[depth[leaf] - 2]:
+            depth[leaf] -= 1
+    table = np.zeros((len(paths), num_levels + 1))
+    for level in range(1, num_levels + 1):
+        height = np.zeros(tree.level_sizes[level - 1])
+        np.maximum.at(height, all_paths[:, level - 1], depth - level)
+        table[:, level] = 1.0 - height[paths[:, level - 1]] / depth.max()
+    return table
 
 
 def _information_content(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -107,13 +107,13 @@ __all__ = [
 ]
 
 
-_IN_LOOPS = {
-    "HierarchicalAccuracyCalculator": ("accuracy_calculator", "pytorch_metric_learning"),
+_IN_LOOPS: dict[str, tuple[str, ...]] = {
+    "HierarchicalAccuracyCalculator": ("accuracy_calculator", "pytorch_metric_learning", "faiss"),
     "RetrievalCallback": ("retrieval_callback", "lightning"),
     "RetrievalMetric": ("retrieval_metric", "torchmetrics"),
 }
-for _name, (_, _library) in _IN_LOOPS.items():  # "import *" loads every name of __all__
-    if not (find_spec(_library) and find_spec("torch")):
+for _name, (_, *_libraries) in _IN_LOOPS.items():  # "import *" loads every name of __all__
+    if not all(map(find_spec, (*_libraries, "torch"))):
         __all__.remove(_name)
 
 
@@ -121,6 +121,6 @@ def __getattr__(name: str) -> Any:
     """The classes for other libraries' loops load, with these libraries, when they are asked for."""
     if name not in _IN_LOOPS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, library = _IN_LOOPS[name]
-    require_package(library, "torch", extra="interop")
+    module, *libraries = _IN_LOOPS[name]
+    require_package(*libraries, "torch", extra="interop")
     return getattr(import_module(f".interop.{module}", __name__), name)

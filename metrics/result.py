@@ -12,7 +12,7 @@ import numpy as np
 
 import hiertree
 from hiertree.arrays import to_numpy
-from hiertree.errors import OptionError, ShapeError, UnknownMetricError
+from hiertree.errors import OptionError, ShapeError, UnknownMetricError, require_package
 from hiertree.options import check_integer, check_number
 
 from .conventions.card import Convention
@@ -197,6 +197,7 @@ class Evaluation:
 
     def plot(self) -> Figure:
         """A bar a metric with its 95 % confidence interval, as a matplotlib figure."""
+        require_package("matplotlib", extra="plots")
         from matplotlib.figure import Figure
 
         means, bounds = self.summary(), self.confidence_interval()

@@ -6,14 +6,16 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from hiertree.datasets import ImageDataset
+from hiertree.datasets.readers.images import stamp_of
 from hiertree.errors import OptionError
 from hiertree.io import files
 from hiertree.io.progress import show_progress
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from .training.network.embedder import Embedder
     from .training.recipe.schema import Recipe
+    from .training.run.stopping import StopRequest
 
 
 @dataclass(frozen=True)
@@ -80,29 +83,30 @@ def embed(
     Raises:
         OptionError: untrained weights, data that are drawn, or a folder with other files.
         HiertreeError: whatever is wrong with the recipe, the network or the images.
+        SystemExit: on SIGTERM, with status 0; whole shards are kept for the next call.
     """
     from .training.data.splits import load_split
     from .training.distributed.devices import build_fabric
-    from .training.network.model_files import WEIGHTS
+    from .training.run.stopping import StopRequest
 
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
-    recipe = _recipe(Path(model), data if labeled else None, overrides)
-    dataset = load_split(recipe, split) if labeled else _without_labels(Path(data))
-    fabric = build_fabric(recipe.training)
-    embedder = _network(Path(model), recipe, fabric)  # once the images are found, for it may download weights
-    folder = Path(out)
-    shards = _claimed(folder, _identity(embedder, recipe, dataset, shard_size))
-    _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric)
-    parts = [shards / name for name in _names(len(dataset), shard_size)]
-    arrays, tables = _write(dataset, folder, parts, labeled=labeled)
-    parameters = {"split": split, **recipe.as_dict()} | ({} if labeled else {"embedded": os.fspath(data)})
-    weights = [Path(model) / WEIGHTS] if Path(model).is_dir() else []
-    written = [*arrays, *tables]
-    made = manifest(command=f"hiertree embed {model}", parameters=parameters, inputs=weights, outputs=written)
-    files.write_json(folder / "manifest.json", made)
-    shutil.rmtree(shards)
-    return Embedded(folder, len(dataset), arrays, tables)
+    stop = StopRequest()
+    with stop.listening():
+        recipe = _recipe(Path(model), data if labeled else None, overrides)
+        dataset = load_split(recipe, split) if labeled else _without_labels(Path(data))
+        fabric = build_fabric(recipe.training)
+        embedder = _network(Path(model), recipe, fabric)  # once the images are found, for it may download weights
+        shards = _claimed(Path(out), _identity(embedder, recipe, dataset, shard_size))
+        _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric, stop)
+        parts = [shards / name for name in _names(len(dataset), shard_size)]
+        arrays, tables = _write(dataset, Path(out), parts, labeled=labeled)
+        parameters = {"split": split, **recipe.as_dict()} | ({} if labeled else {"embedded": os.fspath(data)})
+        _write_manifest(Path(model), Path(out), parameters, [*arrays, *tables])
+        shutil.rmtree(shards)
+    if stop.requested():
+        raise SystemExit(0)
+    return Embedded(Path(out), len(dataset), arrays, tables)
 
 
 def _without_labels(data: Path) -> ImageDataset:
@@ -177,7 +181,8 @@ def _identity(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_s
     digest = hashlib.sha256(json.dumps(settings).encode())
     digest.update(np.ascontiguousarray(dataset.paths).tobytes())
     for row in range(len(dataset)):
-        digest.update(dataset.images.name(row).encode("utf-8", "surrogateescape"))
+        named = f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0"
+        digest.update(named.encode("utf-8", "surrogateescape"))
     for tensor in embedder.state_dict().values():
         digest.update(tensor.numpy().tobytes())
     return digest.hexdigest()
@@ -189,7 +194,11 @@ def _claimed(folder: Path, identity: str) -> Path:
     noted = shards / "identity.json"
     if noted.is_file():
         if json.loads(noted.read_text(encoding="utf-8")) != identity:
-            raise OptionError(f"out={folder} with shards of other weights or images", expected="a new or empty folder")
+            raise OptionError(
+                f"out={folder} with shards of other weights or images",
+                expected="the same call, its files unchanged, or a new or empty folder",
+                remedy="name another folder, or remove this one",
+            )
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         held = "finished embeddings" if (folder / "manifest.json").is_file() else "other files"
         raise OptionError(
@@ -207,16 +216,21 @@ def _names(count: int, shard_size: int) -> list[str]:
 
 
 def _embed_shards(
-    embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shards: Path, shard_size: int, fabric: Fabric
+    embedder: Embedder,
+    recipe: Recipe,
+    dataset: ImageDataset,
+    shards: Path,
+    shard_size: int,
+    fabric: Fabric,
+    stop: StopRequest,
 ) -> None:
-    """Write the shards that are not there yet, each whole."""
+    """Write the shards that are not there yet, each whole; exit after the batch at hand when SIGTERM has come."""
     import torch
 
     from .training.data.batches import batch_loader, keys_in_order
     from .training.data.views import ImageViews
     from .training.network.scales import embed_at_scales
 
-    scales = recipe.evaluation.scales
     network = fabric.setup_module(embedder)
     views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))
     size = recipe.evaluation.batch_size
@@ -224,12 +238,21 @@ def _embed_shards(
         for number, name in enumerate(_names(len(dataset), shard_size)):
             rows = range(number * shard_size, min((number + 1) * shard_size, len(dataset)))
             if not (shards / name).is_file():
-                loader = batch_loader(views, keys_in_order(rows, size), workers=recipe.images.workers)
-                batches = (embed_at_scales(network, fabric.to_device(images), scales) for _, images in loader)
-                parts = [embeddings.float().cpu().numpy() for embeddings in batches]
+                loader, parts = batch_loader(views, keys_in_order(rows, size), workers=recipe.images.workers), []
+                for _, images in loader:
+                    if stop.requested():
+                        _stop_after(rows.start)
+                    embeddings = embed_at_scales(network, fabric.to_device(images), recipe.evaluation.scales)
+                    parts.append(embeddings.float().cpu().numpy())
                 with files.replacing(shards / name) as temporary:
                     np.save(temporary, np.concatenate(parts))
             advance(len(rows), "")
+
+
+def _stop_after(images: int) -> NoReturn:
+    kept = f"after {images} images; run the same command to go on from there"
+    print(f"stopped by SIGTERM {kept}", file=sys.stderr)
+    raise SystemExit(0)
 
 
 def _write(
@@ -248,6 +271,14 @@ def _write(
         _write_array(arrays[-1], rows, shards)
         _write_table(tables[-1], rows, dataset, labeled=labeled)
     return tuple(arrays), tuple(tables)
+
+
+def _write_manifest(model: Path, folder: Path, parameters: dict[str, Any], outputs: Sequence[Path]) -> None:
+    from .training.network.model_files import WEIGHTS
+
+    weights = [model / WEIGHTS] if model.is_dir() else []
+    made = manifest(command=f"hiertree embed {model}", parameters=parameters, inputs=weights, outputs=outputs)
+    files.write_json(folder / "manifest.json", made)
 
 
 def _write_array(path: Path, rows: NDArray[np.int64], shards: Sequence[Path]) -> None:

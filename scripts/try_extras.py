@@ -40,31 +40,88 @@ def _command(line: str) -> str:
     return f"from hiertree.pipelines.cli import main; main({line.split()!r})"
 
 
+_DOWNLOAD = """
+import hashlib, pathlib, threading
+from dataclasses import replace
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import hiertree as ht
+from hiertree.datasets.description import Download
+server = ThreadingHTTPServer(("127.0.0.1", 0), SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+md5 = hashlib.md5(pathlib.Path("landmarks.csv").read_bytes()).hexdigest()
+file = Download(url=f"http://127.0.0.1:{server.server_port}/landmarks.csv", md5=md5, unpack=False)
+ht.datasets.download(replace(ht.datasets.describe("omniglot"), downloads=(file,)), pathlib.Path("fetched"))
+assert pathlib.Path("fetched/landmarks.csv").is_file()
+"""
+_CALCULATOR = """
+import torch
+from hiertree.metrics import HierarchicalAccuracyCalculator
+labels = torch.arange(9)[:, None] // 3
+found = HierarchicalAccuracyCalculator(["H-AP", "R@1"]).get_accuracy(torch.eye(9)[:, :4] + 1, labels)
+assert 0 < found["H-AP"] <= 1
+"""
+_HUGGING_FACE = """
+import datasets, hiertree as ht, numpy as np
+from PIL import Image
+rows = {"image": [Image.fromarray(np.zeros((4, 4, 3), np.uint8))] * 2, "kind": ["a", "b"], "name": ["c", "d"]}
+features = datasets.Features(image=datasets.Image(), kind=datasets.Value("string"), name=datasets.Value("string"))
+found = ht.datasets.from_huggingface(datasets.Dataset.from_dict(rows, features=features), levels=["kind", "name"])
+assert found.images[1].size == (4, 4)
+"""
+_SENTENCES = """
+from sentence_transformers import SentenceTransformer, models
+SentenceTransformer(modules=[models.BoW(["lake", "church", "building", "park"])]).save("bag-of-words")
+"""
+_SLURM = """
+from pathlib import Path
+from hiertree.errors import MissingPackageError, MissingResourceError
+from hiertree.pipelines.comparison.cluster_jobs import slurm_executor
+try:
+    slurm_executor(Path("jobs"), {})
+except MissingPackageError:
+    raise
+except MissingResourceError:
+    pass  # submitit is here, a cluster is not
+"""
 # Extras whose programs need those of another: labels to encode, a run to export.
-NEEDS = {"clip": "labels", "export": "train", "sentences": "labels", "slurm": "train"}
+NEEDS = {"clip": "labels", "dumps": "labels", "export": "train", "sentences": "labels", "slurm": "train"}
 # What works with each extra.
 USED = {
     "base": (
         "import hiertree as ht; assert ht.LabelTree.from_paths([('a', 'b', 1), ('a', 'c', 2)]).num_levels == 3",
-        f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
         "from hiertree import *; assert LabelTree.from_paths([('a', 1)]).leaves == (1,)",
         "from hiertree.metrics import *; assert evaluate([[1, 0], [1, 1]], [0, 0])['R@1'] == 1",
         "import numpy as np; np.savez('e.npz', embeddings=np.eye(9)[:, :4] + 1, paths=np.arange(9)[:, None] // 3)",
-        _command("evaluate e.npz --json"),
-        _command("report e.npz --out report.html"),
+        _command("evaluate e.npz --json --per-query q.csv"),
         _command("--help"),
+        _command("labels --help"),
         _command("recipes"),
         _command("datasets list"),
     ),
     "arrow": (
         "import pandas as pd; pd.DataFrame({'a': ['1']}).to_parquet('t.parquet')",
         "from hiertree.io.tables import read_table; assert read_table('t.parquet').a[1] == '1'",
+        _command("evaluate e.npz --per-query q.parquet"),
     ),
     "clip": ("from hiertree.pipelines.clip_model import load_clip; load_clip('ViT-B-32', None, 'cpu')",),
+    "download": (_DOWNLOAD,),
+    "dumps": ("import bz2, rapidgzip; open('d.bz2', 'wb').write(bz2.compress(b'1')); rapidgzip.open('d.bz2').read()",),
     "export": (_command("export run --onnx --out exported"),),
+    "plots": (
+        f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot().savefig('levels.png')",
+        _command("report e.npz --out report.html"),
+    ),
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "labels": (_command(_BUILD), _command("labels tree labels --out tree.html")),
-    "interop": ("from hiertree.metrics import RetrievalMetric; RetrievalMetric('H-AP')", _command("audit e.npz")),
+    "interop": (
+        "from hiertree.metrics import RetrievalCallback, RetrievalMetric; RetrievalMetric('H-AP')",
+        _CALCULATOR,
+        "from hiertree.losses import SupHAP, as_pytorch_metric_learning; as_pytorch_metric_learning(SupHAP())",
+        _HUGGING_FACE,
+        _command("audit e.npz"),
+    ),
+    "sentences": (_SENTENCES, _command(f"{_BUILD} --encoder sentence-transformers --sentence-model ./bag-of-words")),
+    "slurm": (_SLURM,),
     "train": (
         _command(f"train synthetic-happier --out run --set training.epochs=1 {_FEW}"),
         "import hiertree as ht; ht.load_model('run')",
@@ -74,11 +131,20 @@ USED = {
 # What ends with one line without each extra.
 REFUSED = {
     "all": (_command("demo"),),
-    "arrow": ("open('t.parquet', 'w'); from hiertree.io.tables import read_table; read_table('t.parquet')",),
-    "interop": ("from hiertree.metrics import RetrievalMetric",),
+    "arrow": (
+        "open('t.parquet', 'w'); from hiertree.io.tables import read_table; read_table('t.parquet')",
+        _command("evaluate absent.npz --per-query q.parquet"),
+    ),
+    "download": (_DOWNLOAD,),
+    "interop": (
+        "from hiertree.metrics import RetrievalMetric",
+        "from hiertree.metrics import HierarchicalAccuracyCalculator",
+        _command("audit e.npz"),
+    ),
+    "plots": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3).plot()", _command("report e.npz --out report.html")),
     "clip": (_command(f"{_BUILD} --encoder clip"),),
     "export": (_command("export run --onnx --out exported"),),
-    "labels": (_command(_BUILD), "import hiertree.pipelines.labels"),
+    "labels": (_command(_BUILD), _command("browse ."), "import hiertree.pipelines.labels"),
     "search": (f"{_EVALUATE}; evaluate(x, [0, 1, 2] * 3, metrics=['R@1'], approximate=Approximate())",),
     "sentences": (_command(f"{_BUILD} --encoder sentence-transformers"),),
     "slurm": (_command("compare synthetic-happier synthetic-smooth-ap --out compared --launcher slurm"),),
@@ -132,7 +198,7 @@ def _try(name: str, place: Path, wheel: Path, installed: set[str]) -> int:
     python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
     target = str(wheel) if name == "base" else f"hiertree[{','.join(sorted(installed - {'base'}))}] @ {wheel.as_uri()}"
     subprocess.run([sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", target], check=True)
-    megabytes = sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) // 2**20
+    megabytes = sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) // 10**6
     print(f"{name}: {megabytes} MB", flush=True)
     if megabytes > MOST_MEGABYTES.get(name, megabytes):
         raise SystemExit(f"{name} takes {megabytes} MB: expected at most {MOST_MEGABYTES[name]}")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,28 @@ settings.register_profile("any speed", deadline=None, suppress_health_check=[Hea
 settings.load_profile("any speed")
 
 ROOT = Path(__file__).resolve().parent.parent
+FUZZ_SHARE = 10  # one case in so many runs each time
+
+
+def pytest_configure() -> None:
+    """Share the day's seed with the processes of pytest-xdist, and so the choice of cases."""
+    os.environ.setdefault("HIERTREE_FUZZ_SEED", str(dt.date.today().toordinal()))
+
+
+def pytest_report_header() -> str:
+    """What repeats this run's choice of fuzz cases."""
+    return f"one fuzz case in {FUZZ_SHARE}: HIERTREE_FUZZ_SEED={os.environ['HIERTREE_FUZZ_SEED']}; all: -m nightly"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave fuzz cases to the nightly run, but for a seeded tenth."""
+    seed, all_of_them = os.environ["HIERTREE_FUZZ_SEED"], config.option.markexpr == "nightly"
+    for item in items:
+        if item.get_closest_marker("fuzz") and (
+            all_of_them or zlib.crc32(f"{seed} {item.nodeid}".encode()) % FUZZ_SHARE
+        ):
+            item.add_marker("nightly")
 
 
 @pytest.fixture(scope="session")

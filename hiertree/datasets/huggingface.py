@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ImageError, InputError, OptionError, require_package
-from ..tree.label_rows import LeafKey
+from ..options import check_choice
+from ..tree.label_rows import Gaps, LeafKey, Uneven
 from ..tree.tables import check_level_columns
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
@@ -48,7 +49,14 @@ class HuggingFaceImages:
 
 
 def from_huggingface(
-    rows: Any, *, levels: Sequence[str], image: str = "image", leaf: LeafKey = "label", split: str | None = None
+    rows: Any,
+    *,
+    levels: Sequence[str],
+    image: str = "image",
+    leaf: LeafKey = "label",
+    uneven: Uneven = "error",
+    gaps: Gaps = "error",
+    split: str | None = None,
 ) -> ImageDataset:
     """A data set of Hugging Face's ``datasets``, which is optional, with columns of labels, coarse → fine.
 
@@ -59,7 +67,9 @@ def from_huggingface(
         rows: one split, a ``datasets.Dataset``.
         levels: its columns of labels, coarse → fine.
         image: its column of images.
-        leaf: what identifies a class, as in :func:`hiertree.datasets.load_table`.
+        leaf: what identifies a class, as in :func:`hiertree.datasets.load_table`, and so the next two.
+        uneven: see there.
+        gaps: see there.
         split: a name for it; its own unless given.
 
     Raises:
@@ -76,6 +86,8 @@ def from_huggingface(
     import datasets as huggingface
 
     check_level_columns(levels)
+    check_choice("uneven", uneven, Uneven)
+    check_choice("gaps", gaps, Gaps)
     if not isinstance(rows, huggingface.Dataset):
         several = isinstance(rows, huggingface.DatasetDict)
         remedy = f"choose one of its splits, {', '.join(rows)}" if several else "load it without streaming=True"
@@ -94,6 +106,8 @@ def from_huggingface(
         [_labels(rows, name, huggingface.ClassLabel) for name in levels],
         level_names=list(levels),
         leaf=leaf,
+        uneven=uneven,
+        gaps=gaps,
         where=lambda row: f"row {row}",
     )
     stored = rows.select_columns([image]).cast_column(image, huggingface.Image(decode=False)).with_format(None)

@@ -6,8 +6,8 @@ import logging
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +15,7 @@ from ..errors import ImageError, OptionError, TableError
 from ..io.progress import track
 from ..io.tables import read_table
 from ..options import check_choice
-from ..tree.label_rows import LeafKey
+from ..tree.label_rows import Gaps, LeafKey, Uneven
 from ..tree.tables import check_level_columns
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
@@ -39,6 +39,8 @@ def load_table(
     levels: Sequence[str],
     split_column: str | None = None,
     leaf: LeafKey = "label",
+    uneven: Uneven = "error",
+    gaps: Gaps = "error",
     on_bad_image: OnBadImage = "error",
 ) -> ImageDataset:
     """Read the images that a table lists, with their labels. A file that is listed more than once is logged.
@@ -52,6 +54,8 @@ def load_table(
         split_column: the column of splits; needed with ``split``.
         leaf: what identifies a class: its finest ``"label"``, or its whole ``"path"`` if the same label stands under
             several parents (like character01 of every alphabet).
+        uneven: what to do with rows whose last cells are empty, as in :meth:`hiertree.LabelTree.from_paths`.
+        gaps: what to do with an empty cell above another, as there.
         on_bad_image: with ``"error"`` a missing file is an error now, and a damaged one when it is decoded. With
             ``"skip"`` every image is decoded once now; bad ones are left out, counted in a log line, and named in
             ``left_out``.
@@ -68,6 +72,8 @@ def load_table(
         split_column="split")``
     """
     _check(split, split_column, levels, on_bad_image)
+    check_choice("uneven", uneven, Uneven)
+    check_choice("gaps", gaps, Gaps)
     file, folder = Path(path), Path(root)
     columns = [image, *levels, *([] if split_column is None else [split_column])]
     table = read_table(file, required=columns, needs_rows=True)[list(dict.fromkeys(columns))]
@@ -83,6 +89,8 @@ def load_table(
         [table[level].to_numpy(dtype=object) for level in levels],
         level_names=levels,
         leaf=leaf,
+        uneven=uneven,
+        gaps=gaps,
         where=lambda row: f"{file.name}, line {kept[row]}",
     )
     dataset = ImageDataset(
@@ -135,7 +143,7 @@ def _misspells(name: str, split: str) -> bool:
 def undecodable_files(names: Sequence[str], folder: Path) -> list[str]:
     """The files that do not decode; every one is tried, several at a time."""
     with ThreadPoolExecutor() as pool:
-        fails = pool.map(partial(_fails, folder), names)
+        fails = pool.map(lambda name, limits: limits.run(_fails, folder, name), names, iter(copy_context, None))
         shown = track(fails, description="checking images", total=len(names))
         return [name for name, failed in zip(names, shown, strict=True) if failed]
 

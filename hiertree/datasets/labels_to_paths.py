@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..tree.label_rows import LeafKey, Where
+from ..tree.label_rows import Gaps, LeafKey, Uneven, Where, filled_gaps, trimmed
 from ..tree.label_tree import LabelTree
 
 if TYPE_CHECKING:
@@ -22,7 +22,13 @@ class Labeled(NamedTuple):
 
 
 def label_paths(
-    columns: Sequence[Any], *, level_names: Sequence[str], where: Where, leaf: LeafKey = "label"
+    columns: Sequence[Any],
+    *,
+    level_names: Sequence[str],
+    where: Where,
+    leaf: LeafKey = "label",
+    uneven: Uneven = "error",
+    gaps: Gaps = "error",
 ) -> Labeled:
     """The tree of the distinct rows of labels, in order of first appearance, and the images' paths in it.
 
@@ -30,7 +36,9 @@ def label_paths(
         columns: L sequences of n labels, coarse → fine.
         level_names: L names.
         where: names image i in error messages.
-        leaf: as in :meth:`LabelTree.from_paths`.
+        leaf: as in :meth:`LabelTree.from_paths`, and so the next two.
+        uneven: see there; with a policy, a path ends where the rest of a row has no label.
+        gaps: see there.
 
     Raises:
         HierarchyError: the labels do not form a tree; the message names an image that shows it.
@@ -42,8 +50,19 @@ def label_paths(
     """
     group, firsts = _distinct_rows(columns)
     rows = [tuple(_plain(column[first]) for column in columns) for first in firsts.tolist()]
-    tree = LabelTree.from_paths(rows, level_names=level_names, leaf=leaf, where=lambda row: where(int(firsts[row])))
-    return Labeled(tree, tree.paths(tree.leaves)[group])
+    if gaps != "error":
+        rows = list(filled_gaps(rows, gaps))
+    if uneven != "error":
+        rows = [trimmed(row) for row in rows]
+    tree = LabelTree.from_paths(
+        rows,
+        level_names=level_names,
+        leaf=leaf,
+        uneven=uneven,
+        repeats="merge",
+        where=lambda row: where(int(firsts[row])),
+    )
+    return Labeled(tree, tree.paths(rows if leaf == "path" else [row[-1] for row in rows])[group])
 
 
 def label_leaves(

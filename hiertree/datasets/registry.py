@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,9 +20,12 @@ from .benchmarks.inshop import INSHOP, load_inshop
 from .benchmarks.omniglot import OMNIGLOT, load_omniglot
 from .benchmarks.revisited import REVISITED, load_revisited
 from .benchmarks.sop import SOP, load_sop
+from .benchmarks.synthetic import load_synthetic
 from .benchmarks.vehicleid import VEHICLEID, load_vehicleid
 from .description import Benchmark, Verify
 from .image_dataset import ImageDataset
+from .image_folder import load_folder
+from .image_tables import load_table
 
 
 class Entry(NamedTuple):
@@ -57,6 +61,18 @@ ENTRIES = _by_name(
     *_variants(VEHICLEID, load_vehicleid, "test_classes"),
     *_variants(CIFAR, load_cifar, "classes"),
     Entry(OMNIGLOT, load_omniglot),
+)
+
+
+# What a recipe's data.name may be: a benchmark, a loader with all of its options, or one's own images.
+LOADERS: Mapping[str, Callable[..., ImageDataset]] = MappingProxyType(
+    {
+        **{name: partial(entry.loader, **entry.options) for name, entry in ENTRIES.items()},
+        **{entry.loader.__name__.removeprefix("load_"): entry.loader for entry in ENTRIES.values()},
+        "folder": load_folder,
+        "synthetic": load_synthetic,
+        "table": load_table,
+    }
 )
 
 

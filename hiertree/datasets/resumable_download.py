@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from ..errors import MissingResourceError, OptionError
+from ..errors import MissingResourceError, OptionError, require_package
 from ..io.abandoned import locked_folder, prefix_of, remove_abandoned
 from ..io.files import write_text
 from ..io.progress import show_progress
@@ -63,9 +63,11 @@ def download(
         The files and their states.
 
     Raises:
+        MissingPackageError: requests is not installed.
         OptionError: an address that is not http or https.
         MissingResourceError: a file cannot be downloaded, has another MD5, or does not fit on the disk.
     """
+    require_package("requests", extra="download")
     root.mkdir(parents=True, exist_ok=True)
     return [_provide(wanted, root, mirror, sleep) for wanted in benchmark.downloads]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import hiertree
 
+from ..errors import hide_credentials
 from .files import write_json
 
 MANIFEST = "manifest.json"  # of a folder
@@ -48,7 +49,7 @@ def manifest(
 
     Args:
         command: the command or function, as a user would type it.
-        parameters: JSON-able settings.
+        parameters: JSON-able settings, of which passwords in URLs are left out.
         inputs: files read, recorded by name, size and SHA-256.
         outputs: files written, recorded likewise.
         seed: of the run.
@@ -57,8 +58,8 @@ def manifest(
     {'k': 3}
     """
     return {
-        "command": command,
-        "parameters": dict(parameters),
+        "command": hide_credentials(command),
+        "parameters": _without_credentials(dict(parameters)),
         "seed": seed,
         "inputs": [describe_file(path) for path in inputs],
         "outputs": [describe_file(path) for path in outputs],
@@ -83,6 +84,14 @@ def write_manifest_beside(path: str | os.PathLike[str], made: Mapping[str, Any])
 def describe_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Name, size in bytes and SHA-256 of a file, as a manifest lists it."""
     return {"name": Path(path).name, "bytes": Path(path).stat().st_size, "sha256": sha256(path)}
+
+
+def _without_credentials(value: Any) -> Any:
+    if isinstance(value, str):
+        return hide_credentials(value)
+    if isinstance(value, Mapping):
+        return {key: _without_credentials(entry) for key, entry in value.items()}
+    return [_without_credentials(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _version(package: str) -> str | None:

@@ -11,9 +11,10 @@ class of its super-category), and no batch contains a class twice.
 ``DistributedBatches(sampler)`` gives each of several processes its share of the same plan. ``state_dict`` and
 ``load_state_dict`` resume any of them at the next batch.
 
-Lightning's Trainer and Fabric announce each epoch to a batch sampler's attribute ``sampler``; with several processes,
-pass them ``use_distributed_sampler=False``. When a Trainer with worker processes resumes a run, it fetches its first
-batches before it announces the epoch: call ``set_epoch`` or ``load_state_dict`` before ``fit``.
+They are ``torch.utils.data.BatchSampler``s where torch is installed, as trainers of other libraries ask. Lightning's
+Trainer and Fabric announce each epoch to a batch sampler's attribute ``sampler``; with several processes, pass them
+``use_distributed_sampler=False``. When a Trainer with worker processes resumes a run, it fetches its first batches
+before it announces the epoch: call ``set_epoch`` or ``load_state_dict`` before ``fit``, or it is a TrainingError.
 """
 
 from .class_balanced import ClassBalancedSampler

@@ -7,12 +7,12 @@ from typing import Literal
 
 from ..errors import OptionError
 from ..options import check_choice, check_integer
-from .epochs import EpochFollower, PlannedBatches, epoch_and_batch
+from .epochs import BatchSampler, PlannedBatches, epoch_and_batch
 
 Share = Literal["split", "deal", "replicate"]
 
 
-class DistributedBatches:
+class DistributedBatches(BatchSampler):
     """The share of one process in a sampler's batches. Every process plans the same epoch, without communication.
 
     * ``"split"``: every batch is cut into ``world_size`` pieces of whole class visits, one per process. Gathered
@@ -54,6 +54,7 @@ class DistributedBatches:
         self.rank = own_rank if rank is None else rank
         self.world_size = own_size if world_size is None else world_size
         self.planned, self.share = sampler, share
+        self.sampler, self.batch_size, self.drop_last = sampler.sampler, sampler.batch_size, True
         check_choice("share", share, Share)
         check_integer("rank", self.rank, least=0)
         check_integer("world_size", self.world_size)
@@ -73,6 +74,9 @@ class DistributedBatches:
                 remedy="pass a smaller batch_size or share='split'",
             )
 
+        if share == "split":
+            self.batch_size //= self.world_size
+
     def __len__(self) -> int:
         """Number of this process's batches in a whole epoch."""
         return len(self.planned) // self._stride
@@ -84,11 +88,6 @@ class DistributedBatches:
                 yield batch[self.rank * size : (self.rank + 1) * size]
             elif self.share == "replicate" or number % self.world_size == self.rank:
                 yield batch
-
-    @property
-    def sampler(self) -> EpochFollower:
-        """What Lightning calls ``set_epoch`` on."""
-        return self.planned.sampler
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of this epoch (from 0), from its first batch; without it, epochs count up."""

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ..errors import OptionError
+from ..errors import OptionError, TrainingError
 from ..options import check_choice, check_integer, is_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from torch.utils.data import BatchSampler
+else:
+    try:
+        from torch.utils.data import BatchSampler
+    except ImportError:  # samplers plan batches without torch too
+        BatchSampler = object
 
 SmallClasses = Literal["replace", "drop"]
 
 
-class PlannedBatches(ABC):
+class PlannedBatches(BatchSampler, ABC):
     """The base of the samplers: items by class, the plan of an epoch, and the batch at which iteration begins.
 
     Args:
@@ -70,9 +76,11 @@ class PlannedBatches(ABC):
             )
         self._first_of_class = np.cumsum(self._class_sizes) - self._class_sizes
         self._shown_of_class = np.minimum(self._class_sizes, reduce_per_class or self._class_sizes)
+        self.sampler, self.drop_last = EpochFollower(self), True
         self._epoch = self._start = self._position = 0
         self._is_begun = False  # the first batch of the epoch was yielded, so that the next iteration is a new epoch
-        self._is_chosen = False  # set_epoch or load_state_dict was called since
+        self._is_chosen = False  # set_epoch or load_state_dict has chosen the epoch
+        self._is_announced = False  # Lightning has called follow_epoch
         self._ahead_of_lightning = 0
 
     @abstractmethod
@@ -90,16 +98,11 @@ class PlannedBatches(ABC):
         """Yield the batches of the next epoch before number ``stop``; it begins when the first one is taken."""
         if self._is_begun:
             self._go_to(self._epoch + 1, 0)
-        self._is_begun, self._is_chosen = True, False
+        self._is_begun = True
         start = self._start
         for position, batch in enumerate(self._plan()[start:stop], start=start + 1):
             self._position = position
             yield batch.tolist()
-
-    @property
-    def sampler(self) -> EpochFollower:
-        """What Lightning calls ``set_epoch`` on."""
-        return EpochFollower(self)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of this epoch (from 0), from its first batch; without it, epochs count up."""
@@ -110,9 +113,20 @@ class PlannedBatches(ABC):
         """As :meth:`set_epoch`, for a count of epochs by Lightning, which may restart at 0 when a run is resumed.
 
         An epoch that :meth:`set_epoch` or :meth:`load_state_dict` has chosen stands, and the count goes on from it.
+
+        Raises:
+            TrainingError: batches of another epoch were taken before Lightning announced its first.
         """
-        if self._is_chosen:
+        is_first, self._is_announced = not self._is_announced, True
+        if self._is_chosen and (is_first or not self._is_begun):
             self._ahead_of_lightning = self._epoch - epoch
+            self._is_chosen = not self._is_begun
+        elif is_first and self._is_begun and epoch != self._epoch:
+            raise TrainingError(
+                f"epoch {epoch} after batches of epoch {self._epoch} were taken",
+                expected="its batches from the first on, where a Trainer with worker processes resumes a run",
+                remedy=f"call set_epoch({epoch}) of the batch sampler before fit",
+            )
         else:
             self._go_to(max(0, epoch + self._ahead_of_lightning), 0)
 
@@ -139,7 +153,7 @@ class PlannedBatches(ABC):
 
     def _go_to(self, epoch: int, batch: int) -> None:
         self._epoch, self._start, self._position = epoch, batch, batch
-        self._is_begun = False
+        self._is_begun = self._is_chosen = False
 
     def _items_per_epoch(self) -> int:
         """How many items an epoch may show."""
@@ -180,6 +194,10 @@ class EpochFollower:
 
     def __init__(self, batches: PlannedBatches) -> None:
         self._batches = batches
+
+    def __iter__(self) -> Iterator[int]:
+        for batch in self._batches:
+            yield from batch
 
     def set_epoch(self, epoch: int) -> None:
         """See :meth:`PlannedBatches.follow_epoch`."""

@@ -5,7 +5,8 @@ Each defect is an error unless the caller chooses a policy for it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+import logging
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..errors import NotATreeError, UnknownLeafError
@@ -14,6 +15,7 @@ from ..options import check_choice
 if TYPE_CHECKING:
     import networkx as nx
 
+_log = logging.getLogger(__name__)
 Direction = Literal["parent-child", "child-parent"]
 MultipleParents = Literal["error", "first", "shortest"]
 Forest = Literal["error", "join"]
@@ -26,7 +28,7 @@ class GraphPolicies(TypedDict, total=False):
         direction: what an edge is: ``"parent-child"``, the default, or ``"child-parent"``.
         multiple_parents: what to do with a node of several parents: ``"error"``; ``"first"`` keeps the edge that was
             given first; ``"shortest"`` keeps the parent nearest to a root, the first of several. An inner node that
-            loses all its children goes.
+            loses all its children goes. A log line counts the pairs of siblings that this separates.
         forest: what to do with several roots: ``"error"``; ``"join"`` puts one root above them, so that they are the
             labels of level 1.
         inner_leaves: inner nodes that items carry too, or ``"all"`` but the root. Each is then also a leaf, shallower
@@ -98,6 +100,7 @@ def _kept_edges(graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: C
         if parents:
             parent[node] = parents[0] if policy == "first" else min(parents, key=lambda above: depth[above])
         depth[node] = depth[parent[node]] + 1 if parents else 0
+    _log_separated(graph, parent)
     kept: nx.DiGraph[Any] = nx.DiGraph(**graph.graph)
     kept.add_nodes_from(graph.nodes(data=True))
     kept.add_edges_from((above, node) for above, node in graph.edges() if parent[node] == above)
@@ -105,6 +108,20 @@ def _kept_edges(graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: C
         if graph.out_degree(node) and not kept.out_degree(node) and node not in inner_leaves:
             kept.remove_node(node)
     return kept
+
+
+def _log_separated(graph: nx.DiGraph[Any], parent: Mapping[Hashable, Hashable]) -> None:
+    """Log how many pairs of siblings, children of one node of the graph, the kept parents separate."""
+    moved = {node for node, degree in graph.in_degree() if degree > 1}
+    separated = {
+        frozenset((child, sibling))
+        for child in moved
+        for above in graph.predecessors(child)
+        for sibling in graph.successors(above)
+        if parent[sibling] != parent[child]
+    }
+    text = "nodes with several parents: %d; keeping one parent of each separates %d pairs of siblings"
+    _log.warning(text, len(moved), len(separated))
 
 
 def with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[Any], Hashable]:

@@ -6,6 +6,7 @@ The edges of a graph run from parent to child. Its root, the one node without a 
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HierarchyError, InputError, NotATreeError
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+MOST_CYCLES = 10  # that a message names
+
 
 def check_graph(graph: Any) -> None:
     """Refuse what is no directed graph with an edge, and one in which a node is above itself.
 
     Raises:
         InputError: no graph of networkx.
-        HierarchyError: undirected, without edges, or with a cycle; the message names its nodes.
+        HierarchyError: undirected, without edges, or with cycles; the message names their nodes.
     """
     import networkx as nx
 
@@ -34,11 +37,17 @@ def check_graph(graph: Any) -> None:
         raise HierarchyError("the graph has no edge", expected="at least a root and a leaf")
     if not graph.is_directed():
         raise HierarchyError("the graph is undirected", expected="a networkx.DiGraph with edges from parent to child")
-    try:
-        cycle = [edge[0] for edge in nx.find_cycle(graph)]
-    except nx.NetworkXNoCycle:
-        return
-    raise NotATreeError(f"the graph: {' → '.join(map(repr, [*cycle, cycle[0]]))}", expected="no label above itself")
+    cycles = list(islice(nx.simple_cycles(graph), MOST_CYCLES + 1))
+    if cycles:
+        shown = "; ".join(sorted(map(_shown_cycle, cycles[:MOST_CYCLES]))) + "; …" * (len(cycles) > MOST_CYCLES)
+        raise NotATreeError(f"the graph: {shown}", expected="no label above itself", remedy="remove an edge of each")
+
+
+def _shown_cycle(nodes: list[Hashable]) -> str:
+    """``'a' → 'b' → 'a'``, from the first name on, whatever the order in which networkx walks."""
+    names = list(map(repr, nodes))
+    start = names.index(min(names))
+    return " → ".join([*names[start:], *names[: start + 1]])
 
 
 def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:
@@ -58,8 +67,8 @@ def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:
         roots = [pair for pair in pairs if is_empty(pair[child_first]) and not is_empty(pair[not child_first])]
         graph.add_nodes_from(pair[not child_first] for pair in roots)
         edges = [pair for pair in pairs if pair not in roots]
-    if not isinstance(edges, Iterable):
-        raise InputError(f"edges={edges!r}", expected="(parent, child) pairs")
+    if not isinstance(edges, Iterable) or isinstance(edges, set | frozenset):
+        raise InputError(f"edges={edges!r:.80}", expected="(parent, child) pairs in their order")
     for edge in edges:
         if not _is_pair(edge):
             raise InputError(f"the edge {edge!r}", expected="a pair of nodes, parent and child")
@@ -88,7 +97,11 @@ def turned(graph: nx.DiGraph[Any], direction: Direction) -> nx.DiGraph[Any]:
 def _is_pair(edge: Any) -> bool:
     if not isinstance(edge, Sequence) or isinstance(edge, str) or len(edge) != 2:
         return False
-    return all(isinstance(node, Hashable) and node is not None for node in edge)
+    return all(isinstance(node, Hashable) and node is not None and not _is_nan(node) for node in edge)
+
+
+def _is_nan(node: Hashable) -> bool:
+    return isinstance(node, float) and node != node
 
 
 def rows_of_graph(

@@ -7,12 +7,12 @@ parents makes two nodes. The nodes of a level are numbered from 0 in order of fi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..arrays import MAX_LEVELS
+from ..arrays import MAX_LEVELS, to_numpy
 from ..errors import (
     DuplicateLeafError,
     EmptyLabelError,
@@ -21,6 +21,7 @@ from ..errors import (
     NotATreeError,
     UnevenDepthError,
 )
+from ..io.frames import is_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,7 +64,7 @@ def check_rows(
     """
     first_seen: dict[Hashable, tuple[int, Row]] = {}
     for number, given in enumerate(_iterated(rows, "the rows")):
-        row = tuple(_iterated(given, where(number)))
+        row = row_of(given, where(number))
         check_labels(row, where(number))
         key: Hashable = row if leaf == "path" else row[-1]
         number_before, row_before = first_seen.setdefault(key, (number, row))
@@ -115,7 +116,7 @@ def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
     [('a', 'x', 'x'), ('y', 'y', 'y')]
     """
     for number, given in enumerate(_iterated(rows, "the rows")):
-        row = list(_iterated(given, f"row {number}"))
+        row = list(row_of(given, f"row {number}"))
         ends = [place for place, label in enumerate(row) if not is_empty(label)]
         places = range(1, ends[-1] if ends else 0) if gaps == "above" else range(len(row) - 2, -1, -1)
         for place in places:
@@ -124,11 +125,30 @@ def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
         yield tuple(row)
 
 
+def trimmed(row: Row) -> Row:
+    """The row without the empty labels at its end."""
+    end = len(row)
+    while end and is_empty(row[end - 1]):
+        end -= 1
+    return row[:end]
+
+
+def row_of(given: Any, where: str) -> Row:
+    """One row of labels as a tuple; those of arrays and tensors as plain values."""
+    if isinstance(given, Mapping):
+        remedy = "list the labels, or make a frame of the rows for LabelTree.from_frame"
+        raise InputError(f"{where}: {given!r:.80}", expected="labels in their order, coarse → fine", remedy=remedy)
+    return tuple(label.item() if hasattr(label, "detach") else label for label in _iterated(given, where))
+
+
 def _iterated(values: Any, name: str) -> Iterable[Any]:
-    """The values as they are, if they are several; a text is one."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"{name}: {values!r}", expected="a row of labels for every leaf, coarse → fine")
-    return values
+    """Several values in their order; arrays and tensors as lists."""
+    if is_frame(values):
+        given = f"{name}: a frame"
+        raise InputError(given, expected="a row of labels for every leaf", remedy="use LabelTree.from_frame")
+    if isinstance(values, str | set | frozenset) or not isinstance(values, Iterable):
+        raise InputError(f"{name}: {values!r:.80}", expected="a row of labels for every leaf, coarse → fine")
+    return to_numpy(values, name=name).tolist() if hasattr(values, "dtype") else values
 
 
 def even_depths(rows: Sequence[Row], uneven: Uneven) -> list[Row]:

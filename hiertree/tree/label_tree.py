@@ -23,8 +23,6 @@ import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import TableError
 from ..options import check_choice
 from .graph_policies import Forest, check_policies, chosen_inner_leaves, with_one_parent, with_one_root
@@ -69,7 +67,8 @@ class LabelTree(NumberedTree):
         """Build a tree from one row of labels per leaf, coarse → fine.
 
         Args:
-            rows: sequences of labels (text, integers, any hashable), or an (n, L) array.
+            rows: sequences of labels (text, integers, any hashable), or an (n, L) array or tensor. Sets have no order
+                and are refused.
             level_names: L names; default ``level_1`` … ``level_L``.
             leaf: what identifies a leaf: ``"label"``, its last label, which must then be unique, or ``"path"``, the
                 tuple of all its labels.
@@ -92,10 +91,8 @@ class LabelTree(NumberedTree):
         choices = {"leaf": (leaf, LeafKey), "uneven": (uneven, Uneven), "repeats": (repeats, Repeats)}
         for name, (value, literal) in {**choices, "homonyms": (homonyms, Homonyms), "gaps": (gaps, Gaps)}.items():
             check_choice(name, value, literal)
-        listed = rows.tolist() if isinstance(rows, np.ndarray) else rows
-        if gaps != "error":
-            listed = filled_gaps(listed, gaps)
-        checked, leaf_ids = check_rows(listed, repeats=repeats, leaf=leaf, where=where or (lambda i: f"row {i}"))
+        filled = rows if gaps == "error" else filled_gaps(rows, gaps)
+        checked, leaf_ids = check_rows(filled, repeats=repeats, leaf=leaf, where=where or (lambda i: f"row {i}"))
         return cls._from_rows(checked, leaf_ids, level_names, uneven, homonyms)
 
     @classmethod

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Hashable, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -77,7 +79,7 @@ class NumberedTree:
         """The integer paths of the given leaves.
 
         Args:
-            leaf_ids: n leaf ids as a sequence, numpy array or tensor; ids may repeat.
+            leaf_ids: n leaf ids as a sequence, numpy array or tensor; ids may repeat. A set has no order.
 
         Returns:
             (n, L) int32, coarse → fine; column l−1 numbers the nodes of level l from 0.
@@ -87,6 +89,8 @@ class NumberedTree:
             InputError: not a sequence of ids.
         """
         try:
+            if isinstance(leaf_ids, set | frozenset):
+                raise TypeError("no order")
             listed = to_numpy(leaf_ids).tolist() if hasattr(leaf_ids, "dtype") else list(leaf_ids)
             return self._paths[[self._row_of_leaf[leaf_id] for leaf_id in listed]]
         except TypeError:
@@ -104,16 +108,27 @@ class NumberedTree:
         """The labels of an integer path, coarse → fine; a shorter path names an inner node.
 
         Raises:
-            UnknownLeafError: an id that no node of its level has, or more ids than levels.
+            UnknownLeafError: an id that no node of its level has, a node that lies below another one, or more ids than
+                levels.
+            InputError: not integers.
 
         >>> from hiertree import LabelTree
         >>> LabelTree.from_paths([("a", "x"), ("b", "y")]).labels_of([1, 1])
         ('b', 'y')
         """
+        try:
+            nodes = [operator.index(node) for node in path]
+        except TypeError:
+            raise InputError(f"path {path!r:.80}", expected="integer ids, coarse → fine") from None
         sizes = self.level_sizes
-        if len(path) > len(sizes) or not all(0 <= node < size for node, size in zip(path, sizes, strict=False)):
-            raise UnknownLeafError(f"path {tuple(path)}", expected=f"ids below {sizes}, level by level")
-        return tuple(self._labels[level][node] for level, node in enumerate(path))
+        if len(nodes) > len(sizes) or not all(0 <= node < size for node, size in zip(nodes, sizes, strict=False)):
+            raise UnknownLeafError(f"path {tuple(nodes)}", expected=f"ids below {sizes}, level by level")
+        for level in range(1, len(nodes)):
+            parent = self._parents[level][nodes[level]]
+            if nodes[level - 1] != parent:
+                expected = f"node {parent} of level {level} above node {nodes[level]} of level {level + 1}"
+                raise UnknownLeafError(f"path {tuple(nodes)}", expected=expected)
+        return self._labels_along(nodes)
 
     def lca_level(self, a: Hashable, b: Hashable) -> int:
         """Depth of the lowest common ancestor of two leaves: 0 (only the root) … L (the same finest node).
@@ -139,7 +154,7 @@ class NumberedTree:
         (1, 1)
         """
         depth = len(labels)
-        kept = [row for row, path in enumerate(self._paths) if self.labels_of(path[:depth]) == labels]
+        kept = [row for row, path in enumerate(self._paths) if self._labels_along(path[:depth]) == labels]
         if not kept or depth >= self.num_levels:
             raise UnknownLeafError(f"node {labels!r}", expected="the labels of a node above the finest level")
         return self._part(kept, depth)
@@ -171,7 +186,7 @@ class NumberedTree:
 
     def _part(self: Tree, kept: Sequence[int], depth: int) -> Tree:
         """The tree of some leaves, without the levels down to ``depth``."""
-        rows = [self.labels_of(self._paths[row].tolist())[depth:] for row in kept]
+        rows = [self._labels_along(self._paths[row].tolist())[depth:] for row in kept]
         leaf_ids = [self._leaf_ids[row] for row in kept]
         return self._from_rows(rows, leaf_ids, self.level_names[depth:], "error", "separate")
 
@@ -211,10 +226,19 @@ class NumberedTree:
     def _identity(self) -> tuple[object, ...]:
         return self.level_names, self._leaf_ids, self._labels, self._paths.tolist()
 
+    @cached_property
+    def _parents(self) -> list[list[int]]:
+        """For each level the parent of each of its nodes, a node of the level above."""
+        first = [np.unique(column, return_index=True)[1] for column in self._paths.T]
+        return [self._paths[rows, max(level - 1, 0)].tolist() for level, rows in enumerate(first)]
+
+    def _labels_along(self, path: Iterable[int]) -> Row:
+        return tuple(labels[node] for labels, node in zip(self._labels, path, strict=False))
+
     def _rows(self) -> list[Row]:
         """The labels of every leaf's path, in the order of the leaves."""
-        return [self.labels_of(path) for path in self._paths.tolist()]
+        return [self._labels_along(path) for path in self._paths.tolist()]
 
     def _node_labels(self, level: int, node: int) -> Row:
         position = int(np.argmax(self._paths[:, level] == node))
-        return self.labels_of(self._paths[position, : level + 1].tolist())
+        return self._labels_along(self._paths[position, : level + 1].tolist())

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import OptionError
 from ..io.frames import frame_columns
 from ..io.tables import read_table, write_table
-from .label_rows import Row, Where, is_empty
+from .label_rows import Row, Where, trimmed
 
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 
@@ -33,7 +33,7 @@ def read_label_table(
     table = read_table(path, required=levels, needs_rows=True)
     columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels]
     columns[-1] = as_integers(columns[-1])
-    rows = [_trimmed(row) if trim else row for row in zip(*columns, strict=True)]
+    rows = [trimmed(row) if trim else row for row in zip(*columns, strict=True)]
     name, lines = Path(path).name, table.index.tolist()
     return rows, lambda row: f"{name}, line {lines[row]}"
 
@@ -52,7 +52,7 @@ def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) ->
     names = list(columns)
     check_level_columns(names)
     rows = zip(*columns.values(), strict=True)
-    return names, [_trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
+    return names, [trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
 
 
 def check_level_columns(levels: Any) -> None:
@@ -75,13 +75,6 @@ def write_label_table(
     else:
         with_ids = ((*row, leaf) for row, leaf in zip(rows, leaf_ids, strict=True))
         write_table(path, [*level_names, "leaf_id"], with_ids)
-
-
-def _trimmed(row: Row) -> Row:
-    end = len(row)
-    while end and is_empty(row[end - 1]):
-        end -= 1
-    return row[:end]
 
 
 def as_integers(column: Sequence[Hashable]) -> Sequence[Hashable]:

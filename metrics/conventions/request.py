@@ -56,11 +56,13 @@ class MetricRequest:
         return tuple(metric.name for metric in self.metrics)
 
     def table(self, metric: Metric, counts: NDArray[np.int64], rows: slice | NDArray[np.int64]) -> NDArray[np.float64]:
-        """(r, L+1) the relevance of each level for some queries, for one of the H-APs; ``counts`` are of these."""
+        """(r, L+1) the relevance of each level for some queries, for one of the H-APs; ``counts`` are of these.
+
+        The largest of a query is about 1, lest sums overflow: H-AP is a quotient, in which a power of two cancels.
+        """
         relevance = self.relevance if metric.alpha is None else partial(relevances.hap, alpha=metric.alpha)
-        if callable(relevance):
-            return _checked_table(_as_numbers(relevance(counts)), counts.shape)
-        return np.ascontiguousarray(relevance[rows])
+        table = _checked_table(_as_numbers(relevance(counts)), counts.shape) if callable(relevance) else relevance[rows]
+        return np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
 
     def of_rows(self, rows: slice) -> MetricRequest:
         """The same for some queries alone."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 _GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
 _BLOCK_BYTES_OF_A_GPU = 2**31
+_LARGEST_INTEGERS = {None: 2**24, "float32": 2**24, "tf32": 2**11, "bfloat16": 2**8}  # held with no rounding
+_WITH_FLOAT64 = ("cpu", "cuda")
 
 
 def describe_scores(dtype: np.dtype[Any], precision: str | None) -> str:
@@ -37,6 +39,7 @@ class Device:
     Attributes:
         where: the torch device.
         precision: as given.
+        largest_integer: up to which products of integers are exact.
         gallery_bytes: how large a gallery may be to be kept there: on a GPU a half of what is free.
         block_bytes: what a product's positives may take beside it.
 
@@ -50,6 +53,7 @@ class Device:
         if precision == "tf32" and self.where.type != "cuda":
             remedy = "precision='float32' gives the products of full precision"
             raise DeviceError(f"precision='tf32' with device={name!r}", expected="a CUDA device", remedy=remedy)
+        self.largest_integer = _LARGEST_INTEGERS[precision] if self.where.type in _WITH_FLOAT64 else 0
         self.gallery_bytes, self.block_bytes = _GALLERY_BYTES, _BLOCK_BYTES
         if self.where.type == "cuda":
             import torch
@@ -93,8 +97,17 @@ class Device:
             start += len(part)
         return whole
 
-    def multiply(self, queries: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        """Queries × itemsᵀ, in float32 or float64; products of bfloat16 are exact in float32 and summed in it."""
+    def multiply(self, queries: torch.Tensor, items: torch.Tensor, *, exact: bool = False) -> torch.Tensor:
+        """Queries × itemsᵀ, in float32 or float64, or the squared cosines of small integers with their signs."""
+        products = self._multiply(queries, items)
+        if not exact:
+            return products
+        norms = [vectors.double().square().sum(dim=1) for vectors in (queries, items)]
+        signed = products.double() * products.double().abs()
+        return (signed / (norms[0][:, None] * norms[1])).to(products.dtype)
+
+    def _multiply(self, queries: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        """Products of bfloat16 are exact in float32 and summed in it."""
         import torch
 
         with _tf32(self.precision == "tf32"):
@@ -104,11 +117,13 @@ class Device:
                 return torch.mm(queries, items.T, out_dtype=torch.float32)
             return queries.float() @ items.T.float()
 
-    def multiply_into(self, queries: torch.Tensor, items: torch.Tensor, scores: NDArray[Any]) -> None:
+    def multiply_into(
+        self, queries: torch.Tensor, items: torch.Tensor, scores: NDArray[Any], *, exact: bool = False
+    ) -> None:
         """The same, for the processor."""
         import torch
 
-        torch.from_numpy(scores).copy_(self.multiply(queries, items))
+        torch.from_numpy(scores).copy_(self.multiply(queries, items, exact=exact))
 
 
 def device_of(name: str | None, precision: Precision | None) -> Device | None:

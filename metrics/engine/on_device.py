@@ -120,7 +120,8 @@ class _Work(NamedTuple):
 
     def _scores(self, product: _Product, places: NDArray[np.int64], *items: torch.Tensor) -> torch.Tensor:
         """The scores of a product's queries, masked ones −inf."""
-        found = torch.cat([self.device.multiply(product.queries, tile) for tile in items], dim=1)
+        exact = self.retrieval.source.exact
+        found = torch.cat([self.device.multiply(product.queries, tile, exact=exact) for tile in items], dim=1)
         scores = found[: product.rows.stop - product.rows.start]
         copies, originals = self.retrieval.source.equal_columns(places)
         if len(copies):

@@ -3,6 +3,10 @@
 The rounding of a product may depend on its shape, so all products have one height, whatever the block size; the last
 is padded. It may also depend on the column, so equal vectors of the gallery lie in one part of it and take the score of
 the first of them.
+
+Vectors of small integers need none of this: their dot products are exact in any order of summation. The squared cosine
+with the sign of the cosine, (q·x)·|q·x| / (‖q‖²‖x‖²), is then one rounded division of exact integers, so that equal
+cosines give equal scores, whatever multiplies them.
 """
 
 from __future__ import annotations
@@ -13,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hiertree.jit import jit
+
 from .blocks import for_each, num_threads, ranges
 from .duplicates import first_of_equal
+from .vectors import LARGEST_SUM
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,6 +50,7 @@ class Similarity:
     Attributes:
         gallery: as given.
         dtype: of the scores.
+        exact: whether small integers are multiplied, whose scores are squared cosines with their signs.
         device: what multiplies, or None for numpy.
         held: whether a normalized copy of the gallery is kept.
         tiles: consecutive ranges of the gallery in tree order.
@@ -60,6 +68,9 @@ class Similarity:
     ) -> None:
         self._query, self._items, self.gallery, self.device = query, items, gallery, device
         self.dtype = np.result_type(query.dtype, items.dtype) if dtype is None else dtype
+        longest = query.longest, items.longest
+        within = LARGEST_SUM if device is None else device.largest_integer
+        self.exact = max(longest) <= within**2 and longest[0] * longest[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
         num_items, row_bytes = len(gallery), items.dimensions * self.dtype.itemsize
         self._piece = max((_TILE if device is None else _TILE_ON_A_DEVICE) // row_bytes, 1024)
         if device is None:
@@ -106,15 +117,15 @@ class Similarity:
         return max(len(part) for part in self.parts)
 
     def queries(self, rows: NDArray[np.int64], height: int) -> NDArray[Any]:
-        """Some normalized queries, and the first of them again up to a multiple of ``height``."""
-        return self._query.unit(np.append(rows, np.repeat(rows[:1], -len(rows) % height)), self.dtype)
+        """The vectors of some queries, and of the first of them again up to a multiple of ``height``."""
+        return self._vectors(self._query, np.append(rows, np.repeat(rows[:1], -len(rows) % height)))
 
     def items(self, places: NDArray[np.int64]) -> Any:
-        """The normalized items at some places, where they are multiplied."""
+        """The vectors of the items at some places, where they are multiplied."""
         if self.held:
             consecutive = places[-1] - places[0] < len(places)
             return self._copy[slice(places[0], places[-1] + 1) if consecutive else places]
-        items = self._items.unit(self.gallery.tree.order[places], self.dtype)
+        items = self._vectors(self._items, self.gallery.tree.order[places])
         return items if self.device is None else self.device.put(items)
 
     def fill(
@@ -135,8 +146,10 @@ class Similarity:
             rows, tile = product
             if self.device is None:
                 np.matmul(queries[rows], items[tile].T, out=scores[rows, tile])
+                if self.exact:
+                    _square(queries[rows], items[tile], scores[rows, tile])
             else:
-                self.device.multiply_into(self.device.put(queries[rows]), items, scores[rows])
+                self.device.multiply_into(self.device.put(queries[rows]), items, scores[rows], exact=self.exact)
 
         for_each(multiply, products, threads=threads)
         copies, originals = self.equal_columns(places)
@@ -155,23 +168,50 @@ class Similarity:
     def _copy(self) -> Any:
         """The whole gallery in tree order, where it is multiplied."""
         if self.device is None:
-            return self._items.unit(self.gallery.tree.order, self.dtype, threads=num_threads())
+            return self._vectors(self._items, self.gallery.tree.order, threads=num_threads())
         return self.device.put_all(self._pieces(), (len(self.gallery), self.dimensions), self.dtype)
 
     @cached_property
     def _first(self) -> NDArray[np.int64] | None:
-        """The place of the first of equal vectors, for each place; None where no two are equal."""
+        """The place of the first of equal vectors, for each place; None where no two are equal, or scores are exact."""
+        if self.exact:
+            return None
         return first_of_equal(
             map(self._rounded, self._pieces()),
-            lambda places: self._rounded(self._items.unit(self.gallery.tree.order[places], self.dtype)),
+            lambda places: self._rounded(self._vectors(self._items, self.gallery.tree.order[places])),
         )
 
+    def _vectors(self, vectors: Vectors, rows: NDArray[np.int64], *, threads: int = 1) -> NDArray[Any]:
+        """Some rows as they are multiplied: small integers, or of norm 1."""
+        return (vectors.integers if self.exact else vectors.unit)(rows, self.dtype, threads=threads)
+
     def _pieces(self) -> Iterator[NDArray[Any]]:
-        """The whole gallery in tree order, normalized."""
+        """The whole gallery in tree order."""
         copied = self.held and self.device is None
         for piece in ranges(len(self.gallery), self._piece):
-            yield self._copy[piece] if copied else self._items.unit(self.gallery.tree.order[piece], self.dtype)
+            yield self._copy[piece] if copied else self._vectors(self._items, self.gallery.tree.order[piece])
 
     def _rounded(self, vectors: NDArray[Any]) -> NDArray[Any]:
         """Vectors as they are multiplied."""
         return vectors if self.device is None else self.device.rounded(vectors)
+
+
+@jit
+def _square(queries: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) -> None:
+    """Make squared cosines with their signs of the products of integers."""
+    lengths = np.empty(len(items))
+    for column in range(len(items)):
+        lengths[column] = _squared_norm(items[column])
+    for row in range(len(queries)):
+        own = _squared_norm(queries[row])
+        for column in range(len(items)):
+            product = np.float64(scores[row, column])
+            scores[row, column] = product * abs(product) / (own * lengths[column])
+
+
+@jit
+def _squared_norm(row: NDArray[Any]) -> float:
+    total = 0.0
+    for item in range(len(row)):
+        total += np.float64(row[item]) * np.float64(row[item])
+    return total

@@ -1,9 +1,14 @@
-"""Embeddings, in memory or in a memory-mapped file, whose rows are normalized a few at a time."""
+"""Embeddings, in memory or in a memory-mapped file, whose rows are normalized a few at a time.
+
+Every float is an odd number times a power of two. The largest odd number by which the whole row can be divided is
+divided out first, which is exact, so that parallel rows become equal. Rows of few digits become small integers.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +19,16 @@ from hiertree.jit import jit, reordering_jit
 from .blocks import for_each, ranges
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 _ROWS_AT_ONCE = 256
 _ROWS_IN_CACHE = 64
 _ROWS_OF_A_THREAD = 2048
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of sums in which no square overflows or loses digits
+_DIGITS = 53  # of a float64, which holds every float32
+LARGEST_SUM = 2.0**24  # of integers, up to which a float32 holds each
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +54,43 @@ class Vectors:
         return int(self.array.shape[1])
 
     def unit(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any], *, threads: int = 1) -> NDArray[Any]:
-        """Some rows, each of norm 1."""
-        indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
-        unit = np.empty((len(indices), self.dimensions), dtype)
+        """Some rows, each of norm 1; parallel ones are equal."""
+        return self._scaled(_normalize, rows, dtype, threads)
 
-        def normalize(rows: slice) -> None:
+    def integers(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any], *, threads: int = 1) -> NDArray[Any]:
+        """Some rows, each as the smallest integers in its direction."""
+        return self._scaled(_make_integers, rows, dtype, threads)
+
+    @cached_property
+    def longest(self) -> float:
+        """The largest squared norm of a row as integers; infinite where one does not consist of small integers."""
+        longest = 0.0
+        for start in range(0, len(self), _ROWS_IN_CACHE):
+            rows = self.integers(slice(start, start + _ROWS_IN_CACHE), self.dtype)
+            if np.abs(rows).max() > LARGEST_SUM:
+                return math.inf
+            longest = max(longest, float(np.square(rows, dtype=np.float64).sum(axis=1).max()))
+        return longest
+
+    def _scaled(
+        self,
+        scale: Callable[[NDArray[Any]], None],
+        rows: slice | NDArray[np.int64],
+        dtype: np.dtype[Any],
+        threads: int,
+    ) -> NDArray[Any]:
+        indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
+        scaled = np.empty((len(indices), self.dimensions), dtype)
+
+        def fill(rows: slice) -> None:
             for start in range(rows.start, rows.stop, _ROWS_IN_CACHE):
                 part = slice(start, min(start + _ROWS_IN_CACHE, rows.stop))
-                unit[part] = self.array[indices[part]]
-                _normalize(unit[part])
+                block = self.array[indices[part]].astype(np.result_type(self.dtype, dtype), copy=False)
+                scale(block)
+                scaled[part] = block
 
-        for_each(normalize, ranges(len(indices), _ROWS_OF_A_THREAD), threads=threads)
-        return unit
+        for_each(fill, ranges(len(indices), _ROWS_OF_A_THREAD), threads=threads)
+        return scaled
 
 
 def as_vectors(values: Any, *, name: str) -> Vectors:
@@ -88,9 +122,12 @@ def _sum_of_squares(row: NDArray[Any]) -> Any:
 
 @jit
 def _normalize(rows: NDArray[Any]) -> None:
-    """Divide each row (float32 or float64, finite, not 0) by its norm, whatever power of two is a factor of it."""
+    """Divide each row (float32 or float64, finite, not 0) by its norm, whatever its factors."""
     for index in range(len(rows)):
         row = rows[index]
+        factor = _odd_factor(row)
+        for item in range(len(row) if factor > 1 else 0):
+            row[item] /= factor
         squares = _sum_of_squares(row)
         if not _SMALLEST < squares < _LARGEST:
             largest = 0.0
@@ -103,3 +140,39 @@ def _normalize(rows: NDArray[Any]) -> None:
         norm = np.sqrt(squares)
         for item in range(len(row)):
             row[item] /= norm
+
+
+@jit
+def _odd_factor(row: NDArray[Any]) -> int:
+    """The largest odd integer that divides the digits of every component."""
+    factor = 0
+    for item in range(len(row)):
+        rest = np.int64(math.ldexp(abs(math.frexp(row[item])[0]), _DIGITS))
+        if rest > 0:
+            rest //= rest & -rest
+            while rest > 0:
+                factor, rest = rest, factor % rest
+            if factor == 1:
+                break
+    return factor
+
+
+@jit
+def _lowest_digit(value: float) -> int:
+    """The exponent of the largest power of two that divides a number, which is not 0."""
+    fraction, exponent = math.frexp(value)
+    digits = np.int64(math.ldexp(abs(fraction), _DIGITS))
+    return exponent - _DIGITS + math.frexp(float(digits & -digits))[1] - 1
+
+
+@jit
+def _make_integers(rows: NDArray[Any]) -> None:
+    """Scale each row to the smallest integers in its direction."""
+    for index in range(len(rows)):
+        row, lowest = rows[index], 2**15
+        for item in range(len(row)):
+            if row[item] != 0:
+                lowest = min(lowest, _lowest_digit(row[item]))
+        factor = _odd_factor(row)
+        for item in range(len(row)):
+            row[item] = math.ldexp(row[item] / factor, -lowest)

@@ -20,7 +20,7 @@ from .checked_paths import CheckedGroup
 from .comparison import compare
 from .deployment import export
 from .evaluation import audit, embed, evaluate, qrels
-from .labels.group import labels
+from .labels import labels
 from .recipes_group import recipes
 from .reports import browse, demo, report
 from .training import train

@@ -6,6 +6,7 @@ when it ends, it says what it has written, and what usually comes next.
 
 from __future__ import annotations
 
+import os
 import shlex
 import traceback
 from collections.abc import Callable, Iterator
@@ -111,6 +112,10 @@ NAME_OR_INPUT = NameOrInput()
 TABLE_COLUMN = TableColumn()
 LOG_FILE = LogPath()
 DECLARED = (DeclaredPath, NameOrInput, LogPath)
+_LAUNCHERS = (  # torchrun and fabric run; SLURM: the variables of the rank and the number of processes, and one more
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"),
+)
 LONGEST = 200  # letters of the sentence that a list of commands shows of each
 
 
@@ -123,12 +128,13 @@ class CheckedCommand(click.Command):
         arguments: as click's.
         example: a command line that shows how it is used.
         then: the command line that usually comes next, with parameters in braces.
+        shared: whether several processes that a launcher started share the work; else the first does it.
         options: as click's.
     """
 
-    def __init__(self, *arguments: Any, example: str, then: str = "", **options: Any) -> None:
+    def __init__(self, *arguments: Any, example: str, then: str = "", shared: bool = False, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.example, self.then = example, then
+        self.example, self.then, self.shared = example, then, shared
         if any(isinstance(param.type, DECLARED) and param.type.is_output_file for param in self.params):
             text = "Replace existing files that hiertree did not write."
             self.params.append(click.Option(["--force"], is_flag=True, help=text))
@@ -143,6 +149,8 @@ class CheckedCommand(click.Command):
     @override
     def invoke(self, ctx: click.Context) -> Any:
         """Run as the options of every command say."""
+        if not self.shared:
+            _continue_in_first(ctx)
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
         with silent_progress() if quiet else nullcontext():
             try:
@@ -206,14 +214,34 @@ class CheckedGroup(click.Group):
     @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the names of the commands, each with what it does, over several lines where one is too short."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        found = {name: self.described(name) for name in self.list_commands(ctx)}
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in found if command])
+            formatter.write_dl([(name, command.get_short_help_str(LONGEST)) for name, command in found.items()])
+
+    def described(self, name: str) -> click.Command:
+        """A command whose help may be shown."""
+        return self.commands[name]
 
 
-def command(*, example: str, then: str = "") -> Callable[[Callable[..., Any]], CheckedCommand]:
-    """A decorator that makes a command of a function, with an example and the command that usually comes next."""
-    return click.command(cls=CheckedCommand, example=example, then=then)
+def command(*, example: str, then: str = "", shared: bool = False) -> Callable[[Callable[..., Any]], CheckedCommand]:
+    """A decorator that makes a :class:`CheckedCommand` of a function."""
+    return click.command(cls=CheckedCommand, example=example, then=then, shared=shared)
+
+
+def _continue_in_first(ctx: click.Context) -> None:
+    """Of several processes that a launcher started, go on in the first, which then counts as the only one."""
+    launcher = next((names for names in _LAUNCHERS if all(name in os.environ for name in names)), None)
+    if launcher is None:
+        return
+    rank, size = (int(os.environ[name]) for name in launcher[:2])
+    if size < 2:
+        return
+    if rank:
+        ctx.exit(0)
+    said = f"{ctx.command_path} runs in one process: the first of {size} does it, the others end"
+    click.echo(f"{said} (only hiertree train shares its work)", err=True)
+    for name in (*launcher, "LOCAL_WORLD_SIZE"):
+        os.environ.pop(name, None)
 
 
 def _values(given: Any) -> tuple[Any, ...]:

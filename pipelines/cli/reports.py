@@ -104,6 +104,7 @@ def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_brow
 
     EMBEDDINGS are folders that embed wrote, one for each model, all of the same images.
     """
+    require_package("starlette", "uvicorn", extra="labels")
     from ..browse.embedded_images import read_embedded
     from ..browse.server import serve
 
@@ -126,7 +127,7 @@ def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_brow
 @click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")
 def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:
     """Landmark ids to labels, images to a trained HAPPIER model, and a page that shows both. Offline, in minutes."""
-    require_package("faiss", "lightning_fabric", "sklearn", "timm", "torch", "torchvision", extra="all")
+    require_package("faiss", "lightning_fabric", "matplotlib", "sklearn", "timm", "torch", "torchvision", extra="all")
     from ..demo import run_demo
 
     run_demo(out, data=data, seed=seed, quick=quick, fresh=fresh)

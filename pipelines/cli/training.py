@@ -10,7 +10,11 @@ import click
 from .checked_paths import GROWING_FOLDER, NAME_OR_INPUT, command
 
 
-@command(example="hiertree train synthetic-happier --out runs/first", then="hiertree report {out} --out report.html")
+@command(
+    example="hiertree train synthetic-happier --out runs/first",
+    then="hiertree report {out} --out report.html",
+    shared=True,
+)
 @click.argument("recipe", type=NAME_OR_INPUT)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the run.")
 @click.option(

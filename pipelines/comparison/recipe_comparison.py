@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from hiertree.errors import InputError, RecipeError, TrainingError
+from hiertree.errors import InputError, RecipeError, TrainingError, require_package
 
 from ..training.run.experiment import train
 from .comparison_files import write_comparison
@@ -66,6 +66,7 @@ def compare(
         HiertreeError: as :func:`hiertree.pipelines.training.run.experiment.train`; every recipe is checked before the
             first is run.
     """
+    require_package("matplotlib", extra="train")
     planned = plan_runs(recipes, seeds=seeds, out=Path(out), overrides=overrides, grid=grid or {})
     reference = choose_reference(list(dict.fromkeys(run.row for run in planned)), against)
     (launch or train_in_turn)(planned)

@@ -14,7 +14,7 @@ import numpy as np
 
 from hiertree import levels
 from hiertree.arrays import as_embeddings, as_paths
-from hiertree.errors import InputError, OptionError
+from hiertree.errors import InputError, OptionError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import manifest
 
@@ -55,11 +55,14 @@ def audit(
         where they agree, ``"not explained"`` where no known convention gives their number.
 
     Raises:
+        MissingPackageError: none of the libraries is installed.
         OptionError: no query asked for, or ids, junk or distractors, which few of the libraries know.
         HiertreeError: as :func:`hiertree.pipelines.evaluation.embeddings_files.read_embeddings`.
     """
     if queries < 1:
         raise OptionError(f"queries={queries}", expected="at least 1")
+    if len(not_installed()) == len(LIBRARIES):
+        require_package(*LIBRARIES, extra="interop")
     labeled = read_embeddings(embeddings, labels=labels, levels=levels)
     if labeled.gallery_embeddings is None and labeled.ids is not None and len(set(labeled.ids)) == len(labeled.ids):
         labeled = labeled._replace(ids=None)  # each query leaves out itself anyway
@@ -121,7 +124,8 @@ def compare_libraries(queries: ScoredQueries, libraries: Iterable[str] | None = 
     """The table of :func:`audit`, for the libraries that are installed."""
     import pandas as pd
 
-    installed = [name for name in LIBRARIES if find_spec(name)] if libraries is None else list(libraries)
+    missing = not_installed()
+    installed = [name for name in LIBRARIES if name not in missing] if libraries is None else list(libraries)
     reasons = DifferenceReasons(queries)
     rows = [
         (metric, library, reasons.ours(metric), theirs, reasons.reason(library, metric, theirs))
@@ -157,7 +161,8 @@ def print_audit(table: pd.DataFrame) -> None:
 
 def not_installed() -> list[str]:
     """The libraries that an audit leaves out."""
-    return [name for name in LIBRARIES if not find_spec(name)]
+    needed = {"pytorch_metric_learning": ("faiss",)}
+    return [name for name in LIBRARIES if not all(map(find_spec, (name, *needed.get(name, ()))))]
 
 
 def _normalized(embeddings: NDArray[Any]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from hiertree import relevance as relevances
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, require_package
 from hiertree.io import files
 from hiertree.io.provenance import manifest
 
@@ -33,6 +33,7 @@ class ResultOutputs:
 
     Raises:
         OptionError: another suffix.
+        MissingPackageError: Parquet without pyarrow.
     """
 
     def __init__(self, as_json: bool, per_query: PathLike | None, out: PathLike | None) -> None:
@@ -40,6 +41,8 @@ class ResultOutputs:
         self.table = None if per_query is None else Path(per_query)
         if self.table is not None and self.table.suffix not in (".parquet", ".csv"):
             raise OptionError(f"a per-query file {self.table.name!r}", expected="a name that ends in .parquet or .csv")
+        if self.table is not None and self.table.suffix == ".parquet":
+            require_package("pyarrow", extra="arrow")
 
     def deliver(self, result: Evaluation, *, parameters: Mapping[str, Any], inputs: Sequence[Path]) -> None:
         """Write the files that are asked for, and print the result."""

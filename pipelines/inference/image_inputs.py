@@ -61,7 +61,8 @@ def as_image_source(images: object) -> ImageSource:
     """Give access by index to images of any kind.
 
     Args:
-        images: a folder, an image file, a list of files, a PIL image, a list of them, or the images of a data set.
+        images: a folder, an image file, a list or a column of files, a PIL image, a list of them, or the images of a
+            data set.
 
     Raises:
         ImageError: the folder or the list holds no image.
@@ -72,14 +73,19 @@ def as_image_source(images: object) -> ImageSource:
         return FileImages(Path(), [os.fspath(path)]) if path.is_file() else FileImages(path, image_files(path))
     if isinstance(images, Image.Image):
         return DecodedImages([images])
-    if hasattr(images, "name") and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
+    if callable(getattr(images, "name", None)) and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
         source: ImageSource = images
         return source
+    if hasattr(images, "to_list"):  # a column of a data frame
+        images = images.to_list()
     if isinstance(images, Sequence) and not len(images):
         raise InputError("no images: an empty list", expected="at least one image")
     listed = list(images) if isinstance(images, Sequence) else []
     if not listed:
-        raise InputError(f"images of type {type(images).__name__}", expected="a folder, files, PIL images or a tensor")
+        raise InputError(
+            f"images of type {type(images).__name__}",
+            expected="a folder, files, PIL images, a tensor, or a data set's .images",
+        )
     if all(isinstance(image, (str, os.PathLike)) for image in listed):
         return FileImages(Path(), [os.fspath(file) for file in listed])
     if all(isinstance(image, Image.Image) for image in listed):

@@ -143,7 +143,13 @@ class TrainedModel:
         return self.network.projection.out_features
 
     def embed(
-        self, images: object, *, batch_size: int = 64, workers: int = 0, progress: bool = True
+        self,
+        images: object,
+        *,
+        batch_size: int = 64,
+        workers: int = 0,
+        max_pixels: int | None = None,
+        progress: bool = True,
     ) -> NDArray[np.float32]:
         """Embed images, prepared as in the model's run.
 
@@ -153,6 +159,7 @@ class TrainedModel:
                 of a data set, or a tensor (n, C, H, W) of any size: uint8, or floating in [0, 1].
             batch_size: images embedded at once.
             workers: processes that decode; 0 decodes in this process.
+            max_pixels: width × height above which an image is refused, for it may fill the memory; None: 89 million.
             progress: whether to show progress.
 
         Returns:
@@ -177,7 +184,8 @@ class TrainedModel:
             batches: Iterable[Tensor] = (self._prepared(batch) for batch in torch.split(_as_pixels(images), batch_size))
             count = len(images)
         else:
-            views = ImageViews(_Images(as_image_source(images)), self.preprocessing.image_settings())
+            settings = self.preprocessing.image_settings().model_copy(update={"max_pixels": max_pixels})
+            views = ImageViews(_Images(as_image_source(images)), settings)
             loader = batch_loader(views, keys_in_order(range(len(views)), batch_size), workers=workers)
             batches, count = (batch.images for batch in loader), len(views)
         tracked = track(batches, description="embedding", total=-(-count // batch_size), enabled=progress)

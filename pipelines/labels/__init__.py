@@ -8,7 +8,8 @@
 
 from hiertree.errors import require_package
 
-require_package("bs4", "faiss", "filelock", "pyarrow", "scipy", "sklearn", "starlette", "uvicorn", extra="labels")
+require_package("bs4", "faiss", "filelock", "matplotlib", "pyarrow", "requests", extra="labels")
+require_package("scipy", "sklearn", "starlette", "uvicorn", extra="labels")
 
 from .cleaning import CleanSettings, clean_landmarks, clean_step
 from .cluster.clustering import choose_k, spherical_kmeans

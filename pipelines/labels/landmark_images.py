@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import numpy as np
 from pydantic import Field
 
-from hiertree.errors import EmbeddingError, ImageError, OptionError, ShapeError, TableError, require_package
+from hiertree.errors import EmbeddingError, OptionError, ShapeError, TableError, require_package
 from hiertree.io.progress import track
 from hiertree.io.tables import integer_column, read_table
 
@@ -205,10 +205,6 @@ def _tower(encoder: ClipEncoder) -> Any:
 
 
 def _prepared(path: Path, prepare: Any) -> Any:
-    from PIL import Image, UnidentifiedImageError
+    from hiertree.datasets.readers.images import decode
 
-    try:
-        with Image.open(path) as image:
-            return prepare(image.convert("RGB"))
-    except (OSError, UnidentifiedImageError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ImageError(f"{path}: {error}", expected="an image", remedy="repair or remove it") from error
+    return prepare(decode(path, name=str(path)).convert("RGB"))

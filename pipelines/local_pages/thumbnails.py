@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from hiertree.errors import ImageError
+
 if TYPE_CHECKING:
     from PIL import Image
 
@@ -26,11 +28,13 @@ def thumbnail(path: Path, *, side: int = THUMBNAIL, crop: bool = True) -> bytes 
     """
     from PIL import Image
 
+    from hiertree.datasets.readers.images import eight_bit
+
     try:
         with Image.open(path, formats=FORMATS) as image:
             image.draft("RGB", (side, side))
-            return shrink(image, side=side, crop=crop)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+            return shrink(eight_bit(image, name=path.name), side=side, crop=crop)
+    except (ImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
 
 

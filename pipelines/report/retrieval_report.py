@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, require_package
 
 from .batch_gap import batch_gap
 from .figures.embedding_map import map_figures
@@ -72,6 +72,7 @@ def make_report(
         CheckpointError: the folder of a run is damaged.
         HiertreeError: whatever is wrong with a file.
     """
+    require_package("matplotlib", extra="plots")
     if queries < 1 or hits < 1 or not sources:
         given = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(given, expected="1 or more of each")

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hiertree as ht
+from hiertree import LabelTree, relevance
 from hiertree.errors import HierarchyError, OptionError, ShapeError
 
 COUNTS = np.array([[5, 2, 4, 1], [5, 2, 0, 1]])
@@ -106,3 +107,21 @@ def test_relevance_from_networkx_refuses_what_it_cannot_use():
         ht.relevance.from_networkx(GRAPH, ["a1"], measure="cosine")
     with pytest.raises(HierarchyError):
         ht.relevance.from_networkx(nx.DiGraph([("a", "b"), ("c", "b")]), ["b"])
+
+
+def test_heights_without_padding_are_those_of_barz_and_denzler() -> None:
+    graph = nx.DiGraph([("r", "a"), ("a", "y"), ("a", "w"), ("r", "b"), ("b", "c"), ("c", "d"), ("d", "e"), ("b", "f")])
+    tree = LabelTree.from_networkx(graph, uneven="pad")
+    height = {
+        node: max(len(path) for path in nx.single_source_shortest_path(graph, node).values()) - 1 for node in graph
+    }
+    for source in (tree, graph):
+        table = relevance.from_networkx(source, list(tree.leaves), measure="unpadded_lca_height")
+        for query, row in zip(tree.leaves, table, strict=True):
+            for item in tree.leaves:
+                ancestor = nx.lowest_common_ancestor(graph, query, item)
+                level = tree.lca_level(query, item)
+                assert row[level] == pytest.approx(1 - height[ancestor] / height["r"])
+    even = LabelTree.from_paths([("a", "x", 1), ("a", "y", 2), ("b", "z", 3)])
+    same = [relevance.from_networkx(even, [1, 3], measure=m) for m in ("lca_height", "unpadded_lca_height")]
+    np.testing.assert_allclose(*same)

@@ -71,6 +71,7 @@ def test_each_addition_is_less_than_30_lines():
     assert all(sum(line.startswith("+") for line in diff.splitlines()) < 30 for diff in DIFFS)
 
 
+@pytest.mark.nightly
 def test_a_metric_a_loss_a_data_set_a_relevance_an_encoder_and_a_command_are_added_so(extended: Path, tmp_path: Path):
     code = f"import sys; sys.path.insert(0, {str(extended)!r})\n{USE}"
     answer = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -249,6 +249,7 @@ def test_the_good_call_is_good(name):
         assert np.isfinite(found).any()
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize(("name", "argument", "how"), CASES)
 def test_a_bad_argument_is_a_typed_error_or_does_no_harm(name, argument, how):
     call, arguments = CALLS[name]

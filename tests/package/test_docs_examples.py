@@ -61,7 +61,12 @@ def train_index_and_save_photos() -> None:
         photos.images[row].save(f"photos/{row}.png")
 
 
-@pytest.mark.parametrize("page", PAGES)
+NIGHTLY = ("peers.md",)
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.nightly] * (page in NIGHTLY)) for page in PAGES]
+)
 def test_examples_print_what_the_page_shows(page, tmp_path, monkeypatch):
     for library in PAGES[page]:
         pytest.importorskip(library)

@@ -9,6 +9,7 @@ import sys
 from importlib import metadata
 
 import pytest
+import yaml
 from import_graph import Source
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -71,6 +72,12 @@ def test_an_extra_that_is_asked_for_brings_the_packages_that_were_missing():
     assert wrong == []
 
 
+def test_every_extra_alone_is_tried_daily():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "checks.yml").read_text(encoding="utf-8"))["jobs"]
+    extras = set(declared()) - {"", "all", "dev"} | {"base"}
+    assert set(jobs["extras"]["strategy"]["matrix"]["extra"]) == set(USED) == extras
+
+
 def outside(extra: str) -> list[str]:
     """Modules that are installed here and not brought by the core's or an extra's requirements, nor what those need."""
     brought, unread = set(), [*declared()[extra], "hiertree"]
@@ -109,29 +116,38 @@ print(json.dumps(answers))
 """
 
 
+MAKES_EMBEDDINGS = next(program for program in USED["base"] if "e.npz" in program)  # which audit and report read
+ALONE = {  # what is tried each time; scripts/try_extras.py tries all in real venvs
+    "": USED["base"],
+    "download": USED["download"],
+    "interop": tuple(program for program in USED["interop"] if "AccuracyCalculator" in program),
+    "plots": USED["plots"],
+}
+
+
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What programs say in a process that sees the core's packages and what they need; nothing where they run."""
-    found: dict[str, str] = {}
-    for present in ("", *sorted(set(NEEDS.values()))):
+def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """By extra, what programs say in a process that sees its packages alone; nothing where they run."""
+    found: dict[str, dict[str, str]] = {}
+    for present in (*ALONE, *sorted(set(NEEDS.values()))):
         folder = tmp_path_factory.mktemp("work")
         (folder / "landmarks.csv").write_bytes((ROOT / "pipelines" / "landmarks.csv").read_bytes())
         refused = [program for extra in REFUSED if NEEDS.get(extra, "") == present for program in REFUSED[extra]]
-        programs = refused if present else [*USED["base"], *refused]
+        programs = list(dict.fromkeys([MAKES_EMBEDDINGS, *ALONE.get(present, ()), *refused]))
         command = [sys.executable, "-c", _TRY, json.dumps(outside(present)), json.dumps(programs)]
         answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-        found |= zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True)
+        found[present] = dict(zip(programs, json.loads(answer.stdout.splitlines()[-1]), strict=True))
     return found
 
 
-@pytest.mark.parametrize("program", USED["base"])
-def test_the_core_works_without_any_extra(said: dict[str, str], program: str):
-    assert said[program] == ""
+@pytest.mark.parametrize(("extra", "program"), [(extra, use) for extra in ALONE for use in ALONE[extra]])
+def test_the_core_and_an_extra_alone_work_without_any_other(said: dict[str, dict[str, str]], extra: str, program: str):
+    assert said[extra][program] == ""
 
 
 @pytest.mark.parametrize(("extra", "program"), [(extra, program) for extra in REFUSED for program in REFUSED[extra]])
-def test_what_needs_an_extra_names_it_in_one_line(said: dict[str, str], extra: str, program: str):
-    text = said[program].strip()
+def test_what_needs_an_extra_names_it_in_one_line(said: dict[str, dict[str, str]], extra: str, program: str):
+    text = said[NEEDS.get(extra, "")][program].strip()
     assert text.endswith(f'pip install "hiertree[{extra}]"')
     assert len(text.splitlines()) == 1
     assert text.startswith(("error: ", "MissingPackageError: "))

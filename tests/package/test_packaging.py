@@ -35,6 +35,7 @@ def elsewhere(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
+@pytest.mark.nightly
 def test_wheel_holds_every_source_file_and_nothing_else(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         inside = {name for name in archive.namelist() if name.startswith("hiertree/")}
@@ -46,12 +47,14 @@ def test_wheel_holds_every_source_file_and_nothing_else(wheel: Path):
     assert inside == expected
 
 
+@pytest.mark.nightly
 def test_every_package_imports_from_the_wheel_alone(elsewhere: Path, tmp_path: Path):
     code = f"import {', '.join(sorted(source_packages()))}; print(hiertree.__file__)"
     answer = subprocess.run([elsewhere, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert Path(answer.stdout.strip()).is_relative_to(elsewhere.parents[1])
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("command", [["-m", "hiertree", "--version"], ["-m", "hiertree", "--help"]])
 def test_command_line_runs_from_another_folder(elsewhere: Path, tmp_path: Path, command: list[str]):
     answer = subprocess.run([elsewhere, *command], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -65,6 +68,7 @@ def test_one_version_everywhere():
     assert f"## {hiertree.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
+@pytest.mark.nightly
 def test_the_description_on_an_index_has_absolute_links_alone(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
@@ -74,6 +78,7 @@ def test_the_description_on_an_index_has_absolute_links_alone(wheel: Path):
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("field", ["Project-URL: Repository", "Classifier: Programming Language :: Python :: 3.13"])
 def test_an_index_says_where_it_comes_from_and_where_it_runs(wheel: Path, field: str):
     with zipfile.ZipFile(wheel) as archive:

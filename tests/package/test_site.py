@@ -21,7 +21,7 @@ def test_links_of_pages_outside_of_the_site_resolve(page):
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_site_builds_strictly_and_the_tutorials_show_what_they_print(tmp_path):
     for library in ("mkdocs", "mkdocs_jupyter", "mkdocstrings"):
         pytest.importorskip(library, reason="the site is built with hiertree[dev]")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +12,11 @@ import pandas as pd
 import pytest
 import torch
 from benchmark_files import write_benchmark
+from PIL import Image
 from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
+from hiertree.datasets.readers.images import ArrayImages, JoinedImages, SelectedImages, stamp_of
 from hiertree.errors import MissingResourceError, OptionError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
@@ -40,6 +44,11 @@ def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path
     metrics = train(load_recipe(recipe, [*small, *few, *short, *data, *overrides]), folder / "run").metrics
     (folder / "data").rename(folder / "elsewhere")
     return folder / "run", metrics
+
+
+def write_image(path: Path, gray: int) -> None:
+    path.parent.mkdir(exist_ok=True)
+    Image.new("RGB", (16, 16), (gray, gray, gray)).save(path)
 
 
 def test_embeddings_of_a_run_give_its_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +111,63 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, mon
     shutil.copy(out / "shards" / "rows-000000000.npy", tmp_path / "first.npy")
     embed(run, elsewhere, out, shard_size=5)
     assert (tmp_path / "first.npy").read_bytes() == first
+    assert np.array_equal(np.load(out / "embeddings.npy"), np.load(whole / "embeddings.npy"))
+
+
+def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    for folder, gray in (("a", 30), ("b", 200)):
+        for number in range(6):
+            write_image(tmp_path / folder / f"{number}.png", gray + number)
+    out, stack = tmp_path / "out", ImageViews._plain_batch
+
+    def interrupted(self: ImageViews, indices: list[int]) -> object:
+        if 3 in indices:
+            raise KeyboardInterrupt
+        return stack(self, indices)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ImageViews, "_plain_batch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            embed(run, tmp_path / "a", out, shard_size=3, labeled=False)
+    with pytest.raises(OptionError, match="shards of other weights or images"):
+        embed(run, tmp_path / "b", out, shard_size=3, labeled=False)
+    write_image(tmp_path / "a" / "1.png", 99)  # another photo by the same name
+    with pytest.raises(OptionError, match="shards of other weights or images"):
+        embed(run, tmp_path / "a", out, shard_size=3, labeled=False)
+
+
+def test_images_without_files_are_known_by_their_pixels() -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (2, 4, 4), dtype=np.uint8)
+    source, changed = (ArrayImages(array, names=["a", "b"]) for array in (pixels, pixels + 1))
+    joined = JoinedImages(source, SelectedImages(changed, np.array([1])))
+    assert stamp_of(source, 0) != stamp_of(changed, 0)
+    assert stamp_of(joined, 2) == stamp_of(changed, 1)
+
+
+def test_sigterm_ends_with_status_0_and_keeps_whole_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, _ = trained("sop", "sop-happier", tmp_path)
+    whole, out, stack = tmp_path / "whole", tmp_path / "out", ImageViews._plain_batch
+    embed(run, tmp_path / "elsewhere", whole, shard_size=5)
+
+    def signalled(self: ImageViews, indices: list[int]) -> object:
+        if 5 in indices:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return stack(self, indices)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ImageViews, "_plain_batch", signalled)
+        with pytest.raises(SystemExit) as stopped:
+            main(["embed", str(run), str(tmp_path / "elsewhere"), "--out", str(out), "--shard-size", "5"])
+    assert stopped.value.code == 0
+    assert "stopped by SIGTERM after 5 images" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    assert [path.name for path in (out / "shards").glob("*.npy")] == ["rows-000000000.npy"]
+    embed(run, tmp_path / "elsewhere", out, shard_size=5)
     assert np.array_equal(np.load(out / "embeddings.npy"), np.load(whole / "embeddings.npy"))
 
 

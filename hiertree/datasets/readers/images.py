@@ -5,9 +5,12 @@ A source is sent to every worker process, so it holds no Python object per image
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from PIL import Image
@@ -16,6 +19,10 @@ from ...errors import ImageError, ShapeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+LARGE = 1 << 24  # pixels; smaller images are never reduced while they are decoded
+REDUCED = 4  # a reduced image is no smaller than so many times the view that is made of it
+_BITS, _PHOTOMETRIC, _FORMAT = 258, 262, 339  # tags of TIFF
 
 
 class ImageSource(Protocol):
@@ -109,6 +116,10 @@ class FileImages:
         """The file of one image, relative to the folder."""
         return self._names[index]
 
+    def stamp(self, index: int) -> str:
+        """See :func:`stamp_of`."""
+        return file_stamp(self.root / self._names[index])
+
 
 class SelectedImages:
     """Some images of another source."""
@@ -125,6 +136,10 @@ class SelectedImages:
     def name(self, index: int) -> str:
         """The image's name in the other source."""
         return self.source.name(int(self.rows[index]))
+
+    def stamp(self, index: int) -> str:
+        """See :func:`stamp_of`."""
+        return stamp_of(self.source, int(self.rows[index]))
 
 
 class JoinedImages:
@@ -145,19 +160,139 @@ class JoinedImages:
         source, place = self._place(index)
         return source.name(place)
 
+    def stamp(self, index: int) -> str:
+        """See :func:`stamp_of`."""
+        return stamp_of(*self._place(index))
+
     def _place(self, index: int) -> tuple[ImageSource, int]:
         return (self.first, index) if index < len(self.first) else (self.second, index - len(self.first))
 
 
+def stamp_of(source: ImageSource, index: int) -> str:
+    """What changes when another image takes the place of this one: its file, size and time, or else its pixels.
+
+    >>> black = ArrayImages(np.zeros((2, 4, 6), np.uint8), names=["a", "b"])
+    >>> stamp_of(black, 0) == stamp_of(black, 1)
+    True
+    """
+    own = getattr(source, "stamp", None)
+    if own is not None:
+        return str(own(index))
+    pixels = np.asarray(source[index])
+    return f"{pixels.shape} {pixels.dtype} {hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()}"
+
+
+def file_stamp(file: Path) -> str:
+    """The whole path of a file, its size and its time."""
+    try:
+        found = file.stat()
+    except OSError:  # whoever decodes it says so
+        return f"{file.absolute()} missing"
+    return f"{file.absolute()} {found.st_size} {found.st_mtime_ns}"
+
+
+class Reading(NamedTuple):
+    """What :func:`decode` does to a large image: the most pixels, and the side of the view that is made of it."""
+
+    max_pixels: int | None = None
+    side: int | None = None
+
+
+_WHOLE = Reading()
+_reading: ContextVar[Reading] = ContextVar("reading", default=_WHOLE)
+
+
+@contextmanager
+def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterator[None]:
+    """Within it, images are decoded to make views of them; sources of every kind obey.
+
+    Args:
+        max_pixels: an image of more is refused; None takes Pillow's ``Image.MAX_IMAGE_PIXELS``, 89 million.
+        side: height and width of the views. An image above 16 megapixels is then reduced while it is decoded, to no
+            less than four times that.
+    """
+    token = _reading.set(Reading(max_pixels, side))
+    try:
+        yield
+    finally:
+        _reading.reset(token)
+
+
 def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
-    """Decode one image completely.
+    """Decode one image completely, to 8 bits a channel (see :func:`eight_bit`), within the limits of :func:`reading`.
 
     Raises:
-        ImageError: it is missing, truncated or not an image; the message names it.
+        ImageError: it is missing, truncated, not an image, too large, or its values have no known range; the message
+            names it.
     """
     try:
-        image = Image.open(file)
+        image = _opened(file, name)
         with image:
-            return image.copy()
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            side = _reading.get().side
+            if side is not None and image.width * image.height > LARGE:
+                return _reduced(image, REDUCED * side, name)
+            return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"image {name!r} does not decode ({error})", expected="a complete image file") from error
+
+
+def _opened(file: Path | IO[bytes], name: str) -> Image.Image:
+    most = _reading.get().max_pixels
+    if most is not None and Image.MAX_IMAGE_PIXELS is not None and most > Image.MAX_IMAGE_PIXELS:
+        Image.MAX_IMAGE_PIXELS = most  # or Pillow would refuse what the caller allows
+    image, most = Image.open(file), Image.MAX_IMAGE_PIXELS if most is None else most
+    if most is not None and image.width * image.height > most:
+        image.close()
+        raise ImageError(
+            f"image {name!r} of {image.width} × {image.height} pixels",
+            expected=f"at most {most:,} pixels, as a small file may fill the memory",
+            remedy="reduce it, or raise images.max_pixels (--set images.max_pixels=N)",
+        )
+    return image
+
+
+def _reduced(image: Image.Image, least: int, name: str) -> Image.Image:
+    """The image, its shorter side reduced by a whole number to ``least`` pixels or more."""
+    factor = min(image.size) // least
+    image.draft(None, (image.width // max(factor, 1), image.height // max(factor, 1)))  # JPEG alone decodes so
+    factor = min(image.size) // least
+    deep = eight_bit(image, name=name)
+    plain = deep.convert("L" if deep.mode in ("1", "L", "LA") else "RGB")
+    return plain.reduce(factor) if factor > 1 else plain
+
+
+def eight_bit(image: Image.Image, *, name: str) -> Image.Image:
+    """An image with 8 bits a channel; deeper gray ones are scaled by the range of their type, not by their values.
+
+    Integers keep their 8 highest bits, as Pillow keeps those of 16-bit RGB. Floats in [0, 1] become 0 … 255.
+
+    Raises:
+        ImageError: values outside the range, or so small that the image would be black; the message names it.
+
+    >>> deep = Image.fromarray(np.array([[0, 128 * 257, 65535]], dtype=np.uint16))
+    >>> np.asarray(eight_bit(deep, name="deep"))
+    array([[  0, 128, 255]], dtype=uint8)
+    """
+    if image.mode[0] not in "IF":
+        return image
+    values, (bits, is_signed) = np.asarray(image), _depth(image)
+    if image.mode[0] == "F":
+        expected, fits, scaled = "floats in [0, 1]", (values >= 0) & (values <= 1), np.rint(255 * values)
+    else:
+        values = values.view(np.uint32) if bits == 32 and not is_signed else values
+        expected, fits = f"integers over the range from 0 to {2 ** (bits - is_signed) - 1}", values >= 0
+        scaled = values >> (bits - is_signed - 8)
+    if not fits.all() or (values.any() and not scaled.any()):
+        given = f"image {name!r} with values from {values.min()} to {values.max()}"
+        raise ImageError(given, expected=expected, remedy="scale its values, or save it with 8 bits")
+    white_is_zero = getattr(image, "tag_v2", {}).get(_PHOTOMETRIC) == 0
+    return Image.fromarray(255 - scaled.astype(np.uint8) if white_is_zero else scaled.astype(np.uint8))
+
+
+def _depth(image: Image.Image) -> tuple[int, bool]:
+    """Bits of a value, and whether one of them is a sign. Pillow reads deep PNG and PPM files as 16-bit numbers."""
+    tags = getattr(image, "tag_v2", None)
+    if tags is not None:
+        return int(tags.get(_BITS, (16,))[0]), tags.get(_FORMAT, (1,))[0] == 2
+    is_short = image.mode != "I" or image.format in ("PNG", "PPM")
+    return (16, False) if is_short else (32, True)

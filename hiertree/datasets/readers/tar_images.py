@@ -78,7 +78,8 @@ class TarImages:
                 remedy="get the missing ones; their numbers run without gaps",
             )
         self.root = folder
-        self._archives = [stamp.split("/")[0] for stamp in index.stamps.tolist()]
+        self._stamps: list[str] = index.stamps.tolist()
+        self._archives = [stamp.split("/")[0] for stamp in self._stamps]
         self._archive_of, self._offsets, self._sizes = index.archives[rows], index.offsets[rows], index.sizes[rows]
         self._names = PackedNames(names)
 
@@ -98,6 +99,11 @@ class TarImages:
     def name(self, index: int) -> str:
         """The name of an image in its archive."""
         return self._names[index]
+
+    def stamp(self, index: int) -> str:
+        """See :func:`hiertree.datasets.readers.images.stamp_of`."""
+        archive = self._stamps[self._archive_of[index]]
+        return f"{self.root.absolute()} {archive} {self._offsets[index]} {self._sizes[index]}"
 
 
 def tar_index(folder: Path, pattern: str = "*.tar") -> TarIndex:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from hiertree.errors import ImageError, TableError
+from hiertree.errors import TableError
 from hiertree.io.files import replacing, write_text
 from hiertree.io.tables import read_table
 from hiertree.tree import LabelTree
@@ -245,10 +245,6 @@ class TreeStep(Step[TreeNode]):
 
 
 def _embedded(path: Path) -> str:
-    from PIL import Image
+    from hiertree.datasets.readers.images import decode
 
-    try:
-        with Image.open(path) as image:
-            return data_uri(image)
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise ImageError(f"{path}: {error}", expected="an image", remedy="repair or remove it") from error
+    return data_uri(decode(path, name=str(path)))

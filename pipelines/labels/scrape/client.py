@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urljoin
 
 import hiertree
-from hiertree.errors import OptionError, ScrapeError
+from hiertree.errors import OptionError, ScrapeError, hide_credentials
 
 from .settings import FASTEST, ScrapeSettings, is_loopback, origin_of
 from .store import Store
@@ -154,7 +154,8 @@ class Transport:
 
         started = self._clock.monotonic()
         if origin_of(url) not in self._origins:
-            raise ScrapeError(f"{url[:200]!r} was to be asked", expected=f"one of {', '.join(sorted(self._origins))}")
+            given = f"{hide_credentials(url)[:200]!r} was to be asked"
+            raise ScrapeError(given, expected=f"one of {', '.join(sorted(self._origins))}")
         try:
             with self._session.get(
                 url,
@@ -169,7 +170,7 @@ class Transport:
                 return HttpAnswer(response.status_code, headers, body)
         except (RequestException, HTTPError, OSError) as error:
             cause = getattr(error.args[0] if error.args else None, "reason", None) or error  # without the whole URL
-            raise TryAgain(f"{type(error).__name__}: {cause}"[:200]) from None
+            raise TryAgain(hide_credentials(f"{type(error).__name__}: {cause}")[:200]) from None
 
     def _body(self, response: requests.Response, started: float) -> bytes:
         """The decoded body, read piece by piece, so that neither size nor dripping can hold us."""
@@ -286,7 +287,7 @@ class Client:
             if url in visited:
                 break
             visited.add(url)
-        raise Unanswered(f"HTTP redirects that do not end, at last to {url[:200]!r}")
+        raise Unanswered(f"HTTP redirects that do not end, at last to {hide_credentials(url)[:200]!r}")
 
     def _get_once(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:
         is_api = url in self._apis  # whose rules are stricter; pages are slow as a matter of course

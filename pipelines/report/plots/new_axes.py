@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hiertree.errors import require_package
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -13,6 +15,7 @@ DASHES = ((1, 0), (5, 2), (2, 2), (6, 2, 1, 2))
 
 def axes_or_new(axes: Axes | None, *, width: float = 4.8, height: float = 2.7) -> Axes:
     """The axes that were given, or those of a new figure of that size in inches."""
+    require_package("matplotlib", extra="plots")
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained").subplots() if axes is None else axes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from hiertree.datasets import ImageDataset, check_duplicates
+from hiertree.datasets.readers.images import reading
 from hiertree.errors import ImageError, MissingPackageError, MissingResourceError
 from hiertree.io.progress import track
 
@@ -35,12 +36,17 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
     if skip and takes("data", recipe.data.name, "on_bad_image"):
         options["on_bad_image"], skip = "skip", False  # this loader skips them itself, and missing files too
     try:
-        dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
+        with reading(max_pixels=recipe.images.max_pixels, side=recipe.images.largest_view):
+            dataset: ImageDataset = target("data", recipe.data.name)(split=split, **options)
+            return _checked(dataset, split, skip=skip)
     except MissingResourceError as error:
         if isinstance(error, MissingPackageError) or "root" not in options or error.remedy is None:
             raise
         remedy = f"{error.remedy}; a recipe names it as data.root (--set data.root=PATH)"
         raise MissingResourceError(error.given, expected=error.expected, remedy=remedy) from error
+
+
+def _checked(dataset: ImageDataset, split: str, *, skip: bool) -> ImageDataset:
     for part in (dataset, *dataset.beside):
         check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
     return without_unreadable_images(dataset) if skip else dataset

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from torchvision.transforms.v2 import functional
 
+from hiertree.datasets.readers.images import eight_bit, reading
 from hiertree.errors import MissingResourceError
 
 from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation
@@ -73,7 +74,7 @@ class ImageViews(Dataset[ImageBatch]):
 
     def _square(self, index: int, size: int) -> Tensor:
         """The evaluation view of an image, decoded now, at the size of the cache."""
-        image, resize = pixels(self.images[index], channels=self.settings.channels), self.settings.resize
+        image, resize = self._pixels(index), self.settings.resize
         scaled = None if resize is None else max(size, round(resize * size / self.settings.size))
         return plain_view(image, size=size, resize=scaled)
 
@@ -99,7 +100,12 @@ class ImageViews(Dataset[ImageBatch]):
     def _decode(self, index: int) -> Tensor:
         if self._cache is not None:
             return self._cache[[index]][0]
-        return pixels(self.images[index], channels=self.settings.channels)
+        return self._pixels(index)
+
+    def _pixels(self, index: int) -> Tensor:
+        with reading(max_pixels=self.settings.max_pixels, side=self.settings.largest_view):
+            image = eight_bit(self.images[index], name=self.images.name(index))
+        return pixels(image, channels=self.settings.channels)
 
 
 def _require_memory(count: int, bytes_each: int) -> None:
@@ -131,6 +137,6 @@ def plain_view(image: Tensor, *, size: int, resize: int | None) -> Tensor:
 
 
 def pixels(image: Image, *, channels: int) -> Tensor:
-    """Convert a decoded image to a (C, H, W) uint8 tensor, gray or RGB."""
+    """Convert a decoded image of 8 bits to a (C, H, W) uint8 tensor, gray or RGB."""
     array = np.array(image.convert("L" if channels == 1 else "RGB"))
     return torch.from_numpy(array if channels == 3 else array[:, :, None]).permute(2, 0, 1).contiguous()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -28,7 +28,6 @@ class Component(Section):
 
 class _Kind(NamedTuple):
     module: str
-    prefix: str  # of the callables' names, left out in recipes
     marker: str  # the parameter that every callable of this kind has
     derived: frozenset[str]  # parameters that the run knows and a recipe may not set
     renamed: Mapping[str, str] = {}  # parameters that have another name in recipes
@@ -36,11 +35,10 @@ class _Kind(NamedTuple):
 
 LOSS, LOSS_FACTORY = "Loss", "LossFactory"  # annotations, as the signatures of losses write them
 _KINDS = {
-    "data": _Kind("hiertree.datasets", "load_", "split", frozenset({"split"}), {"split_column": "split"}),
-    "sampler": _Kind("hiertree.samplers", "", "paths", frozenset({"paths", "seed"})),
+    "data": _Kind("hiertree.datasets.registry", "split", frozenset({"split"}), {"split_column": "split"}),
+    "sampler": _Kind("hiertree.samplers", "paths", frozenset({"paths", "seed"})),
     "loss": _Kind(
         "hiertree.losses",
-        "",
         "",
         frozenset({"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"}),
     ),
@@ -55,7 +53,7 @@ def component(kind: str) -> Callable[[Any], Component]:
             return value
         if not isinstance(value, dict) or not isinstance(value.get("name"), str):
             raise custom_error("unnamed", "expected a mapping with a 'name'")
-        known = names(kind)
+        known = _components(kind)
         if value["name"] not in known:
             raise custom_error("unknown_name", unknown_names([value["name"]], known, "name"))
         return component_model(kind, value["name"]).model_validate(value)
@@ -64,21 +62,27 @@ def component(kind: str) -> Callable[[Any], Component]:
 
 
 def names(kind: str) -> list[str]:
-    """The names a component of this kind can have.
+    """The names a component of this kind can have, without those of benchmarks that set options of a loader.
 
     >>> "synthetic" in names("data")
     True
     """
-    module = import_module(_KINDS[kind].module)
-    prefix = _KINDS[kind].prefix
-    found = [name for name in module.__all__ if name.startswith(prefix) and _is_component(kind, getattr(module, name))]
-    return sorted(name.removeprefix(prefix) for name in found)
+    return sorted(name for name, made in _components(kind).items() if not isinstance(made, partial))
 
 
 def target(kind: str, name: str) -> Callable[..., Any]:
     """The function or class that a component names."""
-    found: Callable[..., Any] = getattr(import_module(_KINDS[kind].module), _KINDS[kind].prefix + name)
-    return found
+    return _components(kind)[name]
+
+
+@cache
+def _components(kind: str) -> Mapping[str, Callable[..., Any]]:
+    module = import_module(_KINDS[kind].module)
+    if kind == "data":
+        loaders: Mapping[str, Callable[..., Any]] = module.LOADERS
+        return loaders
+    named = {name: getattr(module, name) for name in module.__all__}
+    return {name: candidate for name, candidate in named.items() if _is_component(kind, candidate)}
 
 
 def makes(kind: str, name: str, parameter: str) -> bool:
@@ -104,12 +108,13 @@ def component_model(kind: str, name: str) -> type[Component]:
     """The section of the component of that name: a key for each option of its signature."""
     function = target(kind, name)
     fields: dict[str, Any] = {"name": (Literal[name], name)}
+    settled = {*_KINDS[kind].derived, *(function.keywords if isinstance(function, partial) else ())}
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.name not in _KINDS[kind].derived:
+        if parameter.name not in settled:
             default = ... if parameter.default is inspect.Parameter.empty else parameter.default
             key = _KINDS[kind].renamed.get(parameter.name)
             fields[parameter.name] = (_field_type(parameter), Field(default, alias=key))
-    return create_model(name, __base__=Component, __module__=function.__module__, **fields)
+    return create_model(name, __base__=Component, __module__=getattr(function, "func", function).__module__, **fields)
 
 
 def _field_type(parameter: inspect.Parameter) -> Any:

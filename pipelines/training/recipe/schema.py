@@ -39,6 +39,9 @@ from .settings import (
 # their runs resume. Every key that is added belongs here.
 _ADDED_LATER = (
     ("sampler", "small_supers"),
+    ("images", "max_pixels"),
+    ("data", "uneven"),
+    ("data", "gaps"),
     ("model", "backbone_options"),
     ("model", "mean"),
     ("model", "std"),

@@ -69,12 +69,20 @@ class ImageSettings(Section):
     augmentation: Annotated[GlyphAugmentation | PhotoAugmentation | NoAugmentation, Field(discriminator="name")] = _key(
         GlyphAugmentation(), "what training does to an image: `name` is `glyph`, `photo` or `none`"
     )
+    max_pixels: Count | None = _key(
+        None, "width × height above which an image is refused, for it may fill the memory; null: 89 million, as Pillow"
+    )
     workers: Annotated[int, Field(ge=0)] = _key(0, "processes that decode; 0 decodes in the training process")
     on_bad_image: Literal["error", "skip"] = _key(
         "error",
         "`error` if an image does not decode, or `skip`: every image is decoded once before the run, and those that "
         "fail are left out and listed in `metrics.json`",
     )
+
+    @property
+    def largest_view(self) -> int:
+        """The side of the largest view that is made of an image."""
+        return max(self.size, self.resize or 0, self.cache_size or 0)
 
 
 class ModelSettings(Section):

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hiertree.errors import require_package
 from hiertree.io import files
 
 
@@ -30,6 +31,7 @@ class TensorBoardLog:
     """
 
     def __init__(self, folder: Path | None, *, step: int) -> None:
+        require_package("tensorboard", extra="train")
         from torch.utils.tensorboard import SummaryWriter
 
         self._writer = None if folder is None else SummaryWriter(str(folder), purge_step=step + 1)

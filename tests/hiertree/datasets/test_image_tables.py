@@ -195,3 +195,15 @@ def test_an_empty_split_and_a_table_without_rows_are_refused(tmp_path: Path, pho
         load(table, "", photos)
     with pytest.raises(TableError, match=r"none\.csv has no rows"):
         load(write(tmp_path / "none.csv", []), None, photos)
+
+
+def test_a_path_that_ends_early_or_has_a_gap_is_read_by_the_policy_that_the_error_names(tmp_path: Path) -> None:
+    for name in "abc":
+        Image.new("L", (4, 4)).save(tmp_path / f"{name}.png")
+    (tmp_path / "t.csv").write_text("file,kind,type,id\na.png,n,lake,1\nb.png,n,,2\nc.png,h,dam,\n")
+    options = {"root": tmp_path, "image": "file", "levels": ["kind", "type", "id"]}
+    with pytest.raises(EmptyLabelError, match="gaps='above'"):
+        load_table(tmp_path / "t.csv", **options)
+    read = load_table(tmp_path / "t.csv", **options, uneven="pad", gaps="above")
+    expected = [("n", "lake", "1"), ("n", "n", "2"), ("h", "dam", "dam")]
+    assert [read.tree.labels_of(path) for path in read.paths] == expected

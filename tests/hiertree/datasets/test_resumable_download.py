@@ -6,6 +6,7 @@ import hashlib
 import io
 import tarfile
 import threading
+import traceback
 import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -240,3 +241,16 @@ def test_only_published_checksums_and_https_addresses_are_on_the_cards() -> None
             assert file.url.startswith("https://")
             assert len(file.md5) == 32
             assert "?" not in file.name
+
+
+def test_no_message_shows_the_password_of_a_mirror(
+    site: Site, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = site.url.replace("://", "://user:s3cr3t@")
+    site.statuses = [404]
+    with pytest.raises(MissingResourceError, match=r"://\*\*\*@.*status 404") as raised:
+        download(card(site), tmp_path, mirror=mirror, sleep=waits()[1])
+    assert "s3cr3t" not in "".join(traceback.format_exception(raised.value))
+    with pytest.raises(OptionError, match=r"ftp://\*\*\*@") as refused:
+        download(card(site), tmp_path, mirror="ftp://user:s3cr3t@example.org")
+    assert "s3cr3t" not in f"{refused.value}{capsys.readouterr()}"

@@ -11,8 +11,9 @@ import pytest
 import torch
 from sampler_cases import LABELS, samplers
 from torch import Tensor
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import BatchSampler, DataLoader, TensorDataset
 
+from hiertree.errors import TrainingError
 from hiertree.samplers import DistributedBatches
 
 
@@ -103,3 +104,50 @@ def test_an_epoch_chosen_by_hand_before_each_iteration_stands_in_fabric(build: C
     for epoch in (7, 3, 3):
         sampler.set_epoch(epoch)
         assert [items.tolist() for (items,) in loader] == epoch_of(build(), epoch)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("build", BUILD)
+def test_a_resume_whose_workers_have_fetched_another_epoch_fails(tmp_path: Path, build: Callable[[], Any]) -> None:
+    first = trainer(tmp_path, 2)
+    first.fit(Recorder(), loader_of(build(), 1))
+    first.save_checkpoint(tmp_path / "two.ckpt")
+    with pytest.raises(TrainingError, match=r"epoch 2 after batches of epoch 0.*call set_epoch\(2\)"):
+        trainer(tmp_path, 4).fit(Recorder(), loader_of(build(), 1), ckpt_path=tmp_path / "two.ckpt")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_epoch_chosen_before_fit_stands_and_is_counted_from(tmp_path: Path, workers: int) -> None:
+    model, sampler = Recorder(), alone()
+    sampler.set_epoch(7)
+    trainer(tmp_path, 2).fit(model, loader_of(sampler, workers))
+    assert model.seen == {0: epoch_of(alone(), 7), 1: epoch_of(alone(), 8)}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("build", BUILD)
+def test_a_trainer_of_pytorch_metric_learning_trains_on_its_batches(build: Callable[[], Any]) -> None:
+    from pytorch_metric_learning import losses, trainers
+
+    seen: list[list[int]] = []
+
+    class Seen(TensorDataset):
+        def __getitems__(self, indices: list[int]) -> list[Any]:
+            seen.append(list(indices))
+            return [(torch.rand(4), torch.tensor(LABELS[index])) for index in indices]
+
+    trunk = torch.nn.Linear(4, 4)
+    sampler = build()
+    assert isinstance(sampler, BatchSampler)
+    trainers.MetricLossOnly(
+        models={"trunk": trunk},
+        optimizers={"trunk_optimizer": torch.optim.SGD(trunk.parameters(), lr=0.1)},
+        batch_size=sampler.batch_size,
+        loss_funcs={"metric_loss": losses.ContrastiveLoss()},
+        dataset=Seen(torch.arange(len(LABELS))),
+        sampler=sampler,
+        dataloader_num_workers=0,
+    ).train(num_epochs=2)
+    assert seen == epoch_of(build(), 0) + epoch_of(build(), 1)
+    assert {len(batch) for batch in seen} == {sampler.batch_size}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -116,3 +117,45 @@ def test_weights_are_numbers(weights: Any) -> None:
 def test_a_tree_deeper_than_levels_can_be_is_refused() -> None:
     with pytest.raises((HierarchyError, ShapeError), match="256 levels"):
         ht.LabelTree.from_paths([tuple(range(256))])
+
+
+def test_rows_without_an_order_are_refused() -> None:
+    """The order of a set of texts depends on the hash seed of the process, and so would the tree."""
+    for rows in ({("a", "x"), ("b", "y")}, [{"a", "x"}], [frozenset("ax")], [{"kind": "a", "type": "x"}]):
+        with pytest.raises(InputError, match=r"row"):
+            ht.LabelTree.from_paths(rows)
+    tree = ht.LabelTree.from_paths([("a", "x"), ("b", "y")])
+    with pytest.raises(InputError, match="edges"):
+        ht.LabelTree.from_edges({("r", "a"), ("r", "b")})
+    with pytest.raises(InputError, match="leaf ids"):
+        tree.paths({"x", "y"})
+    assert tree.restrict({"y", "x"}) == tree
+    assert ht.LabelTree.from_paths(dict.fromkeys([("a", "x"), ("b", "y")])) == tree
+
+
+def test_a_frame_of_rows_is_sent_to_from_frame() -> None:
+    import polars as pl
+
+    with pytest.raises(InputError, match="from_frame"):
+        ht.LabelTree.from_paths(pl.DataFrame({"kind": ["a", "b"], "type": ["x", "y"]}))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_nothing_and_nan_are_neither_labels_nor_items(missing: Any) -> None:
+    tree = ht.LabelTree.from_paths([("a", "x"), ("b", "y")])
+    for refused in (
+        lambda: ht.LabelTree.from_paths([("a", missing)]),
+        lambda: ht.LabelTree.from_edges([("r", missing)]),
+        lambda: ht.LabelTree.from_edges([(missing, "a")]),
+        lambda: ht.LabelTree.from_networkx(nx.DiGraph([("r", float("nan"))])),
+        lambda: tree.paths(["x", missing]),
+        lambda: tree.lca_level("x", missing),
+        lambda: tree.restrict([missing]),
+        lambda: tree.subtree(missing),
+        lambda: tree.labels_of([0, missing]),
+        lambda: ht.samplers.ClassBalancedSampler([0, missing], batch_size=2, images_per_class=1),
+        lambda: ht.samplers.TreeSampler([[0, 1], [missing, 2]], batch_size=2, images_per_class=2),
+        lambda: ht.levels([[0, 1]], [[missing, 1]]),
+    ):
+        with pytest.raises(HiertreeError):
+            refused()

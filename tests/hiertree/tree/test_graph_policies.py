@@ -157,3 +157,17 @@ def test_a_tree_of_some_leaves_keeps_its_levels_and_order():
     for bad, error in [([3], UnknownLeafError), ([], HierarchyError), (5, InputError), ("17", InputError)]:
         with pytest.raises(error):
             tree.restrict(bad)
+
+
+def test_every_cycle_is_named() -> None:
+    pairs = [(f"{name}{number}", f"{other}{number}") for number in range(6) for name, other in ("ab", "ba")]
+    with pytest.raises(NotATreeError) as raised:
+        ht.LabelTree.from_edges([("root", "leaf"), *pairs])
+    assert all(f"'a{number}' → 'b{number}' → 'a{number}'" in str(raised.value) for number in range(6))
+
+
+def test_the_log_counts_the_siblings_that_one_parent_separates(caplog: pytest.LogCaptureFixture) -> None:
+    edges = [("r", "p"), ("r", "q"), ("p", "x"), ("p", "y"), ("q", "x"), ("q", "y"), ("q", "z"), ("p", "w"), ("r", "w")]
+    ht.LabelTree.from_edges(edges, multiple_parents="first")
+    apart = ["x and z", "y and z", "w and p", "w and q"]
+    assert f"parents: 3; keeping one parent of each separates {len(apart)} pairs of siblings" in caplog.text

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -249,3 +251,18 @@ def _same_tree(a: ht.LabelTree, b: ht.LabelTree) -> bool:
     """Equal but for the order of leaves."""
     rows = [{leaf: t.labels_of(t.paths([leaf])[0]) for leaf in t.leaves} for t in (a, b)]
     return a.level_names == b.level_names and rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("make", [torch.tensor, np.array, lambda rows: list(map(torch.tensor, rows))])
+def test_equal_numbers_of_a_tensor_are_one_label(make: Any) -> None:
+    rows = [[0, 1], [0, 2], [3, 1]]
+    assert ht.LabelTree.from_paths(make(rows), leaf="path") == ht.LabelTree.from_paths(rows, leaf="path")
+
+
+def test_labels_are_those_of_a_path_that_exists() -> None:
+    tree = ht.LabelTree.from_paths([("n", "lake", 1), ("n", "peak", 2), ("h", "dam", 3)])
+    rows = [tree.labels_of(path) for path in tree.paths(tree.leaves)]
+    assert rows == [("n", "lake", 1), ("n", "peak", 2), ("h", "dam", 3)]
+    for path in ([0, 0, 2], [1, 0], [0, 2, 2]):
+        with pytest.raises(UnknownLeafError, match=r"node \d of level \d above node"):
+            tree.labels_of(path)

@@ -52,3 +52,9 @@ def test_a_mask_is_booleans_in_an_array_or_a_list():
     assert ht.level_counts(levels, 2, valid=[[True, True, False, True]]).tolist() == [[2, 0, 1]]
     with pytest.raises(ShapeError, match="booleans"):
         ht.level_counts(levels, 2, valid=np.array([[2, 1, 1, 1]]))
+
+
+def test_negative_ids_agree_with_nothing() -> None:
+    for make in (np.array, torch.tensor):
+        with pytest.raises(PathError, match="negative"):
+            ht.levels(make([[-1, 0]]), make([[-1, 0]]))

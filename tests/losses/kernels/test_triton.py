@@ -24,7 +24,6 @@ def in_a_process(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_the_kernels_equal_loops_and_torch() -> None:
     interpret = "0" if torch.cuda.is_available() else "1"
     cases = ("-m", "pytest", "-q", "--noconftest", "-p", "no:cacheprovider", str(HERE / "triton_cases.py"))

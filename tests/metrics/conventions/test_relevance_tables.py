@@ -8,7 +8,15 @@ import torch
 
 import hiertree as ht
 from hiertree.errors import CheckpointError, OptionError
-from hiertree.metrics import Approximate, evaluate, evaluate_codes, evaluate_ranking, evaluate_scores, h_ap
+from hiertree.metrics import (
+    Approximate,
+    evaluate,
+    evaluate_codes,
+    evaluate_ranking,
+    evaluate_scores,
+    h_ap,
+    hierarchical_precision_recall,
+)
 
 
 @pytest.fixture
@@ -85,3 +93,18 @@ def test_approximate_search_takes_a_table(retrieval):
 def test_what_is_no_relevance_is_refused(retrieval, bad):
     with pytest.raises(OptionError, match="relevance"):
         evaluate(*retrieval, relevance=bad)
+
+
+@pytest.mark.parametrize("factor", [2.0**1020, 1e308, 2.0**-1060])
+def test_a_factor_common_to_all_relevances_changes_no_hap(factor):
+    random = np.random.default_rng(5)
+    scores, levels = random.standard_normal((6, 40)), random.integers(0, 3, (6, 40))
+    table = np.tile([0.0, 0.25, 1.0], (6, 1))
+    for metrics in (["H-AP"], ["H-AP[1]", "H-AP[2]"]):
+        expected = evaluate_scores(scores, levels, metrics=metrics, relevance=table)
+        found = evaluate_scores(scores, levels, metrics=metrics, relevance=factor * table)
+        np.testing.assert_allclose(found.values, expected.values, rtol=1e-14)
+        assert set(found.skipped.values()) == {0}
+    curves, whole = (hierarchical_precision_recall(scores, levels, relevance=part * table) for part in (factor, 1.0))
+    for found, expected in zip(curves, whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-14)

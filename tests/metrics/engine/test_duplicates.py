@@ -1,6 +1,8 @@
-"""Equal vectors have equal scores, however a matrix product rounds."""
+"""Equal and parallel vectors have equal scores, however a matrix product rounds; small integers have exact ones."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -82,3 +84,49 @@ def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
     np.testing.assert_array_equal(first_of_equal(parts, lambda rows: vectors[rows]), expected)
     distinct = np.arange(12, dtype=np.float32).reshape(6, 2)
     assert first_of_equal([distinct], lambda rows: distinct[rows]) is None
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_parallel_vectors_tie(device):
+    found = evaluate([[3.0, 2.0]], [1], [[3.0, 3.0], [2.0, 2.0]], [0, 1], metrics=["AP"], device=device)
+    assert found.summary()["AP"] == 0.75
+    random = np.random.default_rng(3)
+    for dtype, digits in ((np.float16, 2**5), (np.float32, 2**15), (np.float64, 2**40)):
+        direction = random.integers(1, digits, 40) * 2.0 ** random.integers(-3, 3, 40) * random.choice([-1, 1], 40)
+        factors = np.array([1, 2, 3, 5, 0.75, 3 / 64, 9, 13, 7 / 2, 25])[:, None]  # no digit of a product is lost
+        gallery, query = (factors * direction).astype(dtype), random.standard_normal((1, 40)).astype(dtype)
+        labels = random.integers(0, 2, len(gallery))
+        expected = evaluate_scores(np.zeros((1, len(gallery))), [labels], num_levels=1).values
+        for tile_size in (None, 3):
+            values = evaluate(query, [1], gallery, labels, tile_size=tile_size, device=device).values
+            np.testing.assert_array_equal(values, expected)
+
+
+def exact_order(queries, items):
+    """Scores that rank exactly as the cosines of integers do."""
+    squares, products = (items**2).sum(axis=1), queries @ items.T
+    cosines = [[Fraction(int(x) * abs(int(x)), int(n)) for x, n in zip(row, squares, strict=True)] for row in products]
+    return np.array([[sorted(set(row)).index(value) for value in row] for row in cosines], np.float64)
+
+
+def test_scores_of_small_integers_are_exact_in_every_tile_type_and_device(tmp_path):
+    random = np.random.default_rng(4)
+    for largest, dimensions, size in ((1, 8, 50), (2, 3, 20), (3, 33, 50), (9, 5, 111), (127, 64, 70)):
+        items, queries = (random.integers(-largest, largest + 1, (n, dimensions)) for n in (size, 10))
+        items[:, 0], queries[:, 0] = 1, 1  # not all 0
+        items[: size // 3] = random.permuted(items[size // 3 : 2 * (size // 3)], axis=1)
+        labels, own = random.integers(0, 3, size), random.integers(0, 3, 10)
+        options = {"metrics": ["AP", "NDCG", "ASI"]}
+        levels = (own[:, None] == labels).astype(int)
+        expected = evaluate_scores(exact_order(queries, items), levels, num_levels=1, **options).values
+        np.save(tmp_path / "items.npy", items.astype(np.float32) / 8)
+        mapped = np.load(tmp_path / "items.npy", mmap_mode="r")
+        for gallery in (items, mapped, items.astype(np.int8), items.astype(np.float64) * 12):
+            for device in DEVICES:
+                for tile_size in (None, 3, 16):
+                    found = evaluate(queries, own, gallery, labels, tile_size=tile_size, device=device, **options)
+                    np.testing.assert_array_equal(found.values, expected)
+        for precision in ("float32", "bfloat16"):
+            found = evaluate(queries, own, items, labels, device="cpu", precision=precision, **options)
+            if precision == "float32" or largest < 127:
+                np.testing.assert_array_equal(found.values, expected)

@@ -54,6 +54,7 @@ def test_numbers_that_name_items_are_texts_in_files(tmp_path):
     assert evaluate_ranking(tmp_path / "run.parquet", tmp_path / "qrels.txt", metrics=["AP"]).summary()["AP"] == 1.0
 
 
+@pytest.mark.nightly
 def test_what_ranx_saves_is_read_and_its_numbers_agree(named, tmp_path):
     ranx = pytest.importorskip("ranx")
     run, qrels = named
@@ -183,6 +184,7 @@ def test_items_without_a_path_are_irrelevant_or_an_error():
         evaluate_ranking({"a": ["b"]}, query_paths=paths, query_names=names, gallery_names=names)
 
 
+@pytest.mark.nightly
 def test_graded_qrels_of_a_tree_give_others_the_same_relevance(tmp_path):
     ranx = pytest.importorskip("ranx")
     embeddings, paths, names = embedded(number=20)

@@ -148,3 +148,25 @@ def test_a_foreign_file_is_kept_until_forced_and_an_own_one_replaced(typed: str,
     with (files / name).open("a") as file:
         file.write("mine")
     assert run(*typed.split(), name) == 2
+
+
+def test_of_several_processes_the_first_works_alone_and_the_others_end(tmp_path, monkeypatch, capsys):
+    np.savez(tmp_path / "e.npz", embeddings=np.eye(6)[:, :4] + 1, paths=np.arange(6)[:, None] // 2)
+    out = tmp_path / "result.json"
+    for launcher in ("RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE", "SLURM_PROCID SLURM_NTASKS SLURM_STEP_ID"):
+        for rank in (1, 0):
+            for name, value in zip(launcher.split(), (rank, 2, rank, 2), strict=False):
+                monkeypatch.setenv(name, str(value))
+            with pytest.raises(SystemExit) as ended:
+                main(["evaluate", str(tmp_path / "e.npz"), "--out", str(out)])
+            assert not ended.value.code
+            printed = capsys.readouterr()
+            assert (out.exists(), "mean" in printed.out) == (rank == 0, rank == 0)
+            assert ("hiertree evaluate runs in one process: the first of 2" in printed.err) == (rank == 0)
+        out.unlink()
+        assert not set(launcher.split()) & set(os.environ)  # so that nothing below waits for the others
+
+
+def test_only_training_is_shared_by_processes():
+    made = dict(every_command(commands)).items()
+    assert [name for name, found in made if isinstance(found, CheckedCommand) and found.shared] == ["train"]

@@ -149,11 +149,13 @@ def check(name: str, words: list[str], out: Path, world: Path, allowed: tuple[in
     return status, printed, errors
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize(("name", "option", "value"), list(bad_values()))
 def test_a_bad_value_is_one_line(name: str, option: str, value: str, world: Path, tmp_path: Path) -> None:
     check(name, [*COMMANDS[name].split(), f"{option}={value}"], tmp_path / "out", world)
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize(("name", "file", "damage"), list(damaged_files()))
 def test_a_damaged_file_is_one_line(name: str, file: str, damage: str, world: Path, tmp_path: Path) -> None:
     target = world / file
@@ -168,6 +170,7 @@ def test_a_damaged_file_is_one_line(name: str, file: str, damage: str, world: Pa
         kept.rename(target)
 
 
+@pytest.mark.fuzz
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # files that were just being read
 @pytest.mark.parametrize("moment", [0.001, 0.01, 0.03, 0.08, 0.2])
 @pytest.mark.parametrize("name", ["evaluate", "audit", "report", "labels build", "labels tree", "embed"])

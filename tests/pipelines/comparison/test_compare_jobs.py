@@ -69,7 +69,7 @@ def interrupt_once_it_trains(folder: Path) -> None:
                 process.send_signal(signal.SIGUSR2)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_interrupted_job_ends_as_a_run_that_was_not_and_one_that_fails_is_named(
     tmp_path: Path, overrides: list[str]
 ) -> None:

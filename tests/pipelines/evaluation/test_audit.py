@@ -100,8 +100,11 @@ def test_a_duplicate_of_the_query_stays_in_its_list_as_with_us():
     pytest.importorskip("pytorch_metric_learning")
     embeddings, paths = labeled()[:2]
     embeddings[15:30] = embeddings[:15]  # every item of a class again in another
-    found = reasons(draw_queries(LabeledEmbeddings(embeddings, paths), queries=120, seed=0), "pytorch_metric_learning")
-    assert found["P@1"] == found["mAP@R"] == ""
+    problem = draw_queries(LabeledEmbeddings(embeddings, paths), queries=120, seed=0)
+    scores = (problem.embeddings[:, None] * problem.gallery).sum(axis=-1)  # equal for equal vectors, unlike a product
+    found = reasons(problem._replace(scores=scores), "pytorch_metric_learning")
+    assert found["P@1"] == ""
+    assert found["mAP@R"] in ("", DIFFERENCES["own"])  # by the processor, faiss lists a vector or its duplicate first
 
 
 def test_a_number_that_no_convention_gives_is_called_so(plain, monkeypatch):

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 import hiertree as ht
 from hiertree.datasets import ImageDataset, load_synthetic
@@ -72,7 +74,8 @@ def test_folder_files_decoded_images_and_tensors_give_the_runs_own_embeddings(
     files = [photos / ("inner" if row >= 8 else ".") / f"{row:02d}.png" for row in range(len(test_set))]
     decoded = [test_set.images[row] for row in range(len(test_set))]
     tensor = torch.stack([torch.from_numpy(np.array(image)).permute(2, 0, 1) for image in decoded])
-    for images in (photos, str(photos), files, decoded, test_set.images, tensor, tensor / 255):
+    column = pd.DataFrame({"file": list(map(str, files))})["file"]
+    for images in (photos, str(photos), files, column, decoded, test_set.images, tensor, tensor / 255):
         assert_same(model.embed(images, batch_size=5, progress=False), embeddings)
     assert_same(model.embed(files[3]), embeddings[3:4])
     assert_same(model.embed(decoded[3]), embeddings[3:4])
@@ -91,8 +94,6 @@ def test_model_knows_its_classes_and_its_preprocessing(
 
 
 def test_results_carry_the_names_of_their_images(run: Path, test_set: ImageDataset) -> None:
-    import pandas as pd
-
     names = [test_set.images.name(row) for row in range(len(test_set))]
     with np.load(run / "embeddings.npz", allow_pickle=False) as arrays:
         assert arrays["names"].tolist() == names
@@ -124,6 +125,8 @@ def test_run_of_an_earlier_version_takes_its_preprocessing_from_the_recipe(
         (torch.zeros(0, 3, 16, 16), ShapeError),
         (np.zeros((2, 3, 16, 16), np.uint8), InputError),
         (["a.png", 3], InputError),
+        (pd.Series([1, 2]), InputError),
+        (load_synthetic("test", families=2, kinds=2, instances=2, images=2), InputError),
         ([], InputError),
         (None, InputError),
         ("nowhere", ImageError),
@@ -159,3 +162,27 @@ def test_a_folder_without_a_run_is_refused_in_words(tmp_path: Path) -> None:
     for folder, problem in ((tmp_path, "holds no model.json"), (tmp_path / "absent", "no folder .*absent")):
         with pytest.raises(CheckpointError, match=f"{problem}: expected the folder of a finished run"):
             ht.load_model(folder)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_photos_of_16_bits_are_embedded_as_those_of_8_bits(
+    model: TrainedModel, test_set: ImageDataset, tmp_path: Path, workers: int
+) -> None:
+    gray = [np.array(test_set.images[row].convert("L")) for row in range(8)]
+    for bits, suffix, scale in ((8, "png", 1), (16, "png", 257), (16, "tif", 257)):
+        (tmp_path / f"{suffix}{bits}").mkdir()
+        for row, values in enumerate(gray):
+            deep = Image.fromarray(values.astype(np.uint16) * scale if bits == 16 else values)
+            deep.save(tmp_path / f"{suffix}{bits}" / f"{row}.{suffix}")
+    expected = model.embed(tmp_path / "png8")
+    for name in ("png16", "tif16"):
+        np.testing.assert_array_equal(model.embed(tmp_path / name, workers=workers), expected)
+    decoded = [Image.fromarray(values.astype(np.uint16) * 257) for values in gray]
+    np.testing.assert_array_equal(model.embed(decoded), expected)
+
+
+def test_a_photo_above_the_limit_is_refused(model: TrainedModel, photos: Path) -> None:
+    with pytest.raises(ImageError, match="20 × 20 pixels: expected at most 399 pixels"):
+        model.embed(photos, max_pixels=399)
+    with pytest.raises(ImageError, match=r"images\.max_pixels"):
+        model.embed(photos, workers=1, max_pixels=399)

@@ -81,6 +81,7 @@ def contents(out):
     return found
 
 
+@pytest.mark.nightly
 def test_a_build_killed_five_times_among_faults_ends_with_the_same_files(world, tmp_path):
     (table, known), rng = world, random.Random(15)
     with Wikimedia(known) as calm:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 
+import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, FakeTime, facts
@@ -31,6 +32,7 @@ def known(path):
         return facts(store)
 
 
+@pytest.mark.nightly
 def test_a_scrape_killed_five_times_among_faults_ends_as_if_nothing_had_been(tmp_path):
     table, world, rng = tmp_path / "landmarks.csv", World.numbered(LANDMARKS), random.Random(5)
     write_landmarks(table)

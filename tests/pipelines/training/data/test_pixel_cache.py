@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from PIL import Image
 
 from hiertree.datasets import ImageDataset, load_table
+from hiertree.datasets.readers.images import FileImages
 from hiertree.errors import ImageError, MissingResourceError
 from hiertree.pipelines.training.data import pixel_cache
 from hiertree.pipelines.training.data.batches import BatchKey, batch_loader
@@ -132,3 +134,22 @@ def test_a_disk_without_room_is_reported_before_anything_is_decoded(
     with pytest.raises(MissingResourceError, match="GiB are free"):
         PixelCache(tmp_path / "kept", photos.images, lambda _: square, view=[], shape=(3, 1 << 20, 1 << 20))
     assert counted() == 0
+
+
+@pytest.mark.parametrize("augment", [None, 3])
+@pytest.mark.parametrize("cache", [False, True, "kept"])
+def test_views_of_16_bits_are_those_of_8_bits(tmp_path: Path, cache: bool | str, augment: int | None) -> None:
+    values = np.random.default_rng(0).integers(0, 256, (10, 40, 60), dtype=np.uint16)
+    views = []
+    for name, scaled in (("deep", values * 257), ("plain", values.astype(np.uint8))):
+        (tmp_path / name).mkdir()
+        for number, image in enumerate(scaled):
+            Image.fromarray(image).save(tmp_path / name / f"{number}.png")
+        folder = (
+            {"cache": True, "cache_folder": str(tmp_path / f"kept {name}")} if cache == "kept" else {"cache": cache}
+        )
+        source = FileImages(tmp_path / name, [f"{number}.png" for number in range(10)])
+        views.append(ImageViews(SimpleNamespace(images=source), settings(**folder), augment=augment))
+    for key in EVERYTHING:
+        assert torch.equal(views[0][key].images, views[1][key].images)
+        assert views[0][key].images.float().std() > 10

@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from hiertree import datasets, losses
-from hiertree.errors import RecipeError
+from hiertree.datasets import registry
+from hiertree.errors import MissingResourceError, RecipeError
 from hiertree.pipelines.training.learning.loss_building import build_loss
-from hiertree.pipelines.training.recipe.components import names
+from hiertree.pipelines.training.recipe.components import names, target
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.settings import GlyphAugmentation
 from hiertree.pipelines.training.run.run_folder import RunFolder
@@ -311,3 +312,14 @@ def test_overrides_of_one_recipe_do_not_reach_the_next() -> None:
     before = load_recipe("synthetic-happier")
     load_recipe("synthetic-happier", ["model.width=4", "data.families=2", "training.precision=bf16-mixed"])
     assert load_recipe("synthetic-happier") == before
+
+
+def test_a_data_set_of_the_registry_is_a_name_for_load_and_for_recipes(
+    tmp_path: Path,
+) -> None:
+    assert set(datasets.available()) <= set(registry.LOADERS)
+    assert {"table", "folder", "synthetic"} <= set(registry.LOADERS)
+    chosen = load_recipe(write(tmp_path, MINIMAL.replace("name: synthetic", "name: dyml-animal, root: here"))).data
+    assert chosen.options() == {"root": "here", "verify": "published"}
+    with pytest.raises(MissingResourceError, match="DyML-Animal"):
+        target("data", "dyml-animal")(split="train", **chosen.options())

@@ -1,0 +1,316 @@
+"""The commands of ``hiertree labels``, in the order of work: scrape, clean, cluster, review, export, and all in one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import click
+from click.core import ParameterSource
+
+from hiertree.errors import IncompleteScrapeError, OptionError
+
+from ..labels import scrape as pipeline
+from ..labels.cleaning import CleanSettings, clean_step, describe_cleaning
+from ..labels.cluster.step import ClusterSettings, cluster_step, describe_clustered
+from ..labels.encode.encoders import EncoderSettings
+from ..labels.export.differences import compare_exports, describe_differences
+from ..labels.export.images import ImagesSettings, describe_images, images_step
+from ..labels.export.step import ExportSettings, describe_exported, export_step
+from ..labels.export.tree_page import TreeSettings, show_tree
+from ..labels.filling import FillSettings, describe_filling, fill_step
+from ..labels.landmark_images import ImageFolderSettings
+from ..labels.landmarks import ColumnNames
+from ..labels.plan import LabelsPlan, read_plan
+from ..labels.plan import build as run_plan
+from ..labels.review.agreement import agreement_report, describe_agreement
+from ..labels.scrape.settings import ScrapeSettings
+from .checked_paths import (
+    GROWING_FILE,
+    INPUT_FILE,
+    INPUT_FOLDER,
+    INPUT_PATH,
+    LOG_FILE,
+    OUTPUT_FILE,
+    OUTPUT_FOLDER,
+    DeclaredPath,
+    command,
+)
+from .options import json_option, no_browser_option, port_option, print_json, settings_options
+
+STORE = click.argument("store", type=GROWING_FILE)
+TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
+LOG = click.option("--json-lines", "log", type=LOG_FILE, help="Log to append to; - for the terminal.")
+OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
+INSTANCES = click.option(
+    "--instances", type=INPUT_FILE, help="Table of scraped 'instance of' values; default: LANDMARKS itself."
+)
+PAGE = DeclaredPath("output", "file", siblings=(".svg", ".png"))
+FAILED = 3  # the status with which a command ends that left landmarks without an answer
+
+
+@command(
+    example="hiertree labels scrape train_label_to_category.csv --store store.sqlite --contact you@university.edu",
+    then="hiertree labels clean {landmarks} --store {store} --out cleaned",
+)
+@click.argument("landmarks", type=INPUT_FILE)
+@click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made, or gone on with.")
+@settings_options("columns", ColumnNames, leave_out=("instance_of", "item_ids"))
+@TABLE
+@settings_options("settings", ScrapeSettings)
+@LOG
+def scrape(
+    landmarks: Path,
+    store: Path,
+    columns: ColumnNames,
+    table: Path | None,
+    settings: ScrapeSettings,
+    log: IO[str] | None,
+) -> None:
+    """Ask Wikimedia what the landmarks of LANDMARKS are instances of; an interrupted run goes on where it was.
+
+    LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
+    """
+    if settings.dump is not None:
+        found, reading = pipeline.scrape_dump(landmarks, store=store, settings=settings, columns=columns, table=table)
+        _report(found, str(reading))
+    else:
+        found = pipeline.scrape(landmarks, store=store, settings=settings, columns=columns, table=table, log=log)
+        _report(found)
+
+
+@command(example="hiertree labels status store.sqlite")
+@click.argument("store", type=INPUT_FILE)
+@TABLE
+@json_option
+def status(store: Path, table: Path | None, as_json: bool) -> None:
+    """Say how far the scrape in STORE is, and why landmarks have no label; it may be running."""
+    report = pipeline.status(store, table=table)
+    print_json(report) if as_json else click.echo(pipeline.describe_status(report))
+
+
+@command(example="hiertree labels retry store.sqlite --contact you@university.edu")
+@STORE
+@TABLE
+@settings_options("settings", ScrapeSettings, leave_out=("refresh_older_than", "dump", "processes"))
+@LOG
+def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str] | None) -> None:
+    """Ask again for what failed in STORE, and for what it still lacks."""
+    _report(pipeline.scrape(None, store=store, settings=settings, table=table, failed_too=True, log=log))
+
+
+@command(
+    example="hiertree labels clean landmarks.csv --out cleaned", then="hiertree labels cluster {out} --out clustered"
+)
+@click.argument("landmarks", type=INPUT_FILE)
+@INSTANCES
+@click.option("--store", type=INPUT_FILE, help="Store of 'labels scrape' instead of a table.")
+@OUT
+@settings_options("settings", CleanSettings)
+@settings_options("columns", ColumnNames)
+@json_option
+def clean(as_json: bool, landmarks: Path, **inputs: Any) -> None:
+    """Keep the landmarks of LANDMARKS that have a label, and say why the others have none.
+
+    LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
+    """
+    _print(clean_step(landmarks, **inputs), describe_cleaning, as_json=as_json)
+
+
+@command(
+    example="hiertree labels fill cleaned --images photos --out filled",
+    then="hiertree labels cluster {out} --out clustered",
+)
+@click.argument("cleaned", type=INPUT_FOLDER)
+@OUT
+@settings_options("settings", FillSettings)
+@json_option
+def fill(cleaned: Path, out: Path, settings: FillSettings, as_json: bool) -> None:
+    """Give labels to the landmarks of CLEANED that have none, from what their images show.
+
+    CLEANED is a folder made by 'labels clean'; the folder made is one for 'labels cluster'. All images of a landmark
+    vote together, whatever split they are in.
+    """
+    _print(fill_step(cleaned, out=out, settings=settings), describe_filling, as_json=as_json)
+
+
+@command(
+    example="hiertree labels cluster cleaned --clusters 78 --out clustered",
+    then="hiertree labels review {out} --annotator NAME",
+)
+@click.argument("cleaned", type=INPUT_FOLDER)
+@OUT
+@settings_options("settings", ClusterSettings)
+@json_option
+def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) -> None:
+    """Propose supercategories for the labels of CLEANED, a folder made by 'labels clean', for people to review."""
+    found = cluster_step(cleaned, out=out, settings=settings)
+    _print(found.quality, lambda _: describe_clustered(found), as_json=as_json)
+
+
+@command(
+    example="hiertree labels review clustered --annotator anna",
+    then="hiertree labels export {clustered} --review {log} --out exported",
+)
+@click.argument("clustered", type=INPUT_PATH)
+@click.option("--annotator", required=True, help="Who reviews; everybody has a log of their own.")
+@click.option("--log", type=GROWING_FILE, help="JSON lines to append to; default: CLUSTERED-review-ANNOTATOR.jsonl.")
+@settings_options("photos", ImageFolderSettings)
+@click.option(
+    "--adjudicate", type=INPUT_FILE, nargs=2, metavar="LOG LOG", help="Decide where two annotators' logs differ."
+)
+@port_option
+@no_browser_option
+@settings_options("embedding", EncoderSettings)
+def review(
+    clustered: Path,
+    annotator: str,
+    log: Path | None,
+    photos: ImageFolderSettings,
+    adjudicate: tuple[Path, Path] | None,
+    port: int,
+    no_browser: bool,
+    embedding: EncoderSettings,
+) -> None:
+    """Rename, merge, split and approve the clusters in CLUSTERED on a page of this machine, until Ctrl-C.
+
+    CLUSTERED is a folder that 'labels cluster' made. Every action is on the disk before the page shows it; the same
+    command goes on where the log ends. The encoder serves to split a cluster in two by 2-means.
+    """
+    from ..labels.review.serving import open_review, serve
+
+    opened = open_review(
+        clustered,
+        annotator=annotator,
+        log=log,
+        images=photos.folder(),
+        adjudicate=adjudicate,
+        encoder=embedding.build(),
+    )
+    serve(opened, port=port, open_browser=not no_browser, say=click.echo)
+    click.get_current_context().params["log"] = opened.session.log.path  # the default one, too, is named at the end
+
+
+@command(example="hiertree labels agreement clustered review-anna.jsonl review-ben.jsonl")
+@click.argument("clustered", type=INPUT_PATH)
+@click.argument("log_a", type=INPUT_FILE)
+@click.argument("log_b", type=INPUT_FILE)
+@json_option
+@click.option("--out", type=OUTPUT_FILE, help="JSON file for the numbers, the differences and their provenance.")
+def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Path | None) -> None:
+    """Say how far the reviews in LOG_A and LOG_B agree: Cohen's κ, adjusted Rand index, mutual information."""
+    report = agreement_report(clustered, log_a, log_b, out=out)
+    print_json(report) if as_json else click.echo(describe_agreement(report))
+
+
+@command(
+    example="hiertree labels export clustered --review clustered-review-anna.jsonl --out exported",
+    then="hiertree labels tree {out} --out tree.html",
+)
+@click.argument("clustered", type=INPUT_FOLDER)
+@click.option("--review", type=INPUT_FILE, help="Log of a review or an adjudication; default: the proposal as it is.")
+@settings_options("settings", ExportSettings)
+@OUT
+def export(clustered: Path, review: Path | None, settings: ExportSettings, out: Path) -> None:
+    """Write CLUSTERED, a folder made by 'labels cluster', as a data set: table, tree, provenance, data card."""
+    click.echo(describe_exported(export_step(clustered, out=out, review=review, settings=settings)))
+
+
+@command(example="hiertree labels diff proposed exported")
+@click.argument("a", type=INPUT_PATH)
+@click.argument("b", type=INPUT_PATH)
+@click.option("--out", type=OUTPUT_FILE, help="CSV of the landmarks that differ.")
+@json_option
+def diff(a: Path, b: Path, out: Path | None, as_json: bool) -> None:
+    """Say what changed from A to B, two exports: landmarks, labels, supercategories, kinds.
+
+    A and B are folders made by 'labels export' or 'labels build', or tables in GLDv2's published columns.
+    """
+    found = compare_exports(a, b, table=out)
+    print_json(found) if as_json else click.echo(describe_differences(found))
+
+
+@command(example="hiertree labels tree exported --out tree.html")
+@click.argument("export", type=INPUT_FOLDER)
+@click.option("--out", type=PAGE, required=True, help="HTML file; a drawing, .svg and .png, is put beside it.")
+@settings_options("settings", TreeSettings)
+def tree(export: Path, out: Path, settings: TreeSettings) -> None:
+    """Show the tree of EXPORT as a page to explore and search, and as a drawing.
+
+    EXPORT is a folder made by 'labels export' or 'labels build'. The page is one file that needs nothing else.
+    """
+    show_tree(export, out=out, settings=settings)
+
+
+@command(example="hiertree labels images exported --images photos --image-table train.csv --out listed")
+@click.argument("export", type=INPUT_PATH)
+@settings_options("settings", ImagesSettings)
+@OUT
+def images(export: Path, settings: ImagesSettings, out: Path) -> None:
+    """List images with their labels of EXPORT and a split: a table to train on ('data: {name: table}').
+
+    EXPORT is a folder made by 'labels export' or 'labels build', or a table in GLDv2's published columns. Whole
+    landmarks are held out, some of every supercategory.
+    """
+    click.echo(describe_images(images_step(export, out=out, settings=settings)))
+
+
+@command(
+    example="hiertree labels build landmarks.csv --out labels",
+    then="hiertree labels review {out}/clustered --annotator NAME",
+)
+@click.argument("source", metavar="LANDMARKS|PLAN", type=INPUT_FILE)
+@click.option(
+    "--out",
+    type=OUTPUT_FOLDER,
+    help="Folder to make; an earlier build there is brought up to date. For labels.yaml the default is labels, beside "
+    "it.",
+)
+@INSTANCES
+@settings_options("cluster", ClusterSettings)
+@settings_options("clean", CleanSettings)
+@settings_options("columns", ColumnNames)
+def build(source: Path, out: Path | None, **settings: Any) -> None:
+    """Run every step from LANDMARKS to a tree in H-GLDv2's columns, or those of PLAN, into one folder.
+
+    LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
+
+    PLAN is a YAML file (labels.yaml) that names landmarks, settings and the log of a review. All settings but --out
+    stand in it. Steps whose inputs have not changed are not run again.
+    """
+    if source.suffix in (".yaml", ".yml"):
+        _refuse_settings()
+        plan, out = read_plan(source), out or source.with_suffix("")
+    elif out is None:
+        raise click.UsageError("Missing option '--out'.")
+    else:
+        plan = LabelsPlan(landmarks=source, **settings)
+    try:
+        run_plan(plan, out=out, say=click.echo)
+    except IncompleteScrapeError as error:
+        click.echo(f"error: {error}", err=True)
+        click.get_current_context().exit(FAILED)
+
+
+def _report(found: Counter[tuple[str, str]], *more: str) -> None:
+    """Print landmarks by status and reason; end with status 3 if some failed."""
+    click.echo("\n".join([pipeline.describe_outcomes(found), *more]))
+    failed, landmarks = pipeline.count_failed(found)
+    if failed:
+        click.echo(f"{failed} of {landmarks} landmarks failed: ask again with 'hiertree labels retry'", err=True)
+        click.get_current_context().exit(FAILED)
+
+
+def _refuse_settings() -> None:
+    """Refuse options beside a plan, which would have no effect."""
+    context = click.get_current_context()
+    typed = (name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    lost = [name for name in typed if name not in ("source", "out")]
+    if lost:
+        raise OptionError(f"the option {lost[0]} beside a plan", expected="settings in the plan itself")
+
+
+def _print(report: Mapping[str, Any], describe: Callable[[Mapping[str, Any]], str], *, as_json: bool) -> None:
+    print_json(report) if as_json else click.echo(describe(report))

@@ -1,0 +1,75 @@
+"""Run the nightly tests group by group, or with ``--if-changed`` only those whose subject has changed.
+
+What each group tests is digested, and the digest is recorded in tests/package/nightly.json by ``--record`` after a run
+in which all passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "tests" / "package" / "nightly.json"
+# What each group runs, and the files it tests.
+GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "architecture": (
+        ("tests/package/test_architecture_page.py",),
+        ("docs/architecture.md", "metrics/conventions", "hiertree/relevance.py", "pipelines/labels/encode"),
+    ),
+    "extras": ((), ("pyproject.toml",)),
+    "jobs": (("tests/pipelines/comparison",), ("pipelines/comparison", "pipelines/training/run")),
+    "labels": (("tests/pipelines/labels",), ("pipelines/labels/run.py", "pipelines/labels/scrape")),
+    "peers": (
+        ("tests/metrics/trec", "tests/package/test_docs_examples.py"),
+        ("metrics/formulas", "metrics/interop", "metrics/trec", "docs/peers.md"),
+    ),
+    "site": (("tests/package/test_site.py",), ("docs", "mkdocs.yml", "scripts/site_*")),
+    "wheel": (
+        ("tests/package/test_packaging.py",),
+        ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", ":(glob,exclude)pipelines/**/*.py", "pipelines"),
+    ),
+}
+EXTRAS = ("scripts/try_extras.py", "--if-changed", "--shared", "base", "download", "plots", "search", "arrow", "labels")
+
+
+def digest_of(patterns: tuple[str, ...]) -> str:
+    """Of the names and contents of the files that git tracks below some paths."""
+    listed = subprocess.run(["git", "ls-files", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    digest = hashlib.sha256()
+    for name in sorted(listed.stdout.splitlines()):
+        digest.update(name.encode() + b"\0" + (ROOT / name).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def main() -> int:
+    """Status 1 if a group failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("groups", nargs="*", choices=[[], *GROUPS], help="all unless named")
+    parser.add_argument("--if-changed", action="store_true", help="leave out groups whose subject is the recorded one")
+    parser.add_argument("--record", action="store_true", help="record what has passed")
+    options = parser.parse_args()
+    recorded = json.loads(RECORD.read_text(encoding="utf-8")) if RECORD.exists() else {}
+    failed = []
+    for group in options.groups or GROUPS:
+        tests, subject = GROUPS[group]
+        if options.if_changed and recorded.get(group) == digest_of(subject):
+            print(f"{group}: as recorded")
+            continue
+        print(f"== {group}", flush=True)
+        command = ("-m", "pytest", "-m", "nightly", *tests) if tests else EXTRAS
+        if subprocess.run([sys.executable, *command], cwd=ROOT, check=False).returncode:
+            failed.append(group)
+        else:
+            recorded[group] = digest_of(subject)
+    if options.record:
+        RECORD.write_text(json.dumps(recorded, indent=2) + "\n", encoding="utf-8")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
