@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .training.network.embedder import Embedder
+    from .training.network.model_files import Backbone
     from .training.recipe.schema import Recipe
     from .training.run.stopping import StopRequest
 
@@ -60,6 +61,7 @@ def embed(
     shard_size: int = 16_384,
     overrides: Sequence[str] = (),
     labeled: bool = True,
+    backbone: Backbone | None = None,
 ) -> Embedded:
     """Embed one split, shard by shard; an interrupted call goes on after the last whole shard.
 
@@ -79,6 +81,7 @@ def embed(
         shard_size: images in a shard; an interrupted call goes on after the last whole one.
         overrides: ``"section.key=value"``, applied to the recipe.
         labeled: False embeds images without labels, whatever data set the recipe names.
+        backbone: of a run that was trained with one of your own, as for :func:`hiertree.load_model`.
 
     Raises:
         OptionError: untrained weights, data that are drawn, or a folder with other files.
@@ -96,7 +99,7 @@ def embed(
         recipe = _recipe(Path(model), data if labeled else None, overrides)
         dataset = load_split(recipe, split) if labeled else _without_labels(Path(data))
         fabric = build_fabric(recipe.training)
-        embedder = _network(Path(model), recipe, fabric)  # once the images are found, for it may download weights
+        embedder = _network(Path(model), recipe, fabric, backbone)  # after the images: it may download weights
         shards = _claimed(Path(out), _identity(embedder, recipe, dataset, shard_size))
         _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric, stop)
         parts = [shards / name for name in _names(len(dataset), shard_size)]
@@ -137,14 +140,14 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
     return load_recipe(source, [*overrides, f"data.root={json.dumps(os.fspath(data))}"])
 
 
-def _network(model: Path, recipe: Recipe, fabric: Fabric) -> Embedder:
+def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | None) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
     from .training.data.validation import load_learning_splits
     from .training.learning.initial_projection import initialize_projection
     from .training.network.model_files import load_embedder
     from .training.network.scales import require_sizes, warn_of_cut_images
 
-    embedder = load_embedder(model) if model.is_dir() else _untrained(model, recipe)
+    embedder = load_embedder(model, backbone=backbone) if model.is_dir() else _untrained(model, recipe)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
     warn_of_cut_images(embedder, recipe.images.size)
     if not model.is_dir() and recipe.model.projection_init != "random":

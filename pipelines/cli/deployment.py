@@ -8,6 +8,7 @@ import click
 
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, command
 from .option_values import NAME
+from .options import backbone_option
 
 
 @command(example="hiertree export runs/mine --onnx --torchscript --faiss --out exported")
@@ -27,6 +28,7 @@ from .option_values import NAME
     help="Kind of faiss index: Flat is exact, HNSW32 approximate.",
 )
 @click.option("--images", type=INPUT_PATH, help="Photos to compare networks on; default: the run's test split.")
+@backbone_option
 def export(
     model: Path,
     out: Path,
@@ -36,6 +38,7 @@ def export(
     gallery: Path | None,
     index: str,
     images: Path | None,
+    backbone: str | None,
 ) -> None:
     """Write the network of RUN, the folder of a run or of a model, for other runtimes.
 
@@ -44,7 +47,8 @@ def export(
     """
     from ..inference.exporting import export as run
 
-    made = run(model, out, onnx=onnx, torchscript=torchscript, faiss=faiss, gallery=gallery, index=index, images=images)
+    kinds = {"onnx": onnx, "torchscript": torchscript, "faiss": faiss}
+    made = run(model, out, **kinds, gallery=gallery, index=index, images=images, backbone=backbone)
     for path in made.files:
         compared = made.checks.get(path.name)
         click.echo(f"{path}" if compared is None else f"{path}  ({_said(compared, path.name, index)})")

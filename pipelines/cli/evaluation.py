@@ -9,7 +9,7 @@ import click
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME_OR_INPUT, OUTPUT_FILE, command
 from .option_values import COUNT, INTEGERS, NAME, NAMES, NUMBERS, SEED
-from .options import json_option, print_json
+from .options import backbone_option, json_option, print_json
 
 labels_option = click.option(
     "--labels",
@@ -52,8 +52,16 @@ protocol_option = click.option(
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
 @click.option("--no-labels", is_flag=True, help="DATA is a folder of images, or a table with a column image of files.")
+@backbone_option
 def embed(
-    model: str, data: Path, out: Path, split: str, shard_size: int, overrides: tuple[str, ...], no_labels: bool
+    model: str,
+    data: Path,
+    out: Path,
+    split: str,
+    shard_size: int,
+    overrides: tuple[str, ...],
+    no_labels: bool,
+    backbone: str | None,
 ) -> None:
     """Embed the images in DATA, a data set's root, for evaluate; an interrupted call goes on where it was.
 
@@ -61,7 +69,8 @@ def embed(
     """
     from ..embedding import embed as run
 
-    made = run(model, data, out, split=split, shard_size=shard_size, overrides=overrides, labeled=not no_labels)
+    how = {"split": split, "shard_size": shard_size, "overrides": overrides, "backbone": backbone}
+    made = run(model, data, out, labeled=not no_labels, **how)
     for array, table in zip(made.embeddings, made.labels, strict=True):
         click.echo(f"{array} with {table.name}")
 

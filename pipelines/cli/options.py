@@ -93,6 +93,12 @@ port_option = click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; default: a free one."
 )
 no_browser_option = click.option("--no-browser", is_flag=True, help="Only print the address.")
+backbone_option = click.option(
+    "--backbone",
+    type=NAME,
+    metavar="MODULE:ATTRIBUTE",
+    help="Your own network, of a run that was trained with it; what a folder names is never imported.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

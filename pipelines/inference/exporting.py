@@ -16,7 +16,7 @@ from hiertree.io.provenance import MANIFEST, manifest
 
 from ..training.data.splits import load_split
 from ..training.data.views import pixels, plain_view
-from ..training.network.model_files import SETTINGS, WEIGHTS
+from ..training.network.model_files import SETTINGS, WEIGHTS, Backbone
 from ..training.recipe.reading import load_recipe
 from .exported_network import describe_model, write_onnx, write_torchscript
 from .gallery_files import read_gallery, require_weights
@@ -51,6 +51,7 @@ def export(
     images: str | os.PathLike[str] | None = None,
     gallery: str | os.PathLike[str] | None = None,
     index: str = "Flat",
+    backbone: Backbone | None = None,
 ) -> ExportedFiles:
     """Write a trained network as ONNX or TorchScript, and an index of a gallery; each is compared before it is kept.
 
@@ -66,6 +67,7 @@ def export(
         images: a folder, or files, on which networks are compared; None takes the test split of the run's recipe.
         gallery: a folder of ``hiertree embed``; None takes the run's own embeddings of its test split.
         index: as :func:`faiss.index_factory` names it; ``"Flat"`` is exact.
+        backbone: as for :func:`hiertree.load_model`.
 
     Raises:
         ExportError: what was made differs from the network; nothing is written.
@@ -81,7 +83,7 @@ def export(
         raise OptionError(f"out={target} holds other files", expected="a new or empty folder")
     if onnx:
         require_package("onnx", "onnxruntime", "onnxscript", extra="export")
-    model = load_model(source, device="cpu")
+    model = load_model(source, device="cpu", backbone=backbone)
     checks, read = {}, [source / WEIGHTS, source / SETTINGS]
     with files.replacing_folder(target) as folder:
         if onnx or torchscript:

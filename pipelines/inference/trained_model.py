@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from hiertree.datasets import ImageSource
 from hiertree.errors import DeviceError, InputError, ShapeError
@@ -20,7 +20,7 @@ from hiertree.tree import LabelTree
 from ..training.data.batches import batch_loader, keys_in_order
 from ..training.data.views import ImageViews, plain_view
 from ..training.network.embedder import Embedder
-from ..training.network.model_files import load_embedder, load_preprocessing
+from ..training.network.model_files import Backbone, load_embedder, load_preprocessing
 from ..training.network.preprocessing import Preprocessing
 from ..training.network.scales import embed_at_scales
 from .gallery_index import GalleryIndex
@@ -82,7 +82,7 @@ class TrainedModel:
         revision: str | None = None,
         token: str | None = None,
         device: str | torch.device = "auto",
-        backbone: Callable[..., nn.Module] | None = None,
+        backbone: Backbone | None = None,
     ) -> TrainedModel:
         """Load a model from a folder, or ``OWNER/NAME`` from the Hugging Face hub.
 
@@ -91,16 +91,16 @@ class TrainedModel:
             revision: branch, tag or commit on the hub.
             token: of the hub; None takes that of ``hf auth login``.
             device: ``"auto"`` takes a GPU if there is one.
-            backbone: as for :func:`load_model`; a model of the hub whose network is code of someone's own needs it.
+            backbone: as for :func:`load_model`; a model whose network is code of someone's own needs it.
 
         Raises:
             MissingResourceError: there is no such model, or it is out of reach.
             CheckpointError: its files are damaged.
             RecipeError: its network is code of someone's own, and ``backbone`` is not given.
         """
-        is_local = Path(name).is_dir()
-        folder = Path(name) if is_local else download_model(str(name), revision=revision, token=token)
-        return _loaded(folder, device=device, backbone=backbone, imports=is_local)
+        local = Path(name)
+        folder = local if local.is_dir() else download_model(str(name), revision=revision, token=token)
+        return _loaded(folder, device=device, backbone=backbone)
 
     def save(self, folder: str | os.PathLike[str]) -> list[Path]:
         """Save the model for :func:`load_model`, with a card: README.md with metrics, classes, preprocessing, recipe.
@@ -257,7 +257,7 @@ def load_model(
     run: str | os.PathLike[str],
     *,
     device: str | torch.device = "auto",
-    backbone: Callable[..., nn.Module] | None = None,
+    backbone: Backbone | None = None,
 ) -> TrainedModel:
     """Load what a run has learned, with its preprocessing and its tree.
 
@@ -265,23 +265,22 @@ def load_model(
         run: folder of a finished run, as :func:`hiertree.pipelines.training.run.experiment.train` leaves it, or of a
             model that was saved; or ``hf-hub:OWNER/NAME``, a model that was pushed to the Hugging Face hub.
         device: ``"auto"`` takes a GPU if there is one.
-        backbone: builds a backbone of your own, in place of importing what the model names by ``module:attribute``.
-            Only modules on your own Python path are imported for it, none from the folder, and none for the hub's.
+        backbone: builds the backbone of a model that was trained with one of your own: a class, a function, or its
+            name, ``module:attribute``. What the model's folder names is never imported.
 
     Raises:
         CheckpointError: the run is not finished, or its files are damaged.
-        MissingResourceError: a model of the hub is out of reach, or a backbone of your own cannot be imported.
+        RecipeError: the network is code of someone's own, and ``backbone`` is not given.
+        MissingResourceError: a model of the hub is out of reach, or ``backbone`` cannot be imported.
         DeviceError: the device is absent.
     """
     if str(run).startswith(HUB):
         return TrainedModel.from_pretrained(str(run).removeprefix(HUB), device=device, backbone=backbone)
-    return _loaded(Path(run), device=device, backbone=backbone, imports=True)
+    return _loaded(Path(run), device=device, backbone=backbone)
 
 
-def _loaded(
-    folder: Path, *, device: str | torch.device, backbone: Callable[..., nn.Module] | None, imports: bool
-) -> TrainedModel:
-    embedder = load_embedder(folder, backbone=backbone, imports=imports)
+def _loaded(folder: Path, *, device: str | torch.device, backbone: Backbone | None) -> TrainedModel:
+    embedder = load_embedder(folder, backbone=backbone)
     tree = folder / TREE
     classes = LabelTree.from_json(tree) if tree.is_file() else None  # earlier versions kept none
     record = ModelRecord.read(folder)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hiertree.datasets import ImageDataset, check_duplicates
 from hiertree.datasets.readers.images import reading
-from hiertree.errors import ImageError, MissingPackageError, MissingResourceError
+from hiertree.errors import (
+    HiertreeError,
+    ImageError,
+    MissingPackageError,
+    MissingResourceError,
+    NotATreeError,
+    RecipeError,
+)
 from hiertree.io.progress import track
 
 from ..recipe.components import takes, target
@@ -44,12 +51,29 @@ def load_split(recipe: Recipe, split: str) -> ImageDataset:
             raise
         remedy = f"{error.remedy}; a recipe names it as data.root (--set data.root=PATH)"
         raise MissingResourceError(error.given, expected=error.expected, remedy=remedy) from error
+    except NotATreeError as error:
+        raise (_of_reversed_levels(recipe, split, options) or error) from None
 
 
 def _checked(dataset: ImageDataset, split: str, *, skip: bool) -> ImageDataset:
     for part in (dataset, *dataset.beside):
         check_duplicates(part, on_duplicates="warn" if split == "train" else "error")
     return without_unreadable_images(dataset) if skip else dataset
+
+
+def _of_reversed_levels(recipe: Recipe, split: str, options: dict[str, Any]) -> RecipeError | None:
+    """The error of levels that make a tree only the other way round; None if that is not what is wrong."""
+    levels = list(options.get("levels", ()))
+    try:
+        target("data", recipe.data.name)(split=split, **{**options, "levels": levels[::-1]})
+    except (HiertreeError, TypeError):
+        return None
+    given, reverse = (", ".join(map(str, names)) for names in (levels, levels[::-1]))
+    return RecipeError(
+        f"data.levels=[{given}], where {levels[0]} determines {levels[-1]}: the levels are given fine → coarse",
+        expected="coarse → fine",
+        remedy=f"reverse them: data.levels=[{reverse}]",
+    )
 
 
 def without_unreadable_images(dataset: ImageDataset) -> ImageDataset:

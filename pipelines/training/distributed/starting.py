@@ -23,6 +23,7 @@ from typing import Any
 
 from hiertree.errors import HiertreeError, TrainingError
 
+STOPPED_EARLY = "stopped by SIGTERM before the first step; run the same command to start again"
 _SECONDS_TO_END = 10.0  # for the other processes once one has failed
 _CRASHED, _FAILED, _INTERRUPTED = 1, 2, 130
 
@@ -144,7 +145,7 @@ def _raise_failure(statuses: Sequence[int], reports: Sequence[Any]) -> None:
         if isinstance(error, Exception):
             raise error
     if -signal.SIGTERM in statuses:
-        print("stopped by SIGTERM before the first step; run the same command to start again", file=sys.stderr)
+        print(STOPPED_EARLY, file=sys.stderr)
         raise SystemExit(0)
     crashes = [f"process {rank} of {len(reports)}:\n{text}" for rank, text in enumerate(reports) if text is not None]
     for rank, status in sorted(enumerate(statuses), key=lambda item: item[1]):

@@ -12,10 +12,10 @@ from hiertree.errors import CheckpointError, RecipeError
 from hiertree.io.provenance import describe_file
 
 from ..network.embedder import Embedder
-from ..network.model_files import WEIGHTS, load_embedder
+from ..network.model_files import WEIGHTS, load_weights
 from ..recipe.schema import Recipe
 
-_HEAD = "head."
+_HEAD, _PROJECTION = "head.", "head.1.weight"
 
 
 def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | None:
@@ -36,11 +36,11 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
         return None
     folder = Path(recipe.training.start_from)
     try:
-        earlier = load_embedder(folder)
+        weights = load_weights(folder)
     except CheckpointError as error:
         given = f"training.start_from: {error.given}"
         raise CheckpointError(given, expected=error.expected, remedy=error.remedy) from error
-    weights, wanted = earlier.state_dict(), embedder.state_dict()
+    wanted = embedder.state_dict()
     differing = sorted(
         name
         for name in {*weights, *wanted}
@@ -59,6 +59,6 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
             if not (differing and name.startswith(_HEAD)):
                 tensor.copy_(weights[name])
     if differing:
-        theirs, ours = (network.projection.out_features for network in (earlier, embedder))
+        theirs, ours = (len(head[_PROJECTION]) for head in (weights, wanted))
         print(f"{folder}: its head, {theirs} dimensions, is not used; one of {ours} starts anew", file=sys.stderr)
     return {"path": str(folder / WEIGHTS), **describe_file(folder / WEIGHTS)}

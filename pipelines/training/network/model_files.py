@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import ValidationError
-from torch import nn
+from torch import Tensor, nn
 
 from hiertree.errors import CheckpointError, RecipeError
 from hiertree.io import files
@@ -20,7 +20,9 @@ from .backbones import is_imported
 from .embedder import Embedder
 from .imported_backbone import import_backbone
 from .preprocessing import Preprocessing
+from .timm_backbone import HUB
 
+Backbone: TypeAlias = Callable[..., nn.Module] | str
 WEIGHTS, SETTINGS = "model.safetensors", "model.json"
 
 
@@ -36,24 +38,20 @@ def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocess
     return [weights, settings]
 
 
-def load_embedder(
-    folder: str | os.PathLike[str], *, backbone: Callable[..., nn.Module] | None = None, imports: bool = True
-) -> Embedder:
+def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None = None) -> Embedder:
     """Load the trained network of a run folder, in evaluation mode on the CPU.
+
+    The folder may be anyone's: it may name only networks that hiertree builds itself, and imports nothing.
 
     Args:
         folder: of the run or the model.
-        backbone: builds a backbone of one's own; by default what the model names by ``module:attribute`` is imported,
-            from the Python path and never from the folder.
-        imports: False imports none: such a model then needs ``backbone``.
+        backbone: builds a backbone of your own, or its name, ``module:attribute``.
 
     Raises:
         CheckpointError: the run is not finished, the folder holds no model, or the two files do not fit together.
-        MissingResourceError, RecipeError: a backbone of one's own cannot be imported or built.
+        RecipeError: the model names a backbone of someone's own, and ``backbone`` is not given.
+        MissingResourceError: ``backbone`` cannot be imported.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     settings = _settings(Path(folder))
     try:
         model, channels = ModelSettings.model_validate(settings["model"]), settings["channels"]
@@ -61,19 +59,37 @@ def load_embedder(
     except (KeyError, TypeError, ValueError) as error:
         raise _damaged(folder, error) from error
     if backbone is None and is_imported(model.backbone):
-        if not imports:
-            raise RecipeError(
-                f"the network of this model is {model.backbone}, code that is not part of it",
-                expected="that code from you, for a model of the hub names nothing that is imported",
-                remedy="load_model(…, backbone=…) takes the class or function",
-            )
-        backbone = import_backbone(model.backbone, outside=Path(folder))
+        raise RecipeError(
+            f"the network of {folder} is {model.backbone}, code that is not part of the model",
+            expected="that code from you: nothing that a model's folder names is imported",
+            remedy="if you trust it, load_model(…, backbone=…) takes the class or function, and --backbone its name",
+        )
+    if model.backbone.startswith(HUB):
+        raise _damaged(folder, ValueError(f"backbone {model.backbone}, where a saved model names an architecture"))
+    if isinstance(backbone, str):
+        backbone = import_backbone(backbone)
     try:
         embedder = Embedder(model, channels=channels, size=size, load_weights=False, factory=backbone)
-        embedder.load_state_dict(load_file(Path(folder) / WEIGHTS))
-    except (OSError, TypeError, ValueError, RuntimeError, SafetensorError) as error:
+        embedder.load_state_dict(load_weights(folder))
+    except (TypeError, ValueError, RuntimeError) as error:
         raise _damaged(folder, error) from error
     return embedder.eval()
+
+
+def load_weights(folder: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """Load the tensors of a finished run's network by name; nothing is built.
+
+    Raises:
+        CheckpointError: the run is not finished, or its weights are missing or damaged.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    _settings(Path(folder))
+    try:
+        return load_file(Path(folder) / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise _damaged(folder, error) from error
 
 
 def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:

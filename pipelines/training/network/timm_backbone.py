@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,6 +82,7 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
     """
     found = find_timm_model(model.backbone)
     options = {**found.options, **model.backbone_options}
+    _refuse_options_of_timm(options)
     resized = found.fixed and size is not None and size != found.size and "img_size" not in options
     if resized:
         options["img_size"] = size
@@ -108,6 +110,18 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
     if file is not None:
         load_local_weights(network, file)
     return network
+
+
+def _refuse_options_of_timm(options: dict[str, Any]) -> None:
+    """Refuse what is timm's own and not the network's: ``checkpoint_path`` would read any file, pickles too."""
+    import timm
+
+    if refused := sorted(signature(timm.create_model).parameters & options.keys()):
+        raise RecipeError(
+            f"model.backbone_options: {', '.join(refused)}",
+            expected="options of the network itself",
+            remedy="weights are named by model.pretrained",
+        )
 
 
 def _create(name: str, channels: int, options: dict[str, Any], **weights: Any) -> nn.Module:

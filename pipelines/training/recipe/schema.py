@@ -35,6 +35,12 @@ from .settings import (
     ValidationSettings,
 )
 
+# What a resumed run may change: where and how fast it runs, how often it is saved and measured, when it gives up.
+_FREE = (
+    *(("data", "root"), ("images", "workers"), ("images", "cache_folder")),
+    *(("training", "device"), ("training", "devices"), ("training", "checkpoint_every_steps"), ("training", "on_nan")),
+    *(("evaluation", "every"), ("evaluation", "batch_size")),
+)
 # Keys that recipes of earlier versions lack, whose default means what those did: left out of the fingerprint, so that
 # their runs resume. Every key that is added belongs here.
 _ADDED_LATER = (
@@ -78,10 +84,17 @@ class Recipe(Section):
         return self.model_dump(mode="json", by_alias=True)
 
     def experiment(self) -> dict[str, Any]:
-        """Every setting except those that a resumed run may change: where it runs, and when it gives up."""
+        """The settings that change what is learned or measured; a resumed run may change all others."""
         values = self.as_dict()
-        for section, name in (("training", "devices"), ("images", "workers"), ("images", "cache_folder")):
-            del values[section][name]
+        del values["name"]
+        for section, name in _FREE:
+            values[section].pop(name, None)
+        if self.training.accumulate == "none":
+            del values["training"]["chunk_size"]
+        images = self.images
+        kept = images.cache_size or images.size
+        if not images.cache or (images.augmentation.name != "photo" and kept == images.size):
+            del values["images"]["cache"], values["images"]["cache_size"]  # the same pixels as without a cache
         for section, name in _ADDED_LATER:
             if _at_default(getattr(self, section), name):
                 del values[section][name]

@@ -1,8 +1,8 @@
 """Checkpoints: one folder per step, with ``tensors.safetensors`` and ``state.json``.
 
-A folder appears whole under its final name and is never changed; older ones are removed only after a newer one exists.
-So the newest folder is whole whenever a run is killed. The one before it is kept in case a disk damages the newest.
-Nothing is ever unpickled.
+A folder appears whole under its final name. Later only its state is replaced, whole, once the epoch that it saved has
+been evaluated. Older folders are removed only after a newer one exists, so the newest is whole whenever a run is
+killed. The one before it is kept in case a disk damages the newest. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -48,6 +48,12 @@ def save_checkpoint(
         header = {"format": FORMAT, "recipe": fingerprint, "sha256": sha256(temporary / _TENSORS)}
         files.write_json(temporary / _STATE, header | {"state": dict(state)})
     return path
+
+
+def rewrite_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Replace the state of a checkpoint, whose tensors stay."""
+    header = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    files.write_json(path / _STATE, header | {"state": dict(state)})
 
 
 def checkpoint_path(folder: Path, *, step: int) -> Path:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -16,6 +19,7 @@ from .checkpoint_files import (
     newest_whole_checkpoint,
     read_checkpoint,
     remove_checkpoints,
+    rewrite_state,
     save_checkpoint,
 )
 from .run_state import RunState
@@ -48,19 +52,25 @@ class RunCheckpoints:
         Raises:
             CheckpointError: it cannot be written.
         """
-        content = {"position": asdict(state), "scaler": self._learner.scaler()}
         tensors, fingerprint = self._learner.tensors(), self._recipe.fingerprint()
-        try:
-            save_checkpoint(self._folder, tensors, content, step=state.step, fingerprint=fingerprint)
-        except (OSError, SafetensorError) as error:
-            raise CheckpointError(
-                f"the checkpoint of step {state.step} was not written ({error})",
-                expected="room on the disk",
-                remedy="free some and run the same command: it goes on from the checkpoint before, which is whole",
-            ) from error
+        with _writing(state.step):
+            save_checkpoint(self._folder, tensors, self._content(state), step=state.step, fingerprint=fingerprint)
         needed = _steps_needed(state)
         remove_checkpoints(self._folder, keep=needed | self._kept)
         self._kept = needed
+
+    def update(self, state: RunState) -> None:
+        """Write the state of the step whose checkpoint was written last, now that its epoch has been evaluated.
+
+        Raises:
+            CheckpointError: it cannot be written.
+        """
+        with _writing(state.step):
+            rewrite_state(checkpoint_path(self._folder, step=state.step), self._content(state))
+        self._kept = _steps_needed(state)
+
+    def _content(self, state: RunState) -> dict[str, Any]:
+        return {"position": asdict(state), "scaler": self._learner.scaler()}
 
     def restore(self, checkpoint: Path) -> RunState:
         """Load the tensors of a checkpoint into the learner; returns how far the run was.
@@ -93,6 +103,18 @@ class RunCheckpoints:
                 remedy="the last network is whole in the run's folder; train again (--fresh) to have the best one too",
             ) from error
         self._learner.load(tensors, content["scaler"])
+
+
+@contextmanager
+def _writing(step: int) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(
+            f"the checkpoint of step {step} was not written ({error})",
+            expected="room on the disk",
+            remedy="free some and run the same command: it goes on from the checkpoint before, which is whole",
+        ) from error
 
 
 def _steps_needed(state: RunState) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -120,7 +121,7 @@ class SplitEvaluator:
         *,
         select: str | None = None,
     ) -> None:
-        self._lists = (dataset, *dataset.beside)
+        self._lists, self._warned = (dataset, *dataset.beside), False
         self._settings, self._processes = recipe.evaluation, processes or Processes()
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
         self._metrics = self._settings.metrics
@@ -143,6 +144,7 @@ class SplitEvaluator:
         with self._processes.agreeing():
             if self._processes.is_first:
                 result = self._result(embeddings, codes=learner.loss.learns_codes)
+                self._warn_of_few_queries(result)
         metrics = self._processes.from_first(lambda: {} if result is None else result.metrics())
         return EvaluatedNetwork(metrics, result)
 
@@ -174,6 +176,16 @@ class SplitEvaluator:
         if codes:
             return evaluate_codes(*retrieval.as_codes()[:4], **ids, metrics=metrics, protocol=protocol)
         return evaluate(*retrieval[:4], **ids, metrics=metrics, protocol=protocol, progress=True)
+
+    def _warn_of_few_queries(self, result: SplitResult) -> None:
+        """Say once which metric counts less than half of the queries of a list, and how many."""
+        for name, found in {} if self._warned else result.lists.items():
+            queries = len(found.result)
+            metric, skipped = max(found.result.skipped.items(), key=lambda item: item[1], default=("", 0))
+            if 2 * skipped > queries:
+                text = f"{metric} of the {name} split counts {queries - skipped} of {queries} queries; the others"
+                print(f"warning: {text} have no positive in the gallery", file=sys.stderr)
+        self._warned = True
 
     def _averages(self) -> bool:
         """Whether the benchmark reports means over lists or levels, like DyML."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,12 @@ from ..distributed.starting import run_processes
 from ..recipe.schema import Recipe
 
 if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+    from ..distributed.processes import Processes
     from .run_folder import RunFolder
+    from .stopping import StopRequest
+    from .training_run import TrainingRun
 
 
 @dataclass(frozen=True)
@@ -96,18 +102,34 @@ def _train_as_one_of_several(recipe: Mapping[str, Any], out: str, fresh: bool) -
 
 
 def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, launch: Launch | None) -> TrainedRun:
-    from hiertree.datasets.duplicate_images import check_apart
-
-    from ..data.splits import load_split
-    from ..data.validation import describe_validation, load_learning_splits
     from ..distributed.processes import Processes
-    from .training_run import TrainingRun
+    from .stopping import StopRequest
 
     fabric = build_fabric(recipe.training, launch)
     processes = Processes(None if launch is None else fabric)
     content = processes.from_first(lambda: _finished(recipe, folder, fresh=fresh))
-    if content is not None:
-        return _trained(folder, content, already_finished=True, is_first=processes.is_first)
+    already_finished = content is not None
+    if content is None:
+        stop = StopRequest(processes)
+        with ExitStack() as stack:
+            if processes.size == 1:  # else the others would wait for one that ends
+                stack.enter_context(stop.listening(before_steps=True))
+            processes.from_first(lambda: stack.enter_context(folder.locked()))
+            content = _run(recipe, folder, fabric, processes, stop, fresh=fresh).finish()
+    return _trained(folder, content, already_finished=already_finished, is_first=processes.is_first)
+
+
+def _run(
+    recipe: Recipe, folder: RunFolder, fabric: Fabric, processes: Processes, stop: StopRequest, *, fresh: bool
+) -> TrainingRun:
+    """Read the images, check everything, and claim the folder."""
+    from hiertree.datasets.duplicate_images import check_apart
+
+    from ..data.splits import load_split
+    from ..data.validation import describe_validation, load_learning_splits
+    from .doubtful_settings import doubtful_settings
+    from .training_run import TrainingRun
+
     with processes.agreeing():
         train_set, validation_set = load_learning_splits(recipe)
         test_set = load_split(recipe, "test")
@@ -122,11 +144,15 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
         test_set=test_set,
         validation_set=validation_set,
         processes=processes,
+        stop=stop,
     )
     processes.from_first(lambda: folder.claim(recipe, train_set, test_set))
-    if processes.is_first and validation_set is not None:
-        print(describe_validation(train_set, validation_set, select=run.selection.metric), file=sys.stderr)
-    return _trained(folder, run.finish(), already_finished=False, is_first=processes.is_first)
+    if processes.is_first:
+        if validation_set is not None:
+            print(describe_validation(train_set, validation_set, select=run.selection.metric), file=sys.stderr)
+        for warning in doubtful_settings(recipe, train_set):
+            print(f"warning: {warning}", file=sys.stderr)
+    return run
 
 
 def _trained(

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import numpy as np
@@ -28,6 +32,8 @@ from .checkpoint_files import list_checkpoints
 from .evaluator import SplitResult
 from .list_metrics import list_name
 
+_LOCK, _HOLDER = ".lock", ".lock.json"
+_LOCKS = {_LOCK, _HOLDER}
 _RESULTS = (
     "metrics.json",
     "manifest.json",
@@ -37,6 +43,7 @@ _RESULTS = (
     "per_query.parquet",
     "tree.json",
     "failed_batch.npz",
+    "changes.jsonl",
     "history.jsonl",
     "recipe.yaml",
 )
@@ -66,6 +73,7 @@ class RunFolder:
         self.tensorboard = path / "tensorboard"
         self.metrics = path / "metrics.json"
         self.best = path / "best"
+        self.changes = path / "changes.jsonl"
 
     def require_usable(self, recipe: Recipe, *, fresh: bool) -> None:
         """Check that it is a new or empty folder, or holds a run of this recipe or one that this recipe goes on from.
@@ -82,27 +90,72 @@ class RunFolder:
         if self.recipe.is_file():
             if not fresh:
                 self._require_same_or_earlier(recipe)
-        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        elif self.path.exists() and (not self.path.is_dir() or {path.name for path in self.path.iterdir()} - _LOCKS):
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
-        """Write the recipe and the label trees, unless the folder holds them; remove what a killed process left.
+        """Write the recipe and the label trees, unless the folder holds them.
 
-        The results of a run that the recipe goes on from are removed, except its networks.
+        The results of a run that the recipe goes on from are removed, except its networks. Settings that differ from
+        those of an interrupted run, and change none of its numbers, are noted in ``changes.jsonl``.
         """
-        for name in _RESULTS:
-            for path in self.path.glob(f".{Path(name).stem}-*{Path(name).suffix}"):
-                path.unlink()
-        goes_on = self._goes_on(recipe)
-        if goes_on:
+        if self._goes_on(recipe):
             self.metrics.unlink(missing_ok=True)
-        if goes_on or not self.recipe.is_file():
+        earlier = self._earlier() if self.recipe.is_file() else None
+        if earlier is not None and (changed := _differences(earlier.as_dict(), recipe.as_dict())):
+            print(f"going on with other settings: {'; '.join(changed)}", file=sys.stderr)
+            self._note_changes(changed)
+        if earlier != recipe:
             files.write_text(self.recipe, yaml.safe_dump(recipe.as_dict(), sort_keys=False, allow_unicode=True))
         trees = {"tree-train.json": train_set.tree, "tree.json": test_set.tree}
         trees |= {f"tree-{list_name(part)}.json": part.tree for part in test_set.beside}
         for name, tree in trees.items():
             if not (self.path / name).is_file():
                 tree.to_json(self.path / name)
+
+    def _note_changes(self, changed: Sequence[str]) -> None:
+        """Add a line: the step from which the run goes on, and the settings that differ from then on."""
+        lines = self.changes.read_text(encoding="utf-8") if self.changes.is_file() else ""
+        line = {"step": max(list_checkpoints(self.checkpoints), default=0), "changed": list(changed)}
+        files.write_text(self.changes, f"{lines}{json.dumps(line, ensure_ascii=False)}\n")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """A block in which no other process trains in this folder; the lock ends with the process, however it ends.
+
+        Raises:
+            OptionError: another process does; the message names it and its host.
+        """
+        from filelock import FileLock, Timeout
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock, holder = FileLock(self.path / _LOCK, blocking=False), self.path / _HOLDER
+        try:
+            lock.acquire()
+        except Timeout:
+            raise self._in_use(holder) from None
+        try:
+            since = datetime.now().astimezone().isoformat(timespec="seconds")
+            files.write_json(holder, {"host": gethostname(), "process": os.getpid(), "since": since})
+            yield
+        finally:
+            for name in _LOCKS:
+                (self.path / name).unlink(missing_ok=True)
+            lock.release()
+            with suppress(OSError):
+                self.path.rmdir()  # if nothing was written
+
+    def _in_use(self, holder: Path) -> OptionError:
+        try:
+            held = json.loads(holder.read_text(encoding="utf-8"))
+            who = f"process {held['process']} on {held['host']} has been training there since {held['since']}"
+        except (OSError, ValueError, KeyError, TypeError):  # it is just about to say so
+            who = "another process is training there"
+        return OptionError(
+            f"out={self.path}: {who}",
+            expected="a folder that no other process is using",
+            remedy="wait until it ends, or choose another folder",
+        )
 
     def clear(self) -> None:
         """Remove an earlier run of any recipe; files that no run writes stay."""
@@ -156,7 +209,7 @@ class RunFolder:
             command=f"hiertree train {recipe.name}",
             parameters=recipe.as_dict(),
             inputs=_files_read(recipe),
-            outputs=[self.recipe, self.history, *sorted(self.path.glob("tree*.json")), *written],
+            outputs=[*self._described(), *sorted(self.path.glob("tree*.json")), *written],
             seed=recipe.seed,
         )
         if started_from is not None:
@@ -176,10 +229,14 @@ class RunFolder:
         """Write ``best/`` as a whole: the network of the best epoch, its results, and this run's recipe and trees."""
         with files.replacing_folder(self.best) as temporary:
             folder = RunFolder(temporary)
-            for path in (self.recipe, self.history, *sorted(self.path.glob("tree*.json"))):
+            for path in (*self._described(), *sorted(self.path.glob("tree*.json"))):
                 shutil.copyfile(path, temporary / path.name)
             written = folder.write_network(recipe, embedder, result)
             folder.finish(recipe, result, written, summary, started_from)
+
+    def _described(self) -> list[Path]:
+        """The files that say what was run, and how it went."""
+        return [path for path in (self.recipe, self.history, self.changes) if path.is_file()]
 
     def _write_results(self, result: SplitResult) -> Sequence[Path]:
         written = []

@@ -20,6 +20,7 @@ class RunState:
         best: epoch, step and value of the best evaluation so far.
         skipped: batches of the current epoch that were skipped because their loss was not finite.
         skipped_in_a_row: batches skipped since the last one that was not.
+        measured: whether the last finished epoch has been evaluated, as far as that was due.
         started_from: the file of weights that the network started with: path, size and hash; None for its own start.
     """
 
@@ -31,6 +32,7 @@ class RunState:
     best: dict[str, float] | None = None
     skipped: int = 0
     skipped_in_a_row: int = 0
+    measured: bool = True
     started_from: dict[str, Any] | None = None
 
     def count_batch(self, values: Mapping[str, float]) -> None:
@@ -48,4 +50,4 @@ class RunState:
 
     def end_epoch(self) -> None:
         """Count an epoch and reset what belongs to it."""
-        self.epoch, self.batch, self.sums, self.skipped = self.epoch + 1, 0, {}, 0
+        self.epoch, self.batch, self.sums, self.skipped, self.measured = self.epoch + 1, 0, {}, 0, False

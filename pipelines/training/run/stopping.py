@@ -1,16 +1,17 @@
-"""What SIGTERM from a scheduler does: the run finishes its step, keeps a checkpoint and exits with status 0."""
+"""What signals do: after SIGTERM the run ends with status 0 and can be resumed, after Ctrl-C with 130."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
 from ..distributed.processes import Processes
+from ..distributed.starting import STOPPED_EARLY
 
 
 class StopRequest:
@@ -27,22 +28,36 @@ class StopRequest:
     """
 
     def __init__(self, processes: Processes | None = None) -> None:
-        self._processes, self._received = processes or Processes(), False
+        self._processes, self._received, self._interrupted = processes or Processes(), False, False
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """A block in which SIGTERM is noted and ends nothing; no effect in threads, which get no signals."""
+    def listening(self, *, before_steps: bool = False) -> Iterator[None]:
+        """A block in which SIGTERM is noted and ends nothing; no effect in threads, which get no signals.
+
+        Libraries may swallow the KeyboardInterrupt of a Ctrl-C: it is raised again at the next step, or at the end.
+
+        Args:
+            before_steps: whether there is nothing to save yet: SIGTERM then ends the process at once, with status 0.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = signal.signal(signal.SIGTERM, self._note)
+        handlers: dict[int, Callable[[int, FrameType | None], None]] = {
+            signal.SIGTERM: self._end if before_steps else self._note
+        }
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            handlers[signal.SIGINT] = self._interrupt
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             yield
+            self._require_no_interrupt()
         finally:
-            signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def requested(self) -> bool:
         """Whether any process has received it; all must call this together, and get the same answer."""
+        self._require_no_interrupt()
         return self._processes.any(self._received)
 
     def obey(self, step: int) -> NoReturn:
@@ -57,3 +72,15 @@ class StopRequest:
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self._received = True
+
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
+        print(STOPPED_EARLY, file=sys.stderr)
+        raise SystemExit(0)
+
+    def _interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self._interrupted = True
+        raise KeyboardInterrupt
+
+    def _require_no_interrupt(self) -> None:
+        if self._interrupted:
+            raise KeyboardInterrupt

@@ -51,6 +51,7 @@ class TrainingRun:
         test_set: images to evaluate on.
         validation_set: images that pick the best epoch; None where nothing does.
         processes: that share every batch; None for this one alone.
+        stop: what hears of signals; None for one of its own.
 
     Raises:
         CheckpointError: all checkpoints are damaged, or the newest belongs to another recipe.
@@ -67,8 +68,10 @@ class TrainingRun:
         test_set: ImageDataset,
         validation_set: ImageDataset | None = None,
         processes: Processes | None = None,
+        stop: StopRequest | None = None,
     ) -> None:
         self.recipe, self.folder, self._processes = recipe, folder, processes or Processes()
+        self._stop = stop or StopRequest(self._processes)
         self._paths = torch.from_numpy(np.ascontiguousarray(train_set.paths, dtype=np.int64))
         with self._processes.agreeing():
             self._keys = EpochKeys(build_sampler(recipe, train_set, self._processes), part=self._processes.rank)
@@ -89,7 +92,6 @@ class TrainingRun:
             part.split: list(part.left_out) for own in (train_set, *measured) for part in (own, *own.beside)
         }
         self.state = RunState()
-        self._stop = StopRequest(self._processes)
         self._checkpoints = RunCheckpoints(folder.checkpoints, recipe, self.learner)
         newest = self._processes.from_first(self._checkpoints.newest)
         with self._processes.agreeing():
@@ -111,16 +113,32 @@ class TrainingRun:
 
     def finish(self) -> dict[str, Any]:
         """Train the remaining epochs, evaluate, write the results; returns the content of ``metrics.json``."""
+        with self._stop.listening():  # from here on SIGTERM ends the run between two steps, or not at all
+            return self._write(self._trained())
+
+    def _trained(self) -> EvaluatedNetwork | None:
+        """Train the remaining epochs; returns the evaluation of the last one if it was due now."""
         log = TensorBoardLog(self.folder.tensorboard if self._processes.is_first else None, step=self.state.step)
         last = None
         try:
-            with self._stop.listening():
-                while not self._is_done():
-                    last = self._epoch(log)
-                    if self._stop.requested():
-                        self._stop.obey(self.state.step)
+            if not self.state.measured:
+                last = self._measure(log)
+            while not self._is_done():
+                self._epoch(log)
+                self._stop_if_requested()
+                last = self._measure(log)
+                self._stop_if_requested()
         finally:
             log.close()
+        return last
+
+    def _stop_if_requested(self) -> None:
+        """End the run here if a signal has asked for it; the state must have been saved."""
+        if self._stop.requested():
+            self._stop.obey(self.state.step)
+
+    def _write(self, last: EvaluatedNetwork | None) -> dict[str, Any]:
+        """Write the results; returns the content of ``metrics.json``."""
         if self._processes.is_first and self.selection.gives_up(self.state):
             print(self.selection.describe_stop(self.state), file=sys.stderr)
         last = last or self._test.evaluate(self.learner)
@@ -176,8 +194,8 @@ class TrainingRun:
             "processes": self._processes.size,
         }
 
-    def _epoch(self, log: TensorBoardLog) -> EvaluatedNetwork | None:
-        """Train the rest of the current epoch; returns its evaluation on the test split if there was one."""
+    def _epoch(self, log: TensorBoardLog) -> None:
+        """Train the rest of the current epoch and save it."""
         state = self.state
         self.learner.start_epoch(state.epoch)
         self._keys.start(state.epoch, first=state.batch)
@@ -198,7 +216,7 @@ class TrainingRun:
         seconds = time.perf_counter() - started
         row = {"lr": self.learner.learning_rate(), "seconds": round(seconds, 3), "waited": round(waited / seconds, 4)}
         row["images_per_second"] = round(images / seconds, 1)
-        return self._end_epoch(state.mean_losses() | row, log)
+        self._end_epoch(state.mean_losses() | row, log)
 
     def _step(self, batch: ImageBatch, log: TensorBoardLog) -> dict[str, float]:
         values = self._learn(batch)
@@ -233,8 +251,9 @@ class TrainingRun:
                 with files.replacing(self.folder.path / "failed_batch.npz") as temporary:
                     np.savez(temporary, indices=indices, images=images)
 
-    def _end_epoch(self, losses: dict[str, Any], log: TensorBoardLog) -> EvaluatedNetwork | None:
-        state, every = self.state, self.recipe.evaluation.every
+    def _end_epoch(self, losses: dict[str, Any], log: TensorBoardLog) -> None:
+        """Save the epoch before it is evaluated, so that no kill in an evaluation costs training."""
+        state = self.state
         state.end_epoch()
         if losses.get("loss") == 0 and self._processes.is_first:
             print(
@@ -246,8 +265,13 @@ class TrainingRun:
         scalars = ("loss", "lr", "seconds", "waited", "images_per_second")
         log.add({name: row[name] for name in scalars if name in row}, group="epoch", step=state.step)
         state.history.append(row)
+        self._checkpoint()
+
+    def _measure(self, log: TensorBoardLog) -> EvaluatedNetwork | None:
+        """Evaluate the epoch that has just been saved; returns its evaluation on the test split if that was due."""
+        state, every, evaluated = self.state, self.recipe.evaluation.every, None
+        row = state.history[-1]
         self._validate(row, log)
-        evaluated = None
         if self._is_done() or (every and state.epoch % every == 0):
             evaluated = self._test.evaluate(self.learner)
             row["metrics"] = evaluated.metrics
@@ -257,7 +281,9 @@ class TrainingRun:
         with self._processes.agreeing():
             if self._processes.is_first:
                 write_history(self.folder.history, state.history)
-        self._checkpoint()
+                state.measured = True
+                self._checkpoints.update(state)
+        state.measured = True
         return evaluated
 
     def _validate(self, row: dict[str, Any], log: TensorBoardLog) -> None:

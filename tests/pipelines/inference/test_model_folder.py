@@ -191,7 +191,8 @@ def test_model_of_the_hub_imports_no_code_by_itself(
     )
     declared = ("model.pooling=backbone", "model.mean=[0, 0, 0]", "model.std=[1, 1, 1]", "training.epochs=1")
     train(tiny_recipe(*own, *declared), tmp_path / "run")
-    ht.load_model(tmp_path / "run", device="cpu").push_to_hub("someone/model", token="hf_test")
+    own_model = ht.load_model(tmp_path / "run", device="cpu", backbone="torchvision.models:squeezenet1_1")
+    own_model.push_to_hub("someone/model", token="hf_test")
     with pytest.raises(RecipeError, match=r"torchvision\.models:squeezenet1_1, code .*load_model\(…, backbone=…\)"):
         ht.load_model("hf-hub:someone/model")
     from torchvision.models import squeezenet1_1

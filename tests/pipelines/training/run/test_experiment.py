@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from socket import gethostname
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -35,8 +39,10 @@ from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.network.model_files import load_embedder
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.checkpoint_files import list_checkpoints
+from hiertree.pipelines.training.run.evaluator import EvaluatedNetwork, SplitEvaluator
 from hiertree.pipelines.training.run.experiment import train
 from hiertree.pipelines.training.run.history import read_history
+from hiertree.pipelines.training.run.run_folder import RunFolder
 
 Tiny = Callable[..., Recipe]
 
@@ -223,11 +229,154 @@ def test_run_killed_before_its_results_were_written_writes_them(
     shutil.copytree(finished, out)
     for name in ("metrics.json", "manifest.json", "embeddings.npz"):
         (out / name).unlink()
-    for name in (".model-1a2b.json", ".per_query-3c4d.parquet", ".embeddings-middle-5e.npz", ".history-6f.jsonl"):
-        (out / name).write_text("half written")
-    (out / ".notes-of-mine.txt").touch()
     assert train(tiny_recipe(), out).metrics == json.loads((finished / "metrics.json").read_text())["metrics"]
-    assert [path.name for path in out.glob(".*")] == [".notes-of-mine.txt"]
+
+
+def test_kill_in_an_evaluation_costs_no_training(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = "evaluation.every=1"
+    train(tiny_recipe(every), tmp_path / "whole")
+    steps: list[int] = []
+    take_step, evaluate_split = Learner.step, SplitEvaluator.evaluate
+
+    def counted(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+        steps.append(step)
+        return take_step(self, images, paths, step=step)
+
+    def killed(self: SplitEvaluator, learner: Learner) -> EvaluatedNetwork:
+        if len(steps) == 4:
+            raise KeyboardInterrupt
+        return evaluate_split(self, learner)
+
+    monkeypatch.setattr(Learner, "step", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr(SplitEvaluator, "evaluate", killed)
+        for _ in range(2):  # an evaluation that always fails trains nothing again either
+            with pytest.raises(KeyboardInterrupt):
+                train(tiny_recipe(every), tmp_path / "killed")
+    train(tiny_recipe(every), tmp_path / "killed")
+    assert steps == [0, 1, 2, 3, 4, 5]
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+    assert curve(tmp_path / "whole") == curve(tmp_path / "killed")
+    contents = [json.loads((tmp_path / name / "metrics.json").read_text()) for name in ("whole", "killed")]
+    assert contents[0] == contents[1]
+
+
+def test_settings_that_change_no_number_may_change_on_resume_and_are_recorded(
+    tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(tiny_recipe(), tmp_path / "whole")
+    break_at(3, tiny_recipe(), tmp_path / "broken")
+    other = ("name=mine", "images.cache=false", "training.on_nan=skip", "training.chunk_size=3")
+    often = ("evaluation.batch_size=7", "evaluation.every=1", "training.checkpoint_every_steps=1")
+    train(tiny_recipe(*other, *often), tmp_path / "broken")
+    assert "going on with other settings: name: 'synthetic-happier' there, 'mine' here" in capsys.readouterr().err
+    assert_same_weights(tmp_path / "whole", tmp_path / "broken")
+    (noted,) = map(json.loads, (tmp_path / "broken" / "changes.jsonl").read_text().splitlines())
+    assert noted["step"] == 2
+    assert "evaluation.batch_size: 512 there, 7 here" in noted["changed"]
+    assert len(noted["changed"]) == 7
+    assert yaml.safe_load((tmp_path / "broken" / "recipe.yaml").read_text())["evaluation"]["batch_size"] == 7
+    assert train(tiny_recipe(), tmp_path / "broken").already_finished
+
+
+def test_folder_in_use_is_refused_with_the_host_and_process_that_use_it(tiny_recipe: Tiny, tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run").locked():
+        with pytest.raises(OptionError, match=rf"process {os.getpid()} on {re.escape(gethostname())} has been train"):
+            train(tiny_recipe("training.epochs=1"), tmp_path / "run")
+        assert {path.name for path in (tmp_path / "run").iterdir()} <= {".lock", ".lock.json"}
+    assert not (tmp_path / "run").exists()
+    assert not train(tiny_recipe("training.epochs=1"), tmp_path / "run").already_finished
+    assert not list((tmp_path / "run").glob(".lock*"))
+
+
+@pytest.mark.parametrize("at", ["start", "results"])
+def test_sigterm_outside_of_the_steps_ends_with_status_0_too(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def signaled(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            signal.raise_signal(signal.SIGTERM)
+            return function(*arguments, **options)
+
+        return call
+
+    recipe = tiny_recipe("training.epochs=1")
+    if at == "start":
+        monkeypatch.setattr(Learner, "__init__", signaled(Learner.__init__))
+        with pytest.raises(SystemExit) as ended:
+            train(recipe, tmp_path / "run")
+        assert ended.value.code == 0
+        assert "stopped by SIGTERM before the first step" in capsys.readouterr().err
+        assert not (tmp_path / "run").exists()
+    else:
+        monkeypatch.setattr(RunFolder, "finish", signaled(RunFolder.finish))
+        assert train(recipe, tmp_path / "run").metrics
+        assert (tmp_path / "run" / "metrics.json").is_file()
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_ctrl_c_that_a_library_swallows_ends_the_run_all_the_same(
+    tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_step = Learner.step
+
+    def swallowing(self: Learner, images: torch.Tensor, paths: torch.Tensor, *, step: int) -> dict[str, float]:
+        if step == 2:
+            with suppress(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        return take_step(self, images, paths, step=step)
+
+    monkeypatch.setattr(Learner, "step", swallowing)
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny_recipe(), tmp_path)
+    assert not (tmp_path / "metrics.json").exists()
+
+
+def test_doubtful_settings_are_warned_of_in_one_line_each(
+    tiny_recipe: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    doubtful = ("training.epochs=1", "schedule.warmup_epochs=5", "sampler.images_per_class=1", "sampler.batch_size=4")
+    train(tiny_recipe(*doubtful), tmp_path)
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning:")]
+    assert [line.split(":")[1].strip() for line in lines[:2]] == [
+        "schedule.warmup_epochs=5 with training.epochs=1",
+        "sampler.images_per_class=1",
+    ]
+    assert "the learning rate rises to 20% of optimizer.lr at most" in lines[0]
+
+
+def test_a_metric_that_counts_few_queries_says_how_many(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from hiertree.pipelines.training.recipe.reading import load_recipe
+
+    rows = pd.read_csv(table / "images.csv")
+    test = rows.index[rows["part"] == "test"]
+    rows["leaf"] = rows["leaf"].astype(str)
+    rows.loc[test[2:], "leaf"] = [f"single-{row}" for row in test[2:]]
+    rows.to_csv(table / "images.csv", index=False)
+    train(load_recipe("synthetic-happier", [table_section(table), "images={size: 16}", *ONLY_TINY]), table / "run")
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "counts" in line]
+    assert line == (
+        "warning: AP[2] of the test split counts 2 of 32 queries; the others have no positive in the gallery"
+    )
+
+
+@pytest.mark.parametrize("leaf", ["label", "path"])
+def test_levels_from_fine_to_coarse_are_said_to_be_reversed(
+    table: Path, leaf: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from hiertree.pipelines.training.recipe.reading import load_recipe
+
+    section = json.loads(table_section(table, leaf=leaf).removeprefix("data="))
+    reversed_levels = f"data={json.dumps({**section, 'levels': ['leaf', 'family']})}"
+    recipe = load_recipe("synthetic-happier", [reversed_levels, "images={size: 16}", *ONLY_TINY])
+    if leaf == "label":
+        with pytest.raises(RecipeError, match=r"fine → coarse: .*reverse them: data\.levels=\[family, leaf\]"):
+            train(recipe, table / "run")
+    else:
+        train(recipe, table / "run")
+        assert "level leaf (4 labels) stands before family (2) and determines it" in capsys.readouterr().err
 
 
 def damage(checkpoint: Path) -> None:
