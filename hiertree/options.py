@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, get_args
 
@@ -99,6 +100,24 @@ def check_each(name: str, values: Any, check: Callable[[str, Any], None], expect
     for item in items:
         check(name, item)
     return items
+
+
+def check_shares(name: str, weights: Any, number: int | None = None) -> tuple[float, ...]:
+    """The weights of levels, coarse → fine; refuse any but numbers ≥ 0 that add up to 1, to float32's precision.
+
+    Raises:
+        OptionError: other weights, or not ``number`` of them.
+
+    >>> check_shares("level_weights", (0.5, 0.6))
+    Traceback (most recent call last):
+    ...
+    hiertree.errors.OptionError: level_weights=(0.5, 0.6): expected numbers ≥ 0, one a level, that add up to 1
+    """
+    given = weights.tolist() if hasattr(weights, "tolist") else weights
+    expected = f"{'' if number is None else f'{number} '}numbers ≥ 0, one a level, that add up to 1"
+    shares = check_each(name, given, partial(check_number, least=0), expected)
+    require(number in (None, len(shares)) and abs(sum(shares) - 1) <= 1e-5, name, weights, expected)
+    return tuple(map(float, shares))
 
 
 def is_integer(value: object) -> bool:

@@ -18,8 +18,8 @@ import numpy as np
 from array_api_compat import device
 
 from .arrays import array_library, as_array, is_on_host
-from .errors import InputError, OptionError, ShapeError
-from .options import check_choice, check_number
+from .errors import InputError, ShapeError
+from .options import check_choice, check_number, check_shares
 from .tree.label_rows import Uneven
 from .tree.label_tree import LabelTree
 
@@ -92,15 +92,14 @@ def weighted_ap(counts: Any, *, weights: Sequence[float]) -> Any:
     """
     xp, counts = _checked(counts)
     num_levels = counts.shape[-1] - 1
-    if not _are_shares(weights, num_levels):
-        raise OptionError(f"weights={weights!r}", expected=f"{num_levels} numbers ≥ 0 that add up to 1")
+    weights = check_shares("weights", weights, num_levels)
     table = _level_numbers(counts) * 0.0
     at_least = table[..., 0]
     shares = []
     for level in range(num_levels, 0, -1):
         at_least = at_least + counts[..., level]
         present = xp.astype(at_least > 0, table.dtype)
-        shares.append(float(weights[level - 1]) * present / (at_least + (1.0 - present)))
+        shares.append(weights[level - 1] * present / (at_least + (1.0 - present)))
     for level, share in enumerate(reversed(shares), start=1):
         table[..., level] = table[..., level - 1] + share
     return table
@@ -177,14 +176,6 @@ def _information_content(tree: LabelTree, paths: NDArray[np.int32]) -> NDArray[n
         leaves_below = np.bincount(all_paths[:, level - 1])
         table[:, level] = -np.log(leaves_below[paths[:, level - 1]] / len(all_paths)) / np.log(len(all_paths))
     return table
-
-
-def _are_shares(weights: Any, count: int) -> bool:
-    """Whether these are so many numbers ≥ 0 that add up to 1."""
-    try:
-        return len(weights) == count and min(weights) >= 0 and abs(sum(weights) - 1) <= 1e-9  # False for NaN
-    except (TypeError, ValueError):
-        return False
 
 
 def _checked(counts: Any) -> tuple[Any, Any]:

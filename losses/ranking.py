@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hiertree.errors import ShapeError
-from hiertree.options import check_each, check_integer, check_number, require
+from hiertree.options import check_integer, check_number, check_shares, require
 from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
@@ -34,8 +34,7 @@ class _HAP(PairLoss):
         check_number("alpha", alpha, least=0)
         if level_weights is not None:
             require(alpha == 1, "alpha", alpha, "its default together with level_weights")
-            check = partial(check_number, least=0)
-            level_weights = check_each("level_weights", level_weights, check, "one number ≥ 0 for each level")
+            level_weights = check_shares("level_weights", level_weights)
         check_split(split_by)
         self.step, self.alpha, self.level_weights, self.split_by = step, alpha, level_weights, split_by
 
