@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from hiertree.errors import OptionError
 
-from .pairs.blocks import LossPerQuery, Objective, in_blocks
-from .pairs.chunks import in_chunks
+from .pairs.blocks import LossPerQuery, Objective, in_blocks, in_chunks
 from .pairs.inputs import check_references
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 

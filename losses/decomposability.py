@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as nn_functional
 
-from hiertree.errors import PathError, ShapeError
 from hiertree.options import check_integer, check_number, require
 
 from .base import PairLoss
@@ -34,27 +32,6 @@ def pair_loss_avg_nonzero(pairs: ScoredPairs, *, alpha: float, beta: float) -> T
 def _pair_terms(pairs: ScoredPairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
     positive, negative = pairs.valid & (pairs.levels > 0), pairs.valid & (pairs.levels == 0)
     return (alpha - pairs.scores).relu() * positive, (pairs.scores - beta).relu() * negative
-
-
-def check_classes(classes: Tensor, num_classes: int) -> None:
-    """Refuse, by row, classes that have no proxy."""
-    bad = ((classes < 0) | (classes >= num_classes)).nonzero()
-    if len(bad):
-        row = int(bad[0])
-        raise PathError(
-            f"finest id {int(classes[row])} in row {row}",
-            expected=f"ids 0 to {num_classes - 1}, one for each proxy",
-            remedy="take num_classes from the tree that made the paths",
-        )
-
-
-def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
-    """Cross-entropy over cosine similarities to the proxies, an embedding."""
-    if scores.ndim != 2 or classes.shape != scores.shape[:1]:
-        shapes = f"{tuple(scores.shape)}, {tuple(classes.shape)}"
-        raise ShapeError(f"scores, classes of shapes {shapes}", expected="(B, C) and (B,)")
-    check_classes(classes, scores.shape[1])
-    return nn_functional.cross_entropy(scores / eta, classes, reduction="none")
 
 
 class PairDecomposability(PairLoss):

@@ -35,6 +35,7 @@ from torch import Tensor
 from hiertree.options import check_number
 
 from . import decomposability as _decomposability
+from . import proxies as _proxies
 from .baselines.binned_ap import fast_ap
 from .baselines.blackbox import blackbox_ap
 from .hashing.tie_aware import tie_aware_ap, tie_aware_ndcg
@@ -275,7 +276,7 @@ def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, re
     True
     """
     check_number("eta", eta, above=0)
-    losses = _decomposability.proxy_losses(scores, torch.as_tensor(classes), eta=eta)
+    losses = _proxies.proxy_losses(scores, torch.as_tensor(classes), eta=eta)
     check_scores(scores)
     return reduced(LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)
 

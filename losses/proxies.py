@@ -1,19 +1,47 @@
-"""Decomposability by proxies: every embedding near a learned point of its class, and far from the others'."""
+"""Decomposability by proxies: every embedding near a learned point of its class, and far from the others'.
+
+The cross-entropy goes through the proxies in chunks, forward and backward, and computes the cosines anew: there is no
+matrix of all of them, and the memory beyond the inputs and their gradients is O(B + chunk).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as nn_functional
 
+from hiertree.errors import PathError, ShapeError
 from hiertree.options import check_integer, check_number
 
 from .base import Loss
-from .decomposability import check_classes
-from .kernels.proxy_softmax import proxy_cross_entropy
-from .pairs.blocks import LossPerQuery
+from .pairs.blocks import LossPerQuery, OneBatch, first_derivative, in_full_precision, whole_batch
 from .pairs.inputs import check_size, has_candidate, path_tensor, refuse_rows, unit_vectors
+
+LOGITS_AT_ONCE = 1 << 20  # 4 MiB of float32
+
+
+def check_classes(classes: Tensor, num_classes: int, *, expected_for: str = "proxy") -> None:
+    """Refuse, by row, classes that have no proxy, or nothing else that there is one of for each class."""
+    bad = ((classes < 0) | (classes >= num_classes)).nonzero()
+    if len(bad):
+        row = int(bad[0])
+        raise PathError(
+            f"finest id {int(classes[row])} in row {row}",
+            expected=f"ids 0 to {num_classes - 1}, one for each {expected_for}",
+            remedy="take num_classes from the tree that made the paths",
+        )
+
+
+def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
+    """Cross-entropy of each embedding, from its cosines to one proxy a class."""
+    if scores.ndim != 2 or classes.shape != scores.shape[:1]:
+        shapes = f"{tuple(scores.shape)}, {tuple(classes.shape)}"
+        raise ShapeError(f"scores, classes of shapes {shapes}", expected="(B, C) and (B,)")
+    check_classes(classes, scores.shape[1])
+    return nn_functional.cross_entropy(scores / eta, classes, reduction="none")
 
 
 class ProxyOptions(TypedDict, total=False):
@@ -21,12 +49,16 @@ class ProxyOptions(TypedDict, total=False):
 
     * ``eta``: temperature η > 0. Default 0.05.
     * ``centers``: proxies of each class; several let a class have several modes. Default 1.
+    * ``center_temperature``: how several centers make one class. Default None: all of them add up, as in the formula of
+      :class:`ProxyDecomposability`. A number t > 0: a class's cosine is the mean of its centers', weighted by
+      softmax(cos/t), as in Qian et al. (*SoftTriple Loss*, ICCV 2019) and the authors' code, which has t = 0.1.
     * ``sampled_classes``: while training, compare with this many classes only: the batch's own and others drawn from
       torch's generator (An et al., *Partial FC*, CVPR 2022). It saves time, not memory. Default None: all classes.
     """
 
     eta: float
     centers: int
+    center_temperature: float | None
     sampled_classes: int | None
 
 
@@ -42,7 +74,7 @@ class ProxyDecomposability(Loss):
     Args:
         num_classes: finest classes; ``paths[:, -1]`` must lie in 0 … num_classes − 1.
         embedding_size: d.
-        eta, centers, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
+        eta, centers, center_temperature, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
 
     Raises:
         PathError: a finest id has no proxy; the message names the row.
@@ -60,6 +92,7 @@ class ProxyDecomposability(Loss):
         *,
         eta: float = 0.05,
         centers: int = 1,
+        center_temperature: float | None = None,
         sampled_classes: int | None = None,
     ) -> None:
         super().__init__()
@@ -68,7 +101,10 @@ class ProxyDecomposability(Loss):
         check_integer("centers", centers)
         check_integer("sampled_classes", sampled_classes, or_none=True)
         check_number("eta", eta, above=0)
-        self.num_classes, self.eta, self.centers, self.sampled_classes = num_classes, eta, centers, sampled_classes
+        if center_temperature is not None:
+            check_number("center_temperature", center_temperature, above=0)
+        self.num_classes, self.eta, self.sampled_classes = num_classes, eta, sampled_classes
+        self.centers, self.center_temperature = centers, center_temperature
         self.proxies = nn.Parameter(torch.randn(num_classes * centers, embedding_size))
         self.weights = {type(self).__name__: 1.0}
 
@@ -100,7 +136,9 @@ class ProxyDecomposability(Loss):
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:
             sample, classes = self._sample(classes, self.sampled_classes)
             proxies = proxies.view(self.num_classes, self.centers, -1)[sample].flatten(0, 1)
-        return proxy_cross_entropy(vectors, proxies, classes, centers=self.centers, eta=self.eta)
+        options = (self.centers, self.eta, self.center_temperature)
+        losses: Tensor = _ProxyCrossEntropy.apply(vectors, proxies.to(vectors.dtype), classes, *options)[0]
+        return losses
 
     def _sample(self, classes: Tensor, size: int) -> tuple[Tensor, Tensor]:
         """Classes in rising order, the batch's among them, and where these are."""
@@ -117,3 +155,94 @@ class ProxyDecomposability(Loss):
             f"num_classes={self.num_classes}, embedding_size={self.proxies.shape[1]}, eta={self.eta}, "
             f"centers={self.centers}, sampled_classes={sampled}"
         )
+
+
+class _ProxyCrossEntropy(OneBatch):
+    r"""−log of the share of the own class, of (B, d) unit vectors; rows c·centers … (c+1)·centers − 1 are class c's."""
+
+    @staticmethod
+    def forward(
+        vectors: Tensor, proxies: Tensor, classes: Tensor, centers: int, eta: float, temperature: float | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        log_all = vectors.new_full((len(vectors),), -torch.inf)
+        own = vectors.new_empty((len(vectors), centers if temperature is None else 1))
+        with in_full_precision(vectors.device):
+            for chunk in _chunks(len(vectors), proxies, centers):
+                logits, _ = _logits(vectors @ _unit(proxies[chunk])[0].T, centers, eta, temperature)
+                log_all = torch.logaddexp(log_all, logits.logsumexp(dim=1))
+                rows, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], own.shape[1])
+                own[rows] = logits[rows[:, None], columns]
+        log_own = own.logsumexp(dim=1)
+        return (log_all - log_own).clamp(min=0), log_all, log_own  # rounding alone makes it negative
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        vectors, proxies, classes, *ctx.options = inputs
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.save_for_backward(vectors, proxies, classes, *output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        vectors, proxies = ctx.saved_tensors[:2]
+        with torch.no_grad(), in_full_precision(vectors.device):
+            to_vectors, to_proxies = _gradients(*ctx.saved_tensors, *ctx.options, whole_batch(upstream))
+        return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None, None, None
+
+
+def _gradients(
+    vectors: Tensor,
+    proxies: Tensor,
+    classes: Tensor,
+    log_all: Tensor,
+    log_own: Tensor,
+    centers: int,
+    eta: float,
+    temperature: float | None,
+    upstream: Tensor,
+) -> tuple[Tensor, Tensor]:
+    to_vectors, to_proxies = torch.zeros_like(vectors), torch.empty_like(proxies)
+    width = centers if temperature is None else 1
+    for chunk in _chunks(len(vectors), proxies, centers):
+        unit, norm = _unit(proxies[chunk])
+        logits, by_center = _logits(vectors @ unit.T, centers, eta, temperature)
+        rows, columns = _own_columns(classes - chunk.start // centers, logits.shape[1], width)
+        own_share = (logits[rows[:, None], columns] - log_own[rows, None]).exp()
+        slope = logits.sub_(log_all[:, None]).exp_()
+        slope[rows[:, None], columns] -= own_share
+        slope.mul_((upstream / eta)[:, None])
+        if by_center is not None:
+            slope = (slope[:, :, None] * by_center).flatten(1)
+        to_vectors.addmm_(slope, unit)
+        to_unit = slope.T @ vectors
+        along = (to_unit * unit).sum(dim=1, keepdim=True)
+        to_proxies[chunk] = to_unit.addcmul_(along, unit, value=-1.0).div_(norm)
+    return to_vectors, to_proxies
+
+
+def _logits(cosines: Tensor, centers: int, eta: float, temperature: float | None) -> tuple[Tensor, Tensor | None]:
+    """One logit a center; or, softly assigned, one a class, and the slope of its cosine by those of its centers."""
+    if temperature is None:
+        return cosines / eta, None
+    by_class = cosines.view(len(cosines), -1, centers)
+    share = (by_class / temperature).softmax(dim=2)
+    mean = (share * by_class).sum(dim=2)
+    return mean / eta, share * (1 + (by_class - mean[:, :, None]) / temperature)
+
+
+def _chunks(num_vectors: int, proxies: Tensor, centers: int) -> Iterator[slice]:
+    """Some whole classes at a time: few enough that neither their logits nor their copies are large."""
+    at_once = LOGITS_AT_ONCE // (max(num_vectors, proxies.shape[1]) * centers)
+    rows = max(1, at_once) * centers
+    return (slice(first, min(first + rows, len(proxies))) for first in range(0, len(proxies), rows))
+
+
+def _unit(proxies: Tensor) -> tuple[Tensor, Tensor]:
+    norm = torch.linalg.vector_norm(proxies, dim=1, keepdim=True).clamp(min=torch.finfo(proxies.dtype).tiny)
+    return proxies / norm, norm
+
+
+def _own_columns(classes: Tensor, num_columns: int, width: int) -> tuple[Tensor, Tensor]:
+    """The vectors whose class, counted from the first of a chunk, lies in it, and the ``width`` columns of each."""
+    first = classes * width
+    rows = ((first >= 0) & (first < num_columns)).nonzero()[:, 0]
+    return rows, first[rows, None] + torch.arange(width, device=classes.device)

@@ -8,17 +8,26 @@ import torch
 from pytorch_metric_learning.losses import BaseMetricLossFunction
 from torch import Tensor
 
+from hiertree.arrays import as_integer_paths
 from hiertree.errors import OptionError, ShapeError
 
 from ..base import Loss
+from ..pairs.inputs import GivenLevels
+from ..proxies import check_classes
+
+LARGEST_ID = 2**53  # of labels in float
 
 
 class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the library has no types
     """See :func:`hiertree.losses.as_pytorch_metric_learning`."""
 
-    def __init__(self, loss: Loss) -> None:
+    class_paths: Tensor | None
+
+    def __init__(self, loss: Loss, class_paths: Any = None) -> None:
         super().__init__()
         self.loss = loss
+        paths = None if class_paths is None else torch.tensor(as_integer_paths(class_paths, name="class_paths"))
+        self.register_buffer("class_paths", paths, persistent=False)
 
     def forward(
         self,
@@ -29,25 +38,65 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
         ref_labels: Any = None,
     ) -> Tensor:
         """The loss, called as the library calls its own."""
-        if labels is None:
-            raise OptionError("labels=None", expected="(B,) labels or (B, L) paths of the embeddings")
-        valid = None
+        pairs = None
         if indices_tuple is not None:
             num_candidates = len(embeddings if ref_emb is None else ref_emb)
-            valid = _mask(indices_tuple, (len(embeddings), num_candidates), embeddings.device)
+            pairs = _masks(indices_tuple, (len(embeddings), num_candidates), embeddings.device)
+        if labels is None:
+            if pairs is None:
+                raise OptionError("labels=None", expected="labels of the embeddings, or the indices_tuple of a miner")
+            of_pairs = GivenLevels(pairs[0])
+            labels, ref_labels = of_pairs, None if ref_emb is None else of_pairs
+        else:
+            labels, ref_labels = self._paths(labels, ref_labels)
+        valid = None if pairs is None else pairs[0] | pairs[1]
         return self.loss(embeddings, labels, ref_emb, ref_labels, valid=valid)  # type: ignore[no-any-return] # a module
 
+    def _paths(self, labels: Any, ref_labels: Any) -> tuple[Tensor, Tensor | None]:
+        """Paths of integers ≥ 0, for labels of any type: those that are such integers stay."""
+        both = [torch.as_tensor(each) for each in (labels, ref_labels) if each is not None]
+        if len({each.ndim for each in both}) > 1 or both[0].ndim not in (1, 2):
+            shapes = ", ".join(str(tuple(each.shape)) for each in both)
+            raise ShapeError(f"labels of shapes {shapes}", expected="(B,) or (B, L), and (M,) or (M, L)")
+        joined = _as_ids(torch.cat([each.to(both[0].device) for each in both]))
+        if self.class_paths is not None:
+            if joined.ndim == 2:
+                raise ShapeError(f"labels of shape {tuple(both[0].shape)}", expected="(B,), with class_paths")
+            check_classes(joined, len(self.class_paths), expected_for="row of class_paths")
+            joined = self.class_paths.to(joined.device)[joined]
+        own, *others = joined.split([len(each) for each in both])
+        return own, others[0] if others else None
 
-def _mask(indices: Any, shape: tuple[int, int], device: torch.device) -> Tensor:
-    """Where (anchors, positives, negatives) or (anchors, positives, anchors, negatives) have a pair."""
+    def _get_name(self) -> str:
+        return "MetricLearningLoss"
+
+
+MetricLearningLoss.__name__ = "ContrastiveLoss"
+"""The library's CrossBatchMemory and SelfSupervisedLoss take losses whose class bears one of a list of names."""
+
+
+def _as_ids(labels: Tensor) -> Tensor:
+    """Integers ≥ 0 and what equals one keep their number; other labels get the numbers after the highest of these."""
+    ids = labels.long()
+    known = ids >= 0
+    if labels.is_floating_point():
+        known &= (ids == labels) & (labels < LARGEST_ID)
+    if not bool(known.all()):
+        highest = ids[known].max() if bool(known.any()) else -1
+        ids[~known] = highest + 1 + torch.unique(labels[~known], return_inverse=True)[1]
+    return ids
+
+
+def _masks(indices: Any, shape: tuple[int, int], device: torch.device) -> tuple[Tensor, Tensor]:
+    """(B, M) booleans, positive pairs and negative ones, of three tensors of triplets or four of pairs."""
     if not isinstance(indices, tuple) or len(indices) not in (3, 4):
         given = f"a tuple of {len(indices)}" if isinstance(indices, tuple) else type(indices).__name__
         raise ShapeError(f"indices_tuple that is {given}", expected="3 or 4 tensors of rows, as a miner returns")
     anchors, positives, *rest = (torch.as_tensor(rows, device=device) for rows in indices)
     other_anchors, negatives = (anchors, rest[0]) if len(rest) == 1 else rest
-    mask = torch.zeros(shape, dtype=torch.bool, device=device)
-    for queries, candidates in ((anchors, positives), (other_anchors, negatives)):
+    masks = torch.zeros((2, *shape), dtype=torch.bool, device=device)
+    for mask, queries, candidates in zip(masks, (anchors, other_anchors), (positives, negatives), strict=True):
         if len(queries) and (int(queries.max()) >= shape[0] or int(candidates.max()) >= shape[1]):
             raise ShapeError("indices_tuple with rows beyond the batch", expected=f"rows below {shape}")
         mask[queries, candidates] = True
-    return mask
+    return masks[0], masks[1]

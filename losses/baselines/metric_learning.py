@@ -13,8 +13,8 @@ from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_each, check_integer, require
 
 from ..base import Loss, check_loss
-from ..decomposability import check_classes
 from ..pairs.inputs import finite_vectors, full_mask, has_candidate, path_tensor
+from ..proxies import check_classes
 from .from_library import LIBRARY, built, library_class
 from .tree_miner import TreeMiner
 
@@ -140,15 +140,20 @@ class PytorchMetricLearning(Loss):
         return f"level={self.level or 'finest'}"
 
 
-def as_pytorch_metric_learning(loss: Loss) -> MetricLearningLoss:
+def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> MetricLearningLoss:
     """A loss of this package as one of pytorch-metric-learning: in its trainers and its wrappers.
 
-    It is called as ``loss(embeddings, labels, indices_tuple=None, ref_emb=None, ref_labels=None)``. Labels may be
-    (B, L) paths; mined pairs or triplets say which candidates each query has. Reducers do not act: a rank loss is
-    the mean over queries.
+    It is called as ``loss(embeddings, labels=None, indices_tuple=None, ref_emb=None, ref_labels=None)``. Labels may be
+    (B, L) paths, and any numbers: those other than integers ≥ 0 are numbered, and have no proxies. Mined pairs or
+    triplets say which candidates each query has; without labels they also say which of them are positive, for losses
+    without proxies. Reducers do not act: a rank loss is the mean over queries.
+
+    The library's ``CrossBatchMemory``, and its ``DistributedLossWrapper(efficient=True)`` without an
+    ``indices_tuple``, take one label an item. Give them the finest one, and here the path of each class.
 
     Args:
         loss: any loss of :mod:`hiertree.losses`.
+        class_paths: (C, L), the path of each label 0 … C − 1; labels are then (B,). None: labels are paths.
 
     Raises:
         MissingPackageError: the library is not installed.
@@ -162,7 +167,7 @@ def as_pytorch_metric_learning(loss: Loss) -> MetricLearningLoss:
     require_package(LIBRARY, extra="interop")
     from .as_metric_learning import MetricLearningLoss
 
-    return MetricLearningLoss(loss)
+    return MetricLearningLoss(loss, class_paths)
 
 
 def _learns_proxies(library_class: type) -> bool:

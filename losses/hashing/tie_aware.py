@@ -124,7 +124,7 @@ def tie_aware_ndcg(
 ) -> Tensor:
     r"""1 − tie-aware NDCG of (relaxed) Hamming distances (He et al., CVPR 2018, Eq. 7, 12 and 66).
 
-    Levels may be any affinities 0 … V − 1, such as the number of labels that two images share. Arguments as in
+    Levels may be any affinities 0 … V − 1, V ≤ 256, such as the number of labels that two images share. Arguments as in
     :func:`tie_aware_ap`, and ``table``: (B, V) gains ≥ 0, :func:`hiertree.relevance.gain` in the paper.
 
     Returns:

@@ -1,25 +1,34 @@
-"""Losses of many queries, a block of queries at a time: what a block needs is freed before the next.
+"""The engine of all losses: some queries at a time, each block on a thread of its own, value and gradient together.
 
-What is kept of a batch is one (B, M) gradient, computed together with the values, not the graph of every operation.
+What a block needs is freed before the next. Of a batch only the gradient is kept: with respect to the scores (B, M), or
+to the vectors that are compared, (B, d) and (M, d), so that there is never a matrix of all scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+import ctypes
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 
-from ..kernels.gradients import first_derivative
-from .threads import ranges, sharing
+from hiertree.errors import OptionError
 
 if TYPE_CHECKING:
-    from .pairs import ScoredPairs
+    from .pairs import ScoredPairs, VectorPairs
+
+SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the products with the queries
 
 
 class LossPerQuery(NamedTuple):
-    """One loss a query, and which queries have one."""
+    """The loss of each query, and which queries have one."""
 
     values: Tensor
     """(B,) losses; 0 where there is none."""
@@ -32,70 +41,275 @@ class LossPerQuery(NamedTuple):
 
 
 Objective: TypeAlias = "Callable[[ScoredPairs, slice], LossPerQuery]"
+"""From the pairs of some queries, and which ones these are, to their losses."""
+Keep: TypeAlias = Callable[[slice, Tensor], Any]
+Mapped: TypeAlias = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
 
 
 def in_blocks(objective: Objective, pairs: ScoredPairs) -> LossPerQuery:
-    """Evaluate an objective block by block; differentiable in the scores, once (no double backward).
-
-    Args:
-        objective: takes the pairs of some queries, and which ones they are.
-        pairs: of all queries.
-    """
+    """The losses, differentiable in the scores, once (no double backward)."""
     anchor = pairs.scores[:1, :1].clone()  # tied to the scores, without keeping them
-    return LossPerQuery(*_InBlocks.apply(pairs.scores, anchor, pairs, objective))
+    values, counted, _ = _OfScores.apply(pairs.scores, anchor, pairs, objective, _gets_gradient(pairs.scores))
+    return LossPerQuery(values, counted)
 
 
-class _InBlocks(torch.autograd.Function):
+def in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
+    """The losses, differentiable in the vectors, once (no double backward)."""
+    anchor = pairs.queries[:1, :1] + pairs.candidates[:1, :1]
+    wanted = _gets_gradient(pairs.queries), _gets_gradient(pairs.candidates)
+    return LossPerQuery(*_OfVectors.apply(pairs.queries, pairs.candidates, anchor, pairs, objective, wanted, None)[:2])
+
+
+class OneBatch(Function):
+    """A function of a whole batch, whose queries and candidates are no dimension to map over."""
+
+    @staticmethod
+    def vmap(_info: Any, _in_dims: Any, *_arguments: Any) -> NoReturn:
+        """Refuse torch.func.vmap."""
+        remedy = "loop over the batches; torch.func.grad of a loss works"
+        raise OptionError("a loss under torch.func.vmap", expected="one batch a call", remedy=remedy)
+
+    @staticmethod
+    def jvp(_ctx: Any, *_tangents: Any) -> NoReturn:
+        """Refuse forward-mode differentiation."""
+        raise OptionError("a loss under torch.func.jvp", expected="reverse mode", remedy="use torch.func.grad")
+
+
+class _Whole(OneBatch):
+    @staticmethod
+    def forward(batch: Tensor) -> Tensor:
+        return batch.view_as(batch)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(_ctx: Any, upstream: Tensor) -> Tensor:
+        return upstream
+
+
+class _Plain(_Whole):
+    @staticmethod
+    def forward(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+        return function(*arguments)
+
+
+def plain(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    """Call a function without a derivative: numpy cannot read the tensors that torch.func.grad wraps."""
+    result: Tensor = _Plain.apply(function, *arguments)
+    return result
+
+
+def whole_batch(tensor: Tensor) -> Tensor:
+    """The tensor, if it is one batch: under ``vmap`` the checks that follow would fail with misleading errors."""
+    result: Tensor = _Whole.apply(tensor)
+    return result
+
+
+class _OfScores(OneBatch):
     @staticmethod
     def forward(
-        ctx: Any, scores: Tensor, anchor: Tensor, pairs: ScoredPairs, objective: Objective
-    ) -> tuple[Tensor, Tensor]:
-        with_gradient = ctx.needs_input_grad[0]
-        gradient = torch.empty_like(scores) if with_gradient else None
-        values, counted = empty_losses(scores)
-
-        def evaluate(rows: slice) -> None:
-            losses, of_block = loss_and_gradient(objective, pairs.of_queries(rows), rows, with_gradient=with_gradient)
-            values[rows], counted[rows] = losses
-            if gradient is not None and of_block is not None:
-                gradient[rows] = of_block
-
+        scores: Tensor, _anchor: Tensor, pairs: ScoredPairs, objective: Objective, wanted: bool
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        values, counted = _empty_losses(scores)
+        gradient = torch.empty_like(scores) if wanted else None
+        keep = None if gradient is None else gradient.__setitem__
+        evaluate = _evaluator(objective, pairs.of_queries, LossPerQuery(values, counted), keep)
         rows_at_once, threads = pairs.kernel_type().plan(scores.shape[1], scores.device)
-        with sharing(threads) as for_each:
-            for_each(evaluate, ranges(0, len(scores), rows_at_once))
-        ctx.mark_non_differentiable(counted)
-        if gradient is not None:
-            ctx.save_for_backward(gradient, anchor)
-        return values, counted
+        with sharing(threads) as mapped:
+            list(mapped(evaluate, ranges(0, len(scores), rows_at_once)))
+        return values, counted, gradient
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor, _: None) -> tuple[Tensor, None, None, None]:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        _, counted, gradient = output
+        ctx.mark_non_differentiable(*(each for each in (counted, gradient) if each is not None))
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(gradient, inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor, *_: None) -> tuple[Tensor | None, ...]:
         gradient, anchor = ctx.saved_tensors
-        return first_derivative(gradient * upstream[:, None], anchor), None, None, None
+        return first_derivative(gradient * upstream[:, None], anchor), None, None, None, None
 
 
-def empty_losses(queries: Tensor) -> LossPerQuery:
-    """Room for one loss a query."""
+class _OfVectors(OneBatch):
+    @staticmethod
+    def forward(
+        queries: Tensor,
+        candidates: Tensor,
+        _anchor: Tensor,
+        pairs: VectorPairs,
+        objective: Objective,
+        wanted: tuple[bool, bool],
+        weights: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """Losses, which of them count, and the gradient of their weighted sum by the queries and by the candidates.
+
+        Where these are the same vectors, the first is the gradient by both, and there is no second.
+        """
+        itself = pairs.candidates is pairs.queries
+        dtype = torch.promote_types(queries.dtype, candidates.dtype)
+        queries, candidates = queries.detach().to(dtype), candidates.detach().to(dtype)
+        pairs = pairs._replace(queries=queries, candidates=queries if itself else candidates)
+        by_queries = torch.zeros_like(queries) if wanted[0] else None
+        by_candidates = by_queries if itself else torch.zeros_like(candidates) if wanted[1] else None
+        values, counted = _empty_losses(queries)
+        rows_at_once, threads = pairs.kernel_type().plan(len(candidates), candidates.device)
+        at_once = SCORES_KEPT.get(candidates.device.type, SCORES_KEPT["cuda"])
+        kept_at_once = min(max(at_once // len(candidates), rows_at_once * threads), len(queries))
+        kept = queries.new_empty(kept_at_once if any(wanted) else 0, len(candidates))
+        in_one_product = itself and any(wanted) and kept_at_once == len(queries)
+
+        def gradient_of(rows: slice) -> Tensor:
+            first = rows.start % kept_at_once
+            return kept[first : first + rows.stop - rows.start]
+
+        def keep(rows: slice, gradient: Tensor) -> None:
+            gradient_of(rows).copy_(gradient if weights is None else gradient.mul_(weights[rows, None]))
+            if not in_one_product:
+                add_by_queries(rows)
+
+        def add_by_queries(rows: slice) -> None:
+            _add_product(by_queries, rows, gradient_of(rows), candidates)
+
+        def add_by_candidates(columns: slice, chunk: slice) -> None:
+            _add_product(by_candidates, columns, gradient_of(chunk)[:, columns].T, queries[chunk])
+
+        evaluate = _evaluator(objective, pairs.compared, LossPerQuery(values, counted), keep if any(wanted) else None)
+        with in_full_precision(candidates.device), sharing(threads) as mapped:
+            for chunk in ranges(0, len(queries), kept_at_once):
+                list(mapped(evaluate, ranges(chunk.start, chunk.stop, rows_at_once)))
+                if in_one_product:
+                    kept += kept.T.contiguous()
+                    list(mapped(add_by_queries, ranges(0, len(queries), rows_at_once)))
+                elif by_candidates is not None:
+                    columns = ranges(0, len(candidates), math.ceil(len(candidates) / threads))
+                    list(mapped(partial(add_by_candidates, chunk=chunk), columns))
+        return values, counted, by_queries, None if itself else by_candidates
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        queries, candidates, anchor, pairs, objective, wanted, _ = inputs
+        _, counted, *gradients = output
+        detached = queries.detach()
+        itself = pairs.candidates is pairs.queries
+        pairs = pairs._replace(queries=detached, candidates=detached if itself else candidates.detach())
+        ctx.again = (pairs.queries, pairs.candidates, anchor.detach(), pairs, objective, wanted)
+        ctx.mark_non_differentiable(*(each for each in (counted, *gradients) if each is not None))
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(anchor, *gradients)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+        anchor, *gradients = ctx.saved_tensors
+        weight = upstream[:1]
+        if upstream.stride() != (0,) and bool((upstream != weight).any()):  # not a mean
+            gradients = list(_OfVectors.forward(*ctx.again, upstream)[2:])
+            weight = torch.ones_like(weight)
+        by_vectors = [None if each is None else first_derivative(each * weight, anchor) for each in gradients]
+        return (*by_vectors, None, None, None, None, None)
+
+
+def _evaluator(
+    objective: Objective, pairs_of: Callable[[slice], ScoredPairs], losses: LossPerQuery, keep: Keep | None
+) -> Callable[[slice], None]:
+    """What computes a block: writes the losses of its queries, and keeps the gradient of each by its own scores."""
+
+    def evaluate(rows: slice) -> None:
+        pairs = pairs_of(rows)
+        scores = pairs.scores.detach().requires_grad_(keep is not None)
+        with torch.set_grad_enabled(keep is not None):
+            values, losses.counted[rows] = objective(pairs._replace(scores=scores), rows)
+        losses.values[rows] = values.detach()
+        if keep is not None:
+            has_target = values.requires_grad
+            gradient = torch.autograd.grad(values, scores, torch.ones_like(values))[0] if has_target else None
+            keep(rows, torch.zeros_like(scores) if gradient is None else gradient)
+
+    return evaluate
+
+
+def _gets_gradient(tensor: Tensor) -> bool:
+    return torch.is_grad_enabled() and tensor.requires_grad
+
+
+def _empty_losses(queries: Tensor) -> LossPerQuery:
     return LossPerQuery(queries.new_empty(len(queries)), queries.new_empty(len(queries), dtype=torch.bool))
 
 
-def loss_and_gradient(
-    objective: Objective, pairs: ScoredPairs, rows: slice, *, with_gradient: bool
-) -> tuple[LossPerQuery, Tensor | None]:
-    """The loss of each query, without a graph, and the gradient of each by its own scores.
+def _add_product(sums: Tensor | None, rows: slice, left: Tensor, right: Tensor) -> None:
+    if sums is not None:
+        sums[rows].addmm_(left, right)
 
-    Args:
-        objective: takes the pairs of some queries, and which ones they are.
-        pairs: of these queries.
-        rows: which ones they are.
-        with_gradient: whether there is to be one.
+
+def first_derivative(gradient: Tensor, anchor: Tensor) -> Tensor:
+    """A gradient computed by hand, made to raise an error when it is differentiated again.
+
+    Without it a gradient penalty would take the gradient for a constant, and silently have no effect. The anchor is a
+    tensor with a graph that leads to the inputs of the forward pass.
     """
-    scores = pairs.scores.detach().requires_grad_(with_gradient)
-    with torch.set_grad_enabled(with_gradient):
-        values, counted = objective(pairs._replace(scores=scores), rows)
-    losses = LossPerQuery(values.detach(), counted)
-    if not with_gradient:
-        return losses, None
-    if not values.requires_grad:  # no row has a target
-        return losses, torch.zeros_like(scores)
-    return losses, torch.autograd.grad(values, scores, torch.ones_like(values))[0]
+    if not torch.is_grad_enabled():  # no second derivative is asked for
+        return gradient
+    result: Tensor = _FirstDerivative.apply(gradient, anchor)
+    return result
+
+
+class _FirstDerivative(_Whole):
+    @staticmethod
+    def forward(gradient: Tensor, _anchor: Tensor) -> Tensor:
+        return gradient.view_as(gradient)
+
+    @staticmethod
+    def backward(_ctx: Any, _upstream: Tensor) -> NoReturn:
+        raise OptionError("a second derivative of a loss", expected="the first alone, without create_graph=True")
+
+
+@contextmanager
+def in_full_precision(device: torch.device) -> Iterator[None]:
+    """Products in the type of their factors, whatever the program has set: τ needs more digits than autocast or TF32.
+
+    The setting is one for all threads: where it is already as it should be, as on a thread of a block, it is left.
+    """
+    products = torch.backends.cuda.matmul if device.type == "cuda" else torch.backends.mkldnn.matmul
+    before = products.fp32_precision
+    with torch.autocast(device.type, enabled=False), ExitStack() as restoring:
+        if before not in ("ieee", "none"):
+            restoring.callback(setattr, products, "fp32_precision", before)
+            products.fp32_precision = "ieee"
+        yield
+
+
+@contextmanager
+def sharing(threads: int) -> Iterator[Mapped]:
+    """``map(work, ranges)`` on so many threads; one is the caller's, and leaves torch its own.
+
+    torch's own threads go on spinning for about 10 ms after every operation that they took part in, and take the
+    processor from others meanwhile. Before blocks are shared out these threads are therefore ended, and while they are
+    torch starts none: a block's products, too, are its thread's.
+    """
+    if threads == 1:
+        yield map
+        return
+    of_caller = torch.get_num_threads()
+    torch.set_num_threads(1)
+    if (pause := _openmp_pause()) is not None:
+        pause(1)  # omp_pause_soft: OpenMP starts new threads when torch next asks for them (0.1 ms)
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield pool.map
+    finally:
+        torch.set_num_threads(of_caller)  # each thread has its own number, which new ones take from the last one set
+
+
+def ranges(first: int, end: int, size: int) -> Iterator[slice]:
+    """From ``first`` to ``end`` in parts of one size, the last one smaller."""
+    for start in range(first, end, size):
+        yield slice(start, min(start + size, end))
+
+
+@cache
+def _openmp_pause() -> Callable[[int], int] | None:
+    """``omp_pause_resource_all`` of the OpenMP library that torch loaded, where it can be found."""
+    return getattr(ctypes.CDLL(None), "omp_pause_resource_all", None) if sys.platform == "linux" else None

@@ -2,42 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from hiertree.arrays import as_integer_paths
-from hiertree.errors import EmbeddingError, PathError, ShapeError
+from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
+
+from .blocks import OneBatch, plain, whole_batch
 
 
 def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     """Embeddings on the unit sphere, in float32 (float64 stays), or an EmbeddingError that names the bad rows."""
-    vectors = float_vectors(embeddings, name=name)
-    largest = vectors.detach().abs().amax(dim=1, keepdim=True)
+    unit: Tensor
+    unit, _, largest = _Normalized.apply(float_vectors(embeddings, name=name))
     refuse_rows(~((largest > 0) & largest.isfinite())[:, 0], f"{name} hold NaN, infinite or zero-norm vectors")
-    unit: Tensor = _Normalized.apply(vectors, largest)[0]
     return unit
 
 
-class _Normalized(torch.autograd.Function):
-    """x / |x| and 1 / |x|, which the gradient needs; a few passes, where division by a norm takes a dozen."""
+class _Normalized(OneBatch):
+    """x / |x|, 1 / |x| for the gradient, and max |x_i|; a few passes, where division by a norm takes a dozen."""
 
     @staticmethod
-    def forward(ctx: Any, vectors: Tensor, largest: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(vectors: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        largest = vectors.detach().abs().amax(dim=1, keepdim=True)
         unit = vectors / largest  # so that the norm of tiny or huge vectors neither vanishes nor overflows
         inverse = 1 / torch.linalg.vector_norm(unit, dim=1, keepdim=True)
         unit *= inverse
         inverse /= largest
-        ctx.save_for_backward(unit, inverse)
-        return unit, inverse
+        return unit, inverse, largest
 
     @staticmethod
-    def backward(ctx: Any, by_unit: Tensor, by_inverse: Tensor) -> tuple[Tensor, None]:
+    def setup_context(ctx: Any, _inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.mark_non_differentiable(output[2])
+        ctx.save_for_backward(*output[:2])
+
+    @staticmethod
+    def backward(ctx: Any, by_unit: Tensor, by_inverse: Tensor, _: Tensor) -> Tensor:
         unit, inverse = ctx.saved_tensors
         along = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
-        return (by_unit * inverse).addcmul_(unit, along * inverse, value=-1), None
+        return (by_unit * inverse).addcmul_(unit, along * inverse, value=-1)
 
 
 def finite_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
@@ -56,7 +63,7 @@ def float_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
         raise EmbeddingError(
             f"{name} of type {vectors.dtype}", expected="floating-point numbers", remedy="call .float() on them"
         )
-    return vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    return whole_batch(vectors.to(torch.promote_types(vectors.dtype, torch.float32)))
 
 
 def real_tensor(values: Any, name: str, device: torch.device | None = None) -> Tensor:
@@ -122,9 +129,19 @@ def check_same_depth(paths: Tensor, ref_paths: Tensor) -> None:
         raise ShapeError(f"paths and ref_paths of shapes {shapes}", expected="(B, L) and (M, L) with one L")
 
 
+class GivenLevels(NamedTuple):
+    """Instead of paths: the level of each query and candidate, where only pairs are known."""
+
+    levels: Tensor
+    """(B, M) booleans, whether the candidate is a positive of the query."""
+
+
 def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
     """Checked (n, L) int64 paths of these vectors, on their device."""
-    return torch.tensor(as_integer_paths(paths, name=name, num_items=len(vectors)), device=vectors.device)
+    if isinstance(paths, GivenLevels):
+        raise OptionError("labels=None", expected="labels, for a loss that compares with more than mined pairs")
+    checked = partial(as_integer_paths, name=name, num_items=len(vectors))
+    return plain(lambda given: torch.tensor(checked(given), device=vectors.device), paths)
 
 
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:

@@ -8,12 +8,13 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import torch
 from torch import Tensor
 
+from hiertree.arrays import MAX_LEVELS
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.options import check_integer, require
 
 from ..kernels.base import Backend
 from ..kernels.choice import check_backend
-from .blocks import LossPerQuery, in_blocks
+from .blocks import LossPerQuery, in_blocks, whole_batch
 from .inputs import full_mask, real_tensor
 from .pairs import ScoredPairs
 from .steps import StepOptions
@@ -69,7 +70,7 @@ def checked_pairs(
 ) -> tuple[ScoredPairs, Tensor]:
     """The arguments as pairs and a table on one device, or an error about them."""
     check_backend(backend)
-    scores = real_tensor(scores, "scores")
+    scores = whole_batch(real_tensor(scores, "scores"))
     levels, table = real_tensor(levels, "levels", scores.device), real_tensor(table, "table", scores.device)
     if scores.ndim != 2 or scores.shape[1] == 0 or levels.shape != scores.shape:
         shapes = f"{tuple(scores.shape)}, {tuple(levels.shape)}"
@@ -84,6 +85,8 @@ def checked_pairs(
             f"table with {table[bad][0].tolist()} in row {int(bad.nonzero()[0])}", expected="finite numbers ≥ 0"
         )
     num_levels = table.shape[1] - 1
+    if num_levels > MAX_LEVELS:
+        raise ShapeError(f"table of {num_levels} levels", expected=f"at most {MAX_LEVELS}", remedy="merge some levels")
     if levels.is_floating_point() or bool((levels < 0).any() | (levels > num_levels).any()):
         raise PathError(
             f"levels of type {levels.dtype} with a table for {num_levels} levels", expected="integers 0 … L"

@@ -18,7 +18,9 @@ from hiertree.options import check_integer, require
 
 from ..kernels.base import Backend, PairKernel
 from ..kernels.choice import kernel_for
+from .blocks import in_full_precision, plain
 from .inputs import (
+    GivenLevels,
     check_references,
     check_same_depth,
     check_same_paths,
@@ -56,7 +58,7 @@ class ScoredPairs(NamedTuple):
 
     def counts(self) -> Tensor:
         """(B, L+1) valid candidates at each level."""
-        return self.kernel_type().counts(self.levels, self.valid, self.num_levels)
+        return plain(self.kernel_type().counts, self.levels, self.valid, self.num_levels)
 
     def table(self, relevance: Callable[[Any], Any]) -> Tensor:
         """(B, L+1) relevance of the levels, from their counts; on a CPU by numpy, whose small operations are faster."""
@@ -92,10 +94,10 @@ class VectorPairs(NamedTuple):
     """(B, d) vectors, with the graph that leads to them."""
     candidates: Tensor
     """(M, d) vectors, with the graph that leads to them."""
-    query_paths: Tensor
-    """(B, L)."""
-    candidate_paths: Tensor
-    """(M, L)."""
+    query_paths: Tensor | GivenLevels
+    """(B, L), or the levels of the pairs."""
+    candidate_paths: Tensor | None
+    """(M, L), with (B, L) paths of the queries."""
     valid: Tensor | None
     """Booleans that broadcast to (B, M); None: every item is a candidate of every query."""
     excludes_self: bool
@@ -110,9 +112,15 @@ class VectorPairs(NamedTuple):
         mask = full_mask(valid, (scores.shape[0], scores.shape[1]), scores.device)
         if self.excludes_self:
             mask.diagonal(offset=rows.start or 0).fill_(False)
+        if isinstance(self.query_paths, GivenLevels):
+            return ScoredPairs(scores, self.query_paths.levels[rows].to(torch.uint8), mask, 1, self.backend)
         paths = self.query_paths[rows]
-        levels = kernel_for(self.backend, scores.device).levels(paths, self.candidate_paths)
+        levels = plain(self.kernel_type().levels, paths, self.candidate_paths)
         return ScoredPairs(scores, levels, mask, paths.shape[1], self.backend)
+
+    def kernel_type(self) -> type[PairKernel]:
+        """What evaluates these pairs."""
+        return kernel_for(self.backend, self.candidates.device)
 
 
 def pairs_of(
@@ -144,8 +152,10 @@ def pairs_of(
     check_references(ref_embeddings, ref_paths)
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     queries = to_vectors(embeddings, name="embeddings")
-    query_paths = path_tensor(paths, queries)
     candidates = queries if within_batch else to_vectors(ref_embeddings, name="ref_embeddings")
+    if isinstance(paths, GivenLevels):
+        return VectorPairs(queries, candidates, paths, None, valid, excludes_self=False)
+    query_paths = path_tensor(paths, queries)
     candidate_paths = query_paths if ref_paths is None else path_tensor(ref_paths, candidates, name="ref_paths")
     check_same_depth(query_paths, candidate_paths)
     if within_batch:
@@ -155,9 +165,9 @@ def pairs_of(
 
 
 def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
-    """(B, M) similarities of unit vectors; autocast would compute them to three digits, fewer than τ needs."""
+    """(B, M) similarities of unit vectors; autocast and TF32 would give three digits of them, fewer than τ needs."""
     if queries.shape[1] != candidates.shape[1]:
         raise ShapeError(f"vectors of {queries.shape[1]} and {candidates.shape[1]} dimensions", expected="the same")
     dtype = torch.promote_types(queries.dtype, candidates.dtype)
-    with torch.autocast(queries.device.type, enabled=False):
+    with in_full_precision(queries.device):
         return queries.to(dtype) @ candidates.to(dtype).T

@@ -11,11 +11,15 @@ from torch import Tensor
 from hiertree.errors import EmbeddingError, MissingResourceError, OptionError, PathError, ShapeError
 from hiertree.losses import (
     HAPPIER,
+    ROADMAP,
+    FastAP,
     LevelSum,
     ProxyDecomposability,
     PytorchMetricLearning,
+    SmoothNDCG,
     SupAP,
     SupHAP,
+    TieAwareAP,
     TreeMiner,
     as_pytorch_metric_learning,
 )
@@ -198,6 +202,89 @@ def test_our_losses_are_called_as_the_librarys() -> None:
     )
     with pytest.raises(OptionError, match="labels"):
         loss(embeddings)
+
+
+CLASS_PATHS = torch.stack([torch.arange(6) // 2, torch.arange(6)], dim=1)
+
+
+def test_the_librarys_memory_takes_our_losses_with_labels_and_with_paths_of_classes() -> None:
+    (first, first_paths), (second, second_paths) = batch(), batch(1)
+    both, others = torch.cat([first, second]), torch.cat([torch.ones(16, 16), 1 - torch.eye(16)], dim=1).bool()
+    for loss, class_paths, columns in ((SupAP(), None, [1]), (SupHAP(), CLASS_PATHS, [0, 1])):
+        memory = library.CrossBatchMemory(as_pytorch_metric_learning(loss, class_paths=class_paths), 5, memory_size=40)
+        memory(first, first_paths[:, 1])
+        found = memory(second, second_paths[:, 1])
+        every_path = torch.cat([first_paths, second_paths])[:, columns]
+        torch.testing.assert_close(found, loss(second, second_paths[:, columns], both, every_path, valid=others))
+    with pytest.raises(PathError, match="row of class_paths"):
+        as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS[:2])(first, first_paths[:, 1])
+    with pytest.raises(ShapeError, match="with class_paths"):
+        as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS)(first, first_paths)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_self_supervision_of_the_library_takes_our_losses(symmetric: bool) -> None:
+    (images, _), (augmented, _) = batch(), batch(1)
+    found = library.SelfSupervisedLoss(as_pytorch_metric_learning(SupAP()), symmetric=symmetric)(images, augmented)
+    labels = torch.arange(16)
+    both = SupAP()(torch.cat([images, augmented]), labels.repeat(2))
+    torch.testing.assert_close(found, both if symmetric else SupAP()(images, labels, augmented, labels))
+
+
+@pytest.mark.parametrize("efficient", [True, False])
+def test_the_librarys_wrapper_for_processes_takes_our_losses(efficient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytorch_metric_learning.utils import distributed
+
+    (embeddings, paths), (others, other_paths) = batch(), batch(1)
+    column, other_column = paths[:, 1], other_paths[:, 1]
+    monkeypatch.setattr(distributed, "is_distributed", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    monkeypatch.setattr(distributed, "all_gather", lambda rows: others if rows.is_floating_point() else other_column)
+    ours = as_pytorch_metric_learning(SupHAP(), class_paths=CLASS_PATHS)
+    found = distributed.DistributedLossWrapper(ours, efficient=efficient)(embeddings, column)
+    everything = torch.cat([embeddings, others]), torch.cat([paths, other_paths])
+    queries = (embeddings, paths) if efficient else everything
+    valid = ~torch.eye(len(queries[0]), 32, dtype=torch.bool)
+    torch.testing.assert_close(found, 2 * SupHAP()(*queries, *everything, valid=valid))
+
+
+def test_pairs_without_labels_say_which_are_positive() -> None:
+    embeddings, paths = batch()
+    others, other_paths = batch(1)
+    same = paths[:, None, 1] == other_paths[None, :, 1]
+    of_references = (*same.nonzero(as_tuple=True), *(~same).nonzero(as_tuple=True))
+    own = paths[:, None, 1] == paths[None, :, 1]
+    within = (*own.clone().fill_diagonal_(False).nonzero(as_tuple=True), *(~own).nonzero(as_tuple=True))
+    for loss in (SupAP(), ROADMAP(), SmoothNDCG(), FastAP(), TieAwareAP()):
+        ours = as_pytorch_metric_learning(loss)
+        torch.testing.assert_close(ours(embeddings, None, within), loss(embeddings, paths[:, 1]))
+        expected = loss(embeddings, paths[:, 1], others, other_paths[:, 1])
+        torch.testing.assert_close(ours(embeddings, None, of_references, others), expected)
+    with pytest.raises(OptionError, match="labels=None: expected labels"):
+        as_pytorch_metric_learning(HAPPIER(6, 5))(embeddings, None, within)
+
+
+def test_labels_may_be_what_the_librarys_may_be() -> None:
+    embeddings, paths = batch()
+    column = paths[:, 1]
+    loss, theirs = as_pytorch_metric_learning(SupAP()), library.ContrastiveLoss()
+    for labels in (column.float(), column - 3, column.double() * 0.1, column.to(torch.uint8), -column.bfloat16()):
+        assert theirs(embeddings, labels) == theirs(embeddings, column)
+        torch.testing.assert_close(loss(embeddings, labels), SupAP()(embeddings, column))
+        value = loss(embeddings, labels, ref_emb=embeddings[3:], ref_labels=labels[3:])
+        torch.testing.assert_close(value, SupAP()(embeddings, column, embeddings[3:], column[3:]))
+    torch.testing.assert_close(loss(embeddings, column > 2), SupAP()(embeddings, (column > 2).long()))
+    torch.testing.assert_close(
+        as_pytorch_metric_learning(SupHAP())(embeddings, paths - 1.5), SupHAP()(embeddings, paths)
+    )
+    alone = loss(embeddings, torch.full((16,), float("nan")))  # not equal to itself
+    assert alone == 0
+    happier = HAPPIER(6, 5)
+    torch.testing.assert_close(
+        as_pytorch_metric_learning(happier)(embeddings, column.float()), happier(embeddings, column)
+    )
+    with pytest.raises(PathError, match="finest id 6"):
+        as_pytorch_metric_learning(happier)(embeddings, torch.where(column == 0, -1, column))
 
 
 def test_mined_tuples_are_the_candidates_of_our_losses() -> None:
