@@ -460,3 +460,36 @@ def test_a_recall_at_tau_star_1_is_that_of_the_equation_without_a_limit() -> Non
     ]
     values = functional.sup_recall(scores, levels, torch.ones(8, 2), ks=(1, 2, 4), valid=valid, reduction="none")
     torch.testing.assert_close(values, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+
+
+TABLES = ["sup_hap", "sup_ndcg", "sup_ap", "sup_recall", "smooth_hap", "smooth_ndcg", "smooth_ap", "smooth_recall"]
+
+
+@pytest.mark.parametrize("backend", ["torch", "numba", "triton", "auto"])
+@pytest.mark.parametrize("name", TABLES)
+def test_more_levels_than_a_byte_counts_are_refused_on_every_backend(name: str, backend: Backend) -> None:
+    scores, levels = torch.tensor([[0.9, 0.5, 0.1]]), torch.tensor([[0, 299, 256]])
+    with pytest.raises(ShapeError, match="table of 300 levels: expected at most 255"):
+        getattr(functional, name)(scores, levels, torch.ones(1, 301), backend=backend)
+
+
+def test_hashing_losses_refuse_more_affinities_than_256_and_one_level_may_be_any() -> None:
+    scores, levels, table = -torch.tensor([[1.0, 2.0, 3.0]]), torch.tensor([[0, 299, 256]]), torch.ones(1, 301)
+    for loss in (functional.tie_aware_ap, functional.tie_aware_ndcg):
+        with pytest.raises(ShapeError, match="table of 300 levels"):
+            loss(scores, levels, table, num_bits=4)
+    for loss in (functional.fast_ap, functional.blackbox_ap, functional.pair_decomposability):
+        torch.manual_seed(0)
+        found = loss(scores / 4, levels, level=257)
+        torch.manual_seed(0)
+        assert found == loss(scores / 4, torch.tensor([[0, 1, 0]]), level=1)
+
+
+def test_transforms_of_torch_func_differentiate_a_loss_and_do_not_map_it() -> None:
+    scores, levels, valid = random_batch(0, 2)
+    table = table_for("sup_hap", levels, valid, 2)
+    leaf = scores.clone().requires_grad_()
+    functional.sup_hap(leaf, levels, table, valid=valid).backward()
+    assert torch.equal(torch.func.grad(lambda x: functional.sup_hap(x, levels, table, valid=valid))(scores), leaf.grad)
+    with pytest.raises(OptionError, match=r"under torch.func.vmap: expected one batch a call; loop over the batches"):
+        torch.func.vmap(lambda x: functional.sup_hap(x, levels, table))(scores[None])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pytest
 import reference_losses as reference
 import torch
 from largest_tensor import LargestTensor
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import (
@@ -36,6 +40,7 @@ from hiertree.losses import (
 )
 from hiertree.losses.base import PairLoss
 from hiertree.losses.kernels import torch_kernel as _torch_kernel
+from hiertree.losses.pairs.blocks import in_full_precision
 from hiertree.losses.pairs.pairs import pairs_of
 
 NUM_CLASSES, SIZE = 12, 8
@@ -450,3 +455,91 @@ def test_options_show_in_the_representation() -> None:
     }
     for loss, parts in expected.items():
         assert all(part in repr(loss) for part in parts)
+
+
+class Products(TorchDispatchMode):
+    """The types of the factors of every matrix product, and the precision that the program has set for it."""
+
+    seen: set[tuple[torch.dtype, str]]
+
+    def __enter__(self) -> Products:
+        self.seen = set()
+        super().__enter__()
+        return self
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm):
+            self.seen.add((args[-1].dtype, torch.backends.mkldnn.matmul.fp32_precision))
+        return func(*args, **kwargs or {})
+
+
+@pytest.fixture
+def _coarse_products() -> Iterator[None]:
+    """What programs set for the speed of their networks: TF32, or bfloat16 on a CPU, and autocast."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        yield
+    torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.usefixtures("_coarse_products")
+@these_and_more
+def test_scores_are_products_of_float32_whatever_the_program_has_set(name: str) -> None:
+    embeddings, paths = batch(dtype=torch.float32)
+    loss = made(name)
+    with Products() as products:
+        loss(embeddings, paths)
+    assert products.seen == {(torch.float32, "ieee")}
+    assert torch.get_float32_matmul_precision() == "medium"
+
+
+@pytest.mark.usefixtures("_coarse_products")
+def test_gradients_of_chunks_and_proxies_are_products_of_float32_too() -> None:
+    embeddings, paths = batch(dtype=torch.float32)
+    loss = HAPPIER(NUM_CLASSES, SIZE)
+    with Products() as products:
+        loss(embeddings.requires_grad_(), paths).backward()
+    assert products.seen == {(torch.float32, "ieee")}
+
+
+def test_products_on_a_gpu_are_not_tf32() -> None:
+    matmul, before = torch.backends.cuda.matmul, torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    with in_full_precision(torch.device("cuda")):
+        assert matmul.fp32_precision == "ieee"
+    assert matmul.fp32_precision == "tf32"
+    torch.set_float32_matmul_precision(before)
+
+
+@these_and_more
+def test_the_gradient_of_torch_func_is_that_of_autograd(name: str) -> None:
+    embeddings, paths = batch()
+    loss = made(name).double()
+    (expected,) = torch.autograd.grad(loss(embeddings.requires_grad_(), paths), embeddings)
+    assert torch.equal(torch.func.grad(lambda vectors: loss(vectors, paths))(embeddings.detach()), expected)
+    assert loss.last_num_skipped >= 0
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:FutureWarning")  # of torch itself, in forward mode
+@pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.jacrev, torch.func.jacfwd])
+@pytest.mark.parametrize("name", ["SupAP", "HAPPIER", "BlackboxAP"])
+def test_other_transforms_of_torch_func_are_refused_in_one_message(name: str, transform: Callable[..., Any]) -> None:
+    embeddings, paths = batch()
+    loss = made(name).double()
+    given = embeddings[None] if transform is torch.func.vmap else embeddings
+    with pytest.raises(OptionError, match=r"a loss under torch.func.(vmap|jvp): expected"):
+        transform(lambda vectors: loss(vectors, paths))(given)
+
+
+@pytest.mark.parametrize("make", [SupHAP, SmoothHAP, partial(HAPPIER, NUM_CLASSES, SIZE)])
+def test_weights_of_levels_are_checked_when_the_loss_is_made(make: Callable[..., Loss]) -> None:
+    for bad in ((0.5, 0.6), (), (-0.5, 1.5), (float("nan"), 1.0), ("0.5", 0.5), 1.0):
+        with pytest.raises(OptionError, match="level_weights"):
+            make(level_weights=bad)
+    drawn = np.random.default_rng(0).random((50, 2), dtype=np.float32)
+    embeddings, paths = batch()
+    for weights in drawn / drawn.sum(axis=1, keepdims=True):
+        value = make(level_weights=weights)(embeddings, paths)
+        assert value.isfinite()
+    make(level_weights=torch.full((5,), 0.2))

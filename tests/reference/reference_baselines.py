@@ -115,3 +115,14 @@ def proxy_mixture(cosines: Sequence[Sequence[float]], own: int, *, eta: float) -
     """Several proxies a class: cosines[c] are those to the proxies of class c."""
     shares = [sum(math.exp(cos / eta) for cos in of_class) for of_class in cosines]
     return -math.log(shares[own] / sum(shares))
+
+
+def softly_assigned_proxies(
+    cosines: Sequence[Sequence[float]], own: int, *, eta: float, center_temperature: float
+) -> float:
+    """The same with one cosine a class: the mean of those to its proxies, weighted by their softmax."""
+    of_classes = []
+    for of_class in cosines:
+        shares = [math.exp(cosine / center_temperature) for cosine in of_class]
+        of_classes.append([sum(share * cosine for share, cosine in zip(shares, of_class, strict=True)) / sum(shares)])
+    return proxy_mixture(of_classes, own, eta=eta)

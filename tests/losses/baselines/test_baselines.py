@@ -31,10 +31,9 @@ from hiertree.losses import (
     SupRecall,
     functional,
 )
-from hiertree.losses.kernels import proxy_softmax as _proxy_softmax
-from hiertree.losses.pairs import blocks as _query_blocks
+from hiertree.losses import proxies as _proxies
+from hiertree.losses.pairs import blocks as _blocks
 from hiertree.losses.pairs.pairs import ScoredPairs
-from hiertree.losses.pairs.threads import ForEach
 
 SIZE = 6
 SUP = {"equal": reference.heaviside, "lower": reference.h_minus()}
@@ -219,15 +218,14 @@ def test_blackbox_noise_does_not_depend_on_which_query_a_thread_takes_first(monk
     for first_to_last in (True, False):
 
         @contextmanager
-        def one_by_one(threads: int, first_to_last: bool = first_to_last) -> Iterator[ForEach]:
-            def for_each(work: Callable[[slice], None], ranges: Iterable[slice]) -> None:
+        def one_by_one(threads: int, first_to_last: bool = first_to_last) -> Iterator[_blocks.Mapped]:
+            def mapped(work: Callable[[slice], None], ranges: Iterable[slice]) -> list[None]:
                 queries = [query for rows in ranges for query in range(rows.start, rows.stop)]
-                for query in queries if first_to_last else reversed(queries):
-                    work(slice(query, query + 1))
+                return [work(slice(q, q + 1)) for q in (queries if first_to_last else reversed(queries))]
 
-            yield for_each
+            yield mapped
 
-        monkeypatch.setattr(_query_blocks, "sharing", one_by_one)
+        monkeypatch.setattr(_blocks, "sharing", one_by_one)
         torch.manual_seed(1)
         losses.append(float(BlackboxAP(margin=0.5)(embeddings, paths)))
     assert losses[0] == losses[1]
@@ -310,7 +308,7 @@ def test_proxies_in_chunks_are_those_of_the_loops_in_value_and_gradient(
         for row, own in zip(cosines, paths[:, -1].tolist(), strict=True)
     ]
     assert whole.item() == pytest.approx(sum(values) / len(values), rel=1e-10)
-    monkeypatch.setattr(_proxy_softmax, "LOGITS_AT_ONCE", 2 * centers * len(paths))  # two classes a chunk
+    monkeypatch.setattr(_proxies, "LOGITS_AT_ONCE", 2 * centers * len(paths))  # two classes a chunk
     torch.testing.assert_close(loss(embeddings, paths), whole)
     assert torch.autograd.gradcheck(
         lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
@@ -331,6 +329,26 @@ def test_sampled_classes_hold_the_batchs_own() -> None:
     assert bool(touched[paths[:, -1]].all())
     assert value.item() < all_classes(embeddings, paths).item()
     assert loss.eval()(embeddings, paths).item() == all_classes(embeddings, paths).item()
+
+
+@pytest.mark.parametrize("centers", [1, 3])
+def test_centers_may_be_assigned_softly_as_in_the_authors_code(centers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    embeddings, paths = batch(2)
+    loss = ProxyDecomposability(5, SIZE, centers=centers, center_temperature=0.1).double()
+    values = []
+    for row, own in zip(embeddings.tolist(), paths[:, -1].tolist(), strict=True):
+        cosines = reference.cosines(row, loss.proxies.tolist())
+        by_class = [cosines[c * centers : (c + 1) * centers] for c in range(5)]
+        values.append(baselines.softly_assigned_proxies(by_class, own, eta=0.05, center_temperature=0.1))
+    assert loss(embeddings, paths).item() == pytest.approx(sum(values) / len(values), rel=1e-10)
+    whole = loss(embeddings, paths)
+    monkeypatch.setattr(_proxies, "LOGITS_AT_ONCE", 2 * centers * len(paths))  # two classes a chunk
+    torch.testing.assert_close(loss(embeddings, paths), whole)
+    assert torch.autograd.gradcheck(
+        lambda e, p: _with_proxies(loss, e, p, paths), (embeddings.requires_grad_(), loss.proxies)
+    )
+    with pytest.raises(OptionError, match="center_temperature=0"):
+        HAPPIER(5, SIZE, center_temperature=0)
 
 
 def test_many_proxies_need_no_matrix_of_logits() -> None:

@@ -1,6 +1,8 @@
-"""Losses computed some queries at a time, against the same losses of all scores at once."""
+"""Losses computed some queries at a time, on several threads, against the same losses of all scores at once."""
 
 from __future__ import annotations
+
+import threading
 
 import pytest
 import torch
@@ -11,8 +13,8 @@ from hiertree.errors import OptionError
 from hiertree.losses import FastAP, PairDecomposability, SmoothRecall, SupHAP, SupNDCG
 from hiertree.losses.base import PairLoss
 from hiertree.losses.kernels.numba import kernel as _numba_kernel
-from hiertree.losses.pairs import chunks as _chunks
-from hiertree.losses.pairs.blocks import LossPerQuery
+from hiertree.losses.pairs import blocks as _blocks
+from hiertree.losses.pairs.blocks import LossPerQuery, ranges, sharing
 from hiertree.losses.pairs.pairs import pairs_of
 
 LOSSES = {
@@ -28,7 +30,7 @@ LOSSES = {
 @pytest.fixture(autouse=True, params=[7, 17], ids=["some gradients kept", "all gradients kept"])
 def _three_queries_at_a_time(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     monkeypatch.setattr(_numba_kernel, "SCORES_AT_ONCE", 3 * 17)
-    monkeypatch.setitem(_chunks.SCORES_KEPT, "cpu", request.param * 17)
+    monkeypatch.setitem(_blocks.SCORES_KEPT, "cpu", request.param * 17)
 
 
 def batch(seed: int, num_items: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
@@ -104,3 +106,42 @@ def test_no_matrix_of_all_scores_is_ever_made() -> None:
     with LargestTensor() as seen:
         SupHAP()(embeddings, paths).backward()
     assert embeddings.numel() <= seen.largest < 120 * 120 / 4
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_every_range_is_worked_on_once_and_again_in_a_second_round(threads: int) -> None:
+    with sharing(threads) as mapped:
+        for _ in range(2):
+            worked: list[slice] = []
+            list(mapped(worked.append, ranges(3, 40, 6)))
+            assert sorted(worked, key=lambda rows: rows.start) == list(ranges(3, 40, 6))
+    assert [(rows.start, rows.stop) for rows in ranges(3, 16, 6)] == [(3, 9), (9, 15), (15, 16)]
+
+
+def test_torch_starts_no_threads_meanwhile_and_its_own_again_afterwards() -> None:
+    torch.set_num_threads(2)
+    large = torch.rand(512, 512)
+    expected = large @ large
+    met, barrier = set[tuple[int, int]](), threading.Barrier(2)
+
+    def work(_: slice) -> None:
+        barrier.wait(timeout=60)  # both threads are here
+        met.add((threading.get_ident(), torch.get_num_threads()))
+
+    with sharing(2) as mapped:
+        list(mapped(work, ranges(0, 2, 1)))
+    assert len(met) == 2
+    assert {number for _, number in met} == {1}
+    assert torch.get_num_threads() == 2
+    torch.testing.assert_close(large @ large, expected)
+
+
+def test_an_error_of_any_thread_arrives_and_torch_has_its_threads() -> None:
+    torch.set_num_threads(2)
+
+    def work(rows: slice) -> None:
+        raise ValueError(f"row {rows.start}")
+
+    with pytest.raises(ValueError, match="row"), sharing(2) as mapped:
+        list(mapped(work, ranges(0, 4, 1)))
+    assert torch.get_num_threads() == 2
