@@ -4,7 +4,7 @@
 pass: 1 landmark in 12 has no item, 1 in 20 an item that is a category, 1 in 47 has moved, 5,700 classes
 below 90 others.
 ``python benchmarks/scraping.py dump`` writes a dump of ``--gigabytes``, packed with gzip or ``--packed bz2``, into a
-temporary folder and reads it with one process and with one a core. Memory is the peak of the largest process, imports
+temporary folder and reads it with one process and with one per core. Memory is the peak of the largest process, imports
 included; processor time is that of all processes.
 """
 
