@@ -21,7 +21,7 @@ from evaluation import clustered, inaturalist_like, product, shop_like
 from idle_machine import Timing, in_turn, medians, ratio, timed
 
 from hiertree.metrics import evaluate
-from hiertree.pipelines.evaluation.other_libraries import ScoredQueries, values_of
+from hiertree.pipelines.stored_embeddings.other_libraries import ScoredQueries, values_of
 
 SCORE_LIBRARIES = ("torchmetrics", "sklearn", "ir_measures", "ranx")
 WHO = ("hiertree", "pytorch-metric-learning", "sort", *SCORE_LIBRARIES)

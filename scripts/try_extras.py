@@ -29,7 +29,7 @@ else:
 
 ROOT = Path(__file__).resolve().parent.parent
 RECORD = ROOT / "tests" / "package" / "tried_extras.json"
-MOST_MEGABYTES = {"base": 600}
+MOST_MEGABYTES = {"base": 500}
 
 _EVALUATE = "import numpy as np; from hiertree.metrics import Approximate, evaluate; x = np.eye(9)[:, :4] + 1"
 _FEW = "--set data.families=4 --set data.kinds=3 --set data.instances=4 --set data.images=6 --set sampler.batch_size=64"

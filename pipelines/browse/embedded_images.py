@@ -14,7 +14,7 @@ from hiertree import LabelTree
 from hiertree.errors import InputError, OptionError
 from hiertree.io.tables import read_table
 
-from ..evaluation.label_columns import IMAGE, LabelColumns, LabeledRows, rows_with_table, shared_paths
+from ..stored_embeddings.label_columns import IMAGE, LabelColumns, LabeledRows, rows_with_table, shared_paths
 from .pictures import find_pictures
 
 if TYPE_CHECKING:

@@ -67,7 +67,7 @@ def embed(
 
     RUN_OR_RECIPE is the folder of a finished run, or a recipe with pretrained weights.
     """
-    from ..embedding import embed as run
+    from ..stored_embeddings.embedding import embed as run
 
     how = {"split": split, "shard_size": shard_size, "overrides": overrides, "backbone": backbone}
     made = run(model, data, out, labeled=not no_labels, **how)
@@ -192,11 +192,11 @@ def evaluate(
     options = {name: value for name, value in options.items() if name not in of_the_other}
     options |= {"levels": levels or (), "relevance": options["relevance"] if weights is None else weights}
     if run is not None:
-        from ..evaluation.run_evaluation import evaluate_run
+        from ..stored_embeddings.evaluating import evaluate_run
 
         evaluate_run(run, **options)
     elif embeddings is not None:
-        from ..evaluation.file_evaluation import evaluate_file
+        from ..stored_embeddings.evaluating import evaluate_file
 
         evaluate_file(embeddings, **options)
 
@@ -223,7 +223,7 @@ def qrels(
     LABELS is a CSV or Parquet table with the name and the labels of each item. Every item is also a query, but not its
     own item, unless --query-labels names the queries.
     """
-    from ..evaluation.run_evaluation import write_qrels
+    from ..stored_embeddings.evaluating import write_qrels
 
     write_qrels(tree, out, query_labels=query_labels, levels=levels or (), ids=ids, grades=grades)
 
@@ -250,8 +250,8 @@ def audit(
     Those installed of torchmetrics, scikit-learn, ir_measures, ranx and pytorch-metric-learning. EMBEDDINGS as for
     evaluate.
     """
-    from ..evaluation.library_audit import audit as run
-    from ..evaluation.library_audit import audit_rows, print_audit
+    from ..stored_embeddings.audit import audit as run
+    from ..stored_embeddings.audit import audit_rows, print_audit
 
     table = run(embeddings, labels=labels, levels=levels or (), queries=queries, seed=seed, out=out)
     if as_json:

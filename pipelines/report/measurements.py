@@ -17,7 +17,7 @@ import numpy as np
 from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, OptionError
 
-from ..evaluation.embeddings_files import read_embeddings
+from ..stored_embeddings.embeddings_files import read_embeddings
 from ..training.recipe.published import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from ..evaluation.labeled_embeddings import LabeledEmbeddings
+    from ..stored_embeddings.embeddings_files import LabeledEmbeddings
 
 
 @dataclass(frozen=True, kw_only=True)

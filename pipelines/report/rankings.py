@@ -10,7 +10,7 @@ import numpy as np
 from hiertree import levels
 from hiertree.errors import OptionError
 
-from ..evaluation.neighbors import nearest_images
+from ..stored_embeddings.neighbors import nearest_images
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

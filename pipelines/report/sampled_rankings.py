@@ -9,7 +9,7 @@ import numpy as np
 
 from hiertree import levels
 
-from ..evaluation.neighbors import unit_rows
+from ..stored_embeddings.neighbors import unit_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,7 +19,7 @@ from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.provenance import manifest
 from hiertree.metrics import evaluate
 
-from ..evaluation.embeddings_files import naming_files, read_embeddings
+from ..stored_embeddings.embeddings_files import naming_files, read_embeddings
 from ..training.data.splits import load_split
 from ..training.recipe.reading import load_recipe
 from .measurements import FinishedRun, Measurement, read_runs
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from hiertree.datasets import ImageSource
     from hiertree.metrics import ProtocolName
 
-    from ..evaluation.labeled_embeddings import LabeledEmbeddings
+    from ..stored_embeddings.embeddings_files import LabeledEmbeddings
 
 MOST_RUNS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingsOptions:
-    """What belongs to a file of embeddings, as in :func:`hiertree.pipelines.evaluation.file_evaluation.evaluate_file`.
+    """What belongs to a file of embeddings, as ``hiertree evaluate`` takes it.
 
     Attributes:
         labels: a table of labels.

@@ -15,7 +15,7 @@ from hiertree.errors import OptionError, RecipeError
 from hiertree.io.progress import track
 from hiertree.metrics import evaluate, evaluate_codes
 
-from ...evaluation.labeled_embeddings import LabeledEmbeddings
+from ...stored_embeddings.embeddings_files import LabeledEmbeddings
 from ..data.batches import batch_loader, keys_in_order
 from ..data.joined_images import images_of_lists
 from ..data.views import ImageViews

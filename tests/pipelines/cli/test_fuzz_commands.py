@@ -64,7 +64,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("world")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HIERTREE_PROGRESS", "0")
-        patch.setattr("hiertree.pipelines.evaluation.library_audit.find_spec", lambda name: name == "sklearn" or None)
+        patch.setattr("hiertree.pipelines.stored_embeddings.audit.find_spec", lambda name: name == "sklearn" or None)
         patch.chdir(folder)
         make_world(folder, lambda typed: call(typed)[0])
         yield folder

@@ -17,9 +17,9 @@ from PIL import Image
 import hiertree as ht
 from hiertree.errors import MissingPackageError, OptionError, ShapeError
 from hiertree.pipelines.cli import main
-from hiertree.pipelines.embedding import embed
 from hiertree.pipelines.inference import GalleryIndex, TrainedModel
 from hiertree.pipelines.inference.exporting import export
+from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 

@@ -20,11 +20,11 @@ from torch import nn
 import hiertree as ht
 from hiertree.errors import HiertreeError, RecipeError
 from hiertree.pipelines.browse.embedded_images import read_embedded
-from hiertree.pipelines.embedding import embed
-from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
 from hiertree.pipelines.inference import TrainedModel
 from hiertree.pipelines.inference.exporting import export
 from hiertree.pipelines.report import make_report
+from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train
 

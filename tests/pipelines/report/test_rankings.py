@@ -7,8 +7,8 @@ import pytest
 
 from hiertree.errors import OptionError
 from hiertree.metrics import evaluate
-from hiertree.pipelines.evaluation.neighbors import nearest_images
 from hiertree.pipelines.report.rankings import choose_queries, ranked_images
+from hiertree.pipelines.stored_embeddings.neighbors import nearest_images
 
 PATHS = np.array([[0, 0, 0], [0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3]])
 

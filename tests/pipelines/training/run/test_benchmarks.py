@@ -14,7 +14,7 @@ from PIL import Image
 
 from hiertree import datasets
 from hiertree.errors import RecipeError
-from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.joined_images import images_of_lists
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hiertree.metrics import evaluate_codes
-from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.learning.learner import Learner
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.run.experiment import train

@@ -13,9 +13,9 @@ import torch
 import hiertree as ht
 from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, TableError
 from hiertree.metrics import evaluate, evaluate_codes
-from hiertree.pipelines.evaluation import embeddings_files
-from hiertree.pipelines.evaluation.embeddings_files import read_embeddings
-from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
+from hiertree.pipelines.stored_embeddings import embeddings_files
+from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 
 LABELS = ["kind", "name"]
 
@@ -50,6 +50,13 @@ def test_a_gallery_in_the_npz_is_used(retrieval, tmp_path):
     result = evaluate_file(tmp_path / "e.npz", ties="worst", metrics=["H-AP", "AP[1]"])
     expected = evaluate(embeddings[:5], paths[:5], embeddings[5:], paths[5:], ties="worst", metrics=["H-AP", "AP[1]"])
     np.testing.assert_array_equal(result.values, expected.values)
+
+
+def test_a_misspelt_option_is_an_error(tmp_path):
+    np.savez(tmp_path / "e.npz", embeddings=np.eye(4) + 1, paths=[[0], [0], [1], [1]])
+    for wrong in ("metrix", "label", "perquery"):
+        with pytest.raises(TypeError, match=wrong):
+            evaluate_file(tmp_path / "e.npz", **{wrong: None})
 
 
 def test_codes_are_the_signs_of_embeddings(retrieval, tmp_path):

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from hiertree.errors import OptionError
-from hiertree.pipelines.evaluation.difference_reasons import DIFFERENCES
-from hiertree.pipelines.evaluation.labeled_embeddings import LabeledEmbeddings
-from hiertree.pipelines.evaluation.library_audit import audit, compare_libraries, draw_queries
-from hiertree.pipelines.evaluation.other_libraries import LIBRARIES
+from hiertree.pipelines.stored_embeddings.audit import DIFFERENCES, audit, compare_libraries, draw_queries
+from hiertree.pipelines.stored_embeddings.embeddings_files import LabeledEmbeddings
+from hiertree.pipelines.stored_embeddings.other_libraries import LIBRARIES
 
 EMPTY, LINEAR, POSITIVE = DIFFERENCES["empty"], DIFFERENCES["linear"], DIFFERENCES["positive"]
 
@@ -109,7 +108,7 @@ def test_a_duplicate_of_the_query_stays_in_its_list_as_with_us():
 
 def test_a_number_that_no_convention_gives_is_called_so(plain, monkeypatch):
     monkeypatch.setattr(
-        "hiertree.pipelines.evaluation.library_audit.values_of", lambda library, problem: {"AP[1]": 0.123}
+        "hiertree.pipelines.stored_embeddings.audit.values_of", lambda library, problem: {"AP[1]": 0.123}
     )
     table = compare_libraries(plain, ["sklearn"])
     assert table["reason"].tolist() == ["not explained"]
@@ -118,7 +117,7 @@ def test_a_number_that_no_convention_gives_is_called_so(plain, monkeypatch):
 def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, capsys, monkeypatch):
     from hiertree.pipelines.cli.application import main
 
-    monkeypatch.setattr("hiertree.pipelines.evaluation.library_audit.find_spec", lambda name: name == "sklearn" or None)
+    monkeypatch.setattr("hiertree.pipelines.stored_embeddings.audit.find_spec", lambda name: name == "sklearn" or None)
     own = labeled()
     np.savez(tmp_path / "e.npz", embeddings=own.embeddings, paths=own.paths)
     for options in ([], ["--json"]):
@@ -135,5 +134,5 @@ def test_the_command_reads_a_file_and_writes_table_and_provenance(tmp_path, caps
 
 
 def test_a_large_gallery_stays_whole_and_fewer_queries_are_drawn(monkeypatch):
-    monkeypatch.setattr("hiertree.pipelines.evaluation.library_audit.MOST_PAIRS", 1200)
+    monkeypatch.setattr("hiertree.pipelines.stored_embeddings.audit.MOST_PAIRS", 1200)
     assert draw_queries(labeled(), queries=50, seed=0).scores.shape == (10, 120)

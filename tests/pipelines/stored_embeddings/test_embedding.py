@@ -20,10 +20,10 @@ from hiertree.datasets.readers.images import ArrayImages, JoinedImages, Selected
 from hiertree.errors import MissingResourceError, OptionError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
-from hiertree.pipelines.embedding import embed
-from hiertree.pipelines.evaluation.file_evaluation import evaluate_file
 from hiertree.pipelines.inference import load_model
 from hiertree.pipelines.inference.image_inputs import image_files
+from hiertree.pipelines.stored_embeddings.embedding import embed
+from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
 from hiertree.pipelines.training.network.backbones import build_backbone

@@ -22,17 +22,17 @@ from hiertree.io.progress import show_progress
 from hiertree.io.provenance import manifest
 from hiertree.tree import LabelTree
 
-from .evaluation.label_columns import IMAGE
-from .inference.image_inputs import listed_images
+from ..inference.image_inputs import listed_images
+from .label_columns import IMAGE
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
     from numpy.typing import NDArray
 
-    from .training.network.embedder import Embedder
-    from .training.network.model_files import Backbone
-    from .training.recipe.schema import Recipe
-    from .training.run.stopping import StopRequest
+    from ..training.network.embedder import Embedder
+    from ..training.network.model_files import Backbone
+    from ..training.recipe.schema import Recipe
+    from ..training.run.stopping import StopRequest
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ def embed(
         HiertreeError: whatever is wrong with the recipe, the network or the images.
         SystemExit: on SIGTERM, with status 0; whole shards are kept for the next call.
     """
-    from .training.data.splits import load_split
-    from .training.distributed.devices import build_fabric
-    from .training.run.stopping import StopRequest
+    from ..training.data.splits import load_split
+    from ..training.distributed.devices import build_fabric
+    from ..training.run.stopping import StopRequest
 
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
@@ -122,8 +122,8 @@ def _without_labels(data: Path) -> ImageDataset:
 
 def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequence[str]) -> Recipe:
     """The recipe of the run or of that name, its data where they are now."""
-    from .training.recipe.components import takes
-    from .training.recipe.reading import load_recipe
+    from ..training.recipe.components import takes
+    from ..training.recipe.reading import load_recipe
 
     source = model / "recipe.yaml" if model.is_dir() else model
     if model.is_dir() and not source.is_file():
@@ -142,10 +142,10 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
 
 def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | None) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
-    from .training.data.validation import load_learning_splits
-    from .training.learning.initial_projection import initialize_projection
-    from .training.network.model_files import load_embedder
-    from .training.network.scales import require_sizes, warn_of_cut_images
+    from ..training.data.validation import load_learning_splits
+    from ..training.learning.initial_projection import initialize_projection
+    from ..training.network.model_files import load_embedder
+    from ..training.network.scales import require_sizes, warn_of_cut_images
 
     embedder = load_embedder(model, backbone=backbone) if model.is_dir() else _untrained(model, recipe)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
@@ -160,8 +160,8 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
     """Pretrained weights with a projection that the seed draws, or those of an earlier run."""
     import torch
 
-    from .training.learning.warm_start import start_from_earlier
-    from .training.network.embedder import Embedder
+    from ..training.learning.warm_start import start_from_earlier
+    from ..training.network.embedder import Embedder
 
     starts_anew = recipe.training.start_from is None
     if starts_anew and not recipe.model.pretrained:
@@ -230,9 +230,9 @@ def _embed_shards(
     """Write the shards that are not there yet, each whole; exit after the batch at hand when SIGTERM has come."""
     import torch
 
-    from .training.data.batches import batch_loader, keys_in_order
-    from .training.data.views import ImageViews
-    from .training.network.scales import embed_at_scales
+    from ..training.data.batches import batch_loader, keys_in_order
+    from ..training.data.views import ImageViews
+    from ..training.network.scales import embed_at_scales
 
     network = fabric.setup_module(embedder)
     views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))
@@ -277,7 +277,7 @@ def _write(
 
 
 def _write_manifest(model: Path, folder: Path, parameters: dict[str, Any], outputs: Sequence[Path]) -> None:
-    from .training.network.model_files import WEIGHTS
+    from ..training.network.model_files import WEIGHTS
 
     weights = [model / WEIGHTS] if model.is_dir() else []
     made = manifest(command=f"hiertree embed {model}", parameters=parameters, inputs=weights, outputs=outputs)

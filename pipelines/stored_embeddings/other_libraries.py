@@ -2,7 +2,7 @@
 
 Each function takes :class:`ScoredQueries` and returns the library's own means. Nothing is corrected here: where a
 library follows another convention, or is wrong, its number shows it;
-:mod:`hiertree.pipelines.evaluation.difference_reasons` finds the reason.
+:mod:`hiertree.pipelines.stored_embeddings.audit` finds the reason.
 """
 
 from __future__ import annotations

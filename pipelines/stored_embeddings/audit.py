@@ -1,0 +1,261 @@
+"""``hiertree audit``: the same embeddings through hiertree's metrics and other libraries', and why numbers differ.
+
+A reason is shown, not looked up: hiertree's metric is computed again under the conventions by which a library is known
+to differ, and the fewest that give the library's number are the reason. Where none do, the table says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
+from itertools import chain, combinations
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hiertree import levels
+from hiertree.arrays import as_embeddings, as_paths
+from hiertree.errors import InputError, OptionError, require_package
+from hiertree.io import files
+from hiertree.io.provenance import manifest
+from hiertree.metrics import evaluate_scores
+
+from .embeddings_files import LabeledEmbeddings, naming_files, read_embeddings
+from .label_columns import PathLike
+from .other_libraries import LIBRARIES, K, ScoredQueries, values_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+MOST_PAIRS = 1 << 21  # scores; some libraries hold each as a Python object
+TOLERANCE = 2e-6  # other libraries' values are means of float32 numbers
+_MOST_REASONS = 4
+DIFFERENCES: Mapping[str, str] = MappingProxyType(
+    {
+        "empty": "a query without positives counts as 0",
+        "linear": "the gain is l, not 2^l − 1",
+        "positive": "positives of score ≤ 0 are ignored",
+        "own": "equal scores stand in an order of its own, worth between the worst and the best",
+        "reversed": "of equal scores the later name comes first",
+        "grouped": "equal scores are one threshold: all of them count as ahead",
+        "all": "the divisor is all positives, not min(k, positives)",
+        "found": "the divisor is the positives found in the top k",
+    }
+)
+_KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "torchmetrics": ("empty", "linear", "positive", "all", "found", "own"),
+        "sklearn": ("empty", "linear", "grouped"),
+        "ir_measures": ("empty", "linear", "reversed", "all"),
+        "ranx": ("empty", "linear", "all", "own"),
+        "pytorch_metric_learning": ("all", "own"),
+    }
+)
+
+
+def audit(
+    embeddings: PathLike,
+    *,
+    labels: PathLike | None = None,
+    levels: Sequence[str] = (),
+    queries: int = 200,
+    seed: int = 0,
+    out: PathLike | None = None,
+) -> pd.DataFrame:
+    """Compare libraries on embeddings on disk.
+
+    Args:
+        embeddings: a file, as :func:`hiertree.pipelines.stored_embeddings.embeddings_files.read_embeddings` takes it.
+        labels: its table of labels.
+        levels: columns of labels, coarse → fine.
+        queries: how many queries are drawn, at most, fewer where the gallery is large; the gallery stays whole.
+        seed: of the draw.
+        out: a ``.json`` file for the table and its provenance.
+
+    Returns:
+        A row for each metric and library, with columns ``metric``, ``library``, ``ours``, ``theirs`` and ``reason``:
+        empty where they agree, ``"not explained"`` where no known convention gives their number.
+
+    Raises:
+        MissingPackageError: none of the libraries is installed.
+        OptionError: no query asked for, or ids, junk or distractors, which few of the libraries know.
+        HiertreeError: as ``read_embeddings``.
+    """
+    if queries < 1:
+        raise OptionError(f"queries={queries}", expected="at least 1")
+    if len(not_installed()) == len(LIBRARIES):
+        require_package(*LIBRARIES, extra="interop")
+    labeled = read_embeddings(embeddings, labels=labels, levels=levels)
+    if labeled.gallery_embeddings is None and labeled.ids is not None and len(set(labeled.ids)) == len(labeled.ids):
+        labeled = labeled._replace(ids=None)  # each query leaves out itself anyway
+    if labeled.masked:
+        raise OptionError(
+            f"{Path(embeddings).name} with ids, junk or distractors", expected="embeddings and paths alone"
+        )
+    if len(labeled.embeddings) < 2 and labeled.gallery_embeddings is None:
+        raise InputError(f"{embeddings} with one embedding", expected="others to retrieve")
+    with naming_files(embeddings, None):
+        drawn = draw_queries(labeled, queries=queries, seed=seed)
+    table = compare_libraries(drawn)
+    if table["ours"].isna().all():
+        raise InputError(f"{embeddings} gives no metric a value", expected="items that share labels")
+    if out is not None:
+        inputs = [Path(file) for file in (embeddings, labels) if file is not None]
+        parameters = {"levels": list(levels), "queries": len(drawn.scores)}
+        made = manifest(command="hiertree audit", parameters=parameters, inputs=inputs, seed=seed)
+        files.write_json(out, {"table": audit_rows(table), "manifest": made})
+    return table
+
+
+def audit_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of an audit for JSON, which has no NaN: None where no query has a value."""
+    return [
+        {str(name): None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
+        for row in table.to_dict(orient="records")
+    ]
+
+
+def draw_queries(labeled: LabeledEmbeddings, *, queries: int, seed: int) -> ScoredQueries:
+    """Draw queries and score them against the whole gallery."""
+    alone = labeled.gallery_embeddings is None
+    query = _normalized(as_embeddings(labeled.embeddings))
+    paths = as_paths(labeled.paths, num_items=len(query))
+    gallery = query if alone else _normalized(as_embeddings(labeled.gallery_embeddings))
+    gallery_paths = paths if alone else as_paths(labeled.gallery_paths, num_items=len(gallery))
+    number = max(min(queries, len(query), MOST_PAIRS // len(gallery)), 1)
+    drawn = np.sort(np.random.default_rng(seed).choice(len(query), number, replace=False))
+    classes = np.unique(np.concatenate([paths, gallery_paths]), axis=0, return_inverse=True)[1].reshape(-1)
+    valid = np.ones((number, len(gallery)), np.bool_)
+    if alone:
+        valid[np.arange(number), drawn] = False
+    scores, depths = query[drawn] @ gallery.T, levels(paths[drawn], gallery_paths)
+    of_queries, of_gallery = classes[: len(paths)][drawn], classes[len(paths) :]
+    return ScoredQueries(scores, depths, valid, paths.shape[1], query[drawn], of_queries, gallery, of_gallery, alone)
+
+
+def _normalized(embeddings: NDArray[Any]) -> NDArray[Any]:
+    largest = embeddings / np.abs(embeddings).max(axis=1, keepdims=True)
+    unit: NDArray[Any] = largest / np.linalg.norm(largest, axis=1, keepdims=True)
+    return unit
+
+
+def compare_libraries(queries: ScoredQueries, libraries: Iterable[str] | None = None) -> pd.DataFrame:
+    """The table of :func:`audit`, for the libraries that are installed."""
+    import pandas as pd
+
+    missing = not_installed()
+    installed = [name for name in LIBRARIES if name not in missing] if libraries is None else list(libraries)
+    reasons = DifferenceReasons(queries)
+    rows = [
+        (metric, library, reasons.ours(metric), theirs, reasons.reason(library, metric, theirs))
+        for library in installed
+        for metric, theirs in values_of(library, queries).items()
+    ]
+    order = {metric: place for place, metric in enumerate(dict.fromkeys(row[0] for row in rows))}
+    rows.sort(key=lambda row: order[row[0]])
+    table: pd.DataFrame = pd.DataFrame(rows, columns=["metric", "library", "ours", "theirs", "reason"])
+    return table
+
+
+def not_installed() -> list[str]:
+    """The libraries that an audit leaves out."""
+    needed = {"pytorch_metric_learning": ("faiss",)}
+    return [name for name in LIBRARIES if not all(map(find_spec, (name, *needed.get(name, ()))))]
+
+
+def print_audit(table: pd.DataFrame) -> None:
+    """Show the table, and what is not installed, on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(show_lines=False)
+    for column in ("metric", "library"):
+        shown.add_column(column)
+    for column in ("ours", "theirs"):
+        shown.add_column(column, justify="right")
+    shown.add_column("reason")
+    for row in table.itertuples():
+        numbers = f"{row.ours:.4f}", f"{row.theirs:.4f}"
+        shown.add_row(Text(str(row.metric)), str(row.library), *numbers, str(row.reason) or "agree")
+    console = Console()
+    console.print(shown)
+    if missing := not_installed():
+        console.print(Text(f'not installed: {", ".join(missing)} (pip install "hiertree[interop]")'))
+
+
+class DifferenceReasons:
+    """Hiertree's metrics of the queries that every library was given, under other conventions, each computed once."""
+
+    def __init__(self, queries: ScoredQueries) -> None:
+        self._queries = queries
+        self._means: dict[frozenset[str], dict[str, float]] = {}
+
+    def ours(self, metric: str, conventions: frozenset[str] = frozenset()) -> float:
+        """The mean of a metric."""
+        if conventions not in self._means:
+            self._means[conventions] = _means(self._queries, conventions)
+        return self._means[conventions][metric]
+
+    def reason(self, library: str, metric: str, theirs: float) -> str:
+        """The fewest differences that give a library's number; empty where it agrees.
+
+        With ties in a library's own order, its number lies between the worst and the best order's.
+        """
+        known = _KNOWN[library]
+        subsets = chain.from_iterable(combinations(known, size) for size in range(_MOST_REASONS + 1))
+        for chosen in sorted(subsets, key=lambda subset: "own" in subset):
+            rest = frozenset(chosen) - {"own"}
+            ends = [rest | {"worst"}, rest | {"best"}] if "own" in chosen else [rest, rest]
+            low, high = (self.ours(metric, conventions) for conventions in ends)
+            if low - TOLERANCE <= theirs <= high + TOLERANCE:
+                return "; ".join(DIFFERENCES[name] for name in chosen)
+        return "not explained"
+
+
+def _means(queries: ScoredQueries, conventions: frozenset[str]) -> dict[str, float]:
+    """Means under keys of DIFFERENCES, with ``worst`` or ``best`` in place of ``own``."""
+    scores, depths, valid = queries.scores, queries.levels, queries.valid
+    if "positive" in conventions:
+        depths = np.where(scores > 0, depths, 0).astype(np.uint8)
+    if "reversed" in conventions:
+        scores, depths, valid = scores[:, ::-1], depths[:, ::-1], valid[:, ::-1]
+    policies = {"reversed": "index", "grouped": "paper", "worst": "worst", "best": "best"}
+    ties: Any = next((policy for name, policy in policies.items() if name in conventions), "average")
+    names = [f"AP[{level}]" for level in range(1, queries.num_levels + 1)]
+    names += [f"mAP@{K}", f"P@{K}", f"R@{K}", f"TR@{K}", "NDCG", f"NDCG@{K}", "P@1", "mAP@R"]
+    found = evaluate_scores(scores, depths, valid=valid, num_levels=queries.num_levels, metrics=names, ties=ties)
+    table = found.per_query()
+    if "linear" in conventions:
+        for name in ("NDCG", f"NDCG@{K}"):
+            table[name] = _linear_ndcg(scores, depths, valid, queries.num_levels, name, ties)
+    positives = ((depths == queries.num_levels) & valid).sum(axis=1)
+    if "all" in conventions:
+        for name in (f"mAP@{K}", f"TR@{K}"):
+            table[name] *= np.minimum(K, positives) / np.maximum(positives, 1)
+    if "found" in conventions:
+        hits = table[f"P@{K}"] * K
+        table[f"mAP@{K}"] = (table[f"mAP@{K}"] * np.minimum(K, positives) / hits.where(hits > 0)).where(hits > 0, 0)
+    means = (table.fillna(0.0) if "empty" in conventions else table).mean()
+    return {str(name): float(mean) for name, mean in means.items()}
+
+
+def _linear_ndcg(
+    scores: NDArray[Any], depths: NDArray[np.uint8], valid: NDArray[np.bool_], num_levels: int, name: str, ties: Any
+) -> NDArray[np.float64]:
+    """NDCG with gain l: the level is the number of thresholds it reaches, so its DCG is a sum of binary ones."""
+    total, ideal = np.zeros(len(scores)), np.zeros(len(scores))
+    discount = 1.0 / np.log2(np.arange(2.0, scores.shape[1] + 2))
+    if name != "NDCG":
+        discount[K:] = 0.0
+    best = np.concatenate([[0.0], np.cumsum(discount)])
+    for level in range(1, num_levels + 1):
+        reached = (depths >= level).astype(np.uint8)
+        found = evaluate_scores(scores, reached, valid=valid, num_levels=1, metrics=[name], ties=ties).values[:, 0]
+        reachable = best[(reached.astype(bool) & valid).sum(axis=1)]
+        total += np.nan_to_num(found) * reachable
+        ideal += reachable
+    return np.where(ideal > 0, total / np.where(ideal > 0, ideal, 1.0), np.nan)

@@ -1,0 +1,262 @@
+"""``hiertree evaluate`` and ``qrels``: embeddings or ranked lists on disk, measured, printed and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import numpy as np
+from typing_extensions import Unpack
+
+from hiertree import relevance as relevances
+from hiertree.errors import InputError, OptionError, require_package
+from hiertree.io import files
+from hiertree.io.provenance import manifest
+from hiertree.metrics import (
+    Compat,
+    Evaluation,
+    ProtocolName,
+    evaluate,
+    evaluate_codes,
+    evaluate_ranking,
+    write_trec_qrels,
+)
+
+from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_embeddings
+from .label_columns import PathLike, named_rows, shared_paths
+
+if TYPE_CHECKING:
+    from hiertree.metrics.conventions.request import Relevance
+    from hiertree.metrics.engine.device import Precision
+    from hiertree.metrics.evaluation.approximate import IndexName
+
+_SEARCH = ("block_size", "resume", "counts", "device", "precision", "approximate")
+_NOT_RECORDED = ("block_size", "resume")  # they change no number
+
+
+class ResultOptions(TypedDict, total=False):
+    """Conventions, as :func:`hiertree.metrics.evaluate` takes them, and where the result goes.
+
+    H-AP's relevance is ``"hap"``, ``"linear"`` or ``"gain"``, or L weights, with which H-AP is that weighted mean of
+    the APs of the levels. ``per_query`` is a ``.parquet`` or ``.csv`` file for the values of each query, ``out`` a
+    ``.json`` file for means, convention card and provenance.
+    """
+
+    metrics: Iterable[str] | None
+    alpha: float
+    relevance: Literal["hap", "linear", "gain"] | Sequence[float]
+    ties: Literal["average", "worst", "best", "paper", "index"]
+    protocol: ProtocolName | None
+    compat: Compat | None
+    as_json: bool
+    per_query: PathLike | None
+    out: PathLike | None
+
+
+class FileOptions(LabelFiles, ResultOptions, total=False):
+    """Options of :func:`evaluate_file`: also how :func:`hiertree.metrics.evaluate` searches."""
+
+    counts: Literal["strict", "official"] | None
+    block_size: int | None
+    device: str | None
+    precision: Precision | None
+    approximate: IndexName | None
+    resume: PathLike | None
+
+
+def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpack[FileOptions]) -> Evaluation:
+    """Evaluate embeddings on disk, print the result, and write what is asked for.
+
+    With ``codes``, binary codes (the signs of embeddings) are ranked by Hamming distance, without options of a search.
+
+    Raises:
+        InputError: a file that cannot be read, or does not hold what it should.
+        OptionError: labels for a file that has its own, no labels for a file without, or a suffix that is not known.
+        HiertreeError: as :func:`hiertree.metrics.evaluate` and :func:`hiertree.io.tables.read_table`.
+    """
+    source, given = Path(embeddings), dict(options)
+    outputs = ResultOutputs.of(given)
+    columns: dict[str, Any] = {name: given.pop(name) for name in LabelFiles.__annotations__ if name in given}
+    labeled = read_embeddings(source, **columns)
+    with naming_files(source, columns.get("gallery")):
+        result = _evaluated(labeled, codes=codes, options=given)
+    if not result.has_values:
+        raise _valueless(source, labeled)
+    beside = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
+    parameters = {name: value for name, value in given.items() if name not in _NOT_RECORDED} | columns
+    outputs.deliver(result, parameters={**parameters, "codes": codes}, inputs=[source, *beside])
+    return result
+
+
+def _evaluated(labeled: LabeledEmbeddings, *, codes: bool, options: Mapping[str, Any]) -> Evaluation:
+    """Every metric, by cosines or by Hamming distances."""
+    options = {**labeled.masks, **options, "relevance": _relevance_of(options.get("relevance", "hap"))}
+    if not codes:
+        return evaluate(*labeled[:4], progress=True, **options)
+    search = {name: options.pop(name, None) for name in _SEARCH}
+    if asked := [name for name, value in search.items() if value is not None]:
+        raise OptionError(f"codes with {', '.join(asked)}", expected="codes alone: their search is a count of bits")
+    return evaluate_codes(*labeled.as_codes()[:4], **options)
+
+
+def _valueless(source: Path, labeled: LabeledEmbeddings) -> InputError:
+    notes = [] if labeled.tree is None else [f"the columns read as levels are {', '.join(labeled.tree.level_names)}"]
+    expected = "items that share labels"
+    if labeled.ids is not None:
+        expected += ", but no id"
+        notes.append(f"its {len(labeled.paths)} queries have {len(set(labeled.ids))} ids, and none retrieves its own")
+    return InputError(f"{source} gives no metric a value", expected=expected, remedy="; ".join(notes) or None)
+
+
+def evaluate_run(
+    run: PathLike,
+    *,
+    qrels: PathLike | None = None,
+    tree: PathLike | None = None,
+    query_labels: PathLike | None = None,
+    levels: Sequence[str] = (),
+    ids: str | None = None,
+    unjudged: Literal["irrelevant", "error"] = "irrelevant",
+    negative_qrels: Literal["error", "irrelevant"] = "error",
+    **options: Unpack[ResultOptions],
+) -> Evaluation:
+    """Evaluate ranked lists on disk, print the result, and write what is asked for.
+
+    Args:
+        run: a TREC run, a Parquet table or ranx JSON, as :func:`hiertree.metrics.evaluate_ranking` reads it.
+        qrels: judgments of the same kinds; graded ones are levels.
+        tree: instead of judgments, a CSV or Parquet table with the name and the labels of each item.
+        query_labels: the same of the queries, where these are not items themselves.
+        levels: columns of labels, coarse → fine; all but ``ids`` unless given.
+        ids: the column of names; ``image``, or else the first column, unless given.
+        unjudged: what an item without judgment or labels is.
+        negative_qrels: what a judgment below 0 is.
+        options: conventions, and where the result goes.
+
+    Raises:
+        OptionError: both or neither of qrels and tree, or an option of the other kind.
+        HiertreeError: as :func:`hiertree.metrics.evaluate_ranking` and :func:`hiertree.io.tables.read_table`.
+    """
+    given: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
+    outputs = ResultOutputs.of(given)
+    if (qrels is None) == (tree is None):
+        expected = "judgments (--qrels), or a table of labels (--tree)"
+        raise OptionError("both or neither of qrels and tree", expected=expected)
+    if qrels is not None and (query_labels is not None or levels or ids is not None):
+        raise OptionError("query_labels, levels or ids beside qrels", expected="them only beside tree")
+    judged = {"qrels": qrels} if tree is None else _labels(tree, query_labels, levels, ids)
+    relevance = _relevance_of(given.get("relevance", "hap"))
+    result = evaluate_ranking(Path(run), **judged, **{**given, "relevance": relevance})
+    if not result.has_values:
+        raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
+    parameters = {**given, "levels": list(levels), "ids": ids}
+    outputs.deliver(result, parameters=parameters, inputs=[run, qrels, tree, query_labels])
+    return result
+
+
+def write_qrels(
+    tree: PathLike,
+    out: PathLike,
+    *,
+    query_labels: PathLike | None = None,
+    levels: Sequence[str] = (),
+    ids: str | None = None,
+    grades: Sequence[int] | None = None,
+) -> None:
+    """Write TREC qrels that grade every item by its level to every query, or by the grade of that level.
+
+    Without ``query_labels`` every item is also a query, but not its own item. The rest is as for :func:`evaluate_run`.
+    """
+    write_trec_qrels(out, **_labels(tree, query_labels, levels, ids), grades=grades)
+
+
+def _labels(tree: PathLike, query_labels: PathLike | None, levels: Sequence[str], ids: str | None) -> dict[str, Any]:
+    """Paths and names of queries and items, by the keywords of :func:`hiertree.metrics.evaluate_ranking`."""
+    items = named_rows(Path(tree), levels, ids)
+    if query_labels is None:
+        return {"query_paths": shared_paths(items, None, distractors=False).queries, "query_names": items.ids}
+    queries = named_rows(Path(query_labels), levels, ids)
+    paths = shared_paths(queries, items, distractors=False)
+    of_queries = {"query_paths": paths.queries, "query_names": queries.ids}
+    return {**of_queries, "gallery_paths": paths.gallery, "gallery_names": items.ids}
+
+
+def _relevance_of(given: str | Sequence[float]) -> Relevance | None:
+    """The relevance of that name, or of those weights; None for H-AP's own, which alpha belongs to."""
+    if not isinstance(given, str):
+        return partial(relevances.weighted_ap, weights=tuple(given))
+    known: dict[str, Relevance | None] = {"hap": None, "linear": relevances.linear, "gain": relevances.gain}
+    if given not in known:
+        raise OptionError(f"relevance={given!r}", expected=f"one of {', '.join(known)}, or a weight a level")
+    return known[given]
+
+
+class ResultOutputs:
+    """Where a result goes; the names of files are checked before anything is computed.
+
+    Raises:
+        OptionError: another suffix than .parquet or .csv.
+        MissingPackageError: Parquet without pyarrow.
+    """
+
+    def __init__(self, as_json: bool = False, per_query: PathLike | None = None, out: PathLike | None = None) -> None:
+        self.as_json, self.out = as_json, out
+        self.table = None if per_query is None else Path(per_query)
+        if self.table is not None and self.table.suffix not in (".parquet", ".csv"):
+            raise OptionError(f"a per-query file {self.table.name!r}", expected="a name that ends in .parquet or .csv")
+        if self.table is not None and self.table.suffix == ".parquet":
+            require_package("pyarrow", extra="arrow")
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> ResultOutputs:
+        """Take the options of outputs out of all that were given."""
+        return cls(**{name: options.pop(name) for name in ("as_json", "per_query", "out") if name in options})
+
+    def deliver(self, result: Evaluation, *, parameters: Mapping[str, Any], inputs: Sequence[PathLike | None]) -> None:
+        """Write the files that are asked for, and print the result."""
+        if self.table is not None:
+            with files.replacing(self.table) as temporary:
+                if self.table.suffix == ".parquet":
+                    result.per_query().to_parquet(temporary)
+                else:
+                    result.per_query().to_csv(temporary, lineterminator="\n")
+        if self.out is not None:
+            made = manifest(
+                command="hiertree evaluate",
+                parameters={**parameters, "metrics": list(result.names)},
+                inputs=[Path(file) for file in inputs if file is not None],
+            )
+            files.write_json(self.out, {**result.as_dict(), "manifest": made})
+        if self.as_json:
+            print(result.to_json())
+        else:
+            print_result(result)
+
+
+def print_result(result: Evaluation) -> None:
+    """Show means and bootstrap intervals in percent, skipped queries and the convention card on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    means, bounds = result.summary(), result.confidence_interval()
+    table = Table(title=f"{len(result)} queries", title_justify="left")
+    drawn = "classes" if bounds["clusters"].max() < len(result) else "queries"
+    table.add_column("metric")
+    for column in ("mean, %", f"95 % interval over {drawn}", "skipped"):
+        table.add_column(column, justify="right")
+    for name, skipped in result.skipped.items():
+        shown = ("—", "")
+        if name in means.index:
+            low, high = bounds.loc[name, ["low", "high"]]
+            interval = "—" if np.isnan(low) else f"{100 * low:.2f} … {100 * high:.2f}"  # of one class there is none
+            shown = (f"{100 * means[name]:.2f}", interval)
+        table.add_row(Text(name), *shown, str(skipped) if skipped else "")
+    card = Table.grid(padding=(0, 2))
+    for name, text in result.convention.rows().items():
+        card.add_row(Text(name), Text(text))
+    console = Console()
+    console.print(table)
+    console.print(card)
