@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hiertree.io.parts import PartStore
 from hiertree.io.progress import show_progress
 
 from .blocks import single_threaded_blas
 from .in_memory import values_in_memory
 from .layout import choose_layout
 from .processes import ALONE, check_alike, share_of_group
-from .resume import FinishedBlocks, fingerprint
+from .resume import fingerprint
 from .tiled import values_tiled
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def values_of_embeddings(
     if share.number > 1:
         check_alike(retrieval)
     layout = share.agreed(choose_layout(retrieval, block_size, sharers=share.number))
-    finished = None if resume is None else FinishedBlocks(resume, fingerprint(retrieval, layout))
+    finished = None if resume is None else PartStore(resume, fingerprint(retrieval, layout), rows="queries")
     queries = retrieval.source.gallery.tree.queries
     values = np.zeros((len(queries), len(retrieval.request.metrics)))
     starts = range(0, len(queries), layout.rows)[share.blocks]

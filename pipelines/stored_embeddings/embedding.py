@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import stamp_of
 from hiertree.errors import OptionError
 from hiertree.io import files
+from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import show_progress
 from hiertree.io.provenance import manifest
 from hiertree.tree import LabelTree
@@ -85,6 +85,7 @@ def embed(
 
     Raises:
         OptionError: untrained weights, data that are drawn, or a folder with other files.
+        CheckpointError: a folder with shards of other weights or images.
         HiertreeError: whatever is wrong with the recipe, the network or the images.
         SystemExit: on SIGTERM, with status 0; whole shards are kept for the next call.
     """
@@ -100,13 +101,14 @@ def embed(
         dataset = load_split(recipe, split) if labeled else _without_labels(Path(data))
         fabric = build_fabric(recipe.training)
         embedder = _network(Path(model), recipe, fabric, backbone)  # after the images: it may download weights
-        shards = _claimed(Path(out), _identity(embedder, recipe, dataset, shard_size))
-        _embed_shards(embedder, recipe, dataset, shards, shard_size, fabric, stop)
-        parts = [shards / name for name in _names(len(dataset), shard_size)]
+        store = _claimed(Path(out), _fingerprint(embedder, recipe, dataset, shard_size))
+        shards = _shards(len(dataset), shard_size)
+        _embed_shards(embedder, recipe, dataset, store, shards, fabric, stop)
+        parts = [store.file(rows) for rows in shards]
         arrays, tables = _write(dataset, Path(out), parts, labeled=labeled)
         parameters = {"split": split, **recipe.as_dict()} | ({} if labeled else {"embedded": os.fspath(data)})
         _write_manifest(Path(model), Path(out), parameters, [*arrays, *tables])
-        shutil.rmtree(shards)
+        shutil.rmtree(store.folder)
     if stop.requested():
         raise SystemExit(0)
     return Embedded(Path(out), len(dataset), arrays, tables)
@@ -178,52 +180,38 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
     return embedder
 
 
-def _identity(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> str:
-    """A hash of all that the shards depend on."""
+def _fingerprint(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> dict[str, str]:
+    """Hashes of all that the shards depend on."""
     settings = [recipe.experiment()["images"], recipe.evaluation.scales, dataset.split, shard_size]
-    digest = hashlib.sha256(json.dumps(settings).encode())
-    digest.update(np.ascontiguousarray(dataset.paths).tobytes())
-    for row in range(len(dataset)):
-        named = f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0"
-        digest.update(named.encode("utf-8", "surrogateescape"))
-    for tensor in embedder.state_dict().values():
-        digest.update(tensor.numpy().tobytes())
-    return digest.hexdigest()
+    images = (f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in range(len(dataset)))
+    weights = (tensor.numpy() for tensor in embedder.state_dict().values())
+    parts = {"settings": [json.dumps(settings)], "labels": [dataset.paths], "images": images, "weights": weights}
+    return {name: digest(values) for name, values in parts.items()}
 
 
-def _claimed(folder: Path, identity: str) -> Path:
-    """The folder of shards, new or that of the same call interrupted."""
+def _claimed(folder: Path, fingerprint: dict[str, str]) -> PartStore:
+    """The store of shards, new or that of the same call interrupted."""
     shards = folder / "shards"
-    noted = shards / "identity.json"
-    if noted.is_file():
-        if json.loads(noted.read_text(encoding="utf-8")) != identity:
-            raise OptionError(
-                f"out={folder} with shards of other weights or images",
-                expected="the same call, its files unchanged, or a new or empty folder",
-                remedy="name another folder, or remove this one",
-            )
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if not shards.is_dir() and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         held = "finished embeddings" if (folder / "manifest.json").is_file() else "other files"
         raise OptionError(
             f"out={folder} holds {held}" if folder.is_dir() else f"out={folder} is a file",
             expected="a new or empty folder, or that of the same call interrupted",
             remedy="name another folder, or remove this one",
         )
-    else:
-        files.write_json(noted, identity)
-    return shards
+    return PartStore(shards, fingerprint)
 
 
-def _names(count: int, shard_size: int) -> list[str]:
-    return [f"rows-{start:09d}.npy" for start in range(0, count, shard_size)]
+def _shards(count: int, shard_size: int) -> list[range]:
+    return [range(start, min(start + shard_size, count)) for start in range(0, count, shard_size)]
 
 
 def _embed_shards(
     embedder: Embedder,
     recipe: Recipe,
     dataset: ImageDataset,
-    shards: Path,
-    shard_size: int,
+    store: PartStore,
+    shards: Sequence[range],
     fabric: Fabric,
     stop: StopRequest,
 ) -> None:
@@ -238,17 +226,15 @@ def _embed_shards(
     views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))
     size = recipe.evaluation.batch_size
     with show_progress(description=f"embedding {dataset.name}", total=len(dataset)) as advance, torch.inference_mode():
-        for number, name in enumerate(_names(len(dataset), shard_size)):
-            rows = range(number * shard_size, min((number + 1) * shard_size, len(dataset)))
-            if not (shards / name).is_file():
+        for rows in shards:
+            if not store.file(rows).is_file():
                 loader, parts = batch_loader(views, keys_in_order(rows, size), workers=recipe.images.workers), []
                 for _, images in loader:
                     if stop.requested():
                         _stop_after(rows.start)
                     embeddings = embed_at_scales(network, fabric.to_device(images), recipe.evaluation.scales)
                     parts.append(embeddings.float().cpu().numpy())
-                with files.replacing(shards / name) as temporary:
-                    np.save(temporary, np.concatenate(parts))
+                store.save(rows, np.concatenate(parts))
             advance(len(rows), "")
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from hiertree.errors import CheckpointError
+from hiertree.io.parts import PartStore
 from hiertree.metrics import evaluate
 from hiertree.metrics.engine import layout
-from hiertree.metrics.engine.resume import FinishedBlocks
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def retrieval():
 def test_an_interrupted_evaluation_goes_on_from_its_finished_blocks(retrieval, tmp_path, monkeypatch):
     monkeypatch.setattr(layout, "PRODUCT_ROWS", 16)
     whole = evaluate(*retrieval)
-    saved, save = [], FinishedBlocks.save
+    saved, save = [], PartStore.save
 
     def interrupted(finished, rows, values):
         if len(saved) == 1:
@@ -30,7 +30,7 @@ def test_an_interrupted_evaluation_goes_on_from_its_finished_blocks(retrieval, t
         save(finished, rows, values)
 
     with monkeypatch.context() as patched:
-        patched.setattr(FinishedBlocks, "save", interrupted)
+        patched.setattr(PartStore, "save", interrupted)
         with pytest.raises(KeyboardInterrupt):
             evaluate(*retrieval, resume=tmp_path)
     first = next(tmp_path.glob("queries-*.npy"))

@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from sklearn.decomposition import PCA
 
 from hiertree.datasets.readers.images import ArrayImages, JoinedImages, SelectedImages, stamp_of
-from hiertree.errors import MissingResourceError, OptionError, TableError
+from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.inference import load_model
@@ -32,6 +32,8 @@ from hiertree.pipelines.training.network.feature_backbone import FeatureBackbone
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.settings import ModelSettings
 from hiertree.pipelines.training.run.experiment import train
+
+FIRST = "rows-000000000-000000005.npy"  # the first of the shards of five images
 
 
 def trained(name: str, recipe: str, folder: Path, *overrides: str) -> tuple[Path, dict[str, float]]:
@@ -102,13 +104,13 @@ def test_interrupted_call_goes_on_after_its_last_whole_shard(tmp_path: Path, mon
     monkeypatch.setattr(ImageViews, "_plain_batch", counting)
     with pytest.raises(KeyboardInterrupt):
         embed(run, elsewhere, out, shard_size=5)
-    assert [path.name for path in sorted((out / "shards").glob("*.npy"))] == ["rows-000000000.npy"]
+    assert [path.name for path in sorted((out / "shards").glob("*.npy"))] == [FIRST]
     other = shutil.copytree(out, tmp_path / "other")
-    with pytest.raises(OptionError, match="shards of other weights or images"):
+    with pytest.raises(CheckpointError, match="with other settings"):
         embed(run, elsewhere, other, shard_size=4)
     monkeypatch.setattr(ImageViews, "_plain_batch", stack)
-    first = (out / "shards" / "rows-000000000.npy").read_bytes()
-    shutil.copy(out / "shards" / "rows-000000000.npy", tmp_path / "first.npy")
+    first = (out / "shards" / FIRST).read_bytes()
+    shutil.copy(out / "shards" / FIRST, tmp_path / "first.npy")
     embed(run, elsewhere, out, shard_size=5)
     assert (tmp_path / "first.npy").read_bytes() == first
     assert np.array_equal(np.load(out / "embeddings.npy"), np.load(whole / "embeddings.npy"))
@@ -132,10 +134,10 @@ def test_shards_of_one_folder_do_not_go_on_with_files_of_the_same_names_elsewher
         patch.setattr(ImageViews, "_plain_batch", interrupted)
         with pytest.raises(KeyboardInterrupt):
             embed(run, tmp_path / "a", out, shard_size=3, labeled=False)
-    with pytest.raises(OptionError, match="shards of other weights or images"):
+    with pytest.raises(CheckpointError, match="with other images"):
         embed(run, tmp_path / "b", out, shard_size=3, labeled=False)
     write_image(tmp_path / "a" / "1.png", 99)  # another photo by the same name
-    with pytest.raises(OptionError, match="shards of other weights or images"):
+    with pytest.raises(CheckpointError, match="with other images"):
         embed(run, tmp_path / "a", out, shard_size=3, labeled=False)
 
 
@@ -166,7 +168,7 @@ def test_sigterm_ends_with_status_0_and_keeps_whole_shards(
     assert stopped.value.code == 0
     assert "stopped by SIGTERM after 5 images" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-    assert [path.name for path in (out / "shards").glob("*.npy")] == ["rows-000000000.npy"]
+    assert [path.name for path in (out / "shards").glob("*.npy")] == [FIRST]
     embed(run, tmp_path / "elsewhere", out, shard_size=5)
     assert np.array_equal(np.load(out / "embeddings.npy"), np.load(whole / "embeddings.npy"))
 

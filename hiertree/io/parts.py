@@ -1,0 +1,88 @@
+"""Parts of long work in a folder that knows what they were computed from, so that an interrupted call goes on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..errors import CheckpointError
+from .files import replacing, write_json
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_FINGERPRINT = "fingerprint.json"
+_BYTES_AT_ONCE = 1 << 26
+
+
+class PartStore:
+    """A folder of arrays, one for each range of rows; each file appears whole.
+
+    Args:
+        folder: made if it is not there.
+        fingerprint: what the arrays are computed from, by name.
+        rows: what a row is, the beginning of the files' names.
+
+    Raises:
+        CheckpointError: the folder holds parts that were computed from something else; the message names what differs.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], fingerprint: Mapping[str, str], *, rows: str = "rows") -> None:
+        self.folder, self._rows = Path(folder), rows
+        stored = self._stored()
+        if stored is None:
+            write_json(self.folder / _FINGERPRINT, dict(fingerprint))
+            return
+        others = [name for name, digest in fingerprint.items() if stored.get(name) != digest]
+        if others:
+            given = f"{self.folder} holds parts of work with other {', '.join(others)}"
+            raise CheckpointError(given, expected="the same inputs and options", remedy="name another folder")
+
+    def file(self, rows: slice | range) -> Path:
+        """The file of a part."""
+        return self.folder / f"{self._rows}-{rows.start:09d}-{rows.stop:09d}.npy"
+
+    def load(self, rows: slice | range) -> NDArray[Any] | None:
+        """The array of a part, or None if it is not finished."""
+        try:
+            found: NDArray[Any] = np.load(self.file(rows), allow_pickle=False)
+        except FileNotFoundError:
+            return None
+        except (ValueError, OSError, EOFError) as error:
+            raise CheckpointError(f"{self.file(rows)} is damaged", remedy="remove it to have it computed") from error
+        return found
+
+    def save(self, rows: slice | range, values: NDArray[Any]) -> None:
+        """Keep the array of a part."""
+        with replacing(self.file(rows)) as temporary:
+            np.save(temporary, values)
+
+    def _stored(self) -> dict[str, str] | None:
+        try:
+            stored = json.loads((self.folder / _FINGERPRINT).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            given = f"{self.folder / _FINGERPRINT} cannot be read"
+            raise CheckpointError(given, remedy="name another folder") from error
+        return stored if isinstance(stored, dict) else {}
+
+
+def digest(values: Iterable[str | NDArray[Any]]) -> str:
+    """SHA-256 of texts and arrays, in hexadecimal."""
+    found = hashlib.sha256()
+    for value in values:
+        if isinstance(value, str):
+            found.update(value.encode("utf-8", "surrogateescape"))
+            continue
+        found.update(f"{value.dtype} {value.shape} ".encode())
+        rows = max(_BYTES_AT_ONCE // max(value[:1].nbytes, 1), 1) if value.ndim else 1
+        for start in range(0, len(value) if value.ndim else 1, rows):
+            found.update(np.ascontiguousarray(value[start : start + rows] if value.ndim else value).data)
+    return found.hexdigest()
