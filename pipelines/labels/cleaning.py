@@ -201,8 +201,7 @@ class CleanStep(Step[tuple[Cleaned, dict[str, Any]]]):
         inputs = tuple(path for path in (self.landmarks, self.instances, self.store) if path is not None)
         return StepRecord(COMMAND, {**self.settings.model_dump(), "columns": self.columns.model_dump()}, inputs)
 
-    def compute(self) -> tuple[Cleaned, dict[str, Any]]:
-        """Read the landmarks and apply the rules."""
+    def _compute(self) -> tuple[Cleaned, dict[str, Any]]:
         columns, separator = self.columns, self.settings.separator
         if self.store is None:
             read, unknown_ids = read_landmarks(self.landmarks, self.instances, columns=columns, separator=separator)
@@ -211,8 +210,7 @@ class CleanStep(Step[tuple[Cleaned, dict[str, Any]]]):
         cleaned = clean_landmarks(read, multi=self.settings.multi)
         return cleaned, cleaning_report(cleaned, unknown_ids=unknown_ids)
 
-    def write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
-        """The tables, and what stands above the labels where a store knows it."""
+    def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:
         write_cleaned(folder, *result)
         if self.store is not None:
             with Store(self.store, create=False) as opened:

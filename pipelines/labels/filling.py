@@ -208,8 +208,7 @@ class FillStep(Step[tuple[Votes, dict[str, Any]]]):
         files = [path for path in (settings.image_table, settings.embeddings) if path is not None]
         return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
 
-    def compute(self) -> tuple[Votes, dict[str, Any]]:
-        """Let images vote."""
+    def _compute(self) -> tuple[Votes, dict[str, Any]]:
         kept, dropped = read_kept(self.source), read_dropped(self.source)
         if not kept:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to give")
@@ -226,8 +225,7 @@ class FillStep(Step[tuple[Votes, dict[str, Any]]]):
         }
         return votes, read_report(self.source) | counts
 
-    def write(self, result: tuple[Votes, dict[str, Any]], folder: Path) -> None:
-        """What ``labels clean`` writes, and the votes."""
+    def _write(self, result: tuple[Votes, dict[str, Any]], folder: Path) -> None:
         (cleaned, found, taken), report = result
         write_cleaned(folder, cleaned, report)
         rows = (

@@ -10,8 +10,7 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
@@ -114,21 +113,6 @@ class StepRecord:
                 remedy="name another",
             )
 
-    @contextmanager
-    def writing(self, folder: AnyPath) -> Iterator[Path]:
-        """A temporary folder to fill; on success it gets its manifest and takes the place of ``folder``."""
-        self.check(folder)
-        with replacing_folder(folder) as temporary:
-            yield temporary
-            record = manifest(
-                command=self.command,
-                parameters=self.parameters,
-                inputs=self.inputs,
-                outputs=sorted(temporary.iterdir()),
-                seed=self.seed,
-            )
-            write_json(temporary / MANIFEST, record)
-
     def is_current(self, folder: AnyPath) -> bool:
         """Whether this version made the folder from the same inputs and settings, and its files are as they were."""
         record = _manifest_of(folder)
@@ -161,27 +145,28 @@ class Step(ABC, Generic[Result]):
         """What it makes its folder from."""
 
     @abstractmethod
-    def compute(self) -> Result:
-        """What it makes of that."""
+    def _compute(self) -> Result: ...
 
     @abstractmethod
-    def write(self, result: Result, folder: Path) -> None:
-        """Write the files of its folder."""
+    def _write(self, result: Result, folder: Path) -> None: ...
 
     def run(self, out: AnyPath) -> Result:
-        """Make the folder ``out``."""
+        """Make the folder ``out``: whole, with its manifest, or not at all."""
         for name in (*self.reads, MANIFEST) if self.reads else ():
             if not (Path(self.source) / name).is_file():
                 raise TableError(f"{self.source} holds no {name}", expected=f"a folder made by '{self.made_by}'")
         record = self.record()
         record.check(out)
-        result = self.compute()
-        with record.writing(out) as folder:
+        result = self._compute()
+        record.check(out)  # it may have been filled meanwhile
+        with replacing_folder(out) as folder:
             if self.reads:
                 write_json(folder / HISTORY, history_of(self.source))
                 for file in hypernyms_of(self.source):
                     shutil.copy(file, folder)
-            self.write(result, folder)
+            self._write(result, folder)
+            made = {"outputs": sorted(folder.iterdir()), **vars(record)}
+            write_json(folder / MANIFEST, manifest(**made))
         return result
 
     @property

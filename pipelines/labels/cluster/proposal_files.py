@@ -175,35 +175,13 @@ def write_clusters(path: Path, proposal: Proposal, kept: Iterable[KeptLandmark])
 
 def write_labels(path: Path, proposal: Proposal) -> None:
     """Write one row per label."""
-    header = (
-        "label",
-        "landmarks",
-        "cluster",
-        "kind",
-        "similarity",
-        "silhouette",
-        "kind_margin",
-        "doubt",
-        "natural_probability",
-        "hypernyms",
-    )
+    header = ("label", "landmarks", "cluster", "kind", "similarity", "silhouette", "kind_margin", "doubt")
     rows = (
-        (
-            p.label,
-            p.landmarks,
-            cluster.name,
-            cluster.kind,
-            p.similarity,
-            p.silhouette,
-            p.margin,
-            p.doubt,
-            p.natural,
-            _chain(p),
-        )
-        for cluster in proposal.clusters
-        for p in cluster.labels
+        (p.label, p.landmarks, own.name, own.kind, p.similarity, p.silhouette, p.margin, p.doubt, p.natural, _chain(p))
+        for own in proposal.clusters
+        for p in own.labels
     )
-    write_table(path, header, rows)
+    write_table(path, (*header, "natural_probability", "hypernyms"), rows)
 
 
 def _cluster_row(number: int, cluster: Cluster, landmarks: Mapping[str, int]) -> tuple[Any, ...]:

@@ -131,8 +131,7 @@ class ClusterStep(Step[Clustered]):
             COMMAND, {**self.encoder.settings(), **own}, (*self.read_files, *tables, *self.edges), settings.seed
         )
 
-    def compute(self) -> Clustered:
-        """Embed, cluster, name and measure."""
+    def _compute(self) -> Clustered:
         settings, counts = self.settings, label_counts(self.kept)
         references = dict(map(read_reference, settings.references))
         if not counts:
@@ -142,8 +141,7 @@ class ClusterStep(Step[Clustered]):
         proposal = propose_for(embedding, counts, **options)
         return Clustered(proposal, measure_quality(proposal, embedding, references=references))
 
-    def write(self, result: Clustered, folder: Path) -> None:
-        """The proposal, its tables and quality, and what the next steps need of the earlier ones."""
+    def _write(self, result: Clustered, folder: Path) -> None:
         write_proposal(folder / PROPOSAL, result.proposal)
         write_clusters(folder / CLUSTERS, result.proposal, self.kept)
         write_labels(folder / LABELS, result.proposal)

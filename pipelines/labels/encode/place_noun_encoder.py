@@ -91,13 +91,11 @@ class PlaceNounEncoder:
 
 def _tfidf(documents: Sequence[Iterable[str]], weight: dict[str, float] | None = None) -> Any:
     """Unit TF-IDF rows, each term multiplied by its weight."""
-    from scipy.sparse import diags
+    from scipy.sparse import csr_matrix, diags
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.preprocessing import normalize
 
     if not any(documents):
-        from scipy.sparse import csr_matrix
-
         return csr_matrix((len(documents), 1))
     vectorizer = TfidfVectorizer(analyzer=list, norm=None, sublinear_tf=True)
     counts = vectorizer.fit_transform(documents)

@@ -87,8 +87,7 @@ class ImagesStep(Step[ImageList]):
         tables = () if self.settings.image_table is None else (self.settings.image_table,)
         return StepRecord(COMMAND, parameters, (_tree_file(self.export), *tables), self.settings.seed)
 
-    def compute(self) -> ImageList:
-        """List the images of the landmarks that have enough, and draw those that are held out."""
+    def _compute(self) -> ImageList:
         settings, source = self.settings, _tree_file(self.export)
         tree, root = _tree(source), settings.images
         found = _files_of(tree, ImageFolder(root, settings.image_table), root=root.resolve())
@@ -108,8 +107,7 @@ class ImagesStep(Step[ImageList]):
         left_out = len(tree) - len(kept)
         return ImageList(Path(IMAGES), root, tree.level_names, dict(landmarks), dict(images), left_out, rows)
 
-    def write(self, result: ImageList, folder: Path) -> None:
-        """The table."""
+    def _write(self, result: ImageList, folder: Path) -> None:
         write_table(folder / IMAGES, ("image", *result.levels, "split"), result.rows)
 
 

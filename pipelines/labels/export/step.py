@@ -127,8 +127,7 @@ class ExportStep(Step[ExportContent]):
         reviews = () if self.review is None else (self.review,)
         return StepRecord(COMMAND, self.settings.model_dump(), (*self.read_files, *hypernyms_of(self.source), *reviews))
 
-    def compute(self) -> ExportContent:
-        """Apply the review; place every landmark in the tree."""
+    def _compute(self) -> ExportContent:
         proposed = read_proposal(self.source)
         final, irrelevant, counts = _reviewed(self.source, proposed, self.review)
         kept, dropped = relevant(read_kept(self.source), irrelevant)
@@ -138,8 +137,7 @@ class ExportStep(Step[ExportContent]):
         report = _report(self.source, kept, dropped, final, rows) | ({"review": counts} if counts else {})
         return ExportContent(final, proposed, label_tree(rows, final), report, rows, kept, dropped)
 
-    def write(self, result: ExportContent, folder: Path) -> None:
-        """The table, the tree, the provenance, the clusters, the counts and the card."""
+    def _write(self, result: ExportContent, folder: Path) -> None:
         final, proposed, tree, report, rows, kept, dropped = result
         split = self.settings.split
         hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL

@@ -235,12 +235,10 @@ class TreeStep(Step[TreeNode]):
         read = (hierarchical_table(self.export), export_folder(self.export) / TREE)
         return StepRecord(COMMAND, {"title": settings.title}, (*read, *table, *pictures))
 
-    def compute(self) -> TreeNode:
-        """The tree that the page shows."""
+    def _compute(self) -> TreeNode:
         return tree_of(self.export)
 
-    def write(self, result: TreeNode, folder: Path) -> None:
-        """The page and the drawing."""
+    def _write(self, result: TreeNode, folder: Path) -> None:
         _show(result, folder / PAGE, self.settings)
 
 
