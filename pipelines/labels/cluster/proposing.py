@@ -52,11 +52,7 @@ def known_margin(label: str, hypernyms: Hypernyms | None = None) -> float | None
 def kind_margins(
     vectors: NDArray[np.float32], natural: NDArray[np.float32], human_made: NDArray[np.float32]
 ) -> NDArray[np.float64]:
-    """Cosine to the nearest natural anchor less that to the nearest human-made one.
-
-    Returns:
-        (n,) float64 in [−2, 2], positive for natural.
-    """
+    """(n,) cosines to the nearest natural anchor less those to the nearest human-made one, positive for natural."""
     return np.asarray((vectors @ natural.T).max(axis=1) - (vectors @ human_made.T).max(axis=1), dtype=np.float64)
 
 

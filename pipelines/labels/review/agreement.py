@@ -105,11 +105,7 @@ def compare(first: State, second: State) -> Comparison:
 
 
 def match_clusters(pairs: Sequence[tuple[int, int]]) -> dict[int, int]:
-    """Match clusters one to one so that as many labels as possible lie in matched ones.
-
-    Returns:
-        first → second, only clusters that share a label.
-    """
+    """Match clusters, first → second, so that as many labels as possible lie in matched ones; all share a label."""
     import pandas as pd
     from scipy.optimize import linear_sum_assignment
 
@@ -194,12 +190,7 @@ class Adjudication:
 def agreement_report(
     clustered: AnyPath, log_a: AnyPath, log_b: AnyPath, *, out: AnyPath | None = None
 ) -> dict[str, Any]:
-    """Compare two reviews of one proposal.
-
-    Returns:
-        ``annotators``, ``agreement`` (see :class:`hiertree.pipelines.labels.review.Agreement`), and the differences of
-        ``labels`` and ``clusters``, each with both sides; None stands for a label left out.
-    """
+    """Compare two reviews of one proposal: :meth:`Adjudication.as_json`, written to ``out`` with its provenance."""
     proposal = read_proposal(clustered)
     compared = Adjudication.of(replayed(proposal, log_a), replayed(proposal, log_b)).as_json()
     if out is not None:

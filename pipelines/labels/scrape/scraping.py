@@ -102,11 +102,7 @@ class AnsweredBatch(NamedTuple):
 def ask_missing(
     store: Store, sources: Sources, *, before: int = 0, clock: Clock = REAL_TIME, log: ScrapeLog
 ) -> Counter[str]:
-    """Ask for everything that is missing.
-
-    Returns:
-        How many keys had which answer, as ``"stage status"``.
-    """
+    """Ask for everything that is missing; how many keys had which answer, as ``"stage status"``."""
     counts: Counter[str] = Counter()
     failures = 0
     while found := _next_stage(store, sources, before):
@@ -241,11 +237,7 @@ def scrape_dump(
     columns: ColumnNames = GLDV2_COLUMNS,
     table: AnyPath | None = None,
 ) -> tuple[Tally, DumpReading]:
-    """Take the types of landmarks from the Wikidata dump that the settings name; nobody is asked.
-
-    Returns:
-        Landmarks by status and reason, and how the dump was read.
-    """
+    """Take the types of landmarks from a Wikidata dump; landmarks by status and reason, and how it was read."""
     if settings.dump is None:
         raise ScrapeError("no dump", expected="the path of a Wikidata dump")
     check_outputs([table], inputs=[landmarks, store, settings.dump], force=True)
