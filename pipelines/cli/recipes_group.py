@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..training.recipe.published import PAPERS, published_rows
+from ..training.recipe.built_in import PAPERS, published_rows
 from .checked_paths import NAME_OR_INPUT, CheckedGroup
 from .options import json_option, print_json
 
@@ -49,8 +49,7 @@ def show(context: click.Context, recipe: str, overrides: tuple[str, ...], as_jso
     What is printed can be saved, changed and trained.
     """
     from ..training.recipe.built_in import built_in_recipe
-    from ..training.recipe.printing import recipe_yaml
-    from ..training.recipe.reading import load_recipe, read_layers
+    from ..training.recipe.reading import load_recipe, read_layers, recipe_yaml
 
     loaded, built_in = load_recipe(recipe, overrides), built_in_recipe(recipe)
     if as_json or (context.parent is not None and context.parent.params["as_json"]):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..report import has_a_best
-from ..training.recipe.published import PublishedRow, published_rows
+from ..training.recipe.built_in import PublishedRow, published_rows
 from .run_rows import metric_names, row_names
 from .significance import SIGNIFICANT
 

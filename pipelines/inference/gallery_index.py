@@ -1,20 +1,92 @@
-"""A faiss index of a gallery's embeddings, with the names and labels of its images, for search by photo."""
+"""A gallery to search in: embeddings with the names and labels of their images, as a faiss index."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hiertree.errors import ExportError, InputError, MissingResourceError, OptionError, ShapeError, require_package
 from hiertree.io import files
+from hiertree.io.provenance import MANIFEST, sha256
 from hiertree.io.tables import read_table
+from hiertree.tree import LabelTree
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
+
+_PAIRS = (("gallery.npy", "gallery.csv"), ("embeddings.npy", "labels.csv"), ("embeddings.npy", "images.csv"))
+
+
+class NamedGallery(NamedTuple):
+    """Embeddings, and a table with the name and the labels of each image.
+
+    Attributes:
+        embeddings: (n, d) float32.
+        table: n rows: ``image``, then labels, coarse → fine, where they are known.
+        files: that were read.
+    """
+
+    embeddings: NDArray[np.float32]
+    table: pd.DataFrame
+    files: list[Path]
+
+
+def read_gallery(folder: Path) -> NamedGallery:
+    """Read the embeddings of a gallery, or of all images where there are no queries of their own."""
+    for array, table in _PAIRS:
+        if (folder / array).is_file() and (folder / table).is_file():
+            embeddings = np.load(folder / array, allow_pickle=False)
+            found = NamedGallery(
+                embeddings, read_table(folder / table, required=["image"]), [folder / array, folder / table]
+            )
+            break
+    else:
+        found = _test_split(folder)
+    if len(found.embeddings) != len(found.table):
+        raise ShapeError(f"{folder}: {len(found.table)} names", expected=f"{len(found.embeddings)}, one an embedding")
+    return found
+
+
+def require_weights(folder: Path, weights: Path) -> None:
+    """Check that a gallery was embedded with these weights, where its manifest says with which."""
+    made = folder / MANIFEST
+    if not made.is_file():
+        return
+    content = json.loads(made.read_text(encoding="utf-8"))
+    noted = {file["sha256"] for file in content["inputs"] + content["outputs"] if file["name"] == weights.name}
+    if noted and sha256(weights) not in noted:
+        raise InputError(
+            f"{folder}, embedded with another model than {weights.parent}",
+            expected="a gallery of the same weights",
+            remedy=f"`hiertree embed {weights.parent} PHOTOS --no-labels --out embedded`, then --gallery embedded",
+        )
+
+
+def _test_split(run: Path) -> NamedGallery:
+    """What a run has embedded itself."""
+    import pandas as pd
+
+    file, tree_file = run / "embeddings.npz", run / "tree.json"
+    if not (file.is_file() and tree_file.is_file()):
+        raise MissingResourceError(
+            f"{run} holds no embeddings of a gallery",
+            expected="a folder of hiertree embed, or of a finished run",
+            remedy=f"`hiertree embed {run} photos/ --no-labels --out embedded`, then --gallery embedded",
+        )
+    tree = LabelTree.from_json(tree_file)
+    with np.load(file, allow_pickle=False) as arrays:
+        prefix = "gallery_" if "gallery_embeddings" in arrays else ""
+        embeddings, paths = arrays[f"{prefix}embeddings"], arrays[f"{prefix}paths"]
+        names = arrays[f"{prefix}names"] if f"{prefix}names" in arrays else np.arange(len(paths)).astype(str)
+    table = pd.DataFrame([tree.labels_of(path) for path in paths.tolist()], columns=list(tree.level_names))
+    table.insert(0, "image", names)
+    return NamedGallery(embeddings, table, [file, tree_file])
+
 
 INDEX, TABLE = "index.faiss", "index.csv"
 _TOLERANCE = 1e-5
@@ -74,22 +146,7 @@ class GalleryIndex:
 
 
 def write_index(embeddings: NDArray[np.float32], table: pd.DataFrame, folder: Path, *, kind: str = "Flat") -> float:
-    """Write an index of embeddings by inner product, and the table of their images.
-
-    Args:
-        embeddings: (n, d) of unit norm.
-        table: n rows with a column ``image``.
-        folder: of both files.
-        kind: as :func:`faiss.index_factory` names it; ``"Flat"`` is exact, ``"HNSW32"`` for instance approximate.
-
-    Returns:
-        Of an exact index the largest difference of a score from the product of the embeddings; of another the share of
-        the ten nearest images that it finds.
-
-    Raises:
-        ExportError: a score of an exact index differs by more than 1e-5.
-        OptionError: faiss knows no such index, or it needs more embeddings.
-    """
+    """Write an index of embeddings by inner product, and the table of their images."""
     require_package("faiss", extra="search")
     import faiss
 

@@ -33,15 +33,7 @@ class DecodedImages:
 
 
 def listed_images(path: str | os.PathLike[str]) -> FileImages:
-    """The image files below a folder, or those that a CSV or Parquet table lists.
-
-    Args:
-        path: the folder, or a table with a column ``image`` of files, relative to the table's folder.
-
-    Raises:
-        ImageError: no image.
-        TableError: a table that cannot be read, a file outside its folder, or one that is missing.
-    """
+    """The image files below a folder, or those that a CSV or Parquet table lists."""
     file = Path(path)
     if not file.is_file():
         return FileImages(file, image_files(file))
@@ -58,16 +50,7 @@ def listed_images(path: str | os.PathLike[str]) -> FileImages:
 
 
 def as_image_source(images: object) -> ImageSource:
-    """Give access by index to images of any kind.
-
-    Args:
-        images: a folder, an image file, a list or a column of files, a PIL image, a list of them, or the images of a
-            data set.
-
-    Raises:
-        ImageError: the folder or the list holds no image.
-        InputError: something else was given.
-    """
+    """Give access by index to images of any kind."""
     if isinstance(images, (str, os.PathLike)):
         path = Path(images)
         return FileImages(Path(), [os.fspath(path)]) if path.is_file() else FileImages(path, image_files(path))

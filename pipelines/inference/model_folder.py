@@ -16,8 +16,7 @@ from hiertree.io.provenance import MANIFEST, manifest
 from hiertree.tree import LabelTree
 
 from ..training.network.embedder import Embedder
-from ..training.network.model_files import SETTINGS, WEIGHTS, save_embedder
-from ..training.network.preprocessing import Preprocessing
+from ..training.network.model_files import SETTINGS, WEIGHTS, Preprocessing, save_embedder
 from ..yaml_files import read_yaml
 
 HUB = "hf-hub:"
@@ -73,11 +72,7 @@ class ModelParts(NamedTuple):
 
 
 def save_model(model: ModelParts, folder: str | os.PathLike[str]) -> list[Path]:
-    """Write a model's files and its card, whole, into a new folder or over an earlier model.
-
-    Raises:
-        OptionError: the folder holds something else than a model.
-    """
+    """Write a model's files and its card, whole, into a new folder or over an earlier model."""
     target = Path(folder)
     if target.exists() and not _is_replaceable(target):
         raise OptionError(f"{target} holds other files", expected="a new or empty folder, or that of a saved model")
@@ -119,16 +114,7 @@ def model_card(model: ModelParts) -> str:
 
 
 def download_model(name: str, *, revision: str | None = None, token: str | None = None) -> Path:
-    """The folder of a model of the hub, from the local cache or fetched: weights, settings, tree and card, no code.
-
-    Args:
-        name: ``OWNER/NAME`` or ``OWNER/NAME@REVISION``.
-        revision: branch, tag or commit.
-        token: of the hub; None takes that of ``hf auth login``.
-
-    Raises:
-        MissingResourceError: there is no such model, or it is neither here nor within reach.
-    """
+    """The folder of a model of the hub, from the local cache or fetched: weights, settings, tree and card, no code."""
     require_package("huggingface_hub", extra="train")  # timm needs it too
     from huggingface_hub import snapshot_download
 
@@ -146,11 +132,7 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
 
 
 def upload_model(model: ModelParts, name: str, *, private: bool | None, token: str | None, message: str) -> str:
-    """Put a model's files on the hub; returns the address of the commit.
-
-    Raises:
-        MissingResourceError: the hub is out of reach, or refuses.
-    """
+    """Put a model's files on the hub; returns the address of the commit."""
     import tempfile
 
     require_package("huggingface_hub", extra="train")

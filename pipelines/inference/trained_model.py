@@ -19,10 +19,8 @@ from hiertree.tree import LabelTree
 
 from ..training.data.batches import batch_loader, keys_in_order
 from ..training.data.views import ImageViews, plain_view
-from ..training.network.embedder import Embedder
-from ..training.network.model_files import Backbone, load_embedder, load_preprocessing
-from ..training.network.preprocessing import Preprocessing
-from ..training.network.scales import embed_at_scales
+from ..training.network.embedder import Embedder, embed_at_scales
+from ..training.network.model_files import Backbone, Preprocessing, load_embedder, load_preprocessing
 from .gallery_index import GalleryIndex
 from .image_inputs import as_image_source
 from .model_folder import HUB, TREE, ModelParts, ModelRecord, download_model, save_model, upload_model

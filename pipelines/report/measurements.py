@@ -18,7 +18,7 @@ from hiertree.arrays import as_embeddings, as_paths
 from hiertree.errors import CheckpointError, OptionError
 
 from ..stored_embeddings.embeddings_files import read_embeddings
-from ..training.recipe.published import PublishedRow, published_rows
+from ..training.recipe.built_in import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
 from ..training.recipe.schema import Recipe
 from ..training.run.history import read_history

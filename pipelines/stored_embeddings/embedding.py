@@ -144,10 +144,10 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
 
 def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | None) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
-    from ..training.data.validation import load_learning_splits
-    from ..training.learning.initial_projection import initialize_projection
+    from ..training.data.splits import load_learning_splits
+    from ..training.learning.starting_weights import initialize_projection
+    from ..training.network.embedder import require_sizes, warn_of_cut_images
     from ..training.network.model_files import load_embedder
-    from ..training.network.scales import require_sizes, warn_of_cut_images
 
     embedder = load_embedder(model, backbone=backbone) if model.is_dir() else _untrained(model, recipe)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
@@ -162,7 +162,7 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
     """Pretrained weights with a projection that the seed draws, or those of an earlier run."""
     import torch
 
-    from ..training.learning.warm_start import start_from_earlier
+    from ..training.learning.starting_weights import start_from_earlier
     from ..training.network.embedder import Embedder
 
     starts_anew = recipe.training.start_from is None
@@ -220,7 +220,7 @@ def _embed_shards(
 
     from ..training.data.batches import batch_loader, keys_in_order
     from ..training.data.views import ImageViews
-    from ..training.network.scales import embed_at_scales
+    from ..training.network.embedder import embed_at_scales
 
     network = fabric.setup_module(embedder)
     views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))

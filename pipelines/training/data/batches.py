@@ -56,12 +56,7 @@ class ImageBatch(NamedTuple):
 
 
 class EpochKeys:
-    """The keys of one epoch's batches; a data loader iterates over them once per epoch.
-
-    Args:
-        sampler: of batches, from :mod:`hiertree.samplers`, or of one process's part of each batch.
-        part: number of that part, from 0; all parts have the same size.
-    """
+    """The keys of one epoch's batches; a data loader iterates over them once per epoch."""
 
     def __init__(self, sampler: BatchSampler, *, part: int = 0) -> None:
         self.sampler, self.part = sampler, part

@@ -36,17 +36,6 @@ class PixelCache:
     The folder holds one such file for each set of images and view of them, so that the training and the test split, and
     runs that differ in other settings, share it. An interrupted call resumes. If several processes need the same file,
     one decodes and the others wait. Pickling for a worker process sends the path, not the pixels.
-
-    Args:
-        folder: where the files are kept.
-        images: the data set's.
-        decode: turns the index of an image into a square.
-        view: JSON-able: everything besides the image that a square depends on.
-        shape: (C, S, S).
-
-    Raises:
-        ImageError: an image does not decode (those before it are kept), or the file holds pixels of other images.
-        MissingResourceError: the disk has no room for the pixels.
     """
 
     def __init__(

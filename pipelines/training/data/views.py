@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from functools import partial
 from pathlib import Path
@@ -9,15 +10,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import affine_grid, grid_sample
 from torch.utils.data import Dataset
 from torchvision.transforms.v2 import functional
 
 from hiertree.datasets.readers.images import eight_bit, reading
 from hiertree.errors import MissingResourceError
 
-from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation
-from .augmentation import batch_numbers, crop_photo, move_glyphs
+from ..recipe.settings import GlyphAugmentation, ImageSettings, NoAugmentation, PhotoAugmentation
 from .batches import BatchKey, ImageBatch
 from .pixel_cache import PixelCache
 
@@ -25,6 +27,46 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from hiertree.datasets import ImageSource
+
+NUMBERS = 5  # per image; no augmentation needs more
+
+
+def batch_numbers(count: int, *, seed: int, epoch: int, batch: int) -> NDArray[np.float32]:
+    """Draw (count, 5) uniform numbers in [0, 1) that depend on the arguments alone.
+
+    >>> bool((batch_numbers(2, seed=0, epoch=1, batch=7) == batch_numbers(2, seed=0, epoch=1, batch=7)).all())
+    True
+    """
+    return np.random.default_rng([seed, epoch, batch]).random((count, NUMBERS), dtype=np.float32)
+
+
+def move_glyphs(images: Tensor, numbers: NDArray[np.float32], settings: GlyphAugmentation) -> Tensor:
+    """Rotate, scale, shear and shift every image of a batch a little."""
+    angle, scale, shear, right, down = torch.from_numpy(2 * numbers - 1).unbind(1)
+    angle = angle * math.radians(settings.degrees)
+    scale = 1 + scale * settings.scale
+    cosine, sine, shear = torch.cos(angle) / scale, torch.sin(angle) / scale, shear * settings.shear
+    rows = [
+        torch.stack([cosine, shear * cosine - sine, 2 * settings.shift * right], dim=1),
+        torch.stack([sine, shear * sine + cosine, 2 * settings.shift * down], dim=1),
+    ]
+    grid = affine_grid(torch.stack(rows, dim=1), list(images.shape), align_corners=False)
+    moved = grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return moved.round().to(torch.uint8)
+
+
+def crop_photo(image: Tensor, numbers: NDArray[np.float32], settings: PhotoAugmentation, *, size: int) -> Tensor:
+    """Crop a random part of one image, resize it to a square and perhaps mirror it."""
+    height, width = image.shape[-2:]
+    area = height * width * (settings.smallest_area + numbers[0] * (1 - settings.smallest_area))
+    aspect = settings.widest_aspect ** (2 * numbers[1] - 1)
+    crop_height = max(1, min(height, round(math.sqrt(area / aspect))))
+    crop_width = max(1, min(width, round(math.sqrt(area * aspect))))
+    top, left = int(numbers[2] * (height - crop_height + 1)), int(numbers[3] * (width - crop_width + 1))
+    part: Tensor = functional.resized_crop(image, top, left, crop_height, crop_width, [size, size], antialias=True)
+    if settings.flip and numbers[4] < 0.5:
+        part = functional.horizontal_flip(part)
+    return part
 
 
 class HasImages(Protocol):
@@ -37,17 +79,7 @@ class HasImages(Protocol):
 
 
 class ImageViews(Dataset[ImageBatch]):
-    """The images of a data set as training or evaluation sees them, one batch at a time.
-
-    Args:
-        dataset: where the images come from.
-        settings: the recipe's section ``images``.
-        augment: seed of the training view; None gives the evaluation view.
-
-    Raises:
-        ImageError: an image does not decode (raised here if images are cached, else when it is first read).
-        MissingResourceError: the images are to be kept in memory, and this machine has too little.
-    """
+    """The images of a data set as training or evaluation sees them, one batch at a time."""
 
     def __init__(self, dataset: HasImages, settings: ImageSettings, *, augment: int | None = None) -> None:
         self.images, self.settings = dataset.images, settings
@@ -120,16 +152,7 @@ def _require_memory(count: int, bytes_each: int) -> None:
 
 
 def plain_view(image: Tensor, *, size: int, resize: int | None) -> Tensor:
-    """Give the evaluation view of an image, or of a batch.
-
-    Args:
-        image: (…, C, H, W).
-        size: height and width of the result.
-        resize: shorter side before the central crop; None squeezes the whole image into the square.
-
-    Returns:
-        (…, C, size, size).
-    """
+    """Give the evaluation view of an image, or of a batch."""
     if resize is None and image.shape[-2:] == (size, size):
         return image
     view: Tensor = functional.resize(image, [size, size] if resize is None else [resize], antialias=True)

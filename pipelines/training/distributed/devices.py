@@ -1,26 +1,60 @@
-"""The devices of a run, and Lightning Fabric on them."""
+"""The devices of a run: how many, who started its processes, and Lightning Fabric on them."""
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from hiertree.errors import DeviceError
 
 from ..recipe.settings import TrainingSettings
-from .launchers import Launch
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+
+
+class Launch(NamedTuple):
+    """Processes that a launcher started.
+
+    Attributes:
+        devices: processes on each machine.
+        nodes: machines.
+        environment: from which Fabric reads this process's rank.
+    """
+
+    devices: int
+    nodes: int
+    environment: ClusterEnvironment
+
+
+def detect_launch() -> Launch | None:
+    """Describe the processes that a launcher started; None for a single process."""
+    from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+    from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
+    from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+
+    if "LOCAL_RANK" in os.environ and "LOCAL_WORLD_SIZE" in os.environ:
+        local, size = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+        elastic = TorchElasticEnvironment.detect()
+        found = Launch(local, size // local, TorchElasticEnvironment() if elastic else LightningEnvironment())
+    elif "SLURM_STEP_ID" in os.environ and int(os.environ.get("SLURM_NTASKS", "1")) > 1:
+        if "SLURM_NTASKS_PER_NODE" not in os.environ:
+            raise DeviceError(
+                f"{os.environ['SLURM_NTASKS']} SLURM tasks without a number per machine",
+                expected="the same number on each machine",
+                remedy="pass --ntasks-per-node instead of --ntasks",
+            )
+        tasks, nodes = int(os.environ["SLURM_NTASKS_PER_NODE"]), int(os.environ.get("SLURM_NNODES", "1"))
+        found = Launch(tasks, nodes, SLURMEnvironment())
+    else:
+        return None
+    return found if found.devices * found.nodes > 1 else None
 
 
 def number_of_devices(training: TrainingSettings) -> int:
-    """Number of devices of this machine that a recipe asks for.
-
-    Raises:
-        DeviceError: the machine has fewer, or they do not support the precision.
-    """
+    """Number of devices of this machine that a recipe asks for."""
     device = _device_type(training)
     if training.devices != "auto":
         _require_devices(device, training.devices)
@@ -31,15 +65,7 @@ def number_of_devices(training: TrainingSettings) -> int:
 
 
 def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fabric:
-    """Set up Lightning Fabric on the device and with the precision that a recipe asks for.
-
-    Args:
-        training: the recipe's section.
-        launch: the processes that this one belongs to; None for a single process.
-
-    Raises:
-        DeviceError: the device is absent, or does not support the precision.
-    """
+    """Set up Lightning Fabric on the device and with the precision that a recipe asks for."""
     from lightning_fabric import Fabric
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)

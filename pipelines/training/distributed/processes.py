@@ -16,10 +16,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
+import numpy as np
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
 
-from hiertree.errors import HiertreeError
+from hiertree.errors import DeviceError, HiertreeError
+from hiertree.losses import DistributedLoss, Loss
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -31,9 +33,6 @@ _END: Any = object()
 
 class Processes:
     """The processes of one run, seen from one of them.
-
-    Args:
-        fabric: launched; None for a single process.
 
     Attributes:
         rank: of this process, from 0.
@@ -62,12 +61,7 @@ class Processes:
 
     @contextmanager
     def agreeing(self) -> Iterator[None]:
-        """A block that succeeds in all processes or in none.
-
-        Raises:
-            HiertreeError, OSError: in the first process, whichever process met it.
-            SystemExit: in the others, with status 0; the first process's status counts.
-        """
+        """A block that succeeds in all processes or in none."""
         if self.size == 1:
             yield
             return
@@ -112,14 +106,7 @@ class Processes:
         return items[self.rank :: self.size]
 
     def concatenated(self, own: Iterable[Tensor]) -> Tensor:
-        """Concatenate the tensors that the processes made of their shares, in the order of the items.
-
-        Args:
-            own: (n, …) tensors on the CPU, one for each item of the share; each n ≥ 1. May be a generator.
-
-        Returns:
-            All rows in the first process; nothing, (0,), in the others.
-        """
+        """Concatenate the tensors that the processes made of their shares, in the order of the items."""
         if self.size == 1:
             return torch.cat(list(own))
         iterator = iter(own)
@@ -157,3 +144,49 @@ class Processes:
         sizes = [gradient.numel() for gradient in gradients]
         for gradient, mean in zip(gradients, torch.split(means, sizes), strict=True):
             gradient.copy_(mean.view(gradient.shape))
+
+
+def loss_of_whole_batch(loss: Loss, processes: Processes) -> Loss:
+    """Make a loss cover the batches of all processes.
+
+    Each process ranks its own queries if the loss is a mean over queries, otherwise all of them.
+    """
+    if processes.size == 1:
+        return loss
+    divisible = all(part.is_mean_over_queries for part in loss.modules() if isinstance(part, Loss))
+    return DistributedLoss(loss, queries="own" if divisible else "all")
+
+
+def synchronized_batch_norm(network: nn.Module, processes: Processes, device: torch.device) -> nn.Module:
+    """Make BatchNorm normalize over the whole batch of several processes."""
+    if processes.size == 1:
+        return network
+    if device.type != "cuda":
+        raise DeviceError(
+            f"model.sync_batch_norm=true with {processes.size} processes on a CPU",
+            expected="GPUs",
+            remedy="set model.freeze_batch_norm=true, or training.devices=1",
+        )
+    from timm.layers.norm_act import convert_sync_batchnorm
+
+    convert: Callable[[nn.Module], nn.Module] = convert_sync_batchnorm  # also handles timm's fused norm-activation
+    return convert(network)
+
+
+def seed_torch(*numbers: int) -> None:
+    """Seed torch's generators from several numbers."""
+    torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
+
+
+@contextmanager
+def randomness_by_rank(processes: Processes, device: torch.device, *numbers: int) -> Iterator[None]:
+    """A block in which each of several processes draws from its own seed: the numbers and its rank.
+
+    After the block all processes draw the same again, as if nothing had been drawn inside.
+    """
+    if processes.size == 1:
+        yield
+        return
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        seed_torch(*numbers, processes.rank)
+        yield

@@ -32,16 +32,6 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
     """Call a function in new processes of this machine and wait until all have ended.
 
     SIGTERM is passed on to them. They end when this process ends, whatever the reason.
-
-    Args:
-        function: importable by name; reads its rank from the environment variables that torchrun sets, too.
-        arguments: can be pickled.
-        count: number of processes.
-
-    Raises:
-        HiertreeError, OSError: raised by one of them; the others are ended.
-        TrainingError: one was killed.
-        SystemExit: they obeyed SIGTERM; status 0.
     """
     context = multiprocessing.get_context("spawn")
     variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "NODE_RANK": "0"}

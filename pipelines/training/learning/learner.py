@@ -15,16 +15,25 @@ from torch import Tensor
 from hiertree.errors import CheckpointError, EmbeddingError
 from hiertree.losses import large_batch_backward
 
-from ..distributed.processes import Processes
-from ..distributed.shared_batches import loss_of_whole_batch, randomness_by_rank, seed_torch, synchronized_batch_norm
-from ..network.averaging import moving_average
-from ..network.compiling import compile_network, compiler_errors
-from ..network.embedder import Embedder
-from ..network.scales import embed_at_scales, require_sizes, warn_of_cut_images
+from ..distributed.processes import (
+    Processes,
+    loss_of_whole_batch,
+    randomness_by_rank,
+    seed_torch,
+    synchronized_batch_norm,
+)
+from ..network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
 from ..recipe.schema import Recipe
-from .loss_building import build_loss
-from .optimization import build_optimizer, set_learning_rates
-from .step_errors import SMALLER_STEPS, diverged, out_of_memory, require_finite, require_no_batch_norm
+from .optimization import build_loss, build_optimizer, moving_average, set_learning_rates
+from .step_errors import (
+    SMALLER_STEPS,
+    compile_network,
+    compiler_errors,
+    diverged,
+    out_of_memory,
+    require_finite,
+    require_no_batch_norm,
+)
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -37,16 +46,6 @@ class Learner:
     All randomness of a step (dropout, say) is seeded by the recipe's seed and the step's number: the network's differs
     between processes, the loss's does not. Each of several processes holds a part of every batch and computes the loss
     of all of it, so that together they take the step that a single process would take on the whole batch.
-
-    Args:
-        recipe: the experiment.
-        fabric: device and precision.
-        class_paths: (C, L) the path of each leaf of the training split's tree.
-        steps_per_epoch: batches of the sampler.
-        processes: that share every batch; None for this one alone.
-
-    Raises:
-        RecipeError, MissingResourceError: the network or the loss cannot be built as asked.
     """
 
     def __init__(
@@ -101,20 +100,7 @@ class Learner:
         self.loss.start_epoch(epoch)
 
     def step(self, images: Tensor, paths: Tensor, *, step: int) -> dict[str, float]:
-        """Learn from one batch.
-
-        Args:
-            images: (B, C, S, S) uint8.
-            paths: (B, L) integers.
-            step: number of steps done before.
-
-        Returns:
-            The loss and its terms.
-
-        Raises:
-            TrainingError: the loss or its gradient is not finite; the weights have not changed.
-            DeviceError: the GPU's memory is full; the message names settings that need less.
-        """
+        """Learn from one batch."""
         self._set_learning_rates(step)
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
@@ -220,11 +206,7 @@ class Learner:
         return self.fabric.strategy.precision.state_dict()
 
     def load(self, tensors: Mapping[str, Tensor], scaler: Mapping[str, Any]) -> None:
-        """Restore what :meth:`tensors` and :meth:`scaler` returned.
-
-        Raises:
-            CheckpointError: the tensors belong to another network.
-        """
+        """Restore what :meth:`tensors` and :meth:`scaler` returned."""
         parts: dict[str, dict[str, Tensor]] = {"embedder": {}, "loss": {}, "optimizer": {}}
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")

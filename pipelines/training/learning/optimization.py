@@ -1,20 +1,65 @@
-"""Parameter groups, the optimizer, and the learning rate as a pure function of the step.
-
-A function has no state to save, so a run resumes at any step; torch's schedulers count their own steps, and warn when
-the optimizer skips one.
-"""
+"""The loss, the optimizer with its learning rates, and the moving average of the weights."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import numpy as np
+from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
+from torch.optim.swa_utils import AveragedModel
+
+from hiertree.errors import OptionError, RecipeError
 
 from ..network.embedder import Embedder
+from ..recipe.components import Component, makes, takes, target
+from ..recipe.schema import Recipe
 from ..recipe.settings import OptimizerSettings, ScheduleSettings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from hiertree.losses import Loss
+
+Tensors = tuple[Tensor, ...] | list[Tensor]
+
+
+def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss:
+    """Build the loss that a recipe asks for."""
+    try:
+        return _built(recipe.loss, class_paths, recipe.model.embedding_size)
+    except OptionError as error:
+        raise RecipeError(f"loss: {error.given}", expected=error.expected, remedy=error.remedy) from error
+
+
+def _built(component: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int) -> Loss:
+    """Build a loss, and before it the losses that it wraps."""
+    level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
+    derived = {
+        "num_classes": level_sizes[-1],
+        "embedding_size": embedding_size,
+        "level_sizes": level_sizes,
+        "num_levels": class_paths.shape[1],
+        "class_paths": class_paths,
+    }
+    options = component.options()
+    for name, value in options.items():
+        if isinstance(value, Component):
+            options[name] = _nested(component, name, value, class_paths, embedding_size)
+    known = {name: value for name, value in derived.items() if takes("loss", component.name, name)}
+    loss: Loss = target("loss", component.name)(**known, **options)
+    return loss
+
+
+def _nested(
+    outer: Component, name: str, inner: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int
+) -> Any:
+    """Build a loss that another wraps, or a function that builds it for a number of flat classes."""
+    if makes("loss", outer.name, name):
+        return lambda num_classes: _built(inner, np.arange(num_classes)[:, None], embedding_size)
+    return _built(inner, class_paths, embedding_size)
 
 
 def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> list[dict[str, Any]]:
@@ -51,15 +96,6 @@ def learning_rate_factor(
 ) -> float:
     """Compute the factor of a step's learning rate.
 
-    Args:
-        step: 0 … total − 1.
-        total: steps of the whole run.
-        warmup: steps of the linear rise; its last step has factor 1.
-        final: factor towards which the cosine falls.
-        name: ``cosine``, ``step`` or ``constant``.
-        milestones: steps at each of which ``step`` multiplies by ``factor`` once more.
-        factor: of ``step``.
-
     >>> [round(learning_rate_factor(step, total=6, warmup=2, final=0.0), 3) for step in range(6)]
     [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
     >>> stepped = {"name": "step", "milestones": [2, 4], "factor": 0.5}
@@ -94,3 +130,38 @@ def set_learning_rates(
             milestones=milestones,
             factor=settings.factor,
         )
+
+
+def moving_average(network: nn.Module, decay: float) -> AveragedModel:
+    r"""Make a copy of a network that averages the original's weights at each ``update_parameters``.
+
+    .. math:: \bar{w}_1 = w_1, \quad \bar{w}_t = d \, \bar{w}_{t-1} + (1 - d) \, w_t
+
+    BatchNorm's running means and variances are averaged too, since the original's last ones belong to other weights;
+    its batch counts are copied.
+
+    >>> import torch
+    >>> network = nn.Linear(1, 1, bias=False)
+    >>> average = moving_average(network, decay=0.75)
+    >>> for weight in (1.0, 5.0, 4.0):
+    ...     _ = nn.init.constant_(network.weight, weight)
+    ...     average.update_parameters(network)
+    >>> average.module.weight.item()
+    2.5
+    """
+    device = next(network.parameters()).device
+    average = AveragedModel(network, device, multi_avg_fn=_follow(decay), use_buffers=True)
+    return average.requires_grad_(False)
+
+
+def _follow(decay: float) -> Callable[[Tensors, Tensors, Tensor | int], None]:
+    """The update of the averages by one step's values."""
+
+    def follow(averages: Tensors, values: Tensors, _: Tensor | int) -> None:
+        for average, value in zip(averages, values, strict=True):
+            if average.is_floating_point():
+                average.lerp_(value, 1 - decay)
+            else:
+                average.copy_(value)
+
+    return follow

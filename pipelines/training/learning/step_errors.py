@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from torch import nn
 
@@ -18,11 +19,7 @@ SMALLER_STEPS = (
 
 
 def require_finite(values: Mapping[str, float], step: int) -> None:
-    """Refuse values of a step that are not finite.
-
-    Raises:
-        TrainingError: some are not; the message names all values.
-    """
+    """Refuse values of a step that are not finite."""
     if not all(map(math.isfinite, values.values())):
         raise diverged(step, ", ".join(f"{name} = {value}" for name, value in values.items()))
 
@@ -43,14 +40,34 @@ def out_of_memory(where: str, remedy: str) -> DeviceError:
 
 
 def require_no_batch_norm(network: nn.Module) -> None:
-    """Refuse to train BatchNorm chunk by chunk: its statistics would be those of chunks, each counted twice.
-
-    Raises:
-        RecipeError: the network has BatchNorm.
-    """
+    """Refuse to train BatchNorm chunk by chunk: its statistics would be those of chunks, each counted twice."""
     if any(map(is_batch_norm, network.modules())):
         raise RecipeError(
             "training.accumulate=two_pass with BatchNorm, whose statistics would be those of chunks",
             expected="a network that embeds each image independently of the others",
             remedy="set model.freeze_batch_norm=true",
         )
+
+
+def compile_network(network: nn.Module) -> None:
+    """Compile a network in place at its first call with each kind of input.
+
+    It stays the same object, so its tensors keep their names; a copy of it is not compiled.
+    """
+    network.compile()
+
+
+@contextmanager
+def compiler_errors() -> Iterator[None]:
+    """Turn an error of the compiler into one that says what to change."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        problem = " ".join(str(error).split("\n\n")[0].split())
+        raise RecipeError(
+            f"training.compile=true ({problem})",
+            expected="a network that torch.compile supports, and a C++ compiler (on a GPU, Triton)",
+            remedy="set training.compile=false",
+        ) from error

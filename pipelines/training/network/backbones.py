@@ -2,33 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from hiertree.errors import RecipeError
+from hiertree.errors import MissingResourceError, RecipeError
 
-from .clip_backbone import PREFIX as CLIP
-from .clip_backbone import build_clip_tower, clip_statistics
-from .feature_backbone import FeatureBackbone, count_features
-from .imported_backbone import call_backbone, import_backbone
-from .pretrained_files import load_local_weights
-from .timm_backbone import HUB, build_timm_network, find_timm_model
+from .pretrained_backbones import (
+    CLIP,
+    HUB,
+    build_clip_tower,
+    build_timm_network,
+    clip_statistics,
+    find_timm_model,
+    load_local_weights,
+)
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
 
 
-class SmallCNN(nn.Sequential):
-    """Four 3×3 convolutions with BatchNorm and ReLU, halving the map after the first three: for images of 16–64 px.
+class FeatureBackbone(nn.Module):
+    """A network of timm, of open_clip or of one's own, without a classifier."""
 
-    Args:
-        channels: of the images.
-        width: channels of the first stage; the others have 2, 4 and 4 times as many.
+    def __init__(self, network: nn.Module, *, own_pooling: bool, features: int) -> None:
+        super().__init__()
+        self.network, self.own_pooling, self.num_features = network, own_pooling, features
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, H, W) images → (B, F) vectors or (B, F, h, w) maps."""
+        compute = self.network if self.own_pooling else getattr(self.network, "forward_features", self.network)
+        features: Tensor = compute(images)
+        expected = 2 if self.own_pooling else 4
+        if features.ndim != expected or features.shape[1] != self.num_features:
+            raise RecipeError(
+                f"model.pooling: this backbone returns features of shape {tuple(features.shape)}",
+                expected=f"{'vectors' if self.own_pooling else 'maps'} (B, {self.num_features}"
+                + (")" if self.own_pooling else ", h, w)"),
+                remedy="set model.pooling=" + ("gem" if self.own_pooling and features.ndim == 4 else "backbone"),
+            )
+        return features
+
+
+def count_features(network: nn.Module, *, channels: int, size: int) -> int:
+    """The number of features that a network gives an image, found by giving it one."""
+    was_training = network.training
+    try:
+        with torch.inference_mode():
+            features = network.eval()(torch.zeros(1, channels, size, size))
+    except Exception as error:  # whatever a network of the user's raises
+        raise RecipeError(
+            f"model.backbone: the network fails ({type(error).__name__}: {error})",
+            expected=f"one that takes images of shape (B, {channels}, {size}, {size})",
+        ) from error
+    network.train(was_training)
+    if not isinstance(features, Tensor) or features.ndim not in (2, 4):
+        shape = f"of shape {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
+        raise RecipeError(f"model.backbone: features {shape}", expected="vectors (B, F) or maps (B, F, h, w)")
+    return features.shape[1]
+
+
+def import_backbone(name: str) -> Callable[..., nn.Module]:
+    """Import the callable that builds a network.
+
+    Importing runs code, so the name must come from the user: from their recipe, or as an argument. Names in the folder
+    of a model or a run are never passed here.
+
+    >>> import_backbone("torchvision.models:alexnet")(num_classes=3).classifier[-1].out_features
+    3
     """
+    module, _, attribute = name.partition(":")
+    if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
+        raise RecipeError(f"model.backbone={name!r}", expected="module:attribute, my_networks:tower for instance")
+    try:
+        imported = import_module(module)
+    except (ImportError, SyntaxError) as error:
+        raise MissingResourceError(
+            f"model.backbone={name} ({error})",
+            expected=f"a module {module} that Python can import",
+            remedy="install it, or put its folder on the path: PYTHONPATH=FOLDER hiertree …",
+        ) from error
+    found = getattr(imported, attribute, None)
+    if not callable(found):
+        place = getattr(imported, "__file__", None) or "built into Python"
+        given = f"model.backbone={name}, where {module} ({place}) has no callable {attribute}"
+        raise RecipeError(given, expected="a class or a function that returns a torch.nn.Module")
+    factory: Callable[..., nn.Module] = found
+    return factory
+
+
+def call_backbone(factory: Callable[..., nn.Module], options: Mapping[str, Any], *, name: str) -> nn.Module:
+    """Build the network."""
+    try:
+        network = factory(**options)
+    except TypeError as error:
+        raise RecipeError(
+            f"model.backbone={name} ({error})",
+            expected="a callable of the options in model.backbone_options",
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise RecipeError(f"model.backbone={name} returns {type(network).__name__}", expected="a torch.nn.Module")
+    return network
+
+
+class SmallCNN(nn.Sequential):
+    """Four 3×3 convolutions with BatchNorm and ReLU, halving the map after the first three: for images of 16–64 px."""
 
     def __init__(self, channels: int, width: int) -> None:
         widths = [channels, width, 2 * width, 4 * width, 4 * width]
@@ -50,19 +133,7 @@ def build_backbone(
     load_weights: bool = True,
     factory: Callable[..., nn.Module] | None = None,
 ) -> nn.Module:
-    """Build the backbone that a recipe asks for.
-
-    Args:
-        model: the recipe's section.
-        channels: of the images.
-        size: their height and width; None for those that the backbone is made for.
-        load_weights: False skips loading pretrained weights, when others will replace them.
-        factory: builds the network in place of what the recipe names.
-
-    Raises:
-        RecipeError: no such model, an option that this backbone does not have, or a size that it does not take.
-        MissingResourceError: the pretrained weights or one's own module are absent.
-    """
+    """Build the backbone that a recipe asks for."""
     if model.backbone == "small_cnn" and factory is None:
         return _small_cnn(model, channels)
     if factory is not None or is_imported(model.backbone):
@@ -85,11 +156,7 @@ def is_imported(backbone: str) -> bool:
 
 
 def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation by which a backbone normalizes pixels in [0, 1].
-
-    Raises:
-        RecipeError: none are declared for a backbone of one's own, or not one a channel.
-    """
+    """Mean and standard deviation by which a backbone normalizes pixels in [0, 1]."""
     mean, std = _declared_statistics(model)
     if channels == 1 and len(mean) == 3:
         return (sum(mean) / 3,), (sum(std) / 3,)

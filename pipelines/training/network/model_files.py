@@ -6,24 +6,59 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from torch import Tensor, nn
 
 from hiertree.errors import CheckpointError, RecipeError
 from hiertree.io import files
 
+from ...settings import Section
 from ..recipe.reading import load_recipe
-from ..recipe.settings import ModelSettings
-from .backbones import is_imported
+from ..recipe.schema import Recipe
+from ..recipe.settings import ImageSettings, ModelSettings
+from .backbones import import_backbone, input_statistics, is_imported
 from .embedder import Embedder
-from .imported_backbone import import_backbone
-from .preprocessing import Preprocessing
-from .timm_backbone import HUB
+from .pretrained_backbones import HUB
 
 Backbone: TypeAlias = Callable[..., nn.Module] | str
 WEIGHTS, SETTINGS = "model.safetensors", "model.json"
+
+
+class Preprocessing(Section):
+    """The path of an image to a trained network, and of the network's output to an embedding."""
+
+    size: int = Field(description="height and width in pixels")
+    channels: Literal[1, 3] = Field(description="1 (gray) or 3 (RGB)")
+    resize: int | None = Field(
+        description="shorter side before the central crop; null squeezes the whole image into the square"
+    )
+    mean: tuple[float, ...] = Field(description="subtracted from pixels in [0, 1], by channel")
+    std: tuple[float, ...] = Field(description="by which they are then divided")
+    scales: Annotated[tuple[float, ...], Field(min_length=1)] = Field(
+        description="factors of the size whose embeddings are averaged"
+    )
+    precision: str = Field(description="of the network's arithmetic, as Lightning Fabric names it")
+
+    @classmethod
+    def of_recipe(cls, recipe: Recipe) -> Preprocessing:
+        """The preprocessing of a recipe's evaluation."""
+        images = recipe.images
+        mean, std = input_statistics(recipe.model, channels=images.channels)
+        return cls(
+            size=images.size,
+            channels=images.channels,
+            resize=images.resize,
+            mean=mean,
+            std=std,
+            scales=recipe.evaluation.scales,
+            precision=recipe.training.precision,
+        )
+
+    def image_settings(self) -> ImageSettings:
+        """The same as a recipe's section ``images``, without a cache."""
+        return ImageSettings(size=self.size, channels=self.channels, resize=self.resize, cache=False)
 
 
 def save_embedder(embedder: Embedder, folder: str | os.PathLike[str], preprocessing: Preprocessing) -> list[Path]:
@@ -42,15 +77,6 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
     """Load the trained network of a run folder, in evaluation mode on the CPU.
 
     The folder may be anyone's: it may name only networks that hiertree builds itself, and imports nothing.
-
-    Args:
-        folder: of the run or the model.
-        backbone: builds a backbone of your own, or its name, ``module:attribute``.
-
-    Raises:
-        CheckpointError: the run is not finished, the folder holds no model, or the two files do not fit together.
-        RecipeError: the model names a backbone of someone's own, and ``backbone`` is not given.
-        MissingResourceError: ``backbone`` cannot be imported.
     """
     settings = _settings(Path(folder))
     try:
@@ -77,11 +103,7 @@ def load_embedder(folder: str | os.PathLike[str], *, backbone: Backbone | None =
 
 
 def load_weights(folder: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Load the tensors of a finished run's network by name; nothing is built.
-
-    Raises:
-        CheckpointError: the run is not finished, or its weights are missing or damaged.
-    """
+    """Load the tensors of a finished run's network by name; nothing is built."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -93,12 +115,7 @@ def load_weights(folder: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def load_preprocessing(folder: str | os.PathLike[str]) -> Preprocessing:
-    """Load the preprocessing of a run's network; that of earlier runs is in their recipe.
-
-    Raises:
-        CheckpointError: the run is not finished, or the folder holds no model.
-        RecipeError: the recipe of an earlier run cannot be read.
-    """
+    """Load the preprocessing of a run's network; that of earlier runs is in their recipe."""
     settings = _settings(Path(folder))
     if "preprocessing" not in settings:
         return Preprocessing.of_recipe(load_recipe(Path(folder) / "recipe.yaml"))

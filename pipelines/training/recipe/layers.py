@@ -42,15 +42,7 @@ Layer = dict[str, Any]  # keys to settings or to layers
 
 
 def parse_layer(text: str, *, source: str) -> Layer:
-    """Parse a mapping in YAML; the comment at the end of a line is the source of every value in that line.
-
-    Args:
-        text: the YAML.
-        source: what error messages call it.
-
-    Raises:
-        RecipeError: the text is not valid YAML or not a mapping, or a key is given twice.
-    """
+    """Parse a mapping in YAML; the comment at the end of a line is the source of every value in that line."""
     try:
         loader = StrictLoader(text)  # refuses characters that YAML does not allow
         try:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import ValidationError
 
 from hiertree.errors import RecipeError
@@ -40,15 +41,7 @@ def load_recipe(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -
 
 
 def read_layers(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Layer:
-    """The settings of a recipe and of all that it extends, each with its source; unchecked, without defaults.
-
-    Args:
-        recipe: as :func:`load_recipe` takes it.
-        overrides: as :func:`load_recipe` takes them.
-
-    Raises:
-        RecipeError: the recipe cannot be found or read.
-    """
+    """The settings of a recipe and of all that it extends, each with its source; unchecked, without defaults."""
     layer = _read(recipe, ())
     layer.setdefault("name", Setting(Path(recipe).stem))
     for override in overrides:
@@ -57,15 +50,7 @@ def read_layers(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -
 
 
 def check_recipe(values: Any, *, source: str = "recipe") -> Recipe:
-    """The recipe that a mapping of sections describes.
-
-    Args:
-        values: the sections, as a YAML file holds them.
-        source: what error messages call it.
-
-    Raises:
-        RecipeError: no mapping, an unknown key or a value out of range.
-    """
+    """The recipe that a mapping of sections describes."""
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
@@ -73,12 +58,7 @@ def check_recipe(values: Any, *, source: str = "recipe") -> Recipe:
 
 
 def _read(recipe: str | os.PathLike[str], extending: tuple[Path, ...]) -> Layer:
-    """The layers of a file or of a built-in recipe.
-
-    Args:
-        recipe: its path or its name.
-        extending: the files that extend it, the first one first.
-    """
+    """The layers of a file or of a built-in recipe."""
     path = Path(recipe)
     if not path.is_file():
         found = built_in_recipe(path.name)
@@ -123,3 +103,36 @@ def _apply(layer: Layer, override: str) -> None:
                 f"--set {override}", expected=f"{'.'.join(sections[:depth])} to be a section, not a value"
             )
     layer[key] = annotated(parse_yaml(text, source=f"--set {override}"), "--set")
+
+
+_COLUMN = 40  # where sources stand
+_END = "\n...\n"  # which PyYAML writes behind a single value
+
+
+def recipe_yaml(recipe: Recipe, layer: Mapping[str, Any]) -> str:
+    """Every setting of a recipe as YAML that can be saved and trained.
+
+    >>> from hiertree.pipelines.training.recipe.reading import load_recipe, read_layers
+    >>> recipe_yaml(load_recipe("sop-happier"), read_layers("sop-happier")).splitlines()[0]
+    'name: sop-happier'
+    """
+    lines: list[str] = []
+    for key, value in recipe.as_dict().items():
+        section = list(_lines(key, value, layer.get(key), depth=0))
+        lines += ["", *section] if isinstance(value, dict) else section
+    return "\n".join(lines) + "\n"
+
+
+def _lines(key: str, value: Any, made: Any, *, depth: int) -> Iterator[str]:
+    """One key and all below it; ``made`` is the setting or layer that it comes from, None for a default."""
+    start = f"{'  ' * depth}{key}:"
+    if isinstance(value, dict) and value:
+        yield start
+        below = made if isinstance(made, dict) else {}
+        for inner, inner_value in value.items():
+            yield from _lines(inner, inner_value, below.get(inner), depth=depth + 1)
+        return
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
+    line = f"{start} {text.removesuffix(_END).strip()}"
+    source = made.source if isinstance(made, Setting) else "default"
+    yield f"{line:<{_COLUMN}} # {source}" if source else line

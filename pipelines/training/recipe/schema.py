@@ -109,11 +109,7 @@ class Recipe(Section):
         return _hash(self.experiment())
 
     def goes_on_from(self, earlier: Recipe) -> bool:
-        """Whether this is the earlier experiment with more epochs, or more patience, from where that one ended.
-
-        Raises:
-            RecipeError: it is the same with more epochs, but they would have changed the learning rates from the start.
-        """
+        """Whether this is the earlier experiment with more epochs, or more patience, from where that one ended."""
         now, before = self.experiment(), earlier.experiment()
         now["training"]["epochs"] = before["training"]["epochs"]
         if now != before or self.training.epochs < earlier.training.epochs:

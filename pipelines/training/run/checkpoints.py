@@ -2,56 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import shutil
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
+from torch import Tensor
 
 from hiertree.errors import CheckpointError
+from hiertree.io import files
+from hiertree.io.provenance import sha256
 
 from ..learning.learner import Learner
 from ..recipe.schema import Recipe
-from .checkpoint_files import (
-    checkpoint_path,
-    newest_whole_checkpoint,
-    read_checkpoint,
-    remove_checkpoints,
-    rewrite_state,
-    save_checkpoint,
-)
 from .run_state import RunState
+
+FORMAT = "hiertree checkpoint 1"
+_TENSORS, _STATE = "tensors.safetensors", "state.json"
+_REMEDY = "remove this folder to go on from an older checkpoint, or start again (--fresh)"
+
+
+def save_checkpoint(
+    folder: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any], *, step: int, fingerprint: str
+) -> Path:
+    """Write one checkpoint below ``folder``."""
+    from safetensors.torch import save_file
+
+    path = checkpoint_path(folder, step=step)
+    with files.replacing_folder(path) as temporary:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary / _TENSORS)
+        header = {"format": FORMAT, "recipe": fingerprint, "sha256": sha256(temporary / _TENSORS)}
+        files.write_json(temporary / _STATE, header | {"state": dict(state)})
+    return path
+
+
+def rewrite_state(path: Path, state: Mapping[str, Any]) -> None:
+    """Replace the state of a checkpoint, whose tensors stay."""
+    header = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    files.write_json(path / _STATE, header | {"state": dict(state)})
+
+
+def checkpoint_path(folder: Path, *, step: int) -> Path:
+    """The folder of the checkpoint of a step."""
+    return folder / f"step-{step:08d}"
+
+
+def read_checkpoint(path: Path, *, accepts: Callable[[str], bool]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read the tensors and the state of one checkpoint."""
+    from safetensors.torch import load_file
+
+    kind, recipe, state = _checked(path)
+    if kind != FORMAT:
+        raise CheckpointError(f"{path}, of the format {kind!r}", expected=f"a checkpoint ({FORMAT})", remedy=_REMEDY)
+    if not accepts(recipe):
+        raise CheckpointError(f"{path}, of another recipe", expected="a checkpoint of this recipe", remedy=_REMEDY)
+    try:
+        return load_file(path / _TENSORS), state
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} ({error})", expected="a whole checkpoint", remedy=_REMEDY) from error
+
+
+def newest_whole_checkpoint(folder: Path) -> Path | None:
+    """Find the newest checkpoint that is not damaged; None if there is no checkpoint at all.
+
+    A damaged one is reported on standard error.
+    """
+    damage: CheckpointError | None = None
+    for path in reversed(list_checkpoints(folder).values()):
+        try:
+            _checked(path)
+        except CheckpointError as error:
+            damage = damage or error
+            continue
+        if damage is not None:
+            print(f"warning: {damage.given}; going on from {path.name}, the newest whole one", file=sys.stderr)
+        return path
+    if damage is not None:
+        raise damage
+    return None
+
+
+def _checked(path: Path) -> tuple[str, str, dict[str, Any]]:
+    """Format, fingerprint and state of a checkpoint whose tensors are those written with them."""
+    try:
+        content = json.loads((path / _STATE).read_text(encoding="utf-8"))
+        kind, recipe, digest, state = (content[key] for key in ("format", "recipe", "sha256", "state"))
+        damaged = sha256(path / _TENSORS) != digest
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        given = f"{path} is damaged ({error!r})"
+        raise CheckpointError(given, expected="a whole checkpoint", remedy=_REMEDY) from error
+    if damaged:
+        raise CheckpointError(f"{path} is damaged ({_TENSORS})", expected="a whole checkpoint", remedy=_REMEDY)
+    return kind, recipe, state
+
+
+def list_checkpoints(folder: Path) -> dict[int, Path]:
+    """List the checkpoints below a folder by step, oldest first, without those left incomplete by a killed process."""
+    found = {int(path.name[5:]): path for path in folder.glob("step-*") if path.name[5:].isdigit()}
+    return dict(sorted(found.items()))
+
+
+def remove_checkpoints(folder: Path, *, keep: Collection[int | None]) -> None:
+    """Remove all checkpoints except some, and incomplete ones that killed processes left."""
+    for step, path in list_checkpoints(folder).items():
+        if step not in keep:
+            shutil.rmtree(path)
+    for path in folder.glob(".step-*"):
+        shutil.rmtree(path)
 
 
 class RunCheckpoints:
-    """Checkpoints of a learner and of how far its run is.
-
-    Args:
-        folder: of all of them.
-        recipe: the experiment.
-        learner: whose tensors are written and restored.
-    """
+    """Checkpoints of a learner and of how far its run is."""
 
     def __init__(self, folder: Path, recipe: Recipe, learner: Learner) -> None:
         self._folder, self._recipe, self._learner = folder, recipe, learner
         self._kept: set[int] = set()  # steps whose checkpoints the last one needs
 
-    def newest(self) -> Path | None:
-        """The newest whole checkpoint; None if there is none at all.
-
-        Raises:
-            CheckpointError: all are damaged.
-        """
-        return newest_whole_checkpoint(self._folder)
-
     def write(self, state: RunState) -> None:
-        """Write a checkpoint and remove the earlier ones, except the one before and the best of either.
-
-        Raises:
-            CheckpointError: it cannot be written.
-        """
+        """Write a checkpoint and remove the earlier ones, except the one before and the best of either."""
         tensors, fingerprint = self._learner.tensors(), self._recipe.fingerprint()
         with _writing(state.step):
             save_checkpoint(self._folder, tensors, self._content(state), step=state.step, fingerprint=fingerprint)
@@ -60,11 +133,7 @@ class RunCheckpoints:
         self._kept = needed
 
     def update(self, state: RunState) -> None:
-        """Write the state of the step whose checkpoint was written last, now that its epoch has been evaluated.
-
-        Raises:
-            CheckpointError: it cannot be written.
-        """
+        """Write the state of the step whose checkpoint was written last, now that its epoch has been evaluated."""
         with _writing(state.step):
             rewrite_state(checkpoint_path(self._folder, step=state.step), self._content(state))
         self._kept = _steps_needed(state)
@@ -73,11 +142,7 @@ class RunCheckpoints:
         return {"position": asdict(state), "scaler": self._learner.scaler()}
 
     def restore(self, checkpoint: Path) -> RunState:
-        """Load the tensors of a checkpoint into the learner; returns how far the run was.
-
-        Raises:
-            CheckpointError: it is damaged, or belongs to another recipe.
-        """
+        """Load the tensors of a checkpoint into the learner; returns how far the run was."""
         tensors, content = read_checkpoint(checkpoint, accepts=self._recipe.accepts)
         try:
             state = RunState(**content["position"])
@@ -88,11 +153,7 @@ class RunCheckpoints:
         return state
 
     def restore_network(self, *, step: int) -> None:
-        """Load the network after an earlier step, whose checkpoint was kept, into the learner.
-
-        Raises:
-            CheckpointError: it is damaged, or gone.
-        """
+        """Load the network after an earlier step, whose checkpoint was kept, into the learner."""
         path = checkpoint_path(self._folder, step=step)
         try:
             tensors, content = read_checkpoint(path, accepts=self._recipe.accepts)

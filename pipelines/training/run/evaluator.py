@@ -3,41 +3,82 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from hiertree.datasets import ImageDataset
+from hiertree.datasets.readers.images import JoinedImages, SelectedImages
 from hiertree.errors import OptionError, RecipeError
 from hiertree.io.progress import track
-from hiertree.metrics import evaluate, evaluate_codes
+from hiertree.metrics import Evaluation, evaluate, evaluate_codes, overall
 
 from ...stored_embeddings.embeddings_files import LabeledEmbeddings
 from ..data.batches import batch_loader, keys_in_order
-from ..data.joined_images import images_of_lists
 from ..data.views import ImageViews
 from ..distributed.processes import Processes
 from ..learning.learner import Learner
 from ..recipe.schema import Recipe
-from .list_metrics import list_name, means_over_lists, metric_of_list, names_of_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hiertree.metrics import Evaluation, ProtocolName
+    from hiertree.datasets import ImageSource
+    from hiertree.metrics import ProtocolName
+
+
+def list_name(part: ImageDataset) -> str:
+    """Name of a list: ``fine`` for the split ``test_fine``."""
+    return part.split.removeprefix("test_")
+
+
+def metric_of_list(metric: str, name: str) -> str:
+    """Name of a metric computed on the list ``name``, which has one level."""
+    return f"{metric.partition('[')[0]}[{name}]"
+
+
+def names_of_means(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Names of the means over lists or levels: one for each metric that occurs more than once."""
+    counts = Counter(metric.partition("[")[0] for metric in metrics)
+    return tuple(f"mean {metric}" for metric, count in counts.items() if count > 1)
+
+
+def means_over_lists(results: Mapping[str, Evaluation]) -> dict[str, float]:
+    """Unweighted means over lists and levels; empty if a list has no value for one of the metrics."""
+    if any(len(result.summary()) < len(result.names) for result in results.values()):
+        return {}
+    means = overall(results)
+    wanted = names_of_means(metric for result in results.values() for metric in result.names)
+    return {name: float(means[name.removeprefix("mean ")]) for name in wanted}
+
+
+class ImagesOfLists(NamedTuple):
+    """Images of several lists, each image once, and for each list the rows of its images among them."""
+
+    images: ImageSource
+    rows: tuple[NDArray[np.int64] | slice, ...]
+
+
+def images_of_lists(lists: Sequence[ImageDataset]) -> ImagesOfLists:
+    """Join the images of several lists; images of the same name count as the same image."""
+    if len(lists) == 1:
+        return ImagesOfLists(lists[0].images, (slice(None),))
+    names = np.array([part.images.name(row) for part in lists for row in range(len(part))])
+    _, first, rows = np.unique(names, return_index=True, return_inverse=True)
+    joined: ImageSource = reduce(JoinedImages, (part.images for part in lists))
+    ends = np.cumsum([len(part) for part in lists])[:-1]
+    return ImagesOfLists(SelectedImages(joined, first), tuple(np.split(rows.reshape(-1), ends)))
 
 
 @dataclass(frozen=True)
 class ListResult:
-    """The evaluation of one list of queries.
-
-    Attributes:
-        arrays: embeddings, paths and names of the images, as :func:`retrieval_arrays` returns them.
-        result: the metrics of each query.
-    """
+    """The evaluation of one list of queries, and what :func:`retrieval_arrays` returns of it."""
 
     arrays: Mapping[str, NDArray[Any]]
     result: Evaluation
@@ -45,12 +86,7 @@ class ListResult:
 
 @dataclass(frozen=True)
 class SplitResult:
-    """The evaluation of a split.
-
-    Attributes:
-        lists: by name: the split itself, and further lists of a benchmark that has several.
-        means: over lists or levels, if the benchmark reports them.
-    """
+    """The evaluation of a split and of the further lists of its benchmark, with means where it reports them."""
 
     lists: Mapping[str, ListResult]
     means: Mapping[str, float]
@@ -62,24 +98,14 @@ class SplitResult:
 
 
 class EvaluatedNetwork(NamedTuple):
-    """What a network gives on a split.
-
-    Attributes:
-        metrics: their means, in every process.
-        result: all values, in the first process; None in the others.
-    """
+    """The means of a network's metrics on a split, and in the first process all values."""
 
     metrics: dict[str, float]
     result: SplitResult | None
 
 
 def retrieval_arrays(dataset: ImageDataset, embeddings: NDArray[np.float32]) -> dict[str, NDArray[Any]]:
-    """Queries, and their gallery if the split has a separate one, by the names that ``hiertree evaluate`` reads.
-
-    Args:
-        dataset: n images.
-        embeddings: (n, d).
-    """
+    """Queries, and their gallery if the split has a separate one, by the names that ``hiertree evaluate`` reads."""
     names = np.array([dataset.images.name(row) for row in range(len(dataset))], dtype=np.str_)
     if dataset.queries is None or dataset.gallery is None:
         return {"embeddings": embeddings, "paths": dataset.paths, "names": names}
@@ -98,28 +124,10 @@ def retrieval_arrays(dataset: ImageDataset, embeddings: NDArray[np.float32]) -> 
 
 
 class SplitEvaluator:
-    """Evaluates networks on a split and on the further lists of its benchmark.
-
-    Args:
-        dataset: the split.
-        recipe: the experiment; without metrics of its own, those of the data set's protocol are computed.
-        processes: that share the images; None for this one alone.
-        select: a metric that is computed too.
-
-    Attributes:
-        names: of the metrics that will be computed.
-
-    Raises:
-        RecipeError: a metric does not exist.
-    """
+    """Evaluates networks on a split and on the further lists of its benchmark; ``names`` are those of the metrics."""
 
     def __init__(
-        self,
-        dataset: ImageDataset,
-        recipe: Recipe,
-        processes: Processes | None = None,
-        *,
-        select: str | None = None,
+        self, dataset: ImageDataset, recipe: Recipe, processes: Processes | None = None, *, select: str | None = None
     ) -> None:
         self._lists, self._warned = (dataset, *dataset.beside), False
         self._settings, self._processes = recipe.evaluation, processes or Processes()
@@ -140,21 +148,15 @@ class SplitEvaluator:
         others. The codes that a hashing loss learns are ranked by Hamming distance.
         """
         learner.copy_from_first()
-        embeddings, result = self._embedded(learner), None
+        result: SplitResult | None = None
+        batches = track(self._batches, description=f"embedding the {self._lists[0].split} split")
+        embeddings = self._processes.concatenated(learner.embed(images) for _, images in batches).numpy()
         with self._processes.agreeing():
             if self._processes.is_first:
                 result = self._result(embeddings, codes=learner.loss.learns_codes)
                 self._warn_of_few_queries(result)
         metrics = self._processes.from_first(lambda: {} if result is None else result.metrics())
         return EvaluatedNetwork(metrics, result)
-
-    def _embedded(self, learner: Learner) -> NDArray[np.float32]:
-        """The embedding of every image, in the first process."""
-        batches = track(self._batches, description=f"embedding the {self._lists[0].split} split")
-        embeddings: NDArray[np.float32] = self._processes.concatenated(
-            learner.embed(images) for _, images in batches
-        ).numpy()
-        return embeddings
 
     def _result(self, embeddings: NDArray[np.float32], *, codes: bool) -> SplitResult:
         arrays = [retrieval_arrays(part, embeddings[rows]) for part, rows in zip(self._lists, self._rows, strict=True)]
@@ -171,11 +173,11 @@ class SplitEvaluator:
 
     def _evaluated(self, retrieval: LabeledEmbeddings, *, codes: bool) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
-        ids: dict[str, Any] = {"query_ids": retrieval.ids, "gallery_ids": retrieval.gallery_ids}
-        metrics, protocol = self._metrics, self._protocol
+        asked: dict[str, Any] = {"query_ids": retrieval.ids, "gallery_ids": retrieval.gallery_ids}
+        asked |= {"metrics": self._metrics, "protocol": self._protocol}
         if codes:
-            return evaluate_codes(*retrieval.as_codes()[:4], **ids, metrics=metrics, protocol=protocol)
-        return evaluate(*retrieval[:4], **ids, metrics=metrics, protocol=protocol, progress=True)
+            return evaluate_codes(*retrieval.as_codes()[:4], **asked)
+        return evaluate(*retrieval[:4], **asked, progress=True)
 
     def _warn_of_few_queries(self, result: SplitResult) -> None:
         """Say once which metric counts less than half of the queries of a list, and how many."""
@@ -197,14 +199,11 @@ class SplitEvaluator:
 
     def _compute_too(self, select: str) -> None:
         """Add a metric to those of every list."""
-        names = self.names
-        self._metrics = (*self._metric_names(self._lists[0]), select)
-        try:
+        names, self._metrics = self.names, (*self._metric_names(self._lists[0]), select)
+        with suppress(RecipeError):  # its name is none
             self.names = self._checked_names()
-        except RecipeError as error:
-            raise RecipeError(f"select={select!r}", expected=f"one of {', '.join(names)}") from error
         if select not in self.names:
-            raise RecipeError(f"select={select!r}", expected=f"one of {', '.join(self.names)}")
+            raise RecipeError(f"select={select!r}", expected=f"one of {', '.join(names)}")
 
     def _checked_names(self) -> tuple[str, ...]:
         """Evaluate two points of each list now, so that a misspelled metric is noticed before the first epoch."""
@@ -217,15 +216,8 @@ class SplitEvaluator:
 
     def _metric_names(self, part: ImageDataset) -> tuple[str, ...]:
         """The metrics that will be computed on a list."""
-        vectors, paths = np.eye(2), part.paths[:2]
-        separate = part.gallery is not None
-        return evaluate(
-            vectors,
-            paths,
-            vectors if separate else None,
-            paths if separate else None,
-            query_ids=["a", "b"] if separate else None,
-            gallery_ids=["c", "d"] if separate else None,
-            metrics=self._metrics,
-            protocol=self._protocol,
-        ).names
+        points: tuple[Any, ...] = (np.eye(2), part.paths[:2])
+        asked: dict[str, Any] = {"metrics": self._metrics, "protocol": self._protocol}
+        if part.gallery is None:
+            return evaluate(*points, **asked).names
+        return evaluate(*points, *points, query_ids=["a", "b"], gallery_ids=["c", "d"], **asked).names

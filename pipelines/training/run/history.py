@@ -23,12 +23,7 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 
 class TensorBoardLog:
-    """TensorBoard event files, in which later values than those of ``step`` are hidden.
-
-    Args:
-        folder: of the event files; None writes nothing.
-        step: steps done before; values of later ones are of a process that was killed.
-    """
+    """TensorBoard event files, in which later values than those of ``step`` are hidden."""
 
     def __init__(self, folder: Path | None, *, step: int) -> None:
         require_package("tensorboard", extra="train")

@@ -24,13 +24,11 @@ from hiertree.io.provenance import manifest
 
 from ...yaml_files import read_yaml
 from ..network.embedder import Embedder
-from ..network.model_files import save_embedder
-from ..network.preprocessing import Preprocessing
+from ..network.model_files import Preprocessing, save_embedder
 from ..recipe.reading import check_recipe
 from ..recipe.schema import Recipe
-from .checkpoint_files import list_checkpoints
-from .evaluator import SplitResult
-from .list_metrics import list_name
+from .checkpoints import list_checkpoints
+from .evaluator import SplitResult, list_name
 
 _LOCK, _HOLDER = ".lock", ".lock.json"
 _LOCKS = {_LOCK, _HOLDER}
@@ -60,9 +58,6 @@ class RunFolder:
 
     With a validation, the folder's network is that of the last epoch, and ``best/`` is a folder of the same files
     (without checkpoints) for the network of the best epoch: whatever takes the folder of a run takes that one too.
-
-    Args:
-        path: the folder; it need not exist.
     """
 
     def __init__(self, path: Path) -> None:
@@ -76,17 +71,7 @@ class RunFolder:
         self.changes = path / "changes.jsonl"
 
     def require_usable(self, recipe: Recipe, *, fresh: bool) -> None:
-        """Check that it is a new or empty folder, or holds a run of this recipe or one that this recipe goes on from.
-
-        Args:
-            recipe: the experiment.
-            fresh: allow a run of another recipe, which will be removed.
-
-        Raises:
-            RecipeError: it holds a run of another recipe; the message names the settings that differ.
-            CheckpointError: the recipe goes on from a finished run that has no checkpoint.
-            OptionError: it holds something else.
-        """
+        """Refuse a folder that is neither new or empty nor of a run that this recipe is, or goes on from."""
         if self.recipe.is_file():
             if not fresh:
                 self._require_same_or_earlier(recipe)
@@ -121,11 +106,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """A block in which no other process trains in this folder; the lock ends with the process, however it ends.
-
-        Raises:
-            OptionError: another process does; the message names it and its host.
-        """
+        """A block in which no other process trains in this folder; the lock ends with the process, however it ends."""
         from filelock import FileLock, Timeout
 
         self.path.mkdir(parents=True, exist_ok=True)
@@ -170,11 +151,7 @@ class RunFolder:
             path.unlink(missing_ok=True)
 
     def finished(self, recipe: Recipe | None = None) -> dict[str, Any] | None:
-        """Read ``metrics.json``; None if the run is not finished, or is one that ``recipe`` goes on from.
-
-        Raises:
-            CheckpointError: the file is damaged.
-        """
+        """Read ``metrics.json``; None if the run is not finished, or is one that ``recipe`` goes on from."""
         if not self.metrics.is_file() or (recipe is not None and self._goes_on(recipe)):
             return None
         try:
@@ -195,15 +172,7 @@ class RunFolder:
         summary: Mapping[str, Any],
         started_from: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Write the manifest and the metrics; returns the content of ``metrics.json``.
-
-        Args:
-            recipe: the experiment.
-            result: on the test split.
-            written: the files that :meth:`write_network` returned.
-            summary: of the run.
-            started_from: the file of weights that the network started with.
-        """
+        """Write the manifest and the metrics; returns the content of ``metrics.json``."""
         content = {**summary, "metrics": result.metrics(), **_card(result)}
         made = manifest(
             command=f"hiertree train {recipe.name}",

@@ -17,9 +17,6 @@ from ..distributed.starting import STOPPED_EARLY
 class StopRequest:
     """Whether this process, or another of the run, has received SIGTERM.
 
-    Args:
-        processes: of the run; None for this one alone.
-
     >>> stop = StopRequest()
     >>> with stop.listening():
     ...     signal.raise_signal(signal.SIGTERM)
@@ -35,9 +32,6 @@ class StopRequest:
         """A block in which SIGTERM is noted and ends nothing; no effect in threads, which get no signals.
 
         Libraries may swallow the KeyboardInterrupt of a Ctrl-C: it is raised again at the next step, or at the end.
-
-        Args:
-            before_steps: whether there is nothing to save yet: SIGTERM then ends the process at once, with status 0.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -61,11 +55,7 @@ class StopRequest:
         return self._processes.any(self._received)
 
     def obey(self, step: int) -> NoReturn:
-        """Exit with status 0; the state after ``step`` must have been saved.
-
-        Raises:
-            SystemExit: always.
-        """
+        """Exit with status 0; the state after ``step`` must have been saved."""
         if self._processes.is_first:
             print(f"stopped by SIGTERM after step {step}; run the same command to go on from there", file=sys.stderr)
         raise SystemExit(0)

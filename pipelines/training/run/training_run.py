@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -21,42 +20,26 @@ from hiertree.samplers.epochs import PlannedBatches
 from ..data.batches import BatchSampler, EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
 from ..distributed.processes import Processes
-from ..learning.initial_projection import initialize_projection
 from ..learning.learner import Learner
-from ..learning.warm_start import start_from_earlier
+from ..learning.starting_weights import initialize_projection, start_from_earlier
 from ..recipe.components import target
 from ..recipe.schema import Recipe
-from .checkpoints import RunCheckpoints
-from .evaluator import EvaluatedNetwork, SplitEvaluator
+from .checkpoints import RunCheckpoints, newest_whole_checkpoint
+from .evaluator import EvaluatedNetwork, SplitEvaluator, SplitResult
 from .history import TensorBoardLog, write_history
 from .run_folder import RunFolder
-from .run_state import RunState
-from .selection import EpochSelection
+from .run_state import EpochSelection, RunState
 from .stopping import StopRequest
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
+Item = TypeVar("Item")
 _MAX_SKIPPED = 10  # batches in a row; after that many it is the weights, not the batches
 
 
 class TrainingRun:
-    """One experiment, from its newest checkpoint (or from the start) to its results.
-
-    Args:
-        recipe: the experiment.
-        folder: for its files.
-        fabric: device and precision.
-        train_set: images to learn from.
-        test_set: images to evaluate on.
-        validation_set: images that pick the best epoch; None where nothing does.
-        processes: that share every batch; None for this one alone.
-        stop: what hears of signals; None for one of its own.
-
-    Raises:
-        CheckpointError: all checkpoints are damaged, or the newest belongs to another recipe.
-        HiertreeError: something is wrong with the recipe or the images.
-    """
+    """One experiment, from its newest checkpoint (or from the start) to its results."""
 
     def __init__(
         self,
@@ -93,7 +76,7 @@ class TrainingRun:
         }
         self.state = RunState()
         self._checkpoints = RunCheckpoints(folder.checkpoints, recipe, self.learner)
-        newest = self._processes.from_first(self._checkpoints.newest)
+        newest = self._processes.from_first(lambda: newest_whole_checkpoint(folder.checkpoints))
         with self._processes.agreeing():
             if newest is not None:
                 self.state = self._checkpoints.restore(newest)
@@ -142,44 +125,30 @@ class TrainingRun:
         if self._processes.is_first and self.selection.gives_up(self.state):
             print(self.selection.describe_stop(self.state), file=sys.stderr)
         last = last or self._test.evaluate(self.learner)
-        written, summary = self._written(self.folder, last), self._summary()
-        if self._validation is not None:
-            summary |= self._write_best(last, summary)
-        with self._processes.agreeing():
-            if last.result is not None:
-                return self.folder.finish(self.recipe, last.result, written, summary, self.state.started_from)
-        return {**summary, "metrics": last.metrics}
+        recipe, summary, started_from = self.recipe, self._summary(), self.state.started_from
+        written = self._from_first(last, lambda result: self.folder.write_network(recipe, self.learner.trained, result))
+        if self._validation is not None and self.state.best is not None:
+            summary |= self._write_best(last, self.state.best, summary)
+        return self._from_first(last, lambda found: self.folder.finish(recipe, found, written, summary, started_from))
 
-    def _is_done(self) -> bool:
-        return self.state.epoch >= self.recipe.training.epochs or self.selection.gives_up(self.state)
-
-    def _written(self, folder: RunFolder, network: EvaluatedNetwork) -> list[Path]:
-        """Write the network of the learner and its results, in the first process."""
-        with self._processes.agreeing():
-            if network.result is not None:
-                return folder.write_network(self.recipe, self.learner.trained, network.result)
-        return []
-
-    def _write_best(self, last: EvaluatedNetwork, summary: dict[str, Any]) -> dict[str, Any]:
-        """Write the network of the best epoch, and its results on the test split; returns what ``metrics.json`` adds.
-
-        The learner holds that network from then on.
-        """
-        best = self.state.best
-        if best is None:  # no validation query had a value
-            return {}
+    def _write_best(self, last: EvaluatedNetwork, best: dict[str, float], summary: dict[str, Any]) -> dict[str, Any]:
+        """Write the network of the best epoch, which the learner holds from then on; returns what the summary adds."""
         network = last
         if best["step"] != self.state.step:
             with self._processes.agreeing():
                 self._checkpoints.restore_network(step=int(best["step"]))
             network = self._test.evaluate(self.learner)
-        summary = summary | {"network": "best", "epochs": best["epoch"], "steps": best["step"]}
-        with self._processes.agreeing():
-            if network.result is not None:
-                self.folder.write_best(
-                    self.recipe, self.learner.trained, network.result, summary, self.state.started_from
-                )
+        own = {**summary, "network": "best", "epochs": best["epoch"], "steps": best["step"]}
+        trained, started_from = self.learner.trained, self.state.started_from
+        self._from_first(network, lambda found: self.folder.write_best(self.recipe, trained, found, own, started_from))
         return {"best_metrics": network.metrics, "stopped_early": self.selection.gives_up(self.state)}
+
+    def _from_first(self, network: EvaluatedNetwork, write: Callable[[SplitResult], Item]) -> Item:
+        """Write results in the first process, which alone has them; returns what ``write`` returns, in all."""
+        return self._processes.from_first(lambda: write(cast(SplitResult, network.result)))
+
+    def _is_done(self) -> bool:
+        return self.state.epoch >= self.recipe.training.epochs or self.selection.gives_up(self.state)
 
     def _summary(self) -> dict[str, Any]:
         return {
@@ -245,11 +214,13 @@ class TrainingRun:
     def _keep_failed(self, batch: ImageBatch) -> None:
         """Write the whole batch, of all processes, for inspection."""
         parts = [self._processes.gathered(tensor) for tensor in batch]
-        with self._processes.agreeing():
-            if self._processes.is_first:
-                indices, images = (torch.cat(part).numpy() for part in parts)
-                with files.replacing(self.folder.path / "failed_batch.npz") as temporary:
-                    np.savez(temporary, indices=indices, images=images)
+
+        def write() -> None:
+            indices, images = (torch.cat(part).numpy() for part in parts)
+            with files.replacing(self.folder.path / "failed_batch.npz") as temporary:
+                np.savez(temporary, indices=indices, images=images)
+
+        self._processes.from_first(write)
 
     def _end_epoch(self, losses: dict[str, Any], log: TensorBoardLog) -> None:
         """Save the epoch before it is evaluated, so that no kill in an evaluation costs training."""
@@ -278,12 +249,9 @@ class TrainingRun:
             log.add(row["metrics"], group="test", step=state.step)
             if self._validation is None:
                 self.selection.note(state, row["metrics"])
-        with self._processes.agreeing():
-            if self._processes.is_first:
-                write_history(self.folder.history, state.history)
-                state.measured = True
-                self._checkpoints.update(state)
         state.measured = True
+        self._processes.from_first(lambda: write_history(self.folder.history, state.history))
+        self._processes.from_first(lambda: self._checkpoints.update(state))
         return evaluated
 
     def _validate(self, row: dict[str, Any], log: TensorBoardLog) -> None:
@@ -296,10 +264,7 @@ class TrainingRun:
             self.selection.note(self.state, row["validation"])
 
     def _checkpoint(self) -> None:
-        """Write the first process's state; the others wait."""
-        with self._processes.agreeing():
-            if self._processes.is_first:
-                self._checkpoints.write(self.state)
+        self._processes.from_first(lambda: self._checkpoints.write(self.state))
 
 
 def build_sampler(recipe: Recipe, train_set: ImageDataset, processes: Processes | None = None) -> BatchSampler:

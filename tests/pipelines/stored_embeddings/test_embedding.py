@@ -26,9 +26,8 @@ from hiertree.pipelines.stored_embeddings.embedding import embed
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews
-from hiertree.pipelines.training.network.backbones import build_backbone
+from hiertree.pipelines.training.network.backbones import FeatureBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder
-from hiertree.pipelines.training.network.feature_backbone import FeatureBackbone
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.settings import ModelSettings
 from hiertree.pipelines.training.run.experiment import train

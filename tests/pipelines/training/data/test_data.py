@@ -9,9 +9,8 @@ from torch import Tensor
 
 from hiertree.datasets import ImageDataset, load_synthetic
 from hiertree.errors import MissingResourceError
-from hiertree.pipelines.training.data.augmentation import NUMBERS, batch_numbers, crop_photo, move_glyphs
 from hiertree.pipelines.training.data.batches import BatchKey, EpochKeys, batch_loader, keys_in_order
-from hiertree.pipelines.training.data.views import ImageViews
+from hiertree.pipelines.training.data.views import NUMBERS, ImageViews, batch_numbers, crop_photo, move_glyphs
 from hiertree.pipelines.training.recipe.settings import (
     GlyphAugmentation,
     ImageSettings,

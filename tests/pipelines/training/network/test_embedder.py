@@ -13,11 +13,14 @@ from safetensors.torch import save_file
 from torch import nn
 
 from hiertree.errors import CheckpointError, InputError, MissingResourceError, RecipeError
-from hiertree.pipelines.training.network.backbones import build_backbone
+from hiertree.pipelines.training.network.backbones import FeatureBackbone, build_backbone
 from hiertree.pipelines.training.network.embedder import Embedder, GeM
-from hiertree.pipelines.training.network.feature_backbone import FeatureBackbone
-from hiertree.pipelines.training.network.model_files import load_embedder, load_preprocessing, save_embedder
-from hiertree.pipelines.training.network.preprocessing import Preprocessing
+from hiertree.pipelines.training.network.model_files import (
+    Preprocessing,
+    load_embedder,
+    load_preprocessing,
+    save_embedder,
+)
 from hiertree.pipelines.training.recipe.settings import ModelSettings
 
 SMALL = ModelSettings(width=4, embedding_size=6)

@@ -13,8 +13,7 @@ from torchvision.transforms.v2.functional import resize
 from hiertree.errors import RecipeError
 from hiertree.pipelines.training.distributed.devices import build_fabric
 from hiertree.pipelines.training.learning.learner import Learner
-from hiertree.pipelines.training.network.embedder import Embedder
-from hiertree.pipelines.training.network.scales import embed_at_scales, require_sizes
+from hiertree.pipelines.training.network.embedder import Embedder, embed_at_scales, require_sizes
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.training.recipe.settings import EvaluationSettings, ModelSettings
 from hiertree.pipelines.training.run.experiment import train

@@ -18,8 +18,7 @@ from hiertree.pipelines.training.recipe.built_in import (
     recipe_datasets,
 )
 from hiertree.pipelines.training.recipe.layers import Layer, Setting, merge, parse_layer, plain
-from hiertree.pipelines.training.recipe.printing import recipe_yaml
-from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe, read_layers
+from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe, read_layers, recipe_yaml
 from hiertree.pipelines.training.recipe.schema import Recipe
 from hiertree.pipelines.yaml_files import parse_yaml
 

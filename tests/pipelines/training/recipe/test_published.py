@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from hiertree.metrics.conventions.protocols import protocol_of
-from hiertree.pipelines.training.recipe.built_in import all_built_in_recipes, built_in_recipe, built_in_recipes
-from hiertree.pipelines.training.recipe.published import PAPERS, published_rows
+from hiertree.pipelines.training.recipe.built_in import (
+    PAPERS,
+    all_built_in_recipes,
+    built_in_recipe,
+    built_in_recipes,
+    published_rows,
+)
 from hiertree.pipelines.training.recipe.reading import load_recipe
 
 LEVELS = {"inat-full": 7, "h-gldv2": 3}

@@ -12,7 +12,7 @@ import yaml
 from hiertree import datasets, losses
 from hiertree.datasets import registry
 from hiertree.errors import MissingResourceError, RecipeError
-from hiertree.pipelines.training.learning.loss_building import build_loss
+from hiertree.pipelines.training.learning.optimization import build_loss
 from hiertree.pipelines.training.recipe.components import names, target
 from hiertree.pipelines.training.recipe.reading import check_recipe, load_recipe
 from hiertree.pipelines.training.recipe.settings import GlyphAugmentation

@@ -15,11 +15,10 @@ from PIL import Image
 from hiertree import datasets
 from hiertree.errors import RecipeError
 from hiertree.pipelines.stored_embeddings.evaluating import evaluate_file
-from hiertree.pipelines.training.data.joined_images import images_of_lists
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
-from hiertree.pipelines.training.run.evaluator import SplitEvaluator
+from hiertree.pipelines.training.run.evaluator import SplitEvaluator, images_of_lists
 from hiertree.pipelines.training.run.experiment import train
 
 BALANCED = {"name": "ClassBalancedSampler", "batch_size": 4, "images_per_class": 2}

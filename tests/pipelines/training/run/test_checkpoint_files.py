@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from hiertree.errors import CheckpointError
-from hiertree.pipelines.training.run.checkpoint_files import (
+from hiertree.pipelines.training.run.checkpoints import (
     list_checkpoints,
     read_checkpoint,
     remove_checkpoints,

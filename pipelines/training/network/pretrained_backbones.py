@@ -1,22 +1,65 @@
-"""Backbones of timm: by name, or from the Hugging Face hub."""
+"""Networks of timm and of open_clip, with pretrained weights from the hub or from a file."""
 
 from __future__ import annotations
 
+import pickle
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from hiertree.errors import MissingResourceError, RecipeError
+from hiertree.errors import MissingResourceError, OptionError, RecipeError, require_package
 
-from .pretrained_files import load_local_weights, read_weights
+from ...clip_model import load_clip
 
 if TYPE_CHECKING:
     from ..recipe.settings import ModelSettings
 
 HUB = "hf-hub:"  # prefix of names for which timm reads the config.json of a repository
+CLIP = "open_clip:"
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_FORMATS = ".safetensors, .pth or .pt"
+_WRAPPERS = ("state_dict", "model", "net_state")  # keys under which training scripts store weights
+
+
+def load_local_weights(network: nn.Module, path: Path) -> None:
+    """Load weights from a file, ignoring tensors that the network does not have, such as a classifier's."""
+    weights, wanted = read_weights(path), network.state_dict()
+    fitting = {key: value for key, value in weights.items() if key in wanted and value.shape == wanted[key].shape}
+    missing = sorted(wanted.keys() - fitting.keys())
+    if missing:
+        raise RecipeError(
+            f"model.pretrained={path} lacks {len(missing)} of {len(wanted)} tensors ({', '.join(missing[:3])}, …)",
+            expected="the weights of the backbone named, of the same shapes",
+        )
+    network.load_state_dict(fitting)
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """Read the tensors of a file by name; from a pickle, only tensors are ever loaded."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise MissingResourceError(f"model.pretrained={path}", expected=f"a {_FORMATS} file that exists")
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, ValueError) as error:
+        raise RecipeError(  # without torch's message, which proposes to load the file unsafely
+            f"model.pretrained={path}",
+            expected=f"a whole {_FORMATS} file that holds tensors only",
+            remedy="convert it first: save the network's state_dict() alone",
+        ) from error
+    if isinstance(content, dict):
+        content = next((content[key] for key in _WRAPPERS if isinstance(content.get(key), dict)), content)
+    named = isinstance(content, dict) and all(isinstance(value, Tensor) for value in content.values())
+    if not named:
+        raise RecipeError(f"model.pretrained={path}", expected="tensors by name, as state_dict() gives them")
+    return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
 
 
 class TimmModel(NamedTuple):
@@ -40,12 +83,7 @@ class TimmModel(NamedTuple):
 
 
 def find_timm_model(name: str) -> TimmModel:
-    """What timm knows of a model; of one on the hub, its ``config.json``.
-
-    Raises:
-        RecipeError: no such model.
-        MissingResourceError: the configuration is neither here nor within reach.
-    """
+    """What timm knows of a model; of one on the hub, its ``config.json``."""
     import timm
 
     if name.startswith(HUB):
@@ -75,10 +113,6 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
     """Build a network of timm without its classifier, for images of a size.
 
     Transformers that take one size only are built for it, and pretrained position embeddings are interpolated.
-
-    Raises:
-        RecipeError: no such model, an option it does not have, or a size that it cannot have.
-        MissingResourceError: the pretrained weights are neither here nor within reach.
     """
     found = find_timm_model(model.backbone)
     options = {**found.options, **model.backbone_options}
@@ -153,3 +187,41 @@ def _unreachable(given: str, name: str) -> MissingResourceError:
 
 def _reason(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
+    """Build the image tower of a CLIP model, without its text tower, for images of a size.
+
+    ``model.pretrained`` is one of open_clip's names for weights of that model, a file of the whole model, or false.
+    Position embeddings of the weights are interpolated where the size is not theirs.
+    """
+    require_package("open_clip", extra="clip")
+    import open_clip
+
+    name = model.backbone.removeprefix(CLIP)
+    if model.pretrained is True:
+        tags = ", ".join(open_clip.list_pretrained_tags_by_model(name))
+        raise RecipeError(
+            f"model.pretrained=true with {model.backbone}",
+            expected=f"the name of its weights{f', one of {tags}' if tags else ''}, or a file",
+        )
+    if channels != 3 or model.backbone_options:
+        wrong = f"images.channels={channels}" if channels != 3 else f"model.backbone_options={model.backbone_options}"
+        raise RecipeError(f"{wrong} with {model.backbone}", expected="images.channels=3 and no options")
+    weights = model.pretrained or None if load_weights else None
+    try:
+        tower: nn.Module = load_clip(name, weights, "cpu", image_size=size).visual
+    except OptionError as error:
+        raise RecipeError(f"model.backbone={model.backbone}: {error}") from error
+    return tower.train()
+
+
+def clip_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation by which named weights normalize pixels in [0, 1]; else OpenAI's."""
+    require_package("open_clip", extra="clip")
+    import open_clip
+
+    tag = model.pretrained if isinstance(model.pretrained, str) else ""
+    known = open_clip.get_pretrained_cfg(model.backbone.removeprefix(CLIP), tag)
+    mean, std = known.get("mean", open_clip.OPENAI_DATASET_MEAN), known.get("std", open_clip.OPENAI_DATASET_STD)
+    return tuple(mean), tuple(std)

@@ -1,0 +1,143 @@
+"""What a network starts from: the weights of an earlier run, or a projection that is a PCA of the training images."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hiertree.datasets import ImageDataset
+from hiertree.errors import CheckpointError, RecipeError
+from hiertree.io.progress import track
+from hiertree.io.provenance import describe_file
+
+from ..data.batches import batch_loader, keys_in_order
+from ..data.views import ImageViews
+from ..network.embedder import Embedder
+from ..network.model_files import WEIGHTS, load_weights
+from ..recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+_HEAD, _PROJECTION = "head.", "head.1.weight"
+_SMALLEST_VARIANCE = 1e-9  # relative to the largest; directions below it are rounding
+
+
+def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | None:
+    """Load the weights that ``training.start_from`` names, all but those of a head of another size."""
+    if recipe.training.start_from is None:
+        return None
+    folder = Path(recipe.training.start_from)
+    try:
+        weights = load_weights(folder)
+    except CheckpointError as error:
+        given = f"training.start_from: {error.given}"
+        raise CheckpointError(given, expected=error.expected, remedy=error.remedy) from error
+    wanted = embedder.state_dict()
+    differing = sorted(
+        name
+        for name in {*weights, *wanted}
+        if name not in weights or name not in wanted or weights[name].shape != wanted[name].shape
+    )
+    others = [name for name in differing if not name.startswith(_HEAD)]
+    if others:
+        named = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        raise RecipeError(
+            f"training.start_from={folder} has another network ({len(others)} tensors differ: {named})",
+            expected=f"the backbone, pooling and channels of this recipe ({recipe.model.backbone})",
+            remedy=f"take over the section model of {folder / 'recipe.yaml'}",
+        )
+    with torch.no_grad():
+        for name, tensor in wanted.items():
+            if not (differing and name.startswith(_HEAD)):
+                tensor.copy_(weights[name])
+    if differing:
+        theirs, ours = (len(head[_PROJECTION]) for head in (weights, wanted))
+        print(f"{folder}: its head, {theirs} dimensions, is not used; one of {ours} starts anew", file=sys.stderr)
+    return {"path": str(folder / WEIGHTS), **describe_file(folder / WEIGHTS)}
+
+
+def principal_projection(features: Tensor, size: int, *, whitened: bool = False) -> tuple[Tensor, Tensor]:
+    r"""Compute weight and bias of the linear map to the first principal components.
+
+    .. math:: y = W (x - \mu), \quad W = V^\top \text{ or } \Lambda^{-1/2} V^\top
+
+    where the columns of V are the eigenvectors of the covariance and Λ holds their eigenvalues, largest first. Signs
+    are chosen so that each direction's largest entry is positive, which makes the map unique.
+
+    >>> line = torch.tensor([[0.0, 1.0], [3.0, 5.0], [6.0, 9.0]])
+    >>> weight, bias = principal_projection(line, 1)
+    >>> (line.double() @ weight.T + bias).flatten().round(decimals=6).tolist()
+    [-5.0, 0.0, 5.0]
+    """
+    features = features.double()
+    if not features.isfinite().all():
+        raise RecipeError("features of the untrained backbone that are not finite", expected="finite features")
+    variances, directions = torch.linalg.eigh(torch.cov(features.T))
+    variances, directions = variances.flip(0)[:size], directions.flip(1).T[:size]
+    varying = int((variances > _SMALLEST_VARIANCE * variances[0]).sum())
+    if varying < size:
+        raise RecipeError(
+            f"model.embedding_size={size} for features that vary along {varying} directions",
+            expected="at most as many dimensions as directions",
+            remedy="lower model.embedding_size, raise model.projection_images or set model.projection_init=random",
+        )
+    largest = directions.gather(1, directions.abs().argmax(dim=1, keepdim=True))
+    weight = directions * largest.sign()
+    if whitened:
+        weight = weight / variances.sqrt()[:, None]
+    return weight, -weight @ features.mean(dim=0)
+
+
+def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Recipe, fabric: Fabric) -> None:
+    """Set the projection as ``model.projection_init`` asks; "random" leaves it unchanged.
+
+    The images are drawn by the recipe's seed, and embedded in their evaluation view and in float32 at any precision.
+    """
+    model = recipe.model
+    if model.projection_init == "random":
+        return
+    count = min(len(dataset), model.projection_images)
+    _require_enough(model.embedding_size, features=embedder.projection.in_features, images=count)
+    chosen = np.sort(np.random.default_rng(recipe.seed).choice(len(dataset), count, replace=False))
+    features = _pooled_features(embedder, dataset, recipe, chosen.tolist(), fabric)
+    whitened = model.projection_init == "pca_whitened"
+    weight, bias = principal_projection(features, model.embedding_size, whitened=whitened)
+    with torch.no_grad():
+        embedder.projection.weight.copy_(weight)
+        if model.projection_bias:
+            embedder.projection.bias.copy_(bias)
+
+
+def _require_enough(size: int, *, features: int, images: int) -> None:
+    """Refuse an impossible PCA before any image is read."""
+    if size > features:
+        raise RecipeError(
+            f"model.embedding_size={size} with a projection initialized by a PCA of {features} features",
+            expected=f"at most {features}",
+            remedy="lower it, or set model.projection_init=random",
+        )
+    if images <= size:
+        raise RecipeError(
+            f"a PCA of {images} images for model.embedding_size={size}",
+            expected=f"more than {size} images",
+            remedy="raise model.projection_images, or set model.projection_init=random",
+        )
+
+
+@torch.inference_mode()
+def _pooled_features(
+    embedder: Embedder, dataset: ImageDataset, recipe: Recipe, rows: list[int], fabric: Fabric
+) -> Tensor:
+    """(n, F) features before the projection, on the CPU."""
+    views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))
+    keys = keys_in_order(rows, recipe.evaluation.batch_size)
+    batches = batch_loader(views, keys, workers=recipe.images.workers)
+    embedder.eval()
+    tracked = track(batches, description="features for the PCA of the projection")
+    return torch.cat([embedder.pooled(fabric.to_device(images)).float().cpu() for _, images in tracked])
