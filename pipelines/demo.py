@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hiertree.io.files import write_text
-from hiertree.io.outputs import check_outputs
+from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import read_table
 
 from .labels import build

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import MissingResourceError, OptionError, require_package
-from ..io.abandoned import locked_folder, prefix_of, remove_abandoned
-from ..io.files import write_text
+from ..io.files import locked_folder, prefix_of, remove_abandoned, write_text
 from ..io.progress import show_progress
 from .description import Benchmark, Download
 

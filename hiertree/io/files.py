@@ -1,10 +1,18 @@
-"""Atomic writing: a temporary file in the same folder is written, flushed to disk, and renamed to its final name."""
+"""Files that appear whole, and UTF-8 text read whole.
+
+A writer fills a temporary file or folder beside its target, ``.model.hiertree-XXXXXXXX.json`` of ``model.json``,
+flushes it to disk and renames it. While its process lives it is locked (``flock``); the next writer of the same target
+removes those that can be locked, for their processes were killed. Where there are no such locks (Windows, some network
+disks), nothing is removed.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -12,9 +20,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from .abandoned import MARK, SET_ASIDE, lock, locked_folder, prefix_of, remove_abandoned
+from ..errors import TableError
 
+_MARK = ".hiertree-"
+_SET_ASIDE = ".old"
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_SURROGATE = re.compile("[\udc80-\udcff]")
 
 
 @contextmanager
@@ -22,10 +33,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path in the folder of ``path``; what is written there replaces ``path`` on success.
 
     On an exception the temporary file is removed and an existing file stays as it was. Missing parent folders are
-    created. Temporary files of killed processes are removed by the next writer of the same file.
-
-    Raises:
-        OSError: it cannot be written, for instance as the disk is full; the message names ``path``.
+    created. An OSError names ``path``.
 
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder) / "a.txt") as temporary:
@@ -54,7 +62,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """As :func:`replacing`, for a folder of files that belong together; an existing folder is replaced as a whole.
 
-    Where ``path`` is a link, the folder that it leads to is replaced, for a folder cannot be renamed to a link.
+    Of a link, the folder that it leads to is replaced, for a folder cannot be renamed to a link.
     """
     target = Path(path)
     if target.is_symlink():
@@ -80,7 +88,7 @@ def _swap(temporary: Path, target: Path) -> None:
     if not target.is_dir():
         temporary.rename(target)
         return
-    aside = temporary.with_name(temporary.name + SET_ASIDE)
+    aside = temporary.with_name(temporary.name + _SET_ASIDE)
     with locked_folder(target):
         target.rename(aside)
         try:
@@ -116,7 +124,7 @@ def _naming(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         unnamed = error.filename is None and error.errno in _OF_THE_DISK
-        if not unnamed and MARK not in str(error.filename):
+        if not unnamed and _MARK not in str(error.filename):
             raise
         raise OSError(error.errno, error.strerror, str(target)) from error
 
@@ -130,3 +138,74 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a UTF-8 file without a byte-order mark; a TableError names the line where it is not UTF-8."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise TableError(f"{path}: {error.strerror or error}", expected="a readable file") from error
+    except UnicodeDecodeError:
+        raise not_utf8(path) from None
+
+
+def not_utf8(path: str | os.PathLike[str]) -> TableError:
+    """The error that names the first line with bytes that are not UTF-8."""
+    with Path(path).open(encoding="utf-8", errors="surrogateescape") as file:  # such bytes become lone surrogates
+        bad = next(number for number, line in enumerate(file, start=1) if _SURROGATE.search(line))
+    return TableError(f"{path}, line {bad}: bytes that are not UTF-8", remedy="save the file as UTF-8")
+
+
+def prefix_of(stem: str) -> str:
+    """How the name of a temporary file begins."""
+    return f".{stem}{_MARK}"
+
+
+def lock(handle: int) -> bool:
+    """Lock an open file or folder until it is closed or the process ends; return whether that was possible."""
+    try:
+        import fcntl  # not on Windows
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # another process has it, or there are no such locks
+        return False
+    return True
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a folder; whether that was possible."""
+    with _opened(folder) as handle:
+        yield handle is not None and lock(handle)
+
+
+def remove_abandoned(target: Path, *, stem: str, suffix: str = "") -> None:
+    """Remove temporary files and folders of ``target`` that no living process has locked.
+
+    If a process was killed while it replaced a folder, the earlier folder, which was set aside, gets its name back.
+    """
+    name = re.compile(re.escape(prefix_of(stem)) + "[a-z0-9_]{8}" + re.escape(suffix) + f"({re.escape(_SET_ASIDE)})?")
+    found = [path for path in target.parent.iterdir() if name.fullmatch(path.name)]
+    for path in sorted(found, reverse=True):  # what was set aside comes first
+        with _opened(path) as handle:
+            if handle is None or not lock(handle):
+                continue
+            if path.name.endswith(_SET_ASIDE) and not target.exists():
+                path.rename(target)
+            elif path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int | None]:
+    handle = None
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        yield handle
+    finally:
+        if handle is not None:
+            os.close(handle)

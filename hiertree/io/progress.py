@@ -40,12 +40,7 @@ def show_progress(
 ) -> Iterator[Advance]:
     """A function ``advance(steps, note)`` that updates the progress shown on ``stream`` (default: standard error).
 
-    Args:
-        description: of the work.
-        total: number of steps, if known.
-        enabled: False shows nothing; so does the environment variable HIERTREE_PROGRESS=0.
-        stream: where to show it.
-        clock: a clock in seconds, for tests.
+    ``enabled=False`` shows nothing, and so does the environment variable HIERTREE_PROGRESS=0. ``clock`` counts seconds.
     """
     target = stream or sys.stderr
     if not enabled or not is_progress_shown():
@@ -119,7 +114,6 @@ def _lines(description: str, total: int | None, stream: IO[str], clock: Callable
 
 
 def _time_left(seconds: float, done: int, total: int | None) -> str:
-    """The time left at the pace so far."""
     if total is None or not 0 < done < total:
         return ""
     left = seconds / done * (total - done)

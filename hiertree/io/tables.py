@@ -1,7 +1,7 @@
-"""Tables of text from CSV and Parquet files, with errors that name file, line and value.
+"""Tables: CSV and Parquet files as text, large CSV files as Arrow arrays, and frames of other libraries.
 
-Every cell is text: ``NA`` stays ``NA``, ``007`` stays ``007``, and an empty cell is the empty string, never NaN. The
-index of a table holds the line on which each row begins (for Parquet: the row, from 1), for later error messages.
+Every cell of a file is text: ``NA`` stays ``NA``, ``007`` stays ``007``, and an empty cell is the empty string, never
+NaN. The index of a table holds the line on which each row begins (for Parquet: the row, from 1), for later messages.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..errors import TableError, require_package
-from .files import open_replacing
-from .text_files import not_utf8
+from ..errors import InputError, TableError, require_package
+from .files import not_utf8, open_replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,36 +26,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
+_BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark with thousands of photographs
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def read_table(
     path: str | os.PathLike[str], *, required: Sequence[str] = (), delimiter: str = ",", needs_rows: bool = False
 ) -> pd.DataFrame:
-    r"""Read a CSV or Parquet file into a table of strings.
+    """Read a CSV or Parquet file (``.parquet``) into a table of strings; the module says what cells and index are.
 
     CSV is UTF-8 with or without a byte-order mark, with lines that end in LF or CRLF. Quoted cells may contain
-    delimiters, doubled quotes and line breaks. Blank lines are skipped. Every row has as many cells as the header.
-
-    Args:
-        path: the file; a name that ends in ``.parquet`` is Parquet, any other is CSV.
-        required: columns that must be present.
-        delimiter: between the cells of a CSV file.
-        needs_rows: whether a table of a header alone is an error.
-
-    Returns:
-        A DataFrame of strings, its index the line (or Parquet row) where each row begins.
-
-    Raises:
-        TableError: no such file, not UTF-8, a malformed row, two columns of one name, or no required column.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "landmarks.csv"
-    ...     _ = file.write_text('landmark_id,name\n17,"Tower, London"\n', encoding="utf-8-sig")
-    ...     read_table(file, required=["landmark_id"])
-      landmark_id           name
-    2          17  Tower, London
+    delimiters, doubled quotes and line breaks. Blank lines are skipped. Every row has as many cells as the header. A
+    TableError names the file and what is wrong, a missing ``required`` column or a header alone where the table
+    ``needs_rows`` among it.
     """
     file = Path(path)
     if not file.is_file():
@@ -69,13 +51,7 @@ def read_table(
 
 
 def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a CSV file that :func:`read_table` reads: UTF-8, bare newlines, atomically.
-
-    Args:
-        path: the file.
-        header: names of the columns.
-        rows: cells; None is an empty one.
-    """
+    """Write a CSV file that :func:`read_table` reads, atomically; a cell of None is empty."""
     with open_replacing(path) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
@@ -83,20 +59,7 @@ def write_table(path: str | os.PathLike[str], header: Sequence[str], rows: Itera
 
 
 def integer_column(table: pd.DataFrame, column: str, *, path: str | os.PathLike[str]) -> NDArray[np.int64]:
-    """A column of ids as int64.
-
-    Args:
-        table: from :func:`read_table`.
-        column: of the table.
-        path: of its file, for error messages.
-
-    Raises:
-        TableError: a cell is not an integer; the message names file, line and value.
-
-    >>> import pandas as pd
-    >>> integer_column(pd.DataFrame({"landmark_id": ["17", "4"]}), "landmark_id", path="landmarks.csv")
-    array([17,  4])
-    """
+    """A column of a table of :func:`read_table` as int64; a TableError names file, line and value."""
     cells = table[column]
     for line, cell in zip(table.index, cells, strict=True):
         if not _INTEGER.fullmatch(cell.strip()):
@@ -149,7 +112,7 @@ def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 @contextmanager
 def _cell_limit(characters: int) -> Iterator[None]:
-    """Raise the csv module's limit, which is global to the process, while reading."""
+    """The csv module's limit, which is global to the process, raised while reading."""
     earlier = csv.field_size_limit(characters)
     try:
         yield
@@ -182,14 +145,7 @@ def check_columns(
 ) -> None:
     """Refuse a table that lacks a column or has two of one name.
 
-    Args:
-        path: the file, for error messages.
-        present: its columns.
-        required: columns that it must have.
-        remedy: what to do where no other column has a similar name.
-
-    Raises:
-        TableError: the message names the columns, and similar names for missing ones.
+    The TableError names them, and for a missing one a similar name, or ``remedy`` where there is none.
     """
     twice = sorted({name for name in present if present.count(name) > 1})
     if twice:
@@ -205,6 +161,77 @@ def check_columns(
 
 
 def _shown(names: Sequence[str]) -> str:
-    """Quoted names, shortened to fit a message."""
     quoted = [repr(name if len(name) <= 60 else name[:57] + "…") for name in names[:12]]
     return ", ".join([*quoted, "…"] if len(names) > 12 else quoted)
+
+
+def read_columns(path: Path, columns: Mapping[str, Literal["text", "integer"]]) -> Any:
+    """Columns of a CSV file of millions of rows, by name and type: a ``pyarrow.Table`` of single chunks."""
+    require_package("pyarrow", extra="arrow")
+    import pyarrow as pa
+    from pyarrow import csv
+
+    kinds = {"text": pa.string(), "integer": pa.int64()}
+    try:
+        table = csv.read_csv(
+            path,
+            read_options=csv.ReadOptions(block_size=_BLOCK),
+            convert_options=csv.ConvertOptions(
+                include_columns=list(columns),
+                column_types={name: kinds[kind] for name, kind in columns.items()},
+                null_values=[],
+                strings_can_be_null=False,
+            ),
+        )
+    except (pa.ArrowException, KeyError) as error:
+        raise TableError(f"{path} ({error})", expected=f"a CSV file with columns {', '.join(columns)}") from error
+    if not table.num_rows:
+        raise TableError(f"{path} has no rows", expected=f"rows of {', '.join(columns)}")
+    return table.combine_chunks()
+
+
+def is_frame(values: Any) -> bool:
+    """Whether it looks like a table with named columns; no library is imported for it."""
+    return hasattr(type(values), "columns") and not isinstance(values, type)
+
+
+def frame_columns(frame: Any, names: Sequence[str] | None = None, *, what: str = "the frame") -> dict[str, list[Any]]:
+    """Columns of a frame of pandas, polars or pyarrow by name, each a list of Python values; a missing one is None.
+
+    Floats of whole numbers become integers, which frames hold so where some are missing. Messages call the frame
+    ``what``.
+
+    Raises:
+        InputError: no frame, or one that is not yet computed, such as a LazyFrame of polars.
+        TableError: a column that is not there, or two of one name.
+    """
+    import narwhals as nw
+
+    if not nw.dependencies.is_into_dataframe(frame):
+        lazy = hasattr(frame, "collect")
+        raise InputError(
+            f"{what}: a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}",
+            expected="a frame in memory, of pandas, polars or pyarrow",
+            remedy="call its collect()" if lazy else None,
+        )
+    present = [str(name) for name in (frame.column_names if hasattr(frame, "column_names") else frame.columns)]
+    wanted = present if names is None else [str(name) for name in names]
+    check_columns(what, present, wanted)
+    columns = dict(zip(present, nw.from_native(frame, eager_only=True).iter_columns(), strict=True))
+    return {name: _plain(columns[name].to_list()) for name in wanted}
+
+
+def _plain(cells: list[Any]) -> list[Any]:
+    present = [None if is_missing(cell) else cell for cell in cells]
+    whole = all(cell is None or (isinstance(cell, float) and cell.is_integer()) for cell in present)
+    return [None if cell is None else int(cell) for cell in present] if whole else present
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell holds nothing: None, NaN, NaT or NA."""
+    if cell is None:
+        return True
+    try:
+        return bool(cell != cell)  # NaN and NaT
+    except (TypeError, ValueError):  # pandas.NA has no truth value, nor has an array
+        return not hasattr(cell, "__len__")

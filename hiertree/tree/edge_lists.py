@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ..errors import TableError
-from ..io.text_files import read_text
+from ..io.files import read_text
 
 
 def read_edges(path: str | os.PathLike[str], *, child_first: bool = False) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HierarchyError, InputError, NotATreeError
-from ..io.frames import frame_columns, is_frame
+from ..io.tables import frame_columns, is_frame
 from .graph_policies import Direction
 from .label_rows import Row, is_empty
 

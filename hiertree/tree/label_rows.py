@@ -21,7 +21,7 @@ from ..errors import (
     NotATreeError,
     UnevenDepthError,
 )
-from ..io.frames import is_frame
+from ..io.tables import is_frame
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,8 +8,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 from ..errors import OptionError, TableError
-from ..io.files import write_text
-from ..io.text_files import read_text
+from ..io.files import read_text, write_text
 from .label_rows import Nested, Row, nest
 from .tables import as_integers
 

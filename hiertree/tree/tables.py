@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import OptionError
-from ..io.frames import frame_columns
-from ..io.tables import read_table, write_table
+from ..io.tables import frame_columns, read_table, write_table
 from .label_rows import Row, Where, trimmed
 
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")

@@ -11,7 +11,7 @@ import numpy as np
 
 from hiertree.arrays import as_float64
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError
-from hiertree.io.frames import frame_columns, is_frame
+from hiertree.io.tables import frame_columns, is_frame
 
 from .reading import trec_qrels, trec_run
 from .stored_forms import NAMED_BY_SUFFIX, stored_form

@@ -9,7 +9,7 @@ import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, to_numpy
 from hiertree.errors import EmbeddingError, HiertreeError, PathError, ShapeError, TableError
-from hiertree.io.frames import is_missing
+from hiertree.io.tables import is_missing
 from hiertree.options import check_choice
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The paths that commands read and write: each option declares its own by its type, and none may destroy another.
 
-Every command is made by :func:`command`. Before it runs, :func:`hiertree.io.outputs.check_outputs` sees all its paths;
-when it ends, it says what it has written, and what usually comes next.
+Every command is made by :func:`command`. Before it runs, :func:`hiertree.io.provenance.check_outputs` sees all its
+paths; when it ends, it says what it has written, and what usually comes next.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import click
 from typing_extensions import override
 
 from hiertree.errors import HiertreeError
-from hiertree.io.outputs import check_outputs, is_written_by_hiertree
 from hiertree.io.progress import is_progress_shown, silent_progress
-from hiertree.io.provenance import manifest, write_manifest_beside
+from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, write_manifest_beside
 
 Role = Literal["input", "output", "grows"]
 

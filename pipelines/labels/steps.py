@@ -20,8 +20,7 @@ from pydantic import Field, ValidationError
 import hiertree
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import replacing_folder, write_json
-from hiertree.io.outputs import check_outputs
-from hiertree.io.provenance import MANIFEST, manifest, sha256
+from hiertree.io.provenance import MANIFEST, check_outputs, manifest, sha256
 
 from ..settings import Section
 

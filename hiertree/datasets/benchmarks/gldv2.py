@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...errors import TableError, require_package
-from ...io.tables import integer_column, read_table
+from ...io.tables import integer_column, read_columns, read_table
 from ...tree import H_GLDV2_LEVELS
 from ..description import Benchmark, Counts, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import Labeled, label_leaves
 from ..readers.images import JoinedImages
-from ..readers.large_tables import read_columns
 from ..readers.tar_images import TarImages, tar_index
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from hiertree.io.outputs import check_outputs
+from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import write_table
 
 from ..label_texts import is_wikimedia_page

@@ -15,9 +15,8 @@ from urllib.parse import quote
 
 from hiertree.errors import CategoryError, ScrapeError
 from hiertree.io.files import write_json
-from hiertree.io.outputs import check_outputs
 from hiertree.io.progress import show_progress
-from hiertree.io.provenance import sha256
+from hiertree.io.provenance import check_outputs, sha256
 
 from ..landmarks import GLDV2_COLUMNS, ColumnNames, read_listed
 from ..steps import AnyPath

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hiertree.errors import InputError, TableError
-from hiertree.io.frames import frame_columns, is_frame
+from hiertree.io.tables import frame_columns, is_frame
 
 COLUMNS = {"kind": ["lake", None, "peak"], "id": [17, 4, 5]}
 

@@ -12,8 +12,7 @@ import pytest
 
 from hiertree.errors import OutputError
 from hiertree.io.files import write_json
-from hiertree.io.outputs import check_outputs, is_written_by_hiertree
-from hiertree.io.provenance import manifest, write_manifest_beside
+from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, write_manifest_beside
 
 
 @pytest.fixture

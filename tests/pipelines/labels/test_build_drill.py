@@ -14,7 +14,7 @@ from wikimedia import Wikimedia, World
 from wikimedia.server import FAULTS
 from wikimedia.tools import CONTACT, facts
 
-from hiertree.io.abandoned import prefix_of
+from hiertree.io.files import prefix_of
 from hiertree.pipelines.labels.export.tables import EXPORTED
 from hiertree.pipelines.labels.plan import CLEANED, CLUSTERED
 from hiertree.pipelines.labels.scrape.scraping import STORE
