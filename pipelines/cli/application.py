@@ -17,13 +17,10 @@ from hiertree.errors import HiertreeError
 
 from .benchmarks import datasets
 from .checked_paths import CheckedGroup
-from .comparison import compare
-from .deployment import export
 from .evaluation import audit, embed, evaluate, qrels
 from .labels import labels
-from .recipes_group import recipes
 from .reports import browse, demo, report
-from .training import train
+from .training import compare, export, recipes, train
 from .tree import tree
 
 

@@ -12,8 +12,7 @@ import click
 import hiertree as ht
 
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, CheckedGroup
-from .option_values import NAME
-from .options import json_option, print_json
+from .options import NAME, json_option, print_json
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark

@@ -132,7 +132,7 @@ class CheckedCommand(click.Command):
     """
 
     def __init__(self, *arguments: Any, example: str, then: str = "", shared: bool = False, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+        super().__init__(*arguments, **{"context_settings": {"show_default": True}, **options})
         self.example, self.then, self.shared = example, then, shared
         if any(isinstance(param.type, DECLARED) and param.type.is_output_file for param in self.params):
             text = "Replace existing files that hiertree did not write."

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME_OR_INPUT, OUTPUT_FILE, command
-from .option_values import COUNT, INTEGERS, NAME, NAMES, NUMBERS, SEED
-from .options import backbone_option, json_option, print_json
+from .options import COUNT, INTEGERS, NAME, NAMES, NUMBERS, SEED, backbone_option, json_option, print_json
 
 labels_option = click.option(
     "--labels",
@@ -17,7 +16,11 @@ labels_option = click.option(
     help="CSV or Parquet table of labels, one row for each embedding, where the file has none.",
 )
 levels_option = click.option(
-    "--levels", type=NAMES, metavar="A,B,…", help="Columns of labels, coarse → fine; default: all but those of names."
+    "--levels",
+    type=NAMES,
+    default=(),
+    metavar="A,B,…",
+    help="Columns of labels, coarse → fine; default: all but those of names.",
 )
 gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of a separate gallery.")
 gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Table of the gallery's labels.")
@@ -53,24 +56,14 @@ protocol_option = click.option(
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
 @click.option("--no-labels", is_flag=True, help="DATA is a folder of images, or a table with a column image of files.")
 @backbone_option
-def embed(
-    model: str,
-    data: Path,
-    out: Path,
-    split: str,
-    shard_size: int,
-    overrides: tuple[str, ...],
-    no_labels: bool,
-    backbone: str | None,
-) -> None:
+def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) -> None:
     """Embed the images in DATA, a data set's root, for evaluate; an interrupted call goes on where it was.
 
     RUN_OR_RECIPE is the folder of a finished run, or a recipe with pretrained weights.
     """
     from ..stored_embeddings.embedding import embed as run
 
-    how = {"split": split, "shard_size": shard_size, "overrides": overrides, "backbone": backbone}
-    made = run(model, data, out, labeled=not no_labels, **how)
+    made = run(model, data, out, labeled=not no_labels, **options)
     for array, table in zip(made.embeddings, made.labels, strict=True):
         click.echo(f"{array} with {table.name}")
 
@@ -163,13 +156,7 @@ def embed(
 @json_option
 @click.option("--per-query", type=OUTPUT_FILE, help="Parquet or CSV file for the values of every query.")
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for means, conventions and provenance.")
-def evaluate(
-    embeddings: Path | None,
-    run: Path | None,
-    weights: tuple[float, ...] | None,
-    levels: tuple[str, ...] | None,
-    **options: Any,
-) -> None:
+def evaluate(embeddings: Path | None, run: Path | None, weights: tuple[float, ...] | None, **options: Any) -> None:
     """Measure EMBEDDINGS, or the ranked lists of --run, by the tree of their labels.
 
     The labels of EMBEDDINGS are paths inside (.npz, .pt), columns (.parquet), or a table of their own, --labels. An
@@ -190,7 +177,7 @@ def evaluate(
     if (embeddings is None) == (run is None):
         raise click.UsageError("expected either EMBEDDINGS or --run")
     options = {name: value for name, value in options.items() if name not in of_the_other}
-    options |= {"levels": levels or (), "relevance": options["relevance"] if weights is None else weights}
+    options |= {} if weights is None else {"relevance": weights}
     if run is not None:
         from ..stored_embeddings.evaluating import evaluate_run
 
@@ -210,14 +197,7 @@ def evaluate(
 @click.option(
     "--grades", type=INTEGERS, metavar="A,B,…", help="Grade of each level from 0, such as 0,1,3; default: the level."
 )
-def qrels(
-    tree: Path,
-    out: Path,
-    query_labels: Path | None,
-    levels: tuple[str, ...] | None,
-    ids: str | None,
-    grades: tuple[int, ...] | None,
-) -> None:
+def qrels(tree: Path, out: Path, **options: Any) -> None:
     """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.
 
     LABELS is a CSV or Parquet table with the name and the labels of each item. Every item is also a query, but not its
@@ -225,7 +205,7 @@ def qrels(
     """
     from ..stored_embeddings.evaluating import write_qrels
 
-    write_qrels(tree, out, query_labels=query_labels, levels=levels or (), ids=ids, grades=grades)
+    write_qrels(tree, out, **options)
 
 
 @command(example="hiertree audit embeddings.npz")
@@ -236,15 +216,7 @@ def qrels(
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
 @json_option
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for the table and its provenance.")
-def audit(
-    embeddings: Path,
-    labels: Path | None,
-    levels: tuple[str, ...] | None,
-    queries: int,
-    seed: int,
-    as_json: bool,
-    out: Path | None,
-) -> None:
+def audit(embeddings: Path, as_json: bool, **options: Any) -> None:
     """Compare our metrics of EMBEDDINGS with other libraries', and say why each differs.
 
     Those installed of torchmetrics, scikit-learn, ir_measures, ranx and pytorch-metric-learning. EMBEDDINGS as for
@@ -253,7 +225,7 @@ def audit(
     from ..stored_embeddings.audit import audit as run
     from ..stored_embeddings.audit import audit_rows, print_audit
 
-    table = run(embeddings, labels=labels, levels=levels or (), queries=queries, seed=seed, out=out)
+    table = run(embeddings, **options)
     if as_json:
         print_json(audit_rows(table))
     else:

@@ -1,4 +1,4 @@
-"""Options that several commands share: declared once, and handed to a command as one value."""
+"""Types of options, and options that several commands share: each is declared once."""
 
 from __future__ import annotations
 
@@ -10,14 +10,69 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
+from typing_extensions import override
 
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME_OR_INPUT, TABLE_COLUMN
-from .option_values import NAME
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
+
+class Name(click.types.StringParamType):
+    """A text that is not empty."""
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not str(value).strip():
+            self.fail("expected a name, not an empty text", param, ctx)
+        return str(value)
+
+
+class CommaSeparated(click.types.StringParamType):
+    """Several values with commas between them; the command receives a tuple."""
+
+    def __init__(self, kind: type[str] | type[int] | type[float], what: str) -> None:
+        self.kind, self.what = kind, what
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The values.
+
+        >>> NAMES.convert("kind, landmark", None, None), INTEGERS.convert("0,1", None, None)
+        (('kind', 'landmark'), (0, 1))
+        """
+        if isinstance(value, tuple):
+            return value
+        parts = [part.strip() for part in str(value).split(",")]
+        try:
+            values = tuple(self.kind(part) for part in parts)
+        except ValueError:
+            values = ()
+        if not values or not all(parts):
+            self.fail(f"{value!r}: expected {self.what} separated by commas", param, ctx)
+        return values
+
+
+class WholeNumber(click.types.IntParamType):
+    """An integer in a range that the help does not show; an error does."""
+
+    def __init__(self, lowest: int, greatest: int) -> None:
+        self.lowest, self.greatest = lowest, greatest
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(super().convert(value, param, ctx))
+        if not self.lowest <= number <= self.greatest:
+            self.fail(f"{number}: expected an integer between {self.lowest} and {self.greatest}", param, ctx)
+        return number
+
+
+NAME = Name()
+NAMES = CommaSeparated(str, "names")
+INTEGERS = CommaSeparated(int, "integers")
+NUMBERS = CommaSeparated(float, "numbers")
+COUNT = WholeNumber(1, 2**31 - 1)
+SEED = WholeNumber(0, 2**32 - 1)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
@@ -56,7 +111,7 @@ def settings_options(
 
 
 def _option(name: str, info: FieldInfo) -> Option:
-    extra: dict[str, Any] = {"type": _type_of(info), "default": info.get_default(), "show_default": True}
+    extra: dict[str, Any] = {"type": _type_of(info), "default": info.get_default()}
     if info.is_required():
         extra |= {"required": True, "default": None}
     elif extra["default"] in (None, "", ()):

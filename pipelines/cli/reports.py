@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -11,13 +12,7 @@ from hiertree.errors import require_package
 
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
-from .option_values import COUNT, NAME, SEED
-from .options import no_browser_option, port_option
-
-if TYPE_CHECKING:
-    from hiertree.metrics import ProtocolName
-
-    from ..report.plots import Projection
+from .options import COUNT, NAME, SEED, no_browser_option, port_option
 
 
 @command(example="hiertree report runs/first runs/second --out report.html")
@@ -50,22 +45,7 @@ if TYPE_CHECKING:
 @click.option("--ids", type=NAME, metavar="COLUMN", help="No query retrieves an item with the same value there.")
 @click.option("--images", type=INPUT_FOLDER, help="Folder in which the ids are names of image files.")
 @protocol_option
-def report(
-    sources: tuple[Path, ...],
-    out: Path,
-    title: str,
-    overrides: tuple[str, ...],
-    queries: int,
-    hits: int,
-    projection: Projection,
-    labels: Path | None,
-    levels: tuple[str, ...] | None,
-    gallery: Path | None,
-    gallery_labels: Path | None,
-    ids: str | None,
-    images: Path | None,
-    protocol: ProtocolName | None,
-) -> None:
+def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
     """Make one self-contained HTML page of SOURCES: metrics, queries, classes, errors, map, retrievals, learning.
 
     SOURCES are folders of finished runs or of comparisons, on the same images, or one file of embeddings, with labels
@@ -73,25 +53,8 @@ def report(
     """
     from ..report import EmbeddingsOptions, make_report
 
-    options = EmbeddingsOptions(
-        labels=labels,
-        levels=levels or (),
-        gallery=gallery,
-        gallery_labels=gallery_labels,
-        ids=ids,
-        images=images,
-        protocol=protocol,
-    )
-    make_report(
-        sources,
-        out,
-        title=title,
-        overrides=overrides,
-        options=options,
-        queries=queries,
-        hits=hits,
-        projection=projection,
-    )
+    of_embeddings = EmbeddingsOptions(**{field.name: options.pop(field.name) for field in fields(EmbeddingsOptions)})
+    make_report(sources, out, options=of_embeddings, **options)
 
 
 @command(example="hiertree browse embedded")

@@ -1,13 +1,99 @@
-"""The command that trains a model: ``hiertree train``."""
+"""The commands around training: ``hiertree recipes``, ``train``, ``compare`` and ``export``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from .checked_paths import GROWING_FOLDER, NAME_OR_INPUT, command
+from hiertree.errors import OptionError
+
+from ..training.recipe.built_in import PAPERS, published_rows
+from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME_OR_INPUT, CheckedGroup, command
+from .options import INTEGERS, NAME, backbone_option, json_option, print_json
+
+if TYPE_CHECKING:
+    from ..comparison.cluster_jobs import ClusterJobs
+    from ..training.recipe.built_in import BuiltInRecipe
+
+
+@click.group(cls=CheckedGroup, invoke_without_command=True)
+@json_option
+@click.pass_context
+def recipes(context: click.Context, as_json: bool) -> None:
+    """List the built-in recipes by data set, with what each trains and the tables that report it."""
+    if context.invoked_subcommand is not None:
+        return
+    from ..training.recipe.built_in import all_built_in_recipes, recipe_datasets
+
+    found = list(all_built_in_recipes())
+    if as_json:
+        print_json([_described(recipe) for recipe in found])
+        return
+    wide = max(len(recipe.name) for recipe in found)
+    for dataset, about in recipe_datasets().items():
+        click.echo(f"{dataset}: {about}")
+        for recipe in found:
+            if recipe.dataset == dataset:
+                click.echo(f"  {recipe.name:<{wide}}  {recipe.about}{_sources(recipe)}")
+        click.echo()
+    click.echo("One of them whole, every setting with its source: hiertree recipes show NAME")
+
+
+@recipes.command(example="hiertree recipes show sop-happier --set loss.alpha=3")
+@click.argument("recipe", metavar="NAME", type=NAME_OR_INPUT)
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
+@json_option
+@click.pass_context
+def show(context: click.Context, recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
+    """Print recipe NAME, built-in or a YAML file, as it will run: every setting, its source behind it.
+
+    What is printed can be saved, changed and trained.
+    """
+    from ..training.recipe.built_in import built_in_recipe
+    from ..training.recipe.reading import load_recipe, read_layers, recipe_yaml
+
+    loaded, built_in = load_recipe(recipe, overrides), built_in_recipe(recipe)
+    if as_json or (context.parent is not None and context.parent.params["as_json"]):
+        print_json({**(_described(built_in) if built_in else {"name": loaded.name}), "settings": loaded.as_dict()})
+        return
+    text = recipe_yaml(loaded, read_layers(recipe, overrides))
+    head = "".join(f"# {line}\n" for line in _head(built_in, text)) if built_in else ""
+    click.echo(head + text, nl=False)
+
+
+def _described(recipe: BuiltInRecipe) -> dict[str, Any]:
+    rows = [
+        {"source": row.source, "percent": dict(row.percent), "notes": dict(row.notes)}
+        for row in published_rows(recipe.name)
+    ]
+    own = {"name": recipe.name, "dataset": recipe.dataset, "about": recipe.about, "note": recipe.note}
+    return {**own, "published": rows}
+
+
+def _sources(recipe: BuiltInRecipe) -> str:
+    """The tables with a row for the recipe, in brackets."""
+    return "".join(f" [{source}]" for source in dict.fromkeys(row.source for row in published_rows(recipe.name)))
+
+
+def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
+    """What stands above the settings: what the recipe is, what was published, and the papers named."""
+    from ..training.recipe.built_in import recipe_datasets
+
+    yield f"{recipe.name}: {recipe.about}. {recipe_datasets()[recipe.dataset]}."
+    if recipe.note:
+        yield recipe.note
+    rows = published_rows(recipe.name)
+    for row in rows:
+        values = ", ".join(f"{metric} {value}" for metric, value in row.percent.items())
+        yield f"Published, percent: {values} [{row.source}]"
+        yield from row.remarks
+    named = {letter for letter in PAPERS if f"[{letter}" in text} | {row.source[0] for row in rows}
+    for letter, paper in PAPERS.items():
+        if letter in named:
+            yield f"[{letter}] {paper}"
 
 
 @command(
@@ -34,26 +120,130 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
         return
     if trained.already_finished:
         click.echo(f"{out} holds this run, finished", err=True)
+    picked = trained.best
+    if trained.best_metrics is not None:  # of the network that the validation picked, beside the last one's
+        after = f", which the validation picked after epoch {picked['epoch']:g}" if picked else ""
+        click.echo(f"{'test split':16s} {'last':>6s} {'best':>6s}{after}")
+    for name, value in trained.metrics.items():
+        best = "" if trained.best_metrics is None else f" {100 * trained.best_metrics[name]:6.2f}"
+        click.echo(f"{name:16s} {100 * value:6.2f}{best}")
     if trained.best_metrics is None:
-        _print_without_validation(trained.metrics, trained.best, select=loaded.evaluation.select)
-    else:
-        _print_both(trained.metrics, trained.best_metrics, trained.best)
+        note = "no validation: these are the test values of the last epoch"
+        if picked is not None:
+            note += f"; the best {loaded.evaluation.select} on the test split, {100 * picked['value']:.2f} after epoch "
+            note += f"{picked['epoch']:g}, picks no network"
+        click.echo(note, err=True)
 
 
-def _print_without_validation(metrics: Mapping[str, float], best: Mapping[str, float] | None, *, select: str) -> None:
-    """The values of the last epoch, and in words that nothing has been chosen."""
-    for name, value in metrics.items():
-        click.echo(f"{name:16s} {100 * value:6.2f}")
-    said = "no validation: these are the test values of the last epoch"
-    if best is not None:
-        said += f"; the best {select} on the test split, {100 * best['value']:.2f} after epoch {best['epoch']:g}, "
-        said += "picks no network"
-    click.echo(said, err=True)
+@command(
+    example="hiertree compare omniglot-happier omniglot-smooth-ap --seeds 0,1,2 --out runs/omniglot",
+    then="hiertree report {out} --out report.html",
+)
+@click.argument("recipes", nargs=-1, required=True, type=NAME_OR_INPUT)
+@click.option("--seeds", type=INTEGERS, default="0", show_default=True, help="Seeds, separated by commas.")
+@click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the runs and the table.")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, for every recipe.")
+@click.option(
+    "--grid", multiple=True, metavar="KEY=V1,V2,…", help="Values to try; several grids: every combination, a row each."
+)
+@click.option(
+    "--against", metavar="ROW", help="Recipe or row that the others are tested against; default: the first row."
+)
+@click.option(
+    "--published/--no-published",
+    default=True,
+    show_default=True,
+    help="What papers report for a built-in recipe, below its rows.",
+)
+@click.option(
+    "--launcher",
+    type=click.Choice(["local", "slurm"]),
+    default="local",
+    show_default=True,
+    help="Where runs are trained: here in turn, or each as a job of a cluster.",
+)
+@click.option(
+    "--slurm",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Settings of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, by submitit's names.",
+)
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Whether to wait for the jobs.")
+@json_option
+def compare(
+    recipes: tuple[str, ...],
+    out: Path,
+    grid: tuple[str, ...],
+    launcher: str,
+    slurm: tuple[str, ...],
+    wait: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Train RECIPES with each seed and tabulate mean ± standard deviation; finished runs are not run again.
+
+    The table is written as Markdown, LaTeX, HTML and JSON, with the runs as CSV; rows that differ from a reference by a
+    paired test on the values of the queries are marked.
+    """
+    from ..comparison.grid import read_grid
+    from ..comparison.planned_runs import plan_runs
+    from ..comparison.recipe_comparison import compare as run
+
+    planned = {"out": out, "grid": read_grid(grid), "seeds": options["seeds"], "overrides": options["overrides"]}
+    jobs = _jobs(launcher, out, slurm, wait=wait)
+    if jobs and not wait:
+        left = jobs.submit(plan_runs(recipes, **planned))
+        if left:
+            click.echo(f"{len(left)} jobs under way; the same command makes the table when they have ended", err=True)
+            return
+    run(recipes, **{**options, **planned}, launch=jobs.finish if jobs else None)
+    click.echo((out / f"comparison.{'json' if as_json else 'md'}").read_text(encoding="utf-8").rstrip())
 
 
-def _print_both(last: Mapping[str, float], best: Mapping[str, float], picked: Mapping[str, float] | None) -> None:
-    """The test values of both networks, side by side."""
-    after = f", which the validation picked after epoch {picked['epoch']:g}" if picked else ""
-    click.echo(f"{'test split':16s} {'last':>6s} {'best':>6s}{after}")
-    for name, value in last.items():
-        click.echo(f"{name:16s} {100 * value:6.2f} {100 * best[name]:6.2f}")
+def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) -> ClusterJobs | None:
+    """What submits the runs; None where they are trained here."""
+    if launcher == "local":
+        if parameters or not wait:
+            raise OptionError("--slurm or --no-wait with --launcher local", expected="--launcher slurm")
+        return None
+    from ..comparison.cluster_jobs import ClusterJobs, read_parameters, slurm_executor
+
+    return ClusterJobs(slurm_executor(out / "jobs", read_parameters(parameters)))
+
+
+@command(example="hiertree export runs/mine --onnx --torchscript --faiss --out exported")
+@click.argument("model", metavar="RUN", type=INPUT_FOLDER)
+@click.option("--out", type=GROWING_FOLDER, required=True, help="New or empty folder.")
+@click.option("--onnx", is_flag=True, help="model.onnx: pixels → embeddings, batches of any size.")
+@click.option("--torchscript", is_flag=True, help="model.torchscript: the same for torch.jit.load.")
+@click.option("--faiss", is_flag=True, help="index.faiss and index.csv: a gallery to search in.")
+@click.option(
+    "--gallery", type=INPUT_FOLDER, help="Folder of hiertree embed; default: the run's embeddings of its test split."
+)
+@click.option(
+    "--index",
+    type=NAME,
+    default="Flat",
+    show_default=True,
+    help="Kind of faiss index: Flat is exact, HNSW32 approximate.",
+)
+@click.option("--images", type=INPUT_PATH, help="Photos to compare networks on; default: the run's test split.")
+@backbone_option
+def export(model: Path, out: Path, index: str, **options: Any) -> None:
+    """Write the network of RUN, the folder of a run or of a model, for other runtimes.
+
+    Each file is compared with the network on real images, to 1e-5 (ONNX, faiss) or 1e-6 (TorchScript), and nothing is
+    written if it differs.
+    """
+    from ..inference.exporting import export as run
+
+    made = run(model, out, index=index, **options)
+    for path in made.files:
+        compared = made.checks.get(path.name)
+        click.echo(f"{path}" if compared is None else f"{path}  ({_difference(compared, path.name, index)})")
+
+
+def _difference(compared: float, name: str, index: str) -> str:
+    if name.endswith(".faiss") and index != "Flat":
+        return f"finds {100 * compared:.1f} % of the ten nearest"
+    return f"differs by at most {compared:.1g}"

@@ -1,17 +1,20 @@
-"""The command that reads a hierarchy and writes a tree: ``hiertree tree``."""
+"""``hiertree tree``: a hierarchy in any format that hiertree reads, written as a tree without defects."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from hiertree.errors import HiertreeError
+from hiertree.errors import HiertreeError, OptionError
 
 from .checked_paths import INPUT_FILE, OUTPUT_FILE, command
-from .option_values import NAMES
+from .options import NAMES
+
+if TYPE_CHECKING:
+    from hiertree import LabelTree
 
 _POLICIES = {
     "direction": (("parent-child", "child-parent"), "Which end of an edge comes first."),
@@ -23,16 +26,21 @@ _POLICIES = {
     "repeats": (("error", "merge"), "Merge equal rows of a table."),
     "leaf": (("label", "path"), "A leaf is its last label, or its whole path."),
 }
-_IN_PYTHON = re.compile(rf"\b({'|'.join([*_POLICIES, 'levels', 'edges'])})=('[^']*'(?: or '[^']*')?)")
+_OF_GRAPHS = ("direction", "multiple_parents", "forest", "inner_leaves", "uneven")
+_OF_ROWS = ("leaf", "uneven", "repeats", "homonyms", "gaps")
+_OF_NEWICK = ("leaf", "uneven", "forest", "inner_names")
+_WRITERS = {".csv": "to_csv", ".json": "to_json", ".graphml": "to_graphml", ".nwk": "to_newick", ".newick": "to_newick"}
 
 
-def _policy_options(function: Any) -> Any:
+def _typed(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """An option of each policy; one that is not given is left to the reader of the file."""
     for name, (choices, text) in reversed(_POLICIES.items()):
-        help_text = f"{text}  [default: {choices[0]}]"
-        function = click.option(f"--{name.replace('_', '-')}", name, type=click.Choice(choices), help=help_text)(
-            function
-        )
+        option = click.option(_typed(name), name, type=click.Choice(choices), help=f"{text}  [default: {choices[0]}]")
+        function = option(function)
     return function
 
 
@@ -44,35 +52,87 @@ def _policy_options(function: Any) -> Any:
 @_policy_options
 @click.option("--inner-leaves", type=NAMES, metavar="A,B,…", help="Inner nodes that items carry too, or 'all'.")
 @click.option("--no-inner-names", is_flag=True, help="Newick names hold the support of branches: leave them out.")
-def tree(source: Path, out: Path, no_inner_names: bool, inner_leaves: tuple[str, ...] | None, **options: Any) -> None:
+def tree(
+    source: Path,
+    out: Path,
+    levels: tuple[str, ...] | None,
+    edges: tuple[str, ...] | None,
+    no_inner_names: bool,
+    inner_leaves: tuple[str, ...] | None,
+    **policies: Any,
+) -> None:
     """Turn the hierarchy in SOURCE into a tree: a table of labels for the other commands, or another format.
 
     SOURCE is a CSV or Parquet table with --levels or --edges, GraphML, Newick (.nwk), a tree.json, or a text file with
     a parent and its child on each line. Each defect is an error, unless its option says what to do.
     """
-    from ..tree_files import convert_tree
-
-    chosen = {name: value for name, value in options.items() if value is not None}
+    write = _WRITERS.get(out.suffix.lower())
+    if write is None:
+        raise OptionError(f"out={str(out)!r}", expected=f"a name that ends in {', '.join(_WRITERS)}")
+    chosen = {name: value for name, value in policies.items() if value is not None}
     if inner_leaves is not None:
         chosen["inner_leaves"] = "all" if inner_leaves == ("all",) else inner_leaves
     if no_inner_names:
         chosen["inner_names"] = False
     try:
-        made = convert_tree(source, out, **chosen)
+        made = _read(source, levels or (), edges or (), chosen)
     except HiertreeError as error:
         given, expected, remedy = map(_with_options, (error.given, error.expected, error.remedy))
         raise type(error)(given or "", expected=expected, remedy=remedy) from error
+    getattr(made, write)(out)
     for name, size in zip(made.level_names, made.level_sizes, strict=True):
         click.echo(f"{name}: {size}")
 
 
+def _read(source: Path, levels: tuple[str, ...], edges: tuple[str, ...], policies: dict[str, Any]) -> LabelTree:
+    from hiertree import LabelTree
+    from hiertree.io.tables import read_table
+    from hiertree.tree import read_edges
+
+    kind, names = source.suffix.lower(), levels or None
+    if kind in (".csv", ".parquet"):
+        if bool(levels) == bool(edges) or len(edges) not in (0, 2):
+            given = f"the table {source.name} with levels={','.join(levels)!r} and edges={','.join(edges)!r}"
+            raise OptionError(given, expected="columns of levels, coarse → fine, or two of edges, parent and child")
+        if levels:
+            _check_policies(policies, _OF_ROWS, "a table of levels")
+            return LabelTree.from_csv(source, levels=levels, **policies)
+        _check_policies(policies, _OF_GRAPHS, "a table of edges")
+        return LabelTree.from_edges(read_table(source, required=edges, needs_rows=True)[list(edges)], **policies)
+    if edges:
+        raise OptionError(f"edges={','.join(edges)!r} of {source.name}", expected="columns of a CSV or Parquet table")
+    if kind in (".nwk", ".newick"):
+        _check_policies(policies, _OF_NEWICK, "Newick")
+        return LabelTree.from_newick(source, level_names=names, **policies)
+    if kind == ".json":
+        if levels:
+            raise OptionError(f"levels={','.join(levels)!r} of {source.name}", expected="none: a .json tree has names")
+        _check_policies(policies, (), "a .json tree")
+        return LabelTree.from_json(source)
+    _check_policies(policies, _OF_GRAPHS, "a graph")
+    if kind == ".graphml":
+        return LabelTree.from_graphml(source, level_names=names, **policies)
+    return LabelTree.from_edges(read_edges(source), level_names=names, **policies)
+
+
+def _check_policies(policies: dict[str, Any], known: Collection[str], files: str) -> None:
+    """Refuse a policy that such files have no use for."""
+    for name, value in policies.items():
+        if name not in known:
+            raise OptionError(
+                f"{name}={value!r} for {files}", expected=f"one of {', '.join(known)}" if known else "none"
+            )
+
+
 def _with_options(text: str | None) -> str | None:
-    """A message for Python, with the names of this command's options.
+    """A message with the policies as they are typed.
 
     >>> _with_options("pass multiple_parents='first' or 'shortest' to keep one of them")
-    'pass --multiple-parents first or shortest to keep one of them'
+    "pass --multiple-parents first or 'shortest' to keep one of them"
     """
     if text is None:
         return None
-    named = _IN_PYTHON.sub(lambda found: f"--{found[1].replace('_', '-')} {found[2].replace(chr(39), '')}", text)
-    return named.replace("inner_names=False", "--no-inner-names")
+    for name, (choices, _) in _POLICIES.items():
+        for choice in choices:
+            text = text.replace(f"{name}='{choice}'", f"{_typed(name)} {choice}")
+    return text.replace("inner_names=False", "--no-inner-names")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 PathLike = str | os.PathLike[str]
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
-_log = logging.getLogger(__name__)
 IMAGE = "image"  # the column of ids in the tables of ``hiertree embed``
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class LabelColumns:
 
     Attributes:
         levels: labels, coarse → fine; all columns but that of ids unless given.
-        ids: the column of ids; unless given, ``image``, as ``hiertree embed`` calls it, where a table has it and it is
-            not among the levels.
+        ids: the column of ids; unless given, ``image`` where a table has it and it is not among the levels.
         distractors: whether a gallery row without any label is a distractor.
         named: whether rows need ids, which are then those of the first column where no other is known.
     """
@@ -46,18 +45,19 @@ class LabelColumns:
     distractors: bool = False
     named: bool = False
 
+    @property
+    def asked_for(self) -> list[str]:
+        """The columns that a table must have."""
+        return [*self.levels, *filter(None, [self.ids])]
+
     def id_column(self, present: Sequence[str]) -> str | None:
         """The column of ids among those of a table, if there is one."""
         if self.ids is None and IMAGE in present and IMAGE not in self.levels and len(present) > 1:
             return IMAGE
         return present[0] if self.named and self.ids is None else self.ids
 
-    def chosen(self, present: Sequence[str]) -> list[str]:
-        """The columns of labels among those of a table.
-
-        Raises:
-            OptionError: a column named twice, or none left.
-        """
+    def level_columns(self, present: Sequence[str]) -> list[str]:
+        """The columns of labels among those of a table."""
         levels = list(self.levels) or [name for name in present if name != self.id_column(present)]
         if not levels:
             remedy = "hiertree tree makes such a table of edges, GraphML or Newick"
@@ -68,14 +68,9 @@ class LabelColumns:
 
 
 class LabeledRows(NamedTuple):
-    """The embeddings of one file with their labels.
+    """The (n, d) embeddings of one file with n tuples of labels, coarse → fine, and perhaps n ids.
 
-    Attributes:
-        embeddings: (n, d).
-        levels: names of the levels.
-        rows: n tuples of labels, coarse → fine.
-        where: names row i in messages.
-        ids: n ids, if a column of them was asked for.
+    ``where`` names a row in messages.
     """
 
     embeddings: NDArray[Any]
@@ -95,12 +90,7 @@ class SharedPaths(NamedTuple):
 
 
 def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> LabeledRows:
-    """One column of lists, and columns of labels unless these stand elsewhere.
-
-    Raises:
-        InputError: not Parquet, not one column of lists, or lists of several lengths.
-        TableError: a column that is not there, or a row without id.
-    """
+    """One column of lists, and columns of labels unless these stand elsewhere."""
     require_package("pyarrow", extra="arrow")
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -110,11 +100,8 @@ def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> 
         table = pq.read_table(file)
     except pa.ArrowException as error:
         raise InputError(f"{file.name}: {error}", expected="a Parquet file") from error
-    lists = [
-        field.name
-        for field in table.schema
-        if kinds.is_list(field.type) or kinds.is_large_list(field.type) or kinds.is_fixed_size_list(field.type)
-    ]
+    list_kinds = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
+    lists = [field.name for field in table.schema if any(is_kind(field.type) for is_kind in list_kinds)]
     others = [name for name in table.column_names if name not in lists]
     if len(lists) != 1:
         raise InputError(f"{file.name} with columns {', '.join(table.column_names)}", expected="one column of lists")
@@ -125,49 +112,57 @@ def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> 
 
     if not with_labels:
         return LabeledRows(embeddings, (), [], where)
-    missing = [name for name in (*columns.levels, *filter(None, [columns.ids])) if name not in others]
+    missing = [name for name in columns.asked_for if name not in others]
     if missing or not others:
         raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="columns of labels")
-    levels = columns.chosen(others)
-    cells = [_texts(table.column(name).to_pylist()) for name in levels]
-    column = columns.id_column(others)
-    ids = None if column is None else _checked_ids(_texts(table[column].to_pylist()), column, where)
-    return LabeledRows(embeddings, tuple(levels), list(zip(*cells, strict=True)), where, ids)
+    return _labeled(embeddings, others, lambda name: _texts(table.column(name).to_pylist()), columns, where)
 
 
 def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns) -> LabeledRows:
-    """Embeddings with the rows of a table of labels.
-
-    Raises:
-        InputError: another number of rows than embeddings.
-        TableError: a table that cannot be read, a column that is not there, or a row without id.
-    """
-    table = read_table(file, required=[*columns.levels, *filter(None, [columns.ids])])
+    """Embeddings with the rows of a table of labels, one for each."""
+    table = read_table(file, required=columns.asked_for)
     if np.ndim(embeddings) and len(table) != len(embeddings):
-        raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one an embedding")
-    lines = table.index.tolist()
+        raise InputError(f"{file.name} with {len(table)} rows", expected=f"{len(embeddings)}, one for each embedding")
+    lines, present = table.index.tolist(), list(table.columns)
+    return _labeled(
+        embeddings, present, lambda name: table[name].tolist(), columns, lambda row: f"{file.name}, line {lines[row]}"
+    )
 
-    def where(row: int) -> str:
-        return f"{file.name}, line {lines[row]}"
 
-    levels = columns.chosen(list(table.columns))
-    cells = [table[name].tolist() for name in levels]
-    column = columns.id_column(list(table.columns))
-    ids = None if column is None else _checked_ids(table[column].tolist(), column, where)
-    return LabeledRows(embeddings, tuple(levels), list(zip(*cells, strict=True)), where, ids)
+def _labeled(
+    embeddings: NDArray[Any],
+    present: Sequence[str],
+    cells: Callable[[str], list[str]],
+    columns: LabelColumns,
+    where: Where,
+) -> LabeledRows:
+    levels, column = columns.level_columns(present), columns.id_column(present)
+    ids = None if column is None else cells(column)
+    if ids is not None and "" in ids:  # they would all count as the same image
+        raise TableError(f"{where(ids.index(''))}: no {column}", expected="an id for every row")
+    rows = list(zip(*map(cells, levels), strict=True))
+    return LabeledRows(embeddings, tuple(levels), rows, where, ids)
+
+
+def _stacked(file: Path, column: pa.Array) -> NDArray[Any]:
+    """A column of lists of numbers as (n, d), without a Python object for each number."""
+    width = len(column[0].as_py() or ()) if len(column) else 0
+    numbers = column.flatten().to_numpy(zero_copy_only=False)
+    if width < 1 or column.null_count or (column.value_lengths().to_numpy(zero_copy_only=False) != width).any():
+        raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
+    stacked: NDArray[Any] = numbers.reshape(len(column), width)
+    return stacked
+
+
+def _texts(cells: Sequence[Any]) -> list[str]:
+    """Cells as a CSV would hold them, so that 7 in one file is 7 in the other."""
+    return ["" if cell is None else str(cell) for cell in cells]
 
 
 def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRows:
     """The labels of named items, without embeddings; items whose labels are all empty are left out.
 
-    Args:
-        file: a CSV or Parquet table with one row an item.
-        levels: columns of labels, coarse → fine; all but that of the names unless given.
-        ids: the column of the names; ``image`` unless given, or else the first.
-
-    Raises:
-        TableError: a table that cannot be read, a column that is not there, no labels, a row without a name, or a name
-            given twice.
+    The names stand in the column ``ids``; in ``image`` unless given, or else in the first.
     """
     read = rows_with_table(np.empty(()), file, LabelColumns(tuple(levels), ids, named=True))
     labeled = [row for row, labels in enumerate(read.rows) if not all(map(is_empty, labels))]
@@ -178,9 +173,8 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRow
     for row, name in enumerate(names):
         if first.setdefault(name, row) != row:
             given = f"{read.where(labeled[row])}: {name!r} again, as in {read.where(labeled[first[name]])}"
-            raise TableError(
-                given, expected="one row for each name", remedy="remove one, or name their column by --ids"
-            )
+            remedy = "remove one, or name their column by --ids"
+            raise TableError(given, expected="one row for each name", remedy=remedy)
     return read._replace(rows=rows, ids=names, where=lambda row: read.where(labeled[row]))
 
 
@@ -223,9 +217,6 @@ def check_images(*parts: LabeledRows) -> None:
 
     Rows of one id do not retrieve each other, but each counts as a query: a warning says how many there are. Two
     spellings of one path are two ids, so that an image would retrieve itself: they are refused.
-
-    Raises:
-        TableError: a path in two spellings; the message names the rows.
     """
     spelled: dict[str, tuple[str, str]] = {}
     for part in parts:
@@ -241,11 +232,7 @@ def check_images(*parts: LabeledRows) -> None:
 
 
 def junk_in_table(file: PathLike, num_queries: int) -> list[NDArray[np.int64]]:
-    """For each query the gallery rows that a table of columns ``query`` and ``item`` lists; rows count from 0.
-
-    Raises:
-        TableError: a table that cannot be read, or a cell that is no row of the queries.
-    """
+    """For each query the gallery rows that a table of columns ``query`` and ``item`` lists; rows count from 0."""
     table = read_table(file, required=["query", "item"])
     query, item = (integer_column(table, name, path=file) for name in ("query", "item"))
     outside = np.flatnonzero((query < 0) | (query >= num_queries))
@@ -264,26 +251,3 @@ def junk_lists(query: NDArray[Any], item: NDArray[Any], num_queries: int) -> lis
     order = np.argsort(query, kind="stable")
     stops = np.cumsum(np.bincount(query, minlength=num_queries))
     return np.split(item[order].astype(np.int64), stops[:-1]) if num_queries else []
-
-
-def _stacked(file: Path, column: pa.Array) -> NDArray[Any]:
-    """A column of lists of numbers as (n, d), without a Python object for each number."""
-    lengths = {len(cell) if cell is not None else -1 for cell in column[:1].to_pylist()}
-    width = next(iter(lengths), 0)
-    numbers = column.flatten().to_numpy(zero_copy_only=False)
-    if width < 1 or column.null_count or (column.value_lengths().to_numpy(zero_copy_only=False) != width).any():
-        raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
-    stacked: NDArray[Any] = numbers.reshape(len(column), width)
-    return stacked
-
-
-def _texts(cells: Sequence[Any]) -> list[str]:
-    """Cells as a CSV would hold them, so that 7 in one file is 7 in the other."""
-    return ["" if cell is None else str(cell) for cell in cells]
-
-
-def _checked_ids(ids: list[str], column: str, where: Where) -> list[str]:
-    """Refuse rows without an id: they would all count as the same image."""
-    if "" in ids:
-        raise TableError(f"{where(ids.index(''))}: no {column}", expected="an id for every row")
-    return ids
