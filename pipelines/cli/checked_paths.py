@@ -132,8 +132,11 @@ class CheckedCommand(click.Command):
     """
 
     def __init__(self, *arguments: Any, example: str, then: str = "", shared: bool = False, **options: Any) -> None:
-        super().__init__(*arguments, **{"context_settings": {"show_default": True}, **options})
+        super().__init__(*arguments, **options)
         self.example, self.then, self.shared = example, then, shared
+        for param in self.params:
+            if isinstance(param, click.Option) and param.show_default is None:
+                param.show_default = True
         if any(isinstance(param.type, DECLARED) and param.type.is_output_file for param in self.params):
             text = "Replace existing files that hiertree did not write."
             self.params.append(click.Option(["--force"], is_flag=True, help=text))

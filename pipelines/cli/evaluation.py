@@ -45,12 +45,11 @@ protocol_option = click.option(
 @click.argument("model", metavar="RUN_OR_RECIPE", type=NAME_OR_INPUT)
 @click.argument("data", type=INPUT_PATH)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the embeddings.")
-@click.option("--split", type=NAME, default="test", show_default=True, help="Which of the data set's splits.")
+@click.option("--split", type=NAME, default="test", help="Which of the data set's splits.")
 @click.option(
     "--shard-size",
     type=COUNT,
     default=16_384,
-    show_default=True,
     help="Images in a shard; an interrupted call goes on after the last whole one.",
 )
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
@@ -82,15 +81,10 @@ def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) ->
     "--unjudged",
     type=click.Choice(["irrelevant", "error"]),
     default="irrelevant",
-    show_default=True,
     help="What listed items without judgment or labels are.",
 )
 @click.option(
-    "--negative-qrels",
-    type=click.Choice(["error", "irrelevant"]),
-    default="error",
-    show_default=True,
-    help="What judgments below 0 are.",
+    "--negative-qrels", type=click.Choice(["error", "irrelevant"]), default="error", help="What judgments below 0 are."
 )
 @labels_option
 @levels_option
@@ -109,12 +103,11 @@ def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) ->
     "--distractors", is_flag=True, help="Gallery rows whose labels are all empty are irrelevant to every query."
 )
 @click.option("--metrics", type=NAMES, metavar="A,B,…", help="H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
-@click.option("--alpha", type=float, default=1.0, show_default=True, help="α of H-AP's relevance.")
+@click.option("--alpha", type=float, default=1.0, help="α of H-AP's relevance.")
 @click.option(
     "--relevance",
     type=click.Choice(["hap", "linear", "gain"]),
     default="hap",
-    show_default=True,
     help="Relevance of H-AP: (l/L)^α / |Ω^(l)|, l/L or 2^l − 1.",
 )
 @click.option(
@@ -132,7 +125,6 @@ def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) ->
     "--ties",
     type=click.Choice(["average", "worst", "best", "paper", "index"]),
     default="average",
-    show_default=True,
     help="What equal scores mean.",
 )
 @protocol_option
@@ -212,8 +204,8 @@ def qrels(tree: Path, out: Path, **options: Any) -> None:
 @click.argument("embeddings", type=INPUT_FILE)
 @labels_option
 @levels_option
-@click.option("--queries", type=COUNT, default=200, show_default=True, help="How many queries are drawn, at most.")
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
+@click.option("--queries", type=COUNT, default=200, help="How many queries are drawn, at most.")
+@click.option("--seed", type=SEED, default=0, help="Seed of the draw.")
 @json_option
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for the table and its provenance.")
 def audit(embeddings: Path, as_json: bool, **options: Any) -> None:

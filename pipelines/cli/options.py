@@ -145,7 +145,11 @@ def _option_name(name: str, info: FieldInfo) -> str:
 
 
 port_option = click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1; default: a free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    show_default=False,
+    help="Port on 127.0.0.1; default: a free one.",
 )
 no_browser_option = click.option("--no-browser", is_flag=True, help="Only print the address.")
 backbone_option = click.option(

@@ -17,25 +17,18 @@ from .options import COUNT, NAME, SEED, no_browser_option, port_option
 
 @command(example="hiertree report runs/first runs/second --out report.html")
 @click.argument("sources", nargs=-1, required=True, type=DeclaredPath("input", "either", exists=True))
-@click.option("--out", type=OUTPUT_FILE, default=Path("report.html"), show_default=True, help="The HTML file.")
-@click.option("--title", default="Retrieval report", show_default=True, help="Title of the page.")
+@click.option("--out", type=OUTPUT_FILE, default=Path("report.html"), help="The HTML file.")
+@click.option("--title", default="Retrieval report", help="Title of the page.")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="data.root=PATH where a run's images have moved."
 )
-@click.option(
-    "--queries",
-    type=COUNT,
-    default=3,
-    show_default=True,
-    help="Queries shown of the worst, the median and the best, each.",
-)
-@click.option("--hits", type=COUNT, default=8, show_default=True, help="Images shown of each ranking.")
+@click.option("--queries", type=COUNT, default=3, help="Queries shown of the worst, the median and the best, each.")
+@click.option("--hits", type=COUNT, default=8, help="Images shown of each ranking.")
 @click.option(
     "--map",
     "projection",
     type=click.Choice(["pca", "t-sne"]),
     default="pca",
-    show_default=True,
     help="How the map reduces embeddings to two dimensions.",
 )
 @labels_option
@@ -75,17 +68,9 @@ def browse(embeddings: tuple[Path, ...], images: Path | None, port: int, no_brow
 
 
 @command(example="hiertree demo")
-@click.option(
-    "--out",
-    type=GROWING_FOLDER,
-    default=Path("hiertree-demo"),
-    show_default=True,
-    help="Folder for everything it makes.",
-)
+@click.option("--out", type=GROWING_FOLDER, default=Path("hiertree-demo"), help="Folder for everything it makes.")
 @click.option("--data", type=INPUT_PATH, help="Omniglot (zip, npz or folder) instead of the drawn images.")
-@click.option(
-    "--seed", type=SEED, default=0, show_default=True, help="Seed of the clusters, the images and both trainings."
-)
+@click.option("--seed", type=SEED, default=0, help="Seed of the clusters, the images and both trainings.")
 @click.option("--quick", is_flag=True, help="A few steps only: to see that everything runs.")
 @click.option("--fresh", is_flag=True, help="Train again even where a finished run is there.")
 def demo(out: Path, data: Path | None, seed: int, quick: bool, fresh: bool) -> None:

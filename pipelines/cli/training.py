@@ -140,7 +140,7 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     then="hiertree report {out} --out report.html",
 )
 @click.argument("recipes", nargs=-1, required=True, type=NAME_OR_INPUT)
-@click.option("--seeds", type=INTEGERS, default="0", show_default=True, help="Seeds, separated by commas.")
+@click.option("--seeds", type=INTEGERS, default="0", help="Seeds, separated by commas.")
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the runs and the table.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, for every recipe.")
 @click.option(
@@ -150,16 +150,12 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     "--against", metavar="ROW", help="Recipe or row that the others are tested against; default: the first row."
 )
 @click.option(
-    "--published/--no-published",
-    default=True,
-    show_default=True,
-    help="What papers report for a built-in recipe, below its rows.",
+    "--published/--no-published", default=True, help="What papers report for a built-in recipe, below its rows."
 )
 @click.option(
     "--launcher",
     type=click.Choice(["local", "slurm"]),
     default="local",
-    show_default=True,
     help="Where runs are trained: here in turn, or each as a job of a cluster.",
 )
 @click.option(
@@ -168,7 +164,7 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
     metavar="KEY=VALUE",
     help="Settings of the jobs: partition, time (minutes), gpus_per_node, cpus_per_task, mem …, by submitit's names.",
 )
-@click.option("--wait/--no-wait", default=True, show_default=True, help="Whether to wait for the jobs.")
+@click.option("--wait/--no-wait", default=True, help="Whether to wait for the jobs.")
 @json_option
 def compare(
     recipes: tuple[str, ...],
@@ -220,13 +216,7 @@ def _jobs(launcher: str, out: Path, parameters: tuple[str, ...], *, wait: bool) 
 @click.option(
     "--gallery", type=INPUT_FOLDER, help="Folder of hiertree embed; default: the run's embeddings of its test split."
 )
-@click.option(
-    "--index",
-    type=NAME,
-    default="Flat",
-    show_default=True,
-    help="Kind of faiss index: Flat is exact, HNSW32 approximate.",
-)
+@click.option("--index", type=NAME, default="Flat", help="Kind of faiss index: Flat is exact, HNSW32 approximate.")
 @click.option("--images", type=INPUT_PATH, help="Photos to compare networks on; default: the run's test split.")
 @backbone_option
 def export(model: Path, out: Path, index: str, **options: Any) -> None:
