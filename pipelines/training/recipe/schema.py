@@ -52,6 +52,7 @@ _ADDED_LATER = (
     ("model", "mean"),
     ("model", "std"),
     ("training", "start_from"),
+    ("loss", "center_temperature"),
 )
 
 

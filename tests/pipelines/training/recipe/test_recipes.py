@@ -34,7 +34,7 @@ SMALL = (
     "model.backbone=small_cnn",
     "model.pretrained=false",
     "model.width=4",
-    "model.embedding_size=8",
+    "model.embedding_size=24",
     "training.device=cpu",
     "training.precision=32-true",
 )
