@@ -10,8 +10,8 @@ import numpy as np
 
 from ..errors import ImageError, InputError, OptionError, require_package
 from ..options import check_choice
+from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Uneven
-from ..tree.tables import check_level_columns
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths
 from .readers.images import decode

@@ -15,8 +15,8 @@ from ..errors import ImageError, OptionError, TableError
 from ..io.progress import track
 from ..io.tables import read_table
 from ..options import check_choice
+from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Uneven
-from ..tree.tables import check_level_columns
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import label_paths

@@ -1,34 +1,157 @@
-"""Label trees and networkx graphs.
+"""Label trees and networkx graphs, and what to make of a graph that is not yet a tree.
 
-The edges of a graph run from parent to child. Its root, the one node without a parent, belongs to no level.
+The edges of a graph run from parent to child. Its root, the one node without a parent, belongs to no level. Reversed
+edges, several parents or roots and items on inner nodes are errors unless the caller chooses a policy for them.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..errors import HierarchyError, InputError, NotATreeError
+from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError
 from ..io.tables import frame_columns, is_frame
-from .graph_policies import Direction
+from ..options import check_choice
 from .label_rows import Row, is_empty
 
 if TYPE_CHECKING:
     import networkx as nx
     import numpy as np
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+_log = logging.getLogger(__name__)
+Direction = Literal["parent-child", "child-parent"]
+MultipleParents = Literal["error", "first", "shortest"]
+Forest = Literal["error", "join"]
+
+
+class GraphPolicies(TypedDict, total=False):
+    """Options of every tree that is made of a graph.
+
+    Attributes:
+        direction: what an edge is: ``"parent-child"``, the default, or ``"child-parent"``.
+        multiple_parents: what to do with a node of several parents: ``"error"``; ``"first"`` keeps the edge that was
+            given first; ``"shortest"`` keeps the parent nearest to a root, the first of several. An inner node that
+            loses all its children goes. A log line counts the pairs of siblings that this separates.
+        forest: what to do with several roots: ``"error"``; ``"join"`` puts one root above them, so that they are the
+            labels of level 1.
+        inner_leaves: inner nodes that items carry too, or ``"all"`` but the root. Each is then also a leaf, shallower
+            than those below it: choose ``uneven="pad"``, which repeats its label down to the finest level.
+    """
+
+    direction: Direction
+    multiple_parents: MultipleParents
+    forest: Forest
+    inner_leaves: Iterable[Hashable] | Literal["all"]
+
+
+def _checked(
+    *,
+    direction: Direction = "parent-child",
+    multiple_parents: MultipleParents = "error",
+    forest: Forest = "error",
+    inner_leaves: Iterable[Hashable] | Literal["all"] = (),
+) -> GraphPolicies:
+    check_choice("direction", direction, Direction)
+    check_choice("multiple_parents", multiple_parents, MultipleParents)
+    check_choice("forest", forest, Forest)
+    if isinstance(inner_leaves, str) or not isinstance(inner_leaves, Iterable):
+        check_choice("inner_leaves", inner_leaves, Literal["all"])
+    else:
+        inner_leaves = frozenset(inner_leaves)
+    return GraphPolicies(
+        direction=direction, multiple_parents=multiple_parents, forest=forest, inner_leaves=inner_leaves
+    )
+
+
+def _with_one_parent(
+    graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: Collection[Hashable]
+) -> nx.DiGraph[Any]:
+    several = [node for node, degree in graph.in_degree() if degree > 1]
+    if not several:
+        return graph
+    reverse = max(degree for _, degree in graph.out_degree()) == 1
+    if policy == "error" or reverse:
+        parents = ", ".join(map(repr, sorted(graph.predecessors(several[0]), key=str)))
+        remedy = "pass multiple_parents='first' or 'shortest' to keep one of them"
+        if reverse:
+            remedy = "no node has two children: the edges seem to lead from child to parent; "
+            remedy += "pass direction='child-parent', or 'parent-child' if that was given"
+        given = f"the graph: {several[0]!r} has the parents {parents}"
+        raise NotATreeError(given, expected="one parent per node", remedy=remedy)
+    return _kept_edges(graph, policy, inner_leaves)
+
+
+def _kept_edges(graph: nx.DiGraph[Any], policy: MultipleParents, inner_leaves: Collection[Hashable]) -> nx.DiGraph[Any]:
+    import networkx as nx
+
+    parent: dict[Hashable, Hashable] = {}
+    depth: dict[Hashable, int] = {}
+    order = list(nx.topological_sort(graph))
+    for node in order:
+        parents = list(graph.predecessors(node))
+        if parents:
+            parent[node] = parents[0] if policy == "first" else min(parents, key=lambda above: depth[above])
+        depth[node] = depth[parent[node]] + 1 if parents else 0
+    _log_separated(graph, parent)
+    kept: nx.DiGraph[Any] = nx.DiGraph(**graph.graph)
+    kept.add_nodes_from(graph.nodes(data=True))
+    kept.add_edges_from((above, node) for above, node in graph.edges() if parent[node] == above)
+    for node in reversed(order):
+        if graph.out_degree(node) and not kept.out_degree(node) and node not in inner_leaves:
+            kept.remove_node(node)
+    return kept
+
+
+def _log_separated(graph: nx.DiGraph[Any], parent: Mapping[Hashable, Hashable]) -> None:
+    """Log how many pairs of siblings, children of one node of the graph, the kept parents separate."""
+    moved = {node for node, degree in graph.in_degree() if degree > 1}
+    separated = {
+        frozenset((child, sibling))
+        for child in moved
+        for above in graph.predecessors(child)
+        for sibling in graph.successors(above)
+        if parent[sibling] != parent[child]
+    }
+    text = "nodes with several parents: %d; keeping one parent of each separates %d pairs of siblings"
+    _log.warning(text, len(moved), len(separated))
+
+
+def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[Any], Hashable]:
+    roots: list[Hashable] = [node for node, degree in graph.in_degree() if degree == 0]
+    if len(roots) == 1:
+        return graph, roots[0]
+    if policy == "error":
+        shown = ", ".join(map(repr, roots[:5])) + (", …" if len(roots) > 5 else "")
+        raise NotATreeError(
+            f"the graph has {len(roots)} roots: {shown}",
+            expected="one node without a parent",
+            remedy="pass forest='join' to make them the labels of level 1, or add an edge from one root to each",
+        )
+    joined, above = graph.copy(), object()  # equal to no node of the graph
+    joined.add_edges_from((above, root) for root in roots)
+    return joined, above
+
+
+def _chosen_inner_leaves(
+    graph: nx.DiGraph[Any], root: Hashable, asked: Collection[Hashable] | Literal["all"]
+) -> Collection[Hashable]:
+    if asked == "all":
+        return {node for node in graph if node != root and graph.out_degree(node)}
+    unknown = [node for node in asked if node not in graph or node == root]
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
+        raise UnknownLeafError(f"inner_leaves: {shown}", expected="nodes of the tree below its root")
+    return frozenset(asked)
+
 
 MOST_CYCLES = 10  # that a message names
 
 
-def check_graph(graph: Any) -> None:
-    """Refuse what is no directed graph with an edge, and one in which a node is above itself.
-
-    Raises:
-        InputError: no graph of networkx.
-        HierarchyError: undirected, without edges, or with cycles; the message names their nodes.
-    """
+def _check_graph(graph: Any) -> None:
     import networkx as nx
 
     if not isinstance(graph, nx.Graph):
@@ -50,18 +173,29 @@ def _shown_cycle(nodes: list[Hashable]) -> str:
     return " → ".join([*names[start:], *names[: start + 1]])
 
 
-def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:
+def leaves_of_graph(
+    graph: nx.DiGraph[Any], labels: Mapping[Hashable, Hashable], **policies: Unpack[GraphPolicies]
+) -> tuple[list[Row], list[Hashable]]:
+    """For every leaf of the tree that the policies make of a graph, its labels coarse → fine, and its id."""
+    checked = _checked(**policies)
+    _check_graph(graph)
+    asked = checked["inner_leaves"]
+    named = () if asked == "all" else frozenset(asked)
+    single = _with_one_parent(_turned(graph, checked["direction"]), checked["multiple_parents"], named)
+    rooted, root = _with_one_root(single, checked["forest"])
+    inner_leaves = _chosen_inner_leaves(rooted, root, "all" if asked == "all" else named)
+    return _rows_of_graph(rooted, root, labels, inner_leaves=inner_leaves)
+
+
+def graph_of_edges(edges: Any, **policies: Unpack[GraphPolicies]) -> nx.DiGraph[Any]:
     """The directed graph, parent → child, of pairs or of a frame of two columns.
 
     In a frame, a row without a parent names a root.
-
-    Raises:
-        InputError: not pairs of hashable nodes, or a frame of other than two columns.
     """
     import networkx as nx
 
     graph: nx.DiGraph[Any] = nx.DiGraph()
-    child_first = direction == "child-parent"
+    child_first = _checked(**policies)["direction"] == "child-parent"
     if is_frame(edges):
         pairs = _pairs_of_frame(edges)
         roots = [pair for pair in pairs if is_empty(pair[child_first]) and not is_empty(pair[not child_first])]
@@ -86,7 +220,7 @@ def _pairs_of_frame(frame: Any) -> list[tuple[Hashable, Hashable]]:
     raise InputError(given, expected="two columns, parent and child", remedy=remedy)
 
 
-def turned(graph: nx.DiGraph[Any], direction: Direction) -> nx.DiGraph[Any]:
+def _turned(graph: nx.DiGraph[Any], direction: Direction) -> nx.DiGraph[Any]:
     """The graph with its edges from parent to child, and without parallel ones."""
     import networkx as nx
 
@@ -104,17 +238,14 @@ def _is_nan(node: Hashable) -> bool:
     return isinstance(node, float) and node != node
 
 
-def rows_of_graph(
+def _rows_of_graph(
     graph: nx.DiGraph[Any],
     root: Hashable,
     labels: Mapping[Hashable, Hashable],
     *,
     inner_leaves: Collection[Hashable],
 ) -> tuple[list[Row], list[Hashable]]:
-    """For every leaf below the root, its labels coarse → fine, and its id; in the order of the graph's edges.
-
-    The nodes in ``inner_leaves`` are leaves too, each before those below it.
-    """
+    """The leaves in the order of the graph's edges; those of ``inner_leaves`` stand before those below them."""
     rows: list[Row] = []
     leaf_ids: list[Hashable] = []
     stack: list[tuple[Hashable, Row]] = [(root, ())]

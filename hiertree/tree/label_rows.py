@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -36,6 +36,16 @@ LeafKey = Literal["label", "path"]
 Gaps = Literal["error", "above", "below"]
 
 
+class RowPolicies(TypedDict, total=False):
+    """Options of every tree that is made of rows, as :meth:`hiertree.LabelTree.from_paths` describes them."""
+
+    leaf: LeafKey
+    uneven: Uneven
+    repeats: Repeats
+    homonyms: Homonyms
+    gaps: Gaps
+
+
 class Numbered(NamedTuple):
     """Leaf ids, their (n, L) int32 paths, and for every level the labels of its nodes by id."""
 
@@ -57,11 +67,7 @@ def is_empty(label: object) -> bool:
 def check_rows(
     rows: Iterable[Iterable[Hashable]], *, repeats: Repeats, leaf: LeafKey, where: Where
 ) -> tuple[list[Row], list[Hashable]]:
-    """Each leaf's row once, in order of first appearance, and the ids of the leaves.
-
-    Raises:
-        HierarchyError: an empty label, a leaf with two paths, or a leaf that is listed twice.
-    """
+    """Each leaf's row once, in order of first appearance, and the ids of the leaves."""
     first_seen: dict[Hashable, tuple[int, Row]] = {}
     for number, given in enumerate(_iterated(rows, "the rows")):
         row = row_of(given, where(number))
@@ -108,13 +114,7 @@ def check_labels(row: Row, where: str) -> None:
 
 
 def filled_gaps(rows: Any, gaps: Literal["above", "below"]) -> Iterator[Row]:
-    """The rows with their empty labels filled: by the nearest label above, or by the nearest below.
-
-    Empty labels that have none on that side stay.
-
-    >>> list(filled_gaps([("a", None, "x"), (None, None, "y")], "below"))
-    [('a', 'x', 'x'), ('y', 'y', 'y')]
-    """
+    """The rows, their empty labels filled by the nearest label above or below; those that have none there stay."""
     for number, given in enumerate(_iterated(rows, "the rows")):
         row = list(row_of(given, f"row {number}"))
         ends = [place for place, label in enumerate(row) if not is_empty(label)]
@@ -205,11 +205,7 @@ def refuse_homonyms(labels: Sequence[Sequence[Hashable]], row_of: Callable[[int,
 
 
 def nest(rows: Iterable[Row], leaf_ids: Iterable[Hashable]) -> Nested:
-    """Rows as nested dictionaries of labels; the finest labels hold lists of leaf ids.
-
-    >>> nest([("a", "b", 1), ("a", "c", 2)], [1, 2])
-    {'a': {'b': {1: [1]}, 'c': {2: [2]}}}
-    """
+    """Rows as nested dictionaries of labels; the finest labels hold lists of leaf ids."""
     nested: dict[Hashable, Any] = {}
     for row, leaf in zip(rows, leaf_ids, strict=True):
         node = nested

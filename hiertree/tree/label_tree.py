@@ -25,20 +25,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TableError
 from ..options import check_choice
-from .graph_policies import Forest, check_policies, chosen_inner_leaves, with_one_parent, with_one_root
-from .graphml import read_graphml, write_graphml
-from .graphs import check_graph, graph_of_edges, graph_of_rows, rows_of_graph, turned
+from . import formats, graphs
+from .graphs import Forest
 from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_labels, check_rows, filled_gaps
-from .nested_json import read_json_tree, write_json_tree
-from .newick_text import read_newick, write_newick
 from .numbered_tree import NumberedTree
-from .tables import read_label_frame, read_label_table, write_label_table
 
 if TYPE_CHECKING:
     import networkx as nx
     from typing_extensions import Unpack
 
-    from .graph_policies import GraphPolicies
+    from .graphs import GraphPolicies
+    from .label_rows import RowPolicies
 
 
 class LabelTree(NumberedTree):
@@ -101,13 +98,11 @@ class LabelTree(NumberedTree):
         path: str | os.PathLike[str],
         *,
         levels: Sequence[str],
-        leaf: LeafKey = "label",
-        uneven: Uneven = "error",
-        repeats: Repeats = "error",
-        homonyms: Homonyms = "separate",
-        gaps: Gaps = "error",
+        **policies: Unpack[RowPolicies],
     ) -> LabelTree:
-        """Build a tree from the named columns of a CSV or Parquet file, coarse → fine; see :meth:`from_paths`.
+        """Build a tree from the named columns of a CSV or Parquet file, coarse → fine.
+
+        Policies are ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
 
         Leaf ids become integers when every one of them is written as one. With an ``uneven`` policy, empty cells at the
         end of a row mean that its path ends there.
@@ -116,17 +111,8 @@ class LabelTree(NumberedTree):
             TableError: the file cannot be read, or lacks a column.
             HierarchyError: as :meth:`from_paths`; the message names file and row.
         """
-        rows, where = read_label_table(path, levels, trim=uneven != "error")
-        return cls.from_paths(
-            rows,
-            level_names=levels,
-            leaf=leaf,
-            uneven=uneven,
-            repeats=repeats,
-            homonyms=homonyms,
-            gaps=gaps,
-            where=where,
-        )
+        rows, where = formats.read_label_table(path, levels, trim=policies.get("uneven", "error") != "error")
+        return cls.from_paths(rows, level_names=levels, where=where, **policies)
 
     @classmethod
     def from_frame(
@@ -134,11 +120,7 @@ class LabelTree(NumberedTree):
         frame: Any,
         *,
         levels: Sequence[str] | None = None,
-        leaf: LeafKey = "label",
-        uneven: Uneven = "error",
-        repeats: Repeats = "error",
-        homonyms: Homonyms = "separate",
-        gaps: Gaps = "error",
+        **policies: Unpack[RowPolicies],
     ) -> LabelTree:
         """Build a tree from columns of a frame of pandas, polars, pyarrow or another library that narwhals reads.
 
@@ -147,11 +129,7 @@ class LabelTree(NumberedTree):
         Args:
             frame: one row per leaf, or per image with ``repeats="merge"``.
             levels: columns, coarse → fine; all of them unless given.
-            leaf: this and the rest as for :meth:`from_paths`.
-            uneven: see there.
-            repeats: see there.
-            homonyms: see there.
-            gaps: see there.
+            **policies: ``leaf``, ``uneven``, ``repeats``, ``homonyms`` and ``gaps``, as for :meth:`from_paths`.
 
         Raises:
             InputError: no frame.
@@ -164,17 +142,8 @@ class LabelTree(NumberedTree):
         array([[0, 1],
                [0, 0]], dtype=int32)
         """
-        names, rows, where = read_label_frame(frame, levels, trim=uneven != "error")
-        return cls.from_paths(
-            rows,
-            level_names=names,
-            leaf=leaf,
-            uneven=uneven,
-            repeats=repeats,
-            homonyms=homonyms,
-            gaps=gaps,
-            where=where,
-        )
+        names, rows, where = formats.read_label_frame(frame, levels, trim=policies.get("uneven", "error") != "error")
+        return cls.from_paths(rows, level_names=names, where=where, **policies)
 
     @classmethod
     def from_edges(
@@ -208,7 +177,7 @@ class LabelTree(NumberedTree):
         >>> tree.labels_of(tree.paths(["cat"])[0])
         ('pet', 'cat')
         """
-        graph = graph_of_edges(edges, check_policies(**policies)["direction"])
+        graph = graphs.graph_of_edges(edges, **policies)
         undirected: GraphPolicies = {**policies, "direction": "parent-child"}
         return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **undirected)
 
@@ -231,14 +200,7 @@ class LabelTree(NumberedTree):
             HierarchyError: as :meth:`from_edges`.
         """
         check_choice("uneven", uneven, Uneven)
-        checked = check_policies(**policies)
-        check_graph(graph)
-        asked = checked["inner_leaves"]
-        named = () if asked == "all" else frozenset(asked)
-        single = with_one_parent(turned(graph, checked["direction"]), checked["multiple_parents"], named)
-        rooted, root = with_one_root(single, checked["forest"])
-        inner_leaves = chosen_inner_leaves(rooted, root, "all" if asked == "all" else named)
-        rows, leaf_ids = rows_of_graph(rooted, root, labels or {}, inner_leaves=inner_leaves)
+        rows, leaf_ids = graphs.leaves_of_graph(graph, labels or {}, **policies)
         for row in rows:
             check_labels(row, f"the path {row!r}")
         return cls._from_rows(rows, leaf_ids, level_names or graph.graph.get("level_names"), uneven, "separate")
@@ -261,7 +223,7 @@ class LabelTree(NumberedTree):
             TableError: the file is no GraphML.
             HierarchyError: as :meth:`from_networkx`.
         """
-        graph = read_graphml(path)
+        graph = formats.read_graphml(path)
         return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **policies)
 
     @classmethod
@@ -293,7 +255,7 @@ class LabelTree(NumberedTree):
             HierarchyError: as :meth:`from_paths`.
         """
         check_choice("forest", forest, Forest)
-        rows = read_newick(path, join=forest == "join", inner_names=inner_names)
+        rows = formats.read_newick(path, join=forest == "join", inner_names=inner_names)
         return cls.from_paths(rows, level_names=level_names, leaf=leaf, uneven=uneven)
 
     @classmethod
@@ -303,7 +265,7 @@ class LabelTree(NumberedTree):
         Raises:
             TableError: the file is not such a tree.
         """
-        stored = read_json_tree(path)
+        stored = formats.read_json_tree(path)
         try:
             return cls._from_rows(stored.rows, stored.leaf_ids, stored.level_names, "error", "separate")
         except (ValueError, TypeError) as error:
@@ -315,18 +277,18 @@ class LabelTree(NumberedTree):
         Nodes are tuples of labels and the root is ``()``. Attributes: ``label``, ``level``, ``id`` (the number in its
         level), and on the finest nodes ``leaf_ids``. :meth:`from_networkx` reads it back.
         """
-        return graph_of_rows(self._rows(), self._paths, self._leaf_ids, self.level_names)
+        return graphs.graph_of_rows(self._rows(), self._paths, self._leaf_ids, self.level_names)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write one row per leaf with its labels, coarse → fine, under the level names.
 
         A last column ``leaf_id`` is added when ids and finest labels differ.
         """
-        write_label_table(path, self._rows(), self._leaf_ids, self.level_names)
+        formats.write_label_table(path, self._rows(), self._leaf_ids, self.level_names)
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as nested JSON, readable by :meth:`from_json` and by drawing libraries (``children``)."""
-        write_json_tree(path, self._rows(), self._leaf_ids, self.level_names)
+        formats.write_json_tree(path, self._rows(), self._leaf_ids, self.level_names)
 
     def to_graphml(self, path: str | os.PathLike[str]) -> None:
         """Write the tree as GraphML, for :meth:`from_graphml` and for programs that draw graphs.
@@ -336,7 +298,7 @@ class LabelTree(NumberedTree):
         Raises:
             OptionError: labels that are neither text, numbers nor booleans.
         """
-        write_graphml(path, self.to_networkx())
+        formats.write_graphml(path, self.to_networkx())
 
     def to_newick(self, path: str | os.PathLike[str]) -> None:
         """Write the tree in the Newick format, without the names of its levels; :meth:`from_newick` reads it back.
@@ -344,4 +306,4 @@ class LabelTree(NumberedTree):
         Raises:
             OptionError: ids of leaves that are neither their finest labels nor their whole paths.
         """
-        write_newick(path, self._rows(), self._leaf_ids)
+        formats.write_newick(path, self._rows(), self._leaf_ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,8 +11,7 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, UnknownLeafError
-from .label_rows import Homonyms, Numbered, Row, Uneven, even_depths, nest, number_nodes, refuse_homonyms
-from .summaries import draw_lines, summarize_levels
+from .label_rows import Homonyms, Nested, Numbered, Row, Uneven, even_depths, nest, number_nodes, refuse_homonyms
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,14 +21,7 @@ Tree = TypeVar("Tree", bound="NumberedTree")
 
 
 class NumberedTree:
-    """An immutable label hierarchy of uniform depth L; :class:`hiertree.LabelTree` makes it of what people have.
-
-    Attributes:
-        level_names: L names, coarse → fine.
-        leaves: leaf ids, in order of first appearance.
-        num_levels: L.
-        level_sizes: number of nodes at each level, coarse → fine.
-    """
+    """An immutable label hierarchy of uniform depth L, whose attributes :class:`hiertree.LabelTree` describes."""
 
     def __init__(self, numbered: Numbered, level_names: Sequence[str] | None) -> None:
         self._leaf_ids, self._paths, self._labels = numbered
@@ -195,7 +187,7 @@ class NumberedTree:
 
         ``homonyms`` counts the texts that name more than one node of the level.
         """
-        return summarize_levels(self._paths, self._rows(), self.level_names)
+        return _summary(self._paths, self._rows(), self.level_names)
 
     def to_text(self, *, most_children: int = 6) -> str:
         """A drawing of the tree in text, with at most ``most_children`` lines below each node.
@@ -208,7 +200,7 @@ class NumberedTree:
         └── human-made
             └── dam
         """
-        return "\n".join(draw_lines(nest(self._rows(), self._leaf_ids), most_children=most_children))
+        return "\n".join(_drawn(nest(self._rows(), self._leaf_ids), most_children=most_children))
 
     def __len__(self) -> int:
         return len(self._leaf_ids)
@@ -242,3 +234,34 @@ class NumberedTree:
     def _node_labels(self, level: int, node: int) -> Row:
         position = int(np.argmax(self._paths[:, level] == node))
         return self._labels_along(self._paths[position, : level + 1].tolist())
+
+
+def _summary(paths: NDArray[np.int32], rows: Sequence[Row], level_names: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    summaries = []
+    parents = np.zeros(len(paths), dtype=np.int32)
+    for level, name in enumerate(level_names):
+        nodes, first = np.unique(paths[:, level], return_index=True)
+        children = np.unique(parents[first], return_counts=True)[1]
+        uses = np.unique([str(rows[leaf][level]) for leaf in first], return_counts=True)[1]
+        spread = (int(children.min()), float(np.median(children)), int(children.max()))
+        summaries.append((level + 1, name, len(nodes), *spread, int((uses > 1).sum())))
+        parents = paths[:, level]
+    columns = ["level", "name", "nodes", "least_children", "median_children", "most_children", "homonyms"]
+    table: pd.DataFrame = pd.DataFrame(summaries, columns=columns).set_index("level")
+    return table
+
+
+def _drawn(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:
+    """The lines of a drawing; a node with more children than ``most_children`` ends with their number."""
+    labels = list(nested)
+    shown = labels if len(labels) <= most_children else labels[: most_children - 1]
+    for label in shown:
+        last = label is labels[-1]
+        yield f"{indent}{'└' if last else '├'}── {label}"
+        below = nested[label]
+        if isinstance(below, dict):
+            yield from _drawn(below, most_children=most_children, indent=indent + ("    " if last else "│   "))
+    if len(shown) < len(labels):
+        yield f"{indent}└── … {len(labels) - len(shown)} more"

@@ -1,0 +1,264 @@
+"""The files that hold trees: tables with a column for each level, nested JSON, Newick, GraphML, and lists of edges."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import OptionError, TableError
+from ..io.files import read_text, replacing, write_text
+from ..io.tables import frame_columns, read_table, write_table
+from .label_rows import Nested, Row, Where, nest, trimmed
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+AnyPath = str | os.PathLike[str]
+H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
+JSON_FORMAT = "hiertree-label-tree-1"
+_PLAIN = re.compile(r"[\w.+-]+")  # a name that Newick holds without quotes
+_LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
+
+
+def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool = False) -> tuple[list[Row], Where]:
+    """The named columns of a CSV or Parquet file as rows of labels, and a function that names row i in messages.
+
+    The last column becomes integers when every cell is written as one; ``trim`` drops the empty cells at the end of a
+    row.
+    """
+    check_level_columns(levels)
+    table = read_table(path, required=levels, needs_rows=True)
+    columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels]
+    columns[-1] = as_integers(columns[-1])
+    rows = [trimmed(row) if trim else row for row in zip(*columns, strict=True)]
+    name, lines = Path(path).name, table.index.tolist()
+    return rows, lambda row: f"{name}, line {lines[row]}"
+
+
+def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) -> tuple[Sequence[str], list[Row], Where]:
+    """As :func:`read_label_table`, for a frame in memory whose labels stay as they are; with its level names."""
+    if levels is not None:
+        check_level_columns(levels)
+    columns = frame_columns(frame, levels)
+    names = list(columns)
+    check_level_columns(names)
+    rows = zip(*columns.values(), strict=True)
+    return names, [trimmed(row) if trim else row for row in rows], lambda row: f"the frame, row {row}"
+
+
+def check_level_columns(levels: Any) -> None:
+    """Refuse what is not a list of one or more different column names."""
+    named = isinstance(levels, Sequence) and bool(levels) and all(isinstance(name, str) and name for name in levels)
+    if isinstance(levels, str) or not named or len(set(levels)) != len(levels):
+        raise OptionError(f"levels={levels!r}", expected="a list of one or more different columns, coarse → fine")
+
+
+def write_label_table(
+    path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable], level_names: Sequence[str]
+) -> None:
+    """Write one line per leaf under the level names; a last column ``leaf_id`` where ids and finest labels differ."""
+    if all(row[-1] == leaf for row, leaf in zip(rows, leaf_ids, strict=True)):
+        write_table(path, level_names, rows)
+    else:
+        with_ids = ((*row, leaf) for row, leaf in zip(rows, leaf_ids, strict=True))
+        write_table(path, [*level_names, "leaf_id"], with_ids)
+
+
+def as_integers(column: Sequence[Hashable]) -> Sequence[Hashable]:
+    """The column as integers if every cell is one in its shortest form ("17", not "017")."""
+    return [int(str(cell)) for cell in column] if all(map(_is_canonical_integer, column)) else column
+
+
+def _is_canonical_integer(cell: Hashable) -> bool:
+    return isinstance(cell, int) or (
+        isinstance(cell, str) and cell.isascii() and cell.isdigit() and str(int(cell)) == cell
+    )
+
+
+class StoredTree(NamedTuple):
+    """What a file holds: the row of every leaf, the leaves' ids, and the names of the levels."""
+
+    rows: list[Row]
+    leaf_ids: list[Hashable]
+    level_names: list[str]
+
+
+def write_json_tree(
+    path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable], level_names: Sequence[str]
+) -> None:
+    """Write a tree as :func:`read_json_tree` reads it; labels that JSON cannot hold are an OptionError."""
+    content = {
+        "format": JSON_FORMAT,
+        "level_names": list(level_names),
+        "children": list(_json_nodes(nest(rows, leaf_ids))),
+    }
+    try:
+        write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+    except TypeError as error:
+        raise OptionError(f"labels that JSON cannot hold ({error})", expected="text or integer labels") from error
+
+
+def read_json_tree(path: AnyPath) -> StoredTree:
+    """Read what :func:`write_json_tree` wrote; a TableError names the file that is no such tree."""
+    text = read_text(path)
+    try:
+        content = json.loads(text)
+        if content["format"] != JSON_FORMAT:
+            raise ValueError(f"format {content['format']!r}")
+        leaves = list(_json_leaves(content["children"], ()))
+        return StoredTree([row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise TableError(f"{path}: {error}", expected=f"a tree written by LabelTree.to_json ({JSON_FORMAT})") from error
+
+
+def _json_nodes(nested: Nested) -> Iterator[dict[str, Any]]:
+    for label, below in nested.items():
+        if isinstance(below, dict):
+            yield {"label": label, "children": list(_json_nodes(below))}
+        elif below == [label]:
+            yield {"label": label}
+        else:
+            yield {"label": label, "leaf_ids": below}
+
+
+def _json_leaves(nodes: Any, above: Row) -> Iterator[tuple[Row, Hashable]]:
+    for node in nodes:
+        row = (*above, node["label"])
+        if "children" in node:
+            yield from _json_leaves(node["children"], row)
+        else:
+            for leaf in node.get("leaf_ids", [node["label"]]):
+                yield row, tuple(leaf) if isinstance(leaf, list) else leaf
+
+
+def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
+    """The row of every leaf, coarse → fine, without the root.
+
+    ``join`` makes several trees the nodes of level 1; ``inner_names`` reads the names of inner nodes. A file that is
+    not Newick, several trees or none, or two children of one name are a TableError.
+    """
+    import newick
+
+    text = read_text(path).strip()
+    try:
+        trees = newick.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TableError(f"{path}: {error}", expected="a tree in the Newick format") from None
+    if not trees or (len(trees) > 1 and not join):
+        remedy = "pass forest='join' to make them the nodes of level 1" if trees else None
+        raise TableError(f"{path} holds {len(trees)} trees", expected="one", remedy=remedy)
+    roots = trees if join and len(trees) > 1 else trees[0].descendants
+    if not roots:
+        raise TableError(f"{path}: {trees[0].name!r} has nothing below it", expected="a root and its leaves")
+    rows = list(_newick_rows(roots, path, inner_names))
+    leaves = as_integers([row[-1] for row in rows])
+    return [(*row[:-1], leaf) for row, leaf in zip(rows, leaves, strict=True)]
+
+
+def _newick_rows(roots: Sequence[Any], path: AnyPath, inner_names: bool) -> Iterator[Row]:
+    unnamed = 0
+    stack: list[tuple[Any, Row]] = [(node, ()) for node in reversed(roots)]
+    _refuse_equal_names(roots, path, inner_names)
+    while stack:
+        node, above = stack.pop()
+        children = node.descendants
+        name = node.unquoted_name if inner_names or not children else None
+        if children and not name:
+            unnamed += 1
+            name = f"node {unnamed}"
+        row = (*above, name)
+        if not children:
+            yield row
+        _refuse_equal_names(children, path, inner_names)
+        stack.extend((child, row) for child in reversed(children))
+
+
+def _refuse_equal_names(nodes: Sequence[Any], path: AnyPath, inner_names: bool) -> None:
+    """Inner nodes of one name under one parent would become one node."""
+    named = [node.unquoted_name for node in nodes if node.descendants and node.name and inner_names]
+    if len(set(named)) < len(named):
+        twice = next(name for name in named if named.count(name) > 1)
+        raise TableError(
+            f"{path}: two children of one node are called {twice!r}",
+            expected="different names",
+            remedy="pass inner_names=False if the names of inner nodes are the support of their branches",
+        )
+
+
+def write_newick(path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable]) -> None:
+    """Write the tree of rows, below a root without a name; ids other than finest labels or rows are an OptionError."""
+    for row, leaf in zip(rows, leaf_ids, strict=True):
+        if leaf not in (row[-1], row):
+            given = f"the leaf {leaf!r} with the finest label {row[-1]!r}"
+            raise OptionError(given, expected="ids that are the labels", remedy="use to_json, which holds both")
+    write_text(path, f"({_joined(nest(rows, leaf_ids))});\n")
+
+
+def _joined(nested: Nested) -> str:
+    return ",".join(
+        (f"({_joined(below)})" if isinstance(below, dict) else "") + _quoted(label) for label, below in nested.items()
+    )
+
+
+def _quoted(label: Hashable) -> str:
+    text = str(label)
+    return text if _PLAIN.fullmatch(text) else "'" + text.replace("'", "''") + "'"
+
+
+def read_graphml(path: AnyPath) -> Any:
+    """A graph whose nodes are known by the texts of their ids; a TableError names the file that is no GraphML."""
+    from xml.etree.ElementTree import ParseError
+
+    import networkx as nx
+
+    try:
+        graph: Any = nx.read_graphml(Path(path))
+        for attributes in (graph.graph, *(attributes for _, attributes in graph.nodes(data=True))):
+            for name in set(_LISTS) & set(attributes):
+                attributes[name] = tuple(
+                    tuple(value) if isinstance(value, list) else value for value in json.loads(attributes[name])
+                )
+    except (OSError, ParseError, nx.NetworkXError, ValueError, KeyError, TypeError) as error:
+        raise TableError(f"{path}: {error}", expected="a readable GraphML file") from None
+    return graph
+
+
+def write_graphml(path: AnyPath, graph: nx.DiGraph[Any]) -> None:
+    """Write the graph of a tree, its nodes numbered, for their names are tuples."""
+    import networkx as nx
+
+    numbered = nx.relabel_nodes(graph, {node: f"n{number}" for number, node in enumerate(graph)})
+    try:
+        for attributes in (numbered.graph, *(attributes for _, attributes in numbered.nodes(data=True))):
+            for name in set(_LISTS) & set(attributes):
+                attributes[name] = json.dumps(attributes[name], ensure_ascii=False)
+        with replacing(path) as temporary:
+            nx.write_graphml_xml(numbered, temporary)
+    except (TypeError, ValueError, nx.NetworkXError) as error:
+        raise OptionError(f"labels that GraphML cannot hold ({error})", expected="text, numbers or booleans") from None
+
+
+def read_edges(path: AnyPath, *, child_first: bool = False) -> list[tuple[str, str]]:
+    """Read (parent, child) pairs for :meth:`hiertree.LabelTree.from_edges`: one per line, separated by white space.
+
+    Empty lines are skipped.
+
+    Args:
+        path: a UTF-8 text file.
+        child_first: whether lines read "child parent".
+
+    Raises:
+        TableError: the file cannot be read, or a line has not exactly two words; the message names the line.
+    """
+    edges = []
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        words = line.split()
+        if words and len(words) != 2:
+            raise TableError(f"{Path(path).name}, line {number}: {line!r}", expected="two words: parent and child")
+        if words:
+            edges.append((words[1], words[0]) if child_first else (words[0], words[1]))
+    return edges
