@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SCORES_AT_ONCE = 2**22
 _INDEX_BITS = 32
+_UNREAD = 2**14  # cells for the items behind a list's last positive: most items, which one cell would make wait
 
 
 class DevicePositives:
@@ -44,7 +45,8 @@ class DevicePositives:
         self._falling = torch.full((len(rows), most), torch.inf, dtype=kind, device=order.device)
         self._level = torch.zeros((len(rows), most), dtype=torch.uint8, device=order.device)
         self._key = self._falling  # what the others are looked up among
-        self._others = torch.zeros(len(rows) * (most + 1) * 2, dtype=torch.int32, device=order.device)
+        self._number = torch.zeros((len(rows), 1), dtype=torch.int64, device=order.device)
+        self._others = torch.zeros(len(rows) * (most + 1) * 2 + _UNREAD, dtype=torch.int32, device=order.device)
 
     def leave_out(self, scores: torch.Tensor, places: NDArray[np.int64]) -> None:
         """Give masked items the score −inf."""
@@ -72,6 +74,7 @@ class DevicePositives:
         first = second.sort(dim=1, stable=True).indices
         self._falling, order = self._falling.gather(1, first).sort(dim=1, stable=True)
         self._level = self._level.gather(1, first).gather(1, order)
+        self._number = (self._falling < torch.inf).sum(dim=1, keepdim=True)
         self._key = self._falling
         if self._by_index:
             item = second.gather(1, first).gather(1, order)
@@ -88,7 +91,10 @@ class DevicePositives:
             self._count(falling.contiguous(), places[start : start + width])
 
     def _count(self, falling: torch.Tensor, places: NDArray[np.int64]) -> None:
-        """Count each item at the first positive that does not stand ahead of it, apart where it ties with that."""
+        """Count each item at the first positive that does not stand ahead of it, apart where it ties with that.
+
+        Additions to one cell wait for each other on a GPU. What stands behind all positives is never read; it is spread.
+        """
         most = self._falling.shape[1]
         place = torch.searchsorted(self._falling, falling)
         tied = self._falling.gather(1, place.clamp(max=most - 1)) == falling
@@ -97,7 +103,8 @@ class DevicePositives:
             place = torch.searchsorted(self._key, (place << _INDEX_BITS) + tied * index)
             tied = torch.zeros_like(tied)
         row = torch.arange(len(falling), device=falling.device)[:, None]
-        where = ((row * (most + 1) + place) * 2 + tied).flatten()
+        unread = (len(falling) * (most + 1) * 2) + torch.arange(falling.numel(), device=falling.device) % _UNREAD
+        where = torch.where(place < self._number, (row * (most + 1) + place) * 2 + tied, unread.view_as(place)).flatten()
         self._others.scatter_add_(0, where, torch.ones((), dtype=torch.int32, device=where.device).expand(len(where)))
 
     def on_processor(self) -> SortedPositives:
@@ -107,8 +114,8 @@ class DevicePositives:
         return empty._replace(
             score=(0 - self._falling).cpu().numpy(),
             level=self._level.cpu().numpy(),
-            number=(self._falling < torch.inf).sum(dim=1).cpu().numpy(),
-            others=self._others.reshape(number, most + 1, 2).cpu().numpy(),
+            number=self._number[:, 0].cpu().numpy(),
+            others=self._others[:-_UNREAD].reshape(number, most + 1, 2).cpu().numpy(),
         )
 
     def _put(self, values: NDArray[Any]) -> torch.Tensor:

@@ -110,6 +110,21 @@ def test_bfloat16_is_the_evaluation_of_rounded_unit_vectors(device, retrieval):
     np.testing.assert_allclose(found.values, expected.values, atol=1e-4)
 
 
+def test_items_behind_the_last_positive_are_not_added_to_one_cell(retrieval, monkeypatch):
+    embeddings, paths = retrieval
+    added, scatter = [], torch.Tensor.scatter_add_
+
+    def recorded(counts, dim, where, ones):
+        added.append(int(where.bincount().max()))
+        return scatter(counts, dim, where, ones)
+
+    expected = evaluate(embeddings, paths)
+    monkeypatch.setattr(torch.Tensor, "scatter_add_", recorded)
+    found = evaluate(embeddings, paths, device="cpu")
+    assert max(added) < 100  # of 700 items in each of 256 lists
+    np.testing.assert_allclose(found.values, expected.values, atol=1e-6)
+
+
 def test_tf32_is_off_and_then_as_it_was(retrieval, monkeypatch):
     matmul, seen = torch.backends.cuda.matmul, []
     multiply = torch.Tensor.__matmul__
@@ -140,7 +155,7 @@ def test_two_processes_share_an_evaluation_and_its_folder_and_both_have_the_valu
 
 
 def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch):
-    def exhausted(*_):
+    def exhausted(*_, **__):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr("hiertree.metrics.engine.device.Device.multiply", exhausted)
