@@ -24,14 +24,14 @@ from evaluation import clustered, inaturalist_like, shop_like
 
 PARTS = {
     "product": ["engine.similarity:Similarity.fill"],
-    "whole lists put in order": ["engine.in_memory:rank_by_full_sort"],
-    "positives put in order": ["ranking.gallery:Gallery.gather", "engine.in_memory:sort"],
+    "whole lists put in order": ["engine.on_processor:rank_by_full_sort"],
+    "positives put in order": ["ranking.gallery:Gallery.gather", "engine.on_processor:sort"],
     "others counted among them": ["ranking.gallery:Gallery.count"],
-    "ranks and ties": ["engine.retrieval:ranked_positives", "ranking.ranked_lists:tie_groups"],
-    "H-AP, AP, mAP@R": ["formulas.hierarchical_ap:compute", "formulas.average_precision:compute"],
+    "ranks and ties": ["engine.on_processor:ranked_positives", "ranking.ranked:tie_groups"],
+    "H-AP, AP, mAP@R": ["formulas.average_precision:hierarchical", "formulas.average_precision:compute"],
     "NDCG": ["formulas.ndcg:compute"],
     "ASI": ["formulas.asi:compute"],
-    "R@k": ["formulas.recall:compute"],
+    "R@k": ["formulas.top_k:compute"],
     "the rest": ["engine.compute:values_of_embeddings"],
 }
 

@@ -1,17 +1,26 @@
-"""Typed decorators that compile kernels with numba."""
+"""Typed decorators that compile kernels with numba, and names for the arrays that kernels take."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
-from typing import Any, TypeVar, cast
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numba
-from numba.core.caching import FunctionCache
-from numba.core.runtime.nrt import rtsys
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
+Bools: TypeAlias = "NDArray[np.bool_]"
+Bytes: TypeAlias = "NDArray[np.uint8]"
+Floats: TypeAlias = "NDArray[np.float64]"
+Ints: TypeAlias = "NDArray[np.int64]"
+Int32s: TypeAlias = "NDArray[np.int32]"
+Words: TypeAlias = "NDArray[np.uint64]"
 Kernel = TypeVar("Kernel", bound=Callable[..., object])
 
 
@@ -21,51 +30,48 @@ def jit(kernel: Kernel) -> Kernel:
     numba renews the cache when the kernel's own file changes, but not when another file does. A kernel may therefore
     call only kernels of its own file.
     """
-    return _cached(kernel)
+    return _compiled(kernel)
 
 
 def reordering_jit(kernel: Kernel) -> Kernel:
     """As :func:`jit`, but sums may be reordered, so that the processor can add several terms at once."""
-    return _cached(kernel, fastmath={"reassoc", "contract", "nsz", "arcp"})
+    return _compiled(kernel, fastmath={"reassoc", "contract", "nsz", "arcp"})
 
 
 def jit_without_nan(kernel: Kernel) -> Kernel:
     """As :func:`jit`, for inputs without NaN. The order of operations and every rounding stay as written."""
-    return _cached(kernel, fastmath={"nnan", "nsz"})
+    return _compiled(kernel, fastmath={"nnan", "nsz"})
 
 
-def _cached(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
-    dispatcher: Any = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath)(kernel)  # its types are incomplete
-    cache_of: Any = _Cache
-    dispatcher._cache = cache_of(kernel)  # as njit(cache=True) does, with the cache below
+def _compiled(kernel: Kernel, *, fastmath: bool | set[str] = False) -> Kernel:
+    dispatcher: Any = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fastmath)(kernel)
+    dispatcher._cache.load_overload = partial(_load, dispatcher._cache)
     return cast(Kernel, dispatcher)
 
 
-class _Cache(FunctionCache):
-    """numba's cache on disk, but one that names a type which was renamed or moved is emptied, not an error."""
+def _load(stored: Any, signature: Any, target: Any) -> Any:
+    """The machine code on disk for a signature, or None; the one place that names what is private in numba.
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The machine code for a signature; None where it must be compiled.
+    It stands for ``FunctionCache.load_overload`` of numba 0.60 to 0.68, for two reasons. That method first imports all
+    that the compiler knows, 0.3 s of a first call, while machine code needs only the functions that allocate arrays.
+    And it fails where a stored signature names a type that was since renamed or moved; here such a cache is emptied.
+    """
+    from numba.core.runtime.nrt import rtsys
 
-        numba's own method first imports all that its compiler knows, which takes 0.3 s; machine code only needs the
-        functions that allocate arrays.
-        """
-        numbas: Any = super()
-        load, guard = numbas._load_overload, numbas._guard_against_spurious_io_errors
-        rtsys.initialize(target_context)
-        found = None
-        try:
-            with guard():
-                found = load(sig, target_context)
-        except (AttributeError, ImportError):
-            numbas.flush()
-        if found is None:
-            _say_that_it_compiles()
-        return found
+    rtsys.initialize(target)
+    found = None
+    try:
+        with stored._guard_against_spurious_io_errors():
+            found = stored._load_overload(signature, target)
+    except (AttributeError, ImportError):
+        stored.flush()
+    if found is None:
+        _announce_compilation()
+    return found
 
 
 @cache
-def _say_that_it_compiles() -> None:
+def _announce_compilation() -> None:
     """Once a process, unless progress is not wanted."""
     if os.environ.get("HIERTREE_PROGRESS") != "0":
         print("hiertree: compiling for this machine, once; the next runs start at once", file=sys.stderr, flush=True)

@@ -199,9 +199,8 @@ def hierarchical_precision_recall(
     >>> curves.precision.round(3), curves.recall.round(3)
     (array([[0.   , 0.5  , 0.667]]), array([[0.   , 0.667, 1.   ]]))
     """
-    from .formulas.curves import hierarchical_curves
-    from .ranking.ranked import ranked_positives, sort_matrix
-    from .ranking.ranked_lists import ratio
+    from .formulas.average_precision import hierarchical_curves
+    from .ranking.ranked import ranked_positives, ratio, sort_matrix
 
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
     request = metric_request(
@@ -211,7 +210,7 @@ def hierarchical_precision_recall(
         raise OptionError("ties='paper'", expected="a policy that gives every rank one item")
     totals = lists.totals(depth)
     table = request.table(H_AP, totals, slice(None))
-    ranked = ranked_positives(sort_matrix(*lists, ties=ties), ties=ties, preference=table)
+    ranked = ranked_positives(sort_matrix(*lists, ties=ties), ties, table)
     precision, recall = np.zeros(lists.scores.shape), np.zeros(lists.scores.shape)
     hierarchical_curves(ranked, table, precision, recall)
     total = (table * totals).sum(axis=1, keepdims=True)

@@ -44,7 +44,8 @@ class _Family(NamedTuple):
     Attributes:
         kind: what the metrics are called without their options.
         options: a regular expression of what follows the kind in a name.
-        formula: the module of :mod:`hiertree.metrics.formulas` that computes them.
+        formula: the module of :mod:`hiertree.metrics.formulas` that computes them; after a colon its function, if that
+            is not ``compute``.
         of_level: whether a name without a level means the finest one, rather than all.
         lowest: the coarsest level that may be asked for.
         codes_only: whether only rankings of binary codes have these metrics.
@@ -64,16 +65,16 @@ class _Family(NamedTuple):
 
 _K, _LEVEL = r"@(?P<k>\d+)", r"(\[(?P<level>\d+)\])?"
 _FAMILIES = (
-    _Family("H-AP", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?" + _LEVEL, "hierarchical_ap", of_level=False),
-    _Family("first-error", r"\[(?P<level>\d+)\]", "first_error", lowest=0),
+    _Family("H-AP", r"(\(alpha=(?P<alpha>\d+(\.\d+)?)\))?" + _LEVEL, "average_precision:hierarchical", of_level=False),
+    _Family("first-error", r"\[(?P<level>\d+)\]", "top_k:first_error", lowest=0),
     _Family("NDCG", f"({_K})?", "ndcg", of_level=False),
     _Family("ASI", _LEVEL, "asi", of_level=False),
     _Family("AP", _LEVEL, "average_precision"),
-    _Family("AP#", r"(?P<level>\d+)", "exact_level"),
-    _Family("AP@", r"(?P<k>\d+)" + _LEVEL, "hashing_ap", codes_only=True),
-    _Family("R", _K + _LEVEL, "recall"),
-    _Family("TR", _K + _LEVEL, "recall"),
-    _Family("P", _K + _LEVEL, "recall"),
+    _Family("AP#", r"(?P<level>\d+)", "average_precision:exact_level"),
+    _Family("AP@", r"(?P<k>\d+)" + _LEVEL, "top_k:hashing_ap", codes_only=True),
+    _Family("R", _K + _LEVEL, "top_k"),
+    _Family("TR", _K + _LEVEL, "top_k"),
+    _Family("P", _K + _LEVEL, "top_k"),
     _Family("mAP@R", _LEVEL, "average_precision"),
     _Family("mAP", _K + _LEVEL, "average_precision"),
 )
@@ -115,7 +116,7 @@ class Metric:
         return "AP#" if self.kind == "AP#" else self.name.partition("[")[0]
 
 
-H_AP = Metric("H-AP", "H-AP", "hierarchical_ap")
+H_AP = Metric("H-AP", "H-AP", "average_precision:hierarchical")
 
 
 def default_names(num_levels: int) -> tuple[str, ...]:

@@ -13,18 +13,34 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hiertree.jit import Array
+
 
 BUDGET = 2**28  # bytes of scores, and again of what is made of them, that are held at once
 _ROWS_AT_ONCE = 64
 Key = TypeVar("Key")
 Value = TypeVar("Value")
+Way: TypeAlias = Literal["in memory", "tiled", "on a device"]
+
+
+class Layout(NamedTuple):
+    """How the work is cut.
+
+    Attributes:
+        way: where the scores of a block are held.
+        height: queries multiplied at once, a power of two.
+        rows: queries in a block, a multiple of the height.
+    """
+
+    way: Way
+    height: int
+    rows: int
 
 
 def num_threads() -> int:
@@ -32,7 +48,7 @@ def num_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def for_each(work: Callable[[Key], object], keys: Iterable[Key], *, threads: int) -> None:
+def for_each(work: Callable[[Key], object], keys: Iterable[Key], threads: int) -> None:
     """Call ``work`` on every key, from several threads; one is the caller's own."""
     if threads <= 1:
         for key in keys:
@@ -43,36 +59,21 @@ def for_each(work: Callable[[Key], object], keys: Iterable[Key], *, threads: int
             pass
 
 
-def for_row_ranges(work: Callable[[slice], None], num_rows: int, *, row_bytes: int, threads: int | None = None) -> None:
-    """Call ``work`` on consecutive ranges of rows from several threads.
-
-    Args:
-        work: writes the results of its rows.
-        num_rows: how many rows there are.
-        row_bytes: memory that ``work`` needs for one row.
-        threads: all that there are unless given.
-    """
+def row_ranges(num_rows: int, *, row_bytes: int, threads: int | None = None) -> tuple[list[slice], int]:
+    """Consecutive ranges of rows for :func:`for_each`, and how many threads memory allows, of all unless given."""
     everyone = num_threads()
-    threads = min(threads or everyone, max(BUDGET // row_bytes, 1), num_rows)
-    if threads < 1:
-        return
-    rows = max(min(_ROWS_AT_ONCE, BUDGET // (row_bytes * everyone), -(-num_rows // threads)), 1)
-    for_each(work, ranges(num_rows, rows), threads=threads)
+    threads = max(min(threads or everyone, max(BUDGET // row_bytes, 1), num_rows), 1)
+    rows = min(_ROWS_AT_ONCE, BUDGET // (row_bytes * everyone), -(-num_rows // threads))
+    return ranges(num_rows, max(rows, 1)), threads
 
 
-def for_blocks(work: Callable[[Key, int], Value], keys: Sequence[Key], *, block_bytes: int) -> Iterator[Value]:
-    """Yield ``work(key, threads)`` for each block, several at once; each has so many threads to itself.
-
-    Args:
-        work: computes a block.
-        keys: the blocks.
-        block_bytes: memory of the scores of one.
-    """
+def for_blocks(work: Callable[..., Value], keys: Sequence[Key], *, block_bytes: int) -> Iterator[Value]:
+    """Yield ``work(key, threads=…)`` for each block, several at once; each has so many threads to itself."""
     everyone = num_threads()
     blocks = max(min(everyone, BUDGET // max(block_bytes, 1), len(keys)), 1)
     pool = ThreadPoolExecutor(blocks, initializer=_limit_thread)
     try:
-        yield from pool.map(lambda key: work(key, -(-everyone // blocks)), keys)
+        yield from pool.map(partial(work, threads=-(-everyone // blocks)), keys)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -83,19 +84,14 @@ def ranges(number: int, size: int) -> list[slice]:
 
 
 class Memory:
-    """Arrays of one size for the scores of blocks, kept for the next block, as new pages cost time.
-
-    Args:
-        size: of each array.
-        dtype: of each array.
-    """
+    """Arrays of one size and type for the scores of blocks, kept for the next block, as new pages cost time."""
 
     def __init__(self, size: int, dtype: np.dtype[Any]) -> None:
         self._size, self._dtype = size, dtype
-        self._free: list[NDArray[Any]] = []
+        self._free: list[Array] = []
 
     @contextmanager
-    def lent(self, num_rows: int, num_columns: int) -> Iterator[NDArray[Any]]:
+    def lent(self, num_rows: int, num_columns: int) -> Iterator[Array]:
         """A matrix in one of them."""
         try:
             array = self._free.pop()

@@ -1,16 +1,22 @@
-"""Rankings of binary codes: from the number of items of each level at each distance, or item by item."""
+"""Rankings of binary codes by counting sort, or item by item.
+
+Distances are popcounts of uint64 words. A query's ranking needs no more than how many items of each level stand at each
+distance; the positives are one range of a gallery in tree order, and only their levels are read.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..ranking.hamming import count_distances, count_positives, distances, leave_out, rank_counts
+from hiertree.jit import Floats, Int32s, Ints, Words, jit
+
+from ..ranking.gallery import fill_levels
 from ..ranking.masks import drop_ranked
-from ..ranking.ranked import Ranked, sort_matrix
-from ..ranking.tree_order import fill_levels
-from .blocks import for_row_ranges, ranges
+from ..ranking.ranked import Ranked, ranked_positives, sort_matrix
+from .blocks import for_each, ranges, row_ranges
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,6 +26,9 @@ if TYPE_CHECKING:
     from .retrieval import Retrieval
 
 _CACHED = 2**19  # positives that are ranked at once
+_CHUNK = 4096  # items whose distances stay in the first cache
+_PAIRS, _FOURS, _BYTES, _ONES = (np.uint64(int(byte * 8, 16)) for byte in ("55", "33", "0f", "01"))
+_SHIFTS = tuple(np.uint64(bits) for bits in (1, 2, 4, 56))
 
 
 class Codes(NamedTuple):
@@ -27,18 +36,23 @@ class Codes(NamedTuple):
 
     Attributes:
         queries: (Q, W).
-        items: (W, N), in tree order.
+        items: (W, N) in tree order, so that a run of items is contiguous.
         num_bits: the longest distance.
         gallery: the order of the items, and what each list leaves out.
     """
 
-    queries: NDArray[np.uint64]
-    items: NDArray[np.uint64]
+    queries: Words
+    items: Words
     num_bits: int
     gallery: Gallery
 
+    @property
+    def num_ranks(self) -> int:
+        """The length of the lists."""
+        return len(self.gallery)
 
-def values_of_codes(retrieval: Retrieval[Codes]) -> NDArray[np.float64]:
+
+def values_of_codes(retrieval: Retrieval[Codes]) -> Floats:
     """(Q, M) values of the metrics."""
     codes, num_levels = retrieval.source, retrieval.request.num_levels
     item_by_item = retrieval.request.ties == "index" or codes.gallery.mask.place is not None
@@ -51,15 +65,15 @@ def values_of_codes(retrieval: Retrieval[Codes]) -> NDArray[np.float64]:
         row_bytes = 32 * len(codes.gallery)
     else:
         row_bytes = 32 * int(retrieval.totals[:, 1:].sum(axis=1).max(initial=0)) + 8 * (codes.num_bits + 1) * num_levels
-    for_row_ranges(work, len(values), row_bytes=max(row_bytes, 1))
+    for_each(work, *row_ranges(len(values), row_bytes=max(row_bytes, 1)))
     return values
 
 
-def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> NDArray[np.float64]:
+def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     """Values from the number of items of each level at each distance."""
     codes, positives = retrieval.source, retrieval.totals[rows, 1:].sum(axis=1)
     counts = np.empty((rows.stop - rows.start, codes.num_bits + 1), np.int64)
-    count_distances(codes.queries[rows], codes.items, counts)
+    _count_distances(codes.queries[rows], codes.items, counts)
     at_once = max(_CACHED // (int(positives.max(initial=0)) + 1), 1)
     parts = ranges(len(counts), at_once)
     found = [
@@ -69,45 +83,162 @@ def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> NDArray[np.floa
     return np.concatenate(found)
 
 
-def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) -> Floats:
     """Values of a few queries; ``counts`` (r, B+1) still holds what their lists leave out."""
     codes, tree, mask = retrieval.source, retrieval.source.gallery.tree, retrieval.source.gallery.mask
     queries, num_levels = codes.queries[rows], retrieval.request.num_levels
     positives = np.empty((len(counts), num_levels + 1, codes.num_bits + 1), np.int64)
-    count_positives(queries, codes.items, tree.low[rows], tree.high[rows], positives)
+    _count_positives(queries, codes.items, tree.low[rows], tree.high[rows], positives)
     pair_rows, items = mask.pairs(rows)
     places = tree.place[items]
     inside = (tree.low[rows][pair_rows] <= places[:, None]) & (places[:, None] < tree.high[rows][pair_rows])
-    leave_out(queries, codes.items, pair_rows, places, inside.sum(axis=1), counts, positives)
+    _leave_out(queries, codes.items, pair_rows, places, inside.sum(axis=1), counts, positives)
 
-    def rank(ties: Ties, preference: NDArray[np.float64]) -> Ranked:
+    def rank(ties: Ties, preference: Floats) -> Ranked:
         order = np.argsort(preference, axis=1, kind="stable")
         order = np.ascontiguousarray(order[:, ::-1]) if ties == "best" else order
         return _ranked(counts, positives, order, keep_groups=ties in ("average", "paper"))
 
-    return retrieval.values(rank, len(codes.gallery), rows)
+    return retrieval.values(rank, rows)
 
 
-def _ranked(
-    counts: NDArray[np.int64], positives: NDArray[np.int64], order: NDArray[np.int64], *, keep_groups: bool
-) -> Ranked:
+def _ranked(counts: Ints, positives: Ints, order: Ints, *, keep_groups: bool) -> Ranked:
     number = positives.sum(axis=(1, 2))
     shape = (len(counts), int(number.max(initial=0)))
     ranked = Ranked(np.empty(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32), number)
-    rank_counts(counts, positives, order, keep_groups, ranked)
+    _rank_counts(counts, positives, order, keep_groups, ranked)
     return ranked
 
 
-def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> NDArray[np.float64]:
+def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     """Values item by item, where the smaller index comes first, or the first or last item of a list goes."""
     codes, tree, mask = retrieval.source, retrieval.source.gallery.tree, retrieval.source.gallery.mask
     found = np.empty((rows.stop - rows.start, len(codes.gallery)), np.uint16)
     levels = np.empty(found.shape, np.uint8)
-    distances(codes.queries[rows], codes.items, found)
+    _all_distances(codes.queries[rows], codes.items, found)
     fill_levels(tree.low[rows], tree.high[rows], levels)
     place = tree.place  # back to the order the user gave the gallery
     excluded = mask.excluded(rows, place)[:, place]
     scores, levels, totals = -found[:, place].astype(np.float32), levels[:, place], retrieval.totals[rows]
     if mask.place is not None:
         totals = drop_ranked(mask.place, scores, levels, excluded, np.arange(len(place)), totals)
-    return retrieval.values_of(sort_matrix(scores, levels, excluded, ties=retrieval.request.ties), rows, totals=totals)
+    positives = sort_matrix(scores, levels, excluded, ties=retrieval.request.ties)
+    return retrieval.values(partial(ranked_positives, positives), rows, totals=totals)
+
+
+@jit
+def _popcount(word: np.uint64) -> np.uint64:
+    """The number of ones; the compiler knows this idiom and puts the processor's instruction in its place."""
+    word = word - ((word >> _SHIFTS[0]) & _PAIRS)
+    word = (word & _FOURS) + ((word >> _SHIFTS[1]) & _FOURS)
+    word = (word + (word >> _SHIFTS[2])) & _BYTES
+    ones: np.uint64 = (word * _ONES) >> _SHIFTS[3]
+    return ones
+
+
+@jit
+def _distances(query: Words, gallery: Words, first: int, found: NDArray[np.uint16]) -> None:
+    """Write the distances of the items from ``first`` on."""
+    found[:] = 0
+    for word in range(len(query)):
+        own, others = query[word], gallery[word, first : first + len(found)]
+        for item in range(len(found)):
+            found[item] += np.uint16(_popcount(own ^ others[item]))
+
+
+@jit
+def _all_distances(queries: Words, gallery: Words, found: NDArray[np.uint16]) -> None:
+    """Write the (r, N) distances of queries (r, W) and a gallery (W, N)."""
+    for row in range(len(queries)):
+        _distances(queries[row], gallery, 0, found[row])
+
+
+@jit
+def _count_distances(queries: Words, gallery: Words, counts: Ints) -> None:
+    """Count, in ``counts`` (r, B+1), the items at each distance from each query."""
+    found, tally = np.empty(_CHUNK, np.uint16), np.empty((4, counts.shape[1]), np.int32)
+    counts[:] = 0
+    for first in range(0, gallery.shape[1], _CHUNK):
+        part = found[: min(_CHUNK, gallery.shape[1] - first)]
+        for row in range(len(queries)):
+            _distances(queries[row], gallery, first, part)
+            _add_counts(part, tally, counts[row])
+
+
+@jit
+def _add_counts(found: NDArray[np.uint16], tally: Int32s, counts: Ints) -> None:
+    """Add how often each distance was found.
+
+    Four tallies take turns, since an increment waits for the one before it of the same counter. The bound is then one
+    store a cycle, which the processor does not exceed: 0.3 ns an item, beside 0.1 for its distance.
+    """
+    whole = len(found) // 4 * 4
+    tally[:] = 0
+    for item in range(0, whole, 4):
+        tally[0, found[item]] += 1
+        tally[1, found[item + 1]] += 1
+        tally[2, found[item + 2]] += 1
+        tally[3, found[item + 3]] += 1
+    for item in range(whole, len(found)):
+        tally[0, found[item]] += 1
+    for distance in range(len(counts)):
+        counts[distance] += tally[0, distance] + tally[1, distance] + tally[2, distance] + tally[3, distance]
+
+
+@jit
+def _count_positives(queries: Words, gallery: Words, low: Ints, high: Ints, counts: Ints) -> None:
+    """Count, in ``counts`` (r, L+1, B+1), the items of each level ≥ 1 at each distance.
+
+    Level l is what the range ``low[l − 1] : high[l − 1]`` holds beyond that of level l + 1.
+    """
+    num_levels = low.shape[1]
+    tally = np.empty((4, counts.shape[2]), np.int32)
+    counts[:] = 0
+    for row in range(len(queries)):
+        start, stop = low[row, 0], high[row, 0]
+        found = np.empty(stop - start, np.uint16)
+        _distances(queries[row], gallery, start, found)
+        for level in range(1, num_levels + 1):
+            left = low[row, level] if level < num_levels else high[row, level - 1]
+            right = high[row, level] if level < num_levels else high[row, level - 1]
+            _add_counts(found[low[row, level - 1] - start : left - start], tally, counts[row, level])
+            _add_counts(found[right - start : high[row, level - 1] - start], tally, counts[row, level])
+
+
+@jit
+def _leave_out(
+    queries: Words, gallery: Words, rows: Ints, places: Ints, levels: Ints, counts: Ints, positives: Ints
+) -> None:
+    """Take pairs of a query (row) and an item (place, level) out of both counts again."""
+    found = np.empty(1, np.uint16)
+    for pair in range(len(rows)):
+        _distances(queries[rows[pair]], gallery, places[pair], found)
+        counts[rows[pair], found[0]] -= 1
+        if levels[pair] > 0:
+            positives[rows[pair], levels[pair], found[0]] -= 1
+
+
+@jit
+def _rank_counts(counts: Ints, positives: Ints, order: Ints, keep_groups: bool, ranked: Ranked) -> None:
+    """Fill ``ranked`` from counts; unless tie groups are kept, ``order`` lists the levels as they are placed."""
+    for row in range(len(counts)):
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        found, start = 0, 0
+        for distance in range(counts.shape[1]):
+            members = positives[row, :, distance]
+            group = counts[row, distance]
+            position = start
+            irrelevant = group - members.sum()
+            for depth in order[row]:
+                if depth == 0:
+                    position += irrelevant
+                    continue
+                stop = found + members[depth]
+                level[found:stop] = depth
+                for item in range(found, stop):
+                    before[item] = start if keep_groups else position + item - found
+                    size[item] = group if keep_groups else 1
+                position += members[depth]
+                found = stop
+            start += group
+        ranked.number[row] = found

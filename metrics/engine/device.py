@@ -13,7 +13,8 @@ from hiertree.options import check_choice
 
 if TYPE_CHECKING:
     import torch
-    from numpy.typing import NDArray
+
+    from hiertree.jit import Array
 
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 _GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
@@ -66,27 +67,27 @@ class Device:
         name = torch.cuda.get_device_name(self.where) if self.where.type == "cuda" else self.where.type
         return f"torch {torch.__version__} on {name}, {self.precision}"
 
-    def send(self, values: NDArray[Any]) -> torch.Tensor:
+    def send(self, values: Array) -> torch.Tensor:
         """An array there, as it is."""
         import torch
 
         return torch.from_numpy(values).to(self.where)
 
-    def put(self, vectors: NDArray[Any]) -> torch.Tensor:
+    def put(self, vectors: Array) -> torch.Tensor:
         """The vectors there, rounded where the precision asks for it."""
         tensor = self.send(vectors)
         return tensor.bfloat16() if self.precision == "bfloat16" else tensor
 
-    def rounded(self, vectors: NDArray[Any]) -> NDArray[Any]:
+    def rounded(self, vectors: Array) -> Array:
         """The vectors as the precision rounds them."""
         if self.precision != "bfloat16":
             return vectors
         import torch
 
-        rounded: NDArray[Any] = torch.from_numpy(vectors).bfloat16().float().numpy()
+        rounded: Array = torch.from_numpy(vectors).bfloat16().float().numpy()
         return rounded
 
-    def put_all(self, parts: Iterable[NDArray[Any]], shape: tuple[int, int], dtype: np.dtype[Any]) -> torch.Tensor:
+    def put_all(self, parts: Iterable[Array], shape: tuple[int, int], dtype: np.dtype[Any]) -> torch.Tensor:
         """The same of vectors that come part by part."""
         import torch
 
@@ -117,9 +118,7 @@ class Device:
                 return torch.mm(queries, items.T, out_dtype=torch.float32)
             return queries.float() @ items.T.float()
 
-    def multiply_into(
-        self, queries: torch.Tensor, items: torch.Tensor, scores: NDArray[Any], *, exact: bool = False
-    ) -> None:
+    def multiply_into(self, queries: torch.Tensor, items: torch.Tensor, scores: Array, *, exact: bool = False) -> None:
         """The same, for the processor."""
         import torch
 

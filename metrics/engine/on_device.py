@@ -1,7 +1,9 @@
 """The values of blocks of queries whose scores never leave a device of torch.
 
-The device multiplies, and counts all items among each query's sorted positives. Only these counts come back, and the
-processor turns them into metrics by the same formulas as ever, while the device is at work on the next block.
+The device multiplies, and counts all items among each query's sorted positives, as
+:mod:`hiertree.metrics.ranking.sorted_positives` does on the processor, by operations that a GPU has; the same scores
+give the same counts. Only these come back, and the processor turns them into metrics by the same formulas as ever,
+while the device is at work on the next block.
 """
 
 from __future__ import annotations
@@ -16,31 +18,32 @@ import torch
 from hiertree.errors import DeviceError
 from hiertree.io.progress import Advance
 
-from ..ranking.sorted_positives import row_bytes
-from .blocks import for_row_ranges, loaded, ranges
-from .device_positives import DevicePositives
-from .tiled import parts_with_positives
+from ..ranking.sorted_positives import SortedPositives, empty_positives
+from .blocks import loaded, ranges
+from .on_processor import parts_with_positives, values_of_positives
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from hiertree.jit import Array, Floats, Ints
 
-    from ..ranking.sorted_positives import SortedPositives
+    from .blocks import Layout
     from .device import Device
-    from .layout import Layout
     from .retrieval import Retrieval
     from .similarity import Similarity
 
 _LONGEST_ROW = 2**18  # scores of one query
+_SCORES_AT_ONCE = 2**22
+_INDEX_BITS = 32
+_UNREAD = 2**14  # cells for the items behind a list's last positive: most items, which one cell would make wait
 
 
 def values_on_device(
-    retrieval: Retrieval[Similarity], layout: Layout, blocks: list[NDArray[np.int64]], advance: Advance
-) -> Iterator[NDArray[np.float64]]:
+    retrieval: Retrieval[Similarity], layout: Layout, blocks: list[Ints], advance: Advance
+) -> Iterator[Floats]:
     """Yield the values of each block; while one is computed here, the next is on the device."""
     device = cast("Device", retrieval.source.device)  # or the layout would name another way
     work = _Work(retrieval, device, layout.height, device.send(retrieval.source.gallery.tree.order))
     with ThreadPoolExecutor(1) as pool:
-        computed: Future[NDArray[np.float64]] | None = None
+        computed: Future[Floats] | None = None
         for rows in blocks:
             try:
                 positives = work.sorted_positives(rows)
@@ -71,7 +74,7 @@ class _Work(NamedTuple):
     height: int
     order: torch.Tensor
 
-    def sorted_positives(self, rows: NDArray[np.int64]) -> list[SortedPositives]:
+    def sorted_positives(self, rows: Ints) -> list[SortedPositives]:
         """The positives of the queries of a block among all items, product by product."""
         products = self._products(rows)
         if self.retrieval.source.held and len(self.order) <= _LONGEST_ROW:
@@ -81,7 +84,7 @@ class _Work(NamedTuple):
             self._count(products)
         return [product.positives.on_processor() for product in products]
 
-    def _products(self, rows: NDArray[np.int64]) -> list[_Product]:
+    def _products(self, rows: Ints) -> list[_Product]:
         vectors = self.retrieval.source.queries(rows, self.height)
         return [
             _Product(
@@ -102,7 +105,7 @@ class _Work(NamedTuple):
             product.positives.sort()
             product.positives.count(scores, places)
 
-    def _gather(self, rows: NDArray[np.int64], products: list[_Product]) -> None:
+    def _gather(self, rows: Ints, products: list[_Product]) -> None:
         parts = parts_with_positives(self.retrieval.source, rows, [product.rows for product in products])
         of_rows = {product.rows.start: product for product in products}
         for (places, chosen), items in loaded(lambda part: self.retrieval.source.items(part[0]), parts):
@@ -118,7 +121,7 @@ class _Work(NamedTuple):
             for product in products:
                 product.positives.count(self._scores(product, places, items), places)
 
-    def _scores(self, product: _Product, places: NDArray[np.int64], *items: torch.Tensor) -> torch.Tensor:
+    def _scores(self, product: _Product, places: Ints, *items: torch.Tensor) -> torch.Tensor:
         """The scores of a product's queries, masked ones −inf."""
         exact = self.retrieval.source.exact
         found = torch.cat([self.device.multiply(product.queries, tile, exact=exact) for tile in items], dim=1)
@@ -130,25 +133,104 @@ class _Work(NamedTuple):
         return scores
 
 
-def _values(
-    retrieval: Retrieval[Similarity], rows: NDArray[np.int64], products: list[SortedPositives]
-) -> NDArray[np.float64]:
-    """The values of a block."""
-    values, start = np.empty((len(rows), len(retrieval.request.metrics))), 0
-    for positives in products:
-        stop = start + len(positives.number)
-        _fill_values(retrieval, rows[start:stop], positives, values[start:stop])
-        start = stop
-    return values
+def _values(retrieval: Retrieval[Similarity], rows: Ints, products: list[SortedPositives]) -> Floats:
+    """The values of a block, product by product."""
+    stops = np.cumsum([len(positives.number) for positives in products])[:-1]
+    parts = zip(np.split(rows, stops), products, strict=True)
+    return np.concatenate([values_of_positives(retrieval, own, positives) for own, positives in parts])
 
 
-def _fill_values(
-    retrieval: Retrieval[Similarity],
-    rows: NDArray[np.int64],
-    positives: SortedPositives,
-    values: NDArray[np.float64],
-) -> None:
-    def work(part: slice) -> None:
-        values[part] = retrieval.values_of(positives.rows(part), rows[part])
+class DevicePositives:
+    """The positives of the queries ``rows`` of one product; ``order`` is the gallery's tree order on the device.
 
-    for_row_ranges(work, len(rows), row_bytes=4 * row_bytes(positives.score.shape[1]))
+    Scores are held negated, so that the best comes first in rising order; an item that is not there is +∞.
+    """
+
+    def __init__(self, retrieval: Retrieval[Similarity], rows: Ints, order: torch.Tensor) -> None:
+        self._gallery, self._dtype = retrieval.source.gallery, retrieval.source.dtype
+        self._by_index, self._rows, self._order = retrieval.request.ties == "index", rows, order
+        tree = self._gallery.tree
+        self._low, self._high = (self._put(bounds[rows]) for bounds in (tree.low, tree.high))
+        most = max(self._gallery.most_positives(rows), 1)
+        kind = torch.from_numpy(np.empty(0, self._dtype)).dtype
+        self._place = self._low[:, :1] + torch.arange(most, device=order.device)
+        self._falling = torch.full((len(rows), most), torch.inf, dtype=kind, device=order.device)
+        self._level = torch.zeros((len(rows), most), dtype=torch.uint8, device=order.device)
+        self._key = self._falling  # what the others are looked up among
+        self._number = torch.zeros((len(rows), 1), dtype=torch.int64, device=order.device)
+        self._others = torch.zeros(len(rows) * (most + 1) * 2 + _UNREAD, dtype=torch.int32, device=order.device)
+
+    def leave_out(self, scores: torch.Tensor, places: Ints) -> None:
+        """Give masked items the score −inf."""
+        rows, columns = self._gallery.masked(places, self._rows)
+        scores[self._put(rows), self._put(columns)] = -torch.inf
+
+    def gather(self, scores: torch.Tensor, places: Ints) -> None:
+        """Take the positives from the scores of some places."""
+        if places[-1] - places[0] < len(places):
+            column = self._place - places[0]
+            here = (column >= 0) & (column < len(places))
+        else:
+            standing = self._put(places)
+            column = torch.searchsorted(standing, self._place)
+            here = standing[column.clamp(max=len(places) - 1)] == self._place
+        here &= self._place < self._high[:, :1]
+        found = scores.gather(1, column.clamp(0, len(places) - 1))
+        self._falling = torch.where(here, 0 - found, self._falling)
+
+    def sort(self) -> None:
+        """Put the positives in order: by score, then by index if that breaks ties, else by level."""
+        for low, high in zip(self._low.T[..., None], self._high.T[..., None], strict=True):
+            self._level += (low <= self._place) & (self._place < high)
+        second = self._order[self._place.clamp(max=len(self._order) - 1)] if self._by_index else self._level
+        first = second.sort(dim=1, stable=True).indices
+        self._falling, order = self._falling.gather(1, first).sort(dim=1, stable=True)
+        self._level = self._level.gather(1, first).gather(1, order)
+        self._number = (self._falling < torch.inf).sum(dim=1, keepdim=True)
+        self._key = self._falling
+        if self._by_index:
+            item = second.gather(1, first).gather(1, order)
+            self._key = (torch.searchsorted(self._falling, self._falling) << _INDEX_BITS) + item
+
+    def count(self, scores: torch.Tensor, places: Ints) -> None:
+        """Count the other items."""
+        low, high = (self._put(bound[:, None]) for bound in self._gallery.positive_columns(places, self._rows))
+        width = max(_SCORES_AT_ONCE // len(self._rows), 1)
+        for start in range(0, len(places), width):
+            column = torch.arange(start, min(start + width, len(places)), device=scores.device)
+            falling = 0 - scores[:, start : start + width]
+            falling.masked_fill_((low <= column) & (column < high), torch.inf)
+            self._count(falling.contiguous(), places[start : start + width])
+
+    def _count(self, falling: torch.Tensor, places: Ints) -> None:
+        """Count each item at the first positive that does not stand ahead of it, apart where it ties with that.
+
+        On a GPU, additions to one cell wait for each other. Items behind all positives are never read; they are spread.
+        """
+        most = self._falling.shape[1]
+        place = torch.searchsorted(self._falling, falling)
+        tied = self._falling.gather(1, place.clamp(max=most - 1)) == falling
+        if self._by_index:
+            index = self._order[self._put(places)]
+            place = torch.searchsorted(self._key, (place << _INDEX_BITS) + tied * index)
+            tied = torch.zeros_like(tied)
+        row = torch.arange(len(falling), device=falling.device)[:, None]
+        unread = (len(falling) * (most + 1) * 2) + torch.arange(falling.numel(), device=falling.device) % _UNREAD
+        where = torch.where(
+            place < self._number, (row * (most + 1) + place) * 2 + tied, unread.view_as(place)
+        ).flatten()
+        self._others.scatter_add_(0, where, torch.ones((), dtype=torch.int32, device=where.device).expand(len(where)))
+
+    def on_processor(self) -> SortedPositives:
+        """The same on the processor."""
+        number, most = self._falling.shape
+        empty = empty_positives(number, most, self._dtype, by_index=False)
+        return empty._replace(
+            score=(0 - self._falling).cpu().numpy(),
+            level=self._level.cpu().numpy(),
+            number=self._number[:, 0].cpu().numpy(),
+            others=self._others[:-_UNREAD].reshape(number, most + 1, 2).cpu().numpy(),
+        )
+
+    def _put(self, values: Array) -> torch.Tensor:
+        return torch.from_numpy(values).to(self._order.device)

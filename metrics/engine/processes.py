@@ -14,9 +14,10 @@ from hiertree.errors import OptionError, ShapeError, require_package
 
 if TYPE_CHECKING:
     import torch
-    from numpy.typing import NDArray
 
-    from .layout import Layout
+    from hiertree.jit import Floats
+
+    from .blocks import Layout
     from .retrieval import Retrieval
     from .similarity import Similarity
 
@@ -26,8 +27,8 @@ _ROWS_COMPARED = 64
 class Share(NamedTuple):
     """The part of one process: every ``number``-th block from ``rank`` on."""
 
-    rank: int = 0
-    number: int = 1
+    rank: int
+    number: int
 
     @property
     def blocks(self) -> slice:
@@ -36,8 +37,6 @@ class Share(NamedTuple):
 
     def agreed(self, layout: Layout) -> Layout:
         """The smallest layout of all processes: what each one chooses may depend on the free memory of its device."""
-        if self.number == 1:
-            return layout
         import torch
         from torch import distributed
 
@@ -46,27 +45,23 @@ class Share(NamedTuple):
         height, rows = sizes.tolist()
         return layout._replace(height=height, rows=rows)
 
-    def gathered(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def gathered(self, values: Floats) -> Floats:
         """The values of all processes."""
-        if self.number == 1:
-            return values
         import torch
         from torch import distributed
 
         whole = torch.from_numpy(values).to(_device_of_group())
         distributed.all_reduce(whole)
-        found: NDArray[np.float64] = whole.cpu().numpy()
+        found: Floats = whole.cpu().numpy()
         return found
 
 
-ALONE = Share()
-
-
-def share_of_group() -> Share:
+def share_of_group(retrieval: Retrieval[Similarity]) -> Share:
     """The part of this process.
 
     Raises:
         OptionError: there is no process group.
+        ShapeError: its processes have other labels, options or embeddings; of these some rows are compared.
     """
     require_package("torch", extra="train")
     from torch import distributed
@@ -77,15 +72,11 @@ def share_of_group() -> Share:
             expected="an initialized process group",
             remedy="call Fabric.launch or torch.distributed.init_process_group first, or leave distributed out",
         )
+    _check_alike(retrieval)
     return Share(distributed.get_rank(), distributed.get_world_size())
 
 
-def check_alike(retrieval: Retrieval[Similarity]) -> None:
-    """Refuse processes that do not all evaluate the same: labels, options and some of the embeddings are compared.
-
-    Raises:
-        ShapeError: they differ.
-    """
+def _check_alike(retrieval: Retrieval[Similarity]) -> None:
     import torch
     from torch import distributed
 

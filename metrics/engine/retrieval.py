@@ -7,24 +7,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
-from ..formulas.compute import compute_metrics
-from ..ranking.ranked import ranked_positives
-from ..ranking.ranked_lists import RankedLists
+import numpy as np
+
+from hiertree import level_counts
+
+from ..ranking.ranked import RankedLists, ranked_positives, sort_matrix
 from ..result import Evaluation
+from .blocks import for_each, row_ranges
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
     from ..conventions.card import Convention
     from ..conventions.request import MetricRequest
     from ..conventions.ties import Ties
     from ..ranking.ranked import Ranked
-    from ..ranking.sorted_positives import SortedPositives
 
-Source = TypeVar("Source")
+_LEAVES_OUT = ("AP#",)  # kinds whose authors leave out queries without positives also where others score them 0
+_ITEM_BYTES = 40  # while its list is ranked
+
+
+class _Source(Protocol):
+    @property
+    def num_ranks(self) -> int: ...
+
+
+Source = TypeVar("Source", bound=_Source)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +45,7 @@ class Retrieval(Generic[Source]):
 
     Attributes:
         source: what ranks: embeddings (:class:`~hiertree.metrics.engine.similarity.Similarity`), binary codes
-            (:class:`~hiertree.metrics.engine.codes.Codes`) or lists
-            (:class:`~hiertree.metrics.engine.scored_lists.ScoredLists`).
+            (:class:`~hiertree.metrics.engine.codes.Codes`) or :class:`ScoredLists`.
         request: what to compute.
         totals: (Q, L+1) items of each level that a query's list could hold; level 0 counts only what is known.
         counts: (Q, L+1) \|Ω^(l)\| as the relevance of ``H-AP`` counts it; None for the totals.
@@ -45,51 +56,86 @@ class Retrieval(Generic[Source]):
 
     source: Source
     request: MetricRequest
-    totals: NDArray[np.int64]
-    counts: NDArray[np.int64] | None
+    totals: Ints
+    counts: Ints | None
     convention: Convention
     query_ids: Sequence[Any]
-    query_paths: NDArray[np.int64] | None = None
+    query_paths: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.totals)
 
-    def relevances(self) -> list[NDArray[np.float64]]:
+    def relevances(self) -> list[Floats]:
         """(Q, L+1) the relevance of each level, for each of the H-APs."""
         counts = self.totals if self.counts is None else self.counts
         metrics = (metric for metric in self.request.metrics if metric.kind == "H-AP")
         return [self.request.table(metric, counts, slice(None)) for metric in metrics]
 
     def values(
-        self,
-        rank: Callable[[Ties, NDArray[np.float64]], Ranked],
-        num_ranks: int,
-        rows: slice | NDArray[np.int64],
-        *,
-        totals: NDArray[np.int64] | None = None,
-    ) -> NDArray[np.float64]:
-        """(r, M) values for some queries.
+        self, rank: Callable[[Ties, Floats], Ranked], rows: slice | Ints, *, totals: Ints | None = None
+    ) -> Floats:
+        """(r, M) values for some queries; NaN, or 0 by the rules, where a query has no positive for a metric.
 
         Args:
-            rank: ranks their positives, as :class:`~hiertree.metrics.ranking.ranked_lists.RankedLists` takes it.
-            num_ranks: the length of the longest list.
+            rank: ranks their positives, as :class:`~hiertree.metrics.ranking.ranked.RankedLists` takes it.
             rows: the queries.
             totals: (r, L+1) items of each level where lists lost some since they were counted.
         """
         own = self.totals[rows] if totals is None else totals
         counts = own if self.counts is None else self.counts[rows]
-        return compute_metrics(RankedLists(rank, self.request, rows, own, counts, num_ranks))
+        lists = RankedLists(rank, self.request, rows, own, counts, self.source.num_ranks)
+        values = np.empty((len(lists), len(self.request.metrics)))
+        for column, metric in enumerate(self.request.metrics):
+            module, _, function = metric.formula.partition(":")
+            formula = getattr(import_module(f"hiertree.metrics.formulas.{module}"), function or "compute")
+            values[:, column] = formula(lists, metric)
+            if self.request.rules.empty_queries == "zero" and metric.kind not in _LEAVES_OUT:
+                values[np.isnan(values[:, column]), column] = 0.0
+        return values
 
-    def values_of(
-        self, positives: SortedPositives, rows: slice | NDArray[np.int64], *, totals: NDArray[np.int64] | None = None
-    ) -> NDArray[np.float64]:
-        """The same from sorted positives, the other items counted among them."""
-
-        def rank(ties: Ties, preference: NDArray[np.float64]) -> Ranked:
-            return ranked_positives(positives, ties=ties, preference=preference)
-
-        return self.values(rank, positives.num_ranks, rows, totals=totals)
-
-    def evaluation(self, values: NDArray[np.float64]) -> Evaluation:
+    def evaluation(self, values: Floats) -> Evaluation:
         """The result."""
         return Evaluation(self.request.names, values, self.query_ids, self.convention, self.query_paths)
+
+
+class ScoredLists(NamedTuple):
+    """Lists of one length whose scores and levels are given: a score matrix, or ranked lists made elsewhere.
+
+    Attributes:
+        scores: (Q, K) float32 or float64 without NaN, larger being better.
+        levels: (Q, K).
+        excluded: (Q, K) True where a list has no item or leaves it out.
+    """
+
+    scores: Array
+    levels: Bytes
+    excluded: Bools
+
+    @property
+    def num_ranks(self) -> int:
+        """The length of the lists."""
+        return int(self.scores.shape[1])
+
+    def totals(self, num_levels: int) -> Ints:
+        """(Q, L+1) items of each level in each list."""
+        totals = np.empty((len(self.scores), num_levels + 1), np.int64)
+
+        def count(rows: slice) -> None:
+            totals[rows] = level_counts(self.levels[rows], num_levels, valid=~self.excluded[rows])
+
+        for_each(count, *row_ranges(len(totals), row_bytes=_ITEM_BYTES * max(self.num_ranks, 1)))
+        return totals
+
+
+def values_of_lists(retrieval: Retrieval[ScoredLists]) -> Floats:
+    """(Q, M) values of the metrics."""
+    lists = retrieval.source
+    values = np.empty((len(retrieval), len(retrieval.request.metrics)))
+
+    def work(rows: slice) -> None:
+        matrix = lists.scores[rows], lists.levels[rows], lists.excluded[rows]
+        positives = sort_matrix(*matrix, ties=retrieval.request.ties)
+        values[rows] = retrieval.values(partial(ranked_positives, positives), rows)
+
+    for_each(work, *row_ranges(len(values), row_bytes=_ITEM_BYTES * max(lists.num_ranks, 1)))
+    return values

@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.jit import jit
+from hiertree.jit import Array, Ints, jit
 
 from .blocks import for_each, num_threads, ranges
-from .duplicates import first_of_equal
-from .vectors import LARGEST_SUM
+from .vectors import LARGEST_SUM, first_of_equal
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..ranking.gallery import Gallery
     from .device import Device
     from .vectors import Vectors
@@ -82,7 +79,12 @@ class Similarity:
         self.tiles = ranges(num_items, width if tile_size is None else tile_size)
 
     @property
-    def embeddings(self) -> tuple[NDArray[Any], NDArray[Any]]:
+    def num_ranks(self) -> int:
+        """The length of the lists."""
+        return len(self.gallery)
+
+    @property
+    def embeddings(self) -> tuple[Array, Array]:
         """Those of the queries and of the gallery, as given."""
         return self._query.array, self._items.array
 
@@ -92,7 +94,7 @@ class Similarity:
         return self._query.dimensions
 
     @cached_property
-    def parts(self) -> list[NDArray[np.int64]]:
+    def parts(self) -> list[Ints]:
         """The whole gallery in parts: the places of each, rising.
 
         A file is read from its beginning to its end, however its labels are mixed: a part is consecutive rows of it.
@@ -116,11 +118,11 @@ class Similarity:
         """The number of items in the longest part."""
         return max(len(part) for part in self.parts)
 
-    def queries(self, rows: NDArray[np.int64], height: int) -> NDArray[Any]:
+    def queries(self, rows: Ints, height: int) -> Array:
         """The vectors of some queries, and of the first of them again up to a multiple of ``height``."""
         return self._vectors(self._query, np.append(rows, np.repeat(rows[:1], -len(rows) % height)))
 
-    def items(self, places: NDArray[np.int64]) -> Any:
+    def items(self, places: Ints) -> Any:
         """The vectors of the items at some places, where they are multiplied."""
         if self.held:
             consecutive = places[-1] - places[0] < len(places)
@@ -128,16 +130,7 @@ class Similarity:
         items = self._vectors(self._items, self.gallery.tree.order[places])
         return items if self.device is None else self.device.put(items)
 
-    def fill(
-        self,
-        queries: NDArray[Any],
-        items: Any,
-        places: NDArray[np.int64],
-        scores: NDArray[Any],
-        height: int,
-        *,
-        threads: int,
-    ) -> None:
+    def fill(self, queries: Array, items: Any, places: Ints, scores: Array, height: int, *, threads: int) -> None:
         """Write the scores of padded queries with the items of a part."""
         width = _COLUMNS if self.device is None else len(places)
         products = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(places), width)]
@@ -156,7 +149,7 @@ class Similarity:
         if len(copies):
             scores[:, copies] = scores[:, originals]
 
-    def equal_columns(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def equal_columns(self, places: Ints) -> tuple[Ints, Ints]:
         """The columns of a part, or of all parts, whose vectors equal earlier ones, and the columns of these."""
         if self._first is None:
             return places[:0], places[:0]
@@ -172,7 +165,7 @@ class Similarity:
         return self.device.put_all(self._pieces(), (len(self.gallery), self.dimensions), self.dtype)
 
     @cached_property
-    def _first(self) -> NDArray[np.int64] | None:
+    def _first(self) -> Ints | None:
         """The place of the first of equal vectors, for each place; None where no two are equal, or scores are exact."""
         if self.exact:
             return None
@@ -181,23 +174,23 @@ class Similarity:
             lambda places: self._rounded(self._vectors(self._items, self.gallery.tree.order[places])),
         )
 
-    def _vectors(self, vectors: Vectors, rows: NDArray[np.int64], *, threads: int = 1) -> NDArray[Any]:
+    def _vectors(self, vectors: Vectors, rows: Ints, *, threads: int = 1) -> Array:
         """Some rows as they are multiplied: small integers, or of norm 1."""
         return (vectors.integers if self.exact else vectors.unit)(rows, self.dtype, threads=threads)
 
-    def _pieces(self) -> Iterator[NDArray[Any]]:
+    def _pieces(self) -> Iterator[Array]:
         """The whole gallery in tree order."""
         copied = self.held and self.device is None
         for piece in ranges(len(self.gallery), self._piece):
             yield self._copy[piece] if copied else self._vectors(self._items, self.gallery.tree.order[piece])
 
-    def _rounded(self, vectors: NDArray[Any]) -> NDArray[Any]:
+    def _rounded(self, vectors: Array) -> Array:
         """Vectors as they are multiplied."""
         return vectors if self.device is None else self.device.rounded(vectors)
 
 
 @jit
-def _square(queries: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) -> None:
+def _square(queries: Array, items: Array, scores: Array) -> None:
     """Make squared cosines with their signs of the products of integers."""
     lengths = np.empty(len(items))
     for column in range(len(items)):
@@ -210,7 +203,7 @@ def _square(queries: NDArray[Any], items: NDArray[Any], scores: NDArray[Any]) ->
 
 
 @jit
-def _squared_norm(row: NDArray[Any]) -> float:
+def _squared_norm(row: Array) -> float:
     total = 0.0
     for item in range(len(row)):
         total += np.float64(row[item]) * np.float64(row[item])

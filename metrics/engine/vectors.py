@@ -2,6 +2,9 @@
 
 Every float is an odd number times a power of two. The largest odd number by which the whole row can be divided is
 divided out first, which is exact, so that parallel rows become equal. Rows of few digits become small integers.
+
+A matrix product may round one dot product differently from column to column and from shape to shape. Equal rows
+therefore tie only if all of them take the score of one (:func:`first_of_equal`).
 """
 
 from __future__ import annotations
@@ -14,18 +17,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree.arrays import as_embeddings
-from hiertree.jit import jit, reordering_jit
+from hiertree.jit import Array, Ints, Words, jit, reordering_jit
 
-from .blocks import for_each, ranges
+from .blocks import for_each, num_threads, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from numpy.typing import NDArray
 
 _ROWS_AT_ONCE = 256
 _ROWS_IN_CACHE = 64
 _ROWS_OF_A_THREAD = 2048
+_BYTES_AT_ONCE = 2**25  # of rows that are compared
 _SMALLEST, _LARGEST = 1e-30, 1e30  # of sums in which no square overflows or loses digits
 _DIGITS = 53  # of a float64, which holds every float32
 LARGEST_SUM = 2.0**24  # of integers, up to which a float32 holds each
@@ -41,7 +44,7 @@ class Vectors:
         mapped: whether they lie in a file, of which no whole copy is taken.
     """
 
-    array: NDArray[Any]
+    array: Array
     dtype: np.dtype[Any]
     mapped: bool
 
@@ -53,11 +56,11 @@ class Vectors:
         """The length of each vector."""
         return int(self.array.shape[1])
 
-    def unit(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any], *, threads: int = 1) -> NDArray[Any]:
+    def unit(self, rows: slice | Ints, dtype: np.dtype[Any], *, threads: int = 1) -> Array:
         """Some rows, each of norm 1; parallel ones are equal."""
         return self._scaled(_normalize, rows, dtype, threads)
 
-    def integers(self, rows: slice | NDArray[np.int64], dtype: np.dtype[Any], *, threads: int = 1) -> NDArray[Any]:
+    def integers(self, rows: slice | Ints, dtype: np.dtype[Any], *, threads: int = 1) -> Array:
         """Some rows, each as the smallest integers in its direction."""
         return self._scaled(_make_integers, rows, dtype, threads)
 
@@ -72,13 +75,7 @@ class Vectors:
             longest = max(longest, float(np.square(rows, dtype=np.float64).sum(axis=1).max()))
         return longest
 
-    def _scaled(
-        self,
-        scale: Callable[[NDArray[Any]], None],
-        rows: slice | NDArray[np.int64],
-        dtype: np.dtype[Any],
-        threads: int,
-    ) -> NDArray[Any]:
+    def _scaled(self, scale: Callable[[Array], None], rows: slice | Ints, dtype: np.dtype[Any], threads: int) -> Array:
         indices = np.arange(*rows.indices(len(self))) if isinstance(rows, slice) else rows
         scaled = np.empty((len(indices), self.dimensions), dtype)
 
@@ -112,8 +109,49 @@ def as_vectors(values: Any, *, name: str) -> Vectors:
     return Vectors(values.view(np.ndarray), dtype, mapped=True)
 
 
+def first_of_equal(parts: Iterable[Array], rows_of: Callable[[Ints], Array]) -> Ints | None:
+    """(N,) for each row the first one that equals it, or None where all differ.
+
+    Args:
+        parts: the vectors, some rows after others.
+        rows_of: gives the vectors of some rows again.
+    """
+    hashes = np.concatenate([_hashes(part) for part in parts])
+    order = np.argsort(hashes, kind="stable")
+    repeats = hashes[order[1:]] == hashes[order[:-1]]
+    candidates = order[np.append(repeats, False) | np.append(False, repeats)]
+    if not len(candidates):
+        return None
+    first = np.arange(len(hashes))
+    most = max(_BYTES_AT_ONCE // rows_of(candidates[:1]).nbytes, 1)
+    seen: dict[bytes, int] = {}  # rows of the hash at hand
+    last: np.uint64 | None = None
+    for start in range(0, len(candidates), most):
+        places = candidates[start : start + most]
+        vectors = rows_of(places)
+        for place, row in zip(places.tolist(), vectors + vectors.dtype.type(0), strict=True):  # −0 becomes 0
+            if hashes[place] != last:
+                seen, last = {}, hashes[place]
+            first[place] = seen.setdefault(row.tobytes(), place)
+    return None if (first == np.arange(len(first))).all() else first
+
+
+def _hashes(vectors: Array) -> Words:
+    """(n,) sums of the words of each vector, each times an odd number of its own; equal where vectors are."""
+    hashes = np.empty(len(vectors), np.uint64)
+    words = vectors.view(f"u{vectors.itemsize}")
+    minus_zero = np.array(-0.0, vectors.dtype).view(words.dtype)[()]
+    factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) << 1 | 1
+    for_each(
+        lambda part: _hash_rows(words[part], minus_zero, factors, hashes[part]),
+        ranges(len(words), _ROWS_OF_A_THREAD),
+        threads=num_threads(),
+    )
+    return hashes
+
+
 @reordering_jit
-def _sum_of_squares(row: NDArray[Any]) -> Any:
+def _sum_of_squares(row: Array) -> Any:
     total = row.dtype.type(0)
     for item in range(len(row)):
         total += row[item] * row[item]
@@ -121,7 +159,7 @@ def _sum_of_squares(row: NDArray[Any]) -> Any:
 
 
 @jit
-def _normalize(rows: NDArray[Any]) -> None:
+def _normalize(rows: Array) -> None:
     """Divide each row (float32 or float64, finite, not 0) by its norm, whatever its factors."""
     for index in range(len(rows)):
         row = rows[index]
@@ -143,7 +181,7 @@ def _normalize(rows: NDArray[Any]) -> None:
 
 
 @jit
-def _odd_factor(row: NDArray[Any]) -> int:
+def _odd_factor(row: Array) -> int:
     """The largest odd integer that divides the digits of every component."""
     factor = 0
     for item in range(len(row)):
@@ -166,7 +204,7 @@ def _lowest_digit(value: float) -> int:
 
 
 @jit
-def _make_integers(rows: NDArray[Any]) -> None:
+def _make_integers(rows: Array) -> None:
     """Scale each row to the smallest integers in its direction."""
     for index in range(len(rows)):
         row, lowest = rows[index], 2**15
@@ -176,3 +214,13 @@ def _make_integers(rows: NDArray[Any]) -> None:
         factor = _odd_factor(row)
         for item in range(len(row)):
             row[item] = math.ldexp(row[item] / factor, -lowest)
+
+
+@jit
+def _hash_rows(words: Array, minus_zero: Any, factors: Words, hashes: Words) -> None:
+    for row in range(len(words)):
+        found = np.uint64(0)
+        for column in range(words.shape[1]):
+            word = words[row, column]
+            found += (np.uint64(0) if word == minus_zero else np.uint64(word)) * factors[column]
+        hashes[row] = found

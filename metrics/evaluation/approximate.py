@@ -87,7 +87,7 @@ def evaluate_approximately(
     Raises:
         OptionError: a metric without a cut-off, or rules that look beyond it.
     """
-    from ..engine.scored_lists import values_of_lists
+    from ..engine.retrieval import values_of_lists
     from .lists import retrieval_of_indices
 
     how = approximate if isinstance(approximate, Approximate) else Approximate(approximate)

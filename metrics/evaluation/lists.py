@@ -11,8 +11,7 @@ import numpy as np
 from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
 
-from ..engine.retrieval import Retrieval
-from ..engine.scored_lists import ScoredLists
+from ..engine.retrieval import Retrieval, ScoredLists
 from ..ranking.gallery import labeled_gallery
 from ..trec.forms import as_qrels, as_run
 from .inputs import checked_num_levels

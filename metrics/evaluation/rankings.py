@@ -123,7 +123,7 @@ def evaluate_ranking(
     check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
     if query_names is None and gallery_names is not None:
         raise OptionError("gallery_names without query_names", expected="both, or neither")
-    from ..engine.scored_lists import values_of_lists  # takes numba with it
+    from ..engine.retrieval import values_of_lists  # takes numba with it
     from .lists import check_indices, named_lists, retrieval_of_indices
 
     protocol_asked, rules = resolve_rules(protocol, compat)

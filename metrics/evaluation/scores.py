@@ -22,7 +22,7 @@ from .inputs import checked_num_levels
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..engine.scored_lists import ScoredLists
+    from ..engine.retrieval import ScoredLists
 
 
 def evaluate_scores(
@@ -66,8 +66,7 @@ def evaluate_scores(
     >>> evaluate_scores(scores, levels, metrics=["AP[1]", "AP[2]", "ASI"]).summary().round(4).to_dict()
     {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
     """
-    from ..engine.retrieval import Retrieval  # takes numba with it
-    from ..engine.scored_lists import values_of_lists
+    from ..engine.retrieval import Retrieval, values_of_lists  # takes numba with it
 
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
     protocol_asked, rules = resolve_rules(protocol, compat)
@@ -93,7 +92,7 @@ def evaluate_scores(
 
 def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None) -> tuple[ScoredLists, int]:
     """Check scores, levels and mask of a score matrix; the number of levels too."""
-    from ..engine.scored_lists import ScoredLists
+    from ..engine.retrieval import ScoredLists
 
     for axis in ("index", "columns"):
         check_same_rows({"scores": scores, "levels": levels, "valid": valid}, axis=axis)

@@ -1,5 +1,5 @@
-"""The metrics, one formula a module; each reads the ranked lists of some queries and no other module's metric.
+"""The metrics, a family a file; each reads the ranked lists of some queries and no other file's metric.
 
-A module that :mod:`hiertree.metrics.conventions.names` names has a function ``compute(lists, metric)``, which returns
-the value of the metric for each query, NaN where a query has none.
+A name of :mod:`hiertree.metrics.conventions.names` leads to a function ``(lists, metric)``, which returns the value of
+the metric for each query, NaN where a query has none.
 """

@@ -20,25 +20,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hiertree.jit import jit
+from hiertree.jit import Floats, Ints, jit
 
-from ..ranking.ranked import number_within
-from ..ranking.ranked_lists import ratio
-from ..ranking.ties import tie_groups
+from ..ranking.ranked import number_within, ratio, tie_groups
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..conventions.names import Metric
-    from ..ranking.ranked import Ranked
-    from ..ranking.ranked_lists import RankedLists
-    from ..ranking.ties import TieGroups
+    from ..ranking.ranked import Ranked, RankedLists, TieGroups
 
 _MANY = 256  # places in a tie group, from where on their sum may be had as a difference
 _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift
 
 
-def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+def compute(lists: RankedLists, metric: Metric) -> Floats:
     """The mean overlap with the ideal list over its first |Ω⁺| places; with a level, positives are all alike."""
     ranked, ties, totals = lists.ranked, lists.tie_groups, lists.totals
     if metric.level:
@@ -54,14 +48,7 @@ def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
 
 @jit
 def _tied_excess(
-    ahead: int,
-    size: int,
-    stop: int,
-    counted: int,
-    members: int,
-    above: int,
-    total: int,
-    harmonic: NDArray[np.float64],
+    ahead: int, size: int, stop: int, counted: int, members: int, above: int, total: int, harmonic: Floats
 ) -> float:
     """Σ of (E[min(C_l(p), I_l(p))] − what the group's last place alone would give) / p over p = ahead + 1 … stop."""
     bound = min(above + total, stop) if above > 0 else 0  # places up to which the ideal list may be the smaller
@@ -92,7 +79,7 @@ def _tied_excess(
 
 
 @jit
-def _mean_places(ahead: int, first: int, last: int, harmonic: NDArray[np.float64]) -> float:
+def _mean_places(ahead: int, first: int, last: int, harmonic: Floats) -> float:
     """Σ (p − ahead) / p over p = first + 1 … last; of many places as a difference."""
     summed: float = last - first - ahead * (harmonic[last] - harmonic[first])
     if last - first <= _MANY:
@@ -103,7 +90,7 @@ def _mean_places(ahead: int, first: int, last: int, harmonic: NDArray[np.float64
 
 
 @lru_cache(maxsize=1)
-def _harmonic_numbers(num_items: int) -> NDArray[np.float64]:
+def _harmonic_numbers(num_items: int) -> Floats:
     """Σ_{p ≤ n} 1/p for n = 0 … num_items, read-only."""
     harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, num_items + 1))])
     harmonic.flags.writeable = False
@@ -112,13 +99,7 @@ def _harmonic_numbers(num_items: int) -> NDArray[np.float64]:
 
 @jit
 def _overlap_sums(
-    ranked: Ranked,
-    within: NDArray[np.int64],
-    ties: TieGroups,
-    totals: NDArray[np.int64],
-    harmonic: NDArray[np.float64],
-    paper: bool,
-    sums: NDArray[np.float64],
+    ranked: Ranked, within: Ints, ties: TieGroups, totals: Ints, harmonic: Floats, paper: bool, sums: Floats
 ) -> None:
     """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row.
 

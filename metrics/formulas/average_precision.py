@@ -1,4 +1,17 @@
-"""Average precision: AP at a level, and of the top of the list mAP@R and mAP@k."""
+r"""Precision summed over the positives: H-AP (Ramzi et al., TPAMI 2025, Eq. 18–20), AP, mAP@R and mAP@k.
+
+For a tie group of n items with N ahead of it, let u be the number of its places within the cut-off,
+ΔH = Σ_{t≤u} 1/(N+t) and T = Σ_{t≤u} (t−1)/(N+t). A member of level l stands at each place with probability 1/n, and
+each other member is among the t−1 ahead of it with probability (t−1)/(n−1). So its expected term is
+
+.. math:: \frac1n \left[ A_l \, \Delta H + \frac{M_l}{n-1} \, T \right]
+
+with A_l = rel_l + Σ_{j ahead of the group} min(rel_l, rel_j) and M_l = Σ_{other members j} min(rel_l, rel_j).
+With rel = 1 for positives and 0 else this is Eq. 6 of He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018).
+Since min(a, b) counts the steps of relevance below both, the whole of H-AP is a sum of such binary terms, one for each
+value that relevance takes (Property 1 of the paper, for any relevance).
+Under ``paper`` every member stands at the last place of its group with all the others ahead.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +19,344 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ranking.ranked_lists import WHOLE_LIST, ratio
-from .precision_sums import precision_sums, precision_sums_by_level, trapezoid_or_sum
+from hiertree.jit import Bools, Bytes, Floats, Int32s, Ints, Words, jit, reordering_jit
+
+from ..conventions.names import MOST_RANKS
+from ..ranking.ranked import RankedLists, ratio, tie_groups
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..conventions.names import Metric
-    from ..ranking.ranked_lists import RankedLists
+    from ..ranking.ranked import Ranked, TieGroups
+
+_MANY = 256  # places in a tie group, from where on T may be had as a difference
+_BLOCK = 255  # positives that a byte can count
+_AT_ONCE, _BITS, _BYTE = 8, np.uint64(8), np.uint64(255)  # sets of levels that are counted in the bytes of one word
+_FAR = 64  # from where on the series' next term is below 1e-16
 
 
-def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+def compute(lists: RankedLists, metric: Metric) -> Floats:
     """Precision summed over the positives, or those in the top, / how many these could be."""
     positives = lists.num_positives(metric.level)
     if metric.kind == "AP":
-        sums = lists.shared(precision_sums_by_level)[:, metric.level - 1]
-        return ratio(trapezoid_or_sum(sums, lists, lists.ranked, metric.level), positives)
-    cutoffs = positives if metric.kind == "mAP@R" else np.full(len(lists), metric.cutoff or WHOLE_LIST)
+        sums = lists.shared(_sums_by_level)[:, metric.level - 1]
+        return ratio(_trapezoid_or_sum(sums, lists, lists.ranked, metric.level), positives)
+    cutoffs = positives if metric.kind == "mAP@R" else np.full(len(lists), metric.cutoff or MOST_RANKS)
     sums = np.empty(len(lists))
-    precision_sums(lists.ranked, metric.level, np.ascontiguousarray(cutoffs), lists.counts_ties_ahead, sums)
+    _sums_within(lists.ranked, metric.level, np.ascontiguousarray(cutoffs), lists.counts_ties_ahead, sums)
     return ratio(sums, np.minimum(positives, cutoffs))
+
+
+def hierarchical(lists: RankedLists, metric: Metric) -> Floats:
+    """Σ over the positives k of the relevance that k shares with itself and the items ahead / rank(k), over R."""
+    table = lists.relevance(metric)
+    total = (table * lists.totals).sum(axis=1)
+    table = np.where(lists.totals > 0, table, np.maximum.accumulate(table, axis=1))  # nothing is at the others
+    rising = bool((np.diff(table, axis=1) >= 0).all())
+    ranked = lists.ranked
+    if lists.request.ties in ("worst", "best") and not rising:
+        ranked = lists.ranked_by(table)  # a deeper level may be worth less
+    if metric.level:
+        parts = np.empty(table.shape)
+        _hierarchical_sums(ranked, table, lists.counts_ties_ahead, parts)
+        return ratio(parts[:, metric.level], total)
+    precisions = _sums_by_relevance(lists, ranked, table)
+    return ratio((np.diff(np.sort(table, axis=1), axis=1) * precisions).sum(axis=1), total)
+
+
+def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats) -> Floats:
+    """(r, L) precision, summed over the positives of the L most relevant levels, of the L − 1 most, and so on."""
+    order, levels = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1), np.arange(table.shape[1])
+    sets, paper = order[:, :, None] >= levels[1:], lists.counts_ties_ahead
+    if ranked is not lists.ranked:
+        return _sums_of_sets(ranked, tie_groups(ranked, table.shape[1] - 1), sets, paper)
+    by_level = (sets == (levels[:, None] >= levels[1:])).all(axis=1)  # a level and all deeper ones
+    sums = lists.shared(_sums_by_level)
+    if by_level.all():
+        return sums
+    others = _sums_of_sets(ranked, lists.tie_groups, sets & ~by_level[:, None], paper)
+    return np.where(by_level, sums, others)
+
+
+def exact_level(lists: RankedLists, metric: Metric) -> Floats:
+    """AP of the items at one level, those of a deeper level taken out of the list."""
+    level, sums = metric.level, np.empty(len(lists))
+    ranked = _without_deeper(lists.ranked, level)
+    _sums_within(ranked, level, np.full(len(lists), MOST_RANKS), lists.counts_ties_ahead, sums)
+    return ratio(_trapezoid_or_sum(sums, lists, ranked, level), lists.totals[:, level])
+
+
+def _without_deeper(ranked: Ranked, level: int) -> Ranked:
+    """The ranked positives without the items deeper than ``level``; tie groups shrink accordingly."""
+    kept = ranked._replace(
+        level=np.empty_like(ranked.level),
+        before=np.empty_like(ranked.before),
+        size=np.empty_like(ranked.size),
+        number=np.empty_like(ranked.number),
+    )
+    _close_ranks(ranked, level, kept)
+    return kept
+
+
+def _sums_by_level(lists: RankedLists) -> Floats:
+    """(r, L) expected precision, summed over the positives of each level or deeper."""
+    levels = np.arange(lists.totals.shape[1])
+    sets = np.tile(levels[:, None] >= levels[1:], (len(lists), 1, 1))
+    return _sums_of_sets(lists.ranked, lists.tie_groups, sets, lists.counts_ties_ahead)
+
+
+def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool) -> Floats:
+    """(r, S) expected Σ_j P(j) over the items of each set of levels in the whole list, P being the precision of such.
+
+    Args:
+        ranked: the lists.
+        ties: their tie groups.
+        sets: (r, L+1, S) whether a level is in a set; level 0 is in none.
+        paper: whether every item of equal score counts as ahead.
+    """
+    sums = np.empty((len(sets), 0))
+    for first in range(0, sets.shape[2], _AT_ONCE):
+        part = sets[:, :, first : first + _AT_ONCE].astype(np.uint64)
+        words = (part << (_BITS * np.arange(part.shape[2], dtype=np.uint64))).sum(axis=2, dtype=np.uint64)
+        own = np.empty((len(sets), part.shape[2]))
+        _add_precisions(ranked, ties, words, paper, own)
+        sums = np.column_stack([sums, own])
+    return sums
+
+
+def _trapezoid_or_sum(sums: Floats, lists: RankedLists, ranked: Ranked, level: int) -> Floats:
+    """Sums of precision over the positives, or of the trapezoids' heights where the rules ask for these."""
+    if lists.request.rules.average_precision == "sum":
+        return sums
+    left = np.empty(len(sums))
+    _left_sums(ranked, level, lists.counts_ties_ahead, left)
+    return (sums + left) / 2
+
+
+@jit
+def _harmonic(ahead: int, places: int) -> tuple[float, float]:
+    """ΔH and T of the first places behind ``ahead`` items; of many places by Euler and Maclaurin's series."""
+    summed = places if places <= _MANY else max(min(places, _FAR - ahead), 0)
+    first, second = 0.0, 0.0
+    for place in range(summed):
+        first += 1.0 / (ahead + place + 1)
+        second += place / (ahead + place + 1)
+    if summed < places:
+        low, high = 1.0 / (ahead + summed), 1.0 / (ahead + places)
+        first += np.log1p((places - summed) * low) + (high - low) / 2 - (high**2 - low**2) / 12
+        first += (high**4 - low**4) / 120 - (high**6 - low**6) / 252
+        second = places - (ahead + 1) * first  # (t − 1)/(N + t) = 1 − (N + 1)/(N + t)
+    return first, second
+
+
+@jit
+def _group_precisions(members: float, hits: float, start: int, size: int, places: int, paper: bool) -> float:
+    """What the positives of a tie group add to the sum, of its first places, with so many positives ahead."""
+    if paper:
+        return members * (hits + members) / (start + size) if places == size else 0.0
+    first, second = _harmonic(start, places)
+    return members / size * ((hits + 1) * first + (members - 1) / max(size - 1, 1) * second)
+
+
+@jit
+def _add_precisions(ranked: Ranked, ties: TieGroups, words: Words, paper: bool, sums: Floats) -> None:
+    """Fill ``sums``, (r, ≤ 8); byte s of ``words``, (r, L+1), is 1 where a level is in set s."""
+    room = np.empty(_BLOCK, np.uint64), np.empty(_BLOCK, np.uint64), np.empty(_BLOCK)
+    hits = np.empty(_AT_ONCE, np.int64)
+    for row in range(len(sums)):
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        sums[row], hits[:] = 0.0, 0
+        item, number, groups = 0, ranked.number[row], 0
+        while True:
+            alone = ties.first[row, groups]
+            for start in range(item, alone, _BLOCK):
+                stop = min(start + _BLOCK, alone)
+                _add_run(words[row], level[start:stop], before[start:stop], hits, sums[row], room)
+            if alone == number:
+                break
+            item, start, n = ties.stop[row, groups], before[alone], size[alone]
+            for own in range(sums.shape[1]):
+                members = 0
+                for depth in range(words.shape[1]):
+                    members += ties.members[row, groups, depth] * _byte(words[row, depth], own)
+                sums[row, own] += _group_precisions(members, hits[own], start, n, n, paper)
+                hits[own] += members
+            groups += 1
+
+
+@jit
+def _add_run(
+    words: Words, level: Bytes, before: Int32s, hits: Ints, sums: Floats, room: tuple[Words, Words, Floats]
+) -> None:
+    """Add positives that are not tied: so few that a byte can count them, all sets at once in one addition.
+
+    Of about 2 ns a positive with seven sets, half is the division and the additions, each of which waits for the one
+    before; the other half is the sets' sums, eight positives in each instruction.
+    """
+    belongs, met, share = room
+    counted = np.uint64(0)
+    for item in range(len(level)):
+        belongs[item] = words[level[item]]
+        counted += belongs[item]
+        met[item] = counted
+    for item in range(len(level)):
+        share[item] = 1.0 / (before[item] + np.int32(1))
+    for own in range(len(sums)):
+        if _byte(counted, own) > 0:
+            sums[own] += _precisions(belongs, met, share[: len(level)], np.uint64(_BITS * own), hits[own])
+            hits[own] += _byte(counted, own)
+
+
+@jit
+def _byte(word: np.uint64, place: int) -> int:
+    return int((word >> np.uint64(_BITS * place)) & _BYTE)
+
+
+@reordering_jit
+def _precisions(belongs: Words, met: Words, share: Floats, shift: np.uint64, ahead: int) -> float:
+    """Σ of the precision at each item of a set, the one whose byte begins at ``shift``."""
+    total, first, bit = 0.0, float(ahead), np.uint64(1) << shift
+    for item in range(len(share)):
+        hits = first + np.float64((met[item] >> shift) & _BYTE)
+        total += share[item] * hits if belongs[item] & bit else 0.0
+    return total
+
+
+@jit
+def _sums_within(ranked: Ranked, wanted: int, cutoffs: Ints, paper: bool, sums: Floats) -> None:
+    """Expected Σ_{j ≤ cutoff} P(j)·1[level_j ≥ wanted] of each row, P(j) being the precision at j."""
+    for row in range(len(sums)):
+        number, cutoff = ranked.number[row], cutoffs[row]
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        hits, total, item = 0, 0.0, 0
+        while item < number and before[item] < cutoff:
+            start, n, members = before[item], size[item], 0
+            if n == 1:
+                members = np.int64(level[item] >= wanted)
+                total += members * (hits + 1) / (start + 1)
+                item += 1
+            else:
+                while item < number and before[item] == start:
+                    members += level[item] >= wanted
+                    item += 1
+                total += _group_precisions(members, hits, start, n, min(n, cutoff - start), paper)
+            hits += members
+        sums[row] = total
+
+
+@jit
+def _left_sums(ranked: Ranked, wanted: int, paper: bool, sums: Floats) -> None:
+    """Expected Σ over the positives of the precision one place ahead of each, which is 1 at the first place.
+
+    The mean of this and of the precisions is the area by trapezoids under precision over recall.
+    """
+    for row in range(len(sums)):
+        number = ranked.number[row]
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        hits, total, item = 0, 0.0, 0
+        while item < number:
+            start, n, members = before[item], size[item], 0
+            while item < number and before[item] == start:
+                members += level[item] >= wanted
+                item += 1
+            if paper:
+                total += members * (hits + members - 1) / (start + n - 1) if start + n > 1 else members
+            elif start == 0:
+                total += members * members / n  # 1 at the first place, (c − 1)/(n − 1) at each of the others
+            else:
+                first, second = _harmonic(start - 1, n)
+                total += members / n * (hits * first + (members - 1) / max(n - 1, 1) * second)
+            hits += members
+        sums[row] = total
+
+
+@jit
+def _hierarchical_sums(ranked: Ranked, tables: Floats, paper: bool, sums: Floats) -> None:
+    """Expected Σ_{k ∈ Ω^(l)} [rel(k) + Σ_{j ahead} min(rel(k), rel(j))] / rank(k), (r, L+1): over l, R · H-AP."""
+    num_levels = tables.shape[1] - 1
+    shared = np.empty((num_levels + 1, num_levels + 1))
+    ahead = np.empty(num_levels + 1)  # Σ_{j ahead} min(rel(k), rel(j)) for a k of each level
+    inside = np.empty(num_levels + 1)  # the same over the members of one tie group
+    members = np.empty(num_levels + 1)
+    for row in range(len(sums)):
+        number, table = ranked.number[row], tables[row]
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        for depth in range(num_levels + 1):
+            for other in range(num_levels + 1):
+                shared[depth, other] = min(table[depth], table[other])
+        ahead[:] = 0.0
+        sums[row] = 0.0
+        item = 0
+        while item < number:
+            start, n = before[item], size[item]
+            if n == 1:
+                sums[row, level[item]] += (table[level[item]] + ahead[level[item]]) / (start + 1)
+                for depth in range(1, num_levels + 1):
+                    ahead[depth] += shared[level[item], depth]
+                item += 1
+                continue
+            members[:] = 0.0
+            inside[:] = 0.0
+            while item < number and before[item] == start:
+                members[level[item]] += 1.0
+                inside += shared[level[item]]
+                item += 1
+            first, second = _harmonic(start, n)
+            for depth in range(1, num_levels + 1):
+                if paper:
+                    sums[row, depth] += members[depth] * (ahead[depth] + inside[depth]) / (start + n)
+                else:
+                    others = (inside[depth] - table[depth]) / (n - 1)
+                    sums[row, depth] += members[depth] / n * ((table[depth] + ahead[depth]) * first + others * second)
+            ahead += inside
+
+
+@jit
+def hierarchical_curves(ranked: Ranked, tables: Floats, precision: Floats, recall: Floats) -> None:
+    """Write H-P@k and, before division by R, H-R@k for k = 1 … N of each row; both come zeroed."""
+    num_levels = tables.shape[1] - 1
+    ahead = np.empty(num_levels + 1)  # Σ_{j ahead} min(rel(k), rel(j)) for a k of each level
+    inside = np.empty(num_levels + 1)  # the same over the members of one tie group
+    members = np.empty(num_levels + 1)
+    for row in range(len(precision)):
+        number, table = ranked.number[row], tables[row]
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        ahead[:] = 0.0
+        item = 0
+        while item < number:
+            start, n = before[item], size[item]
+            members[:] = 0.0
+            inside[:] = 0.0
+            while item < number and before[item] == start:
+                members[level[item]] += 1.0
+                inside += np.minimum(table, table[level[item]])
+                item += 1
+            for place in range(n):
+                for depth in range(1, num_levels + 1):
+                    recall[row, start + place] += members[depth] * table[depth] / n
+                    if members[depth] > 0 and table[depth] > 0:
+                        among = place / (n - 1) * (inside[depth] - table[depth]) if n > 1 else 0.0
+                        shared = (table[depth] + ahead[depth] + among) / table[depth]
+                        precision[row, start + place] += members[depth] / n * shared / (start + place + 1)
+            ahead += inside
+        recall[row] = np.cumsum(recall[row])
+
+
+@jit
+def _close_ranks(ranked: Ranked, wanted: int, kept: Ranked) -> None:
+    for row in range(len(ranked.number)):
+        number, level, before, size = ranked.number[row], ranked.level[row], ranked.before[row], ranked.size[row]
+        found, removed, first = 0, 0, 0
+        while first < number:
+            last, deeper = first, 0
+            while last < number and before[last] == before[first]:
+                deeper += level[last] > wanted
+                last += 1
+            for item in range(first, last):
+                if level[item] <= wanted:
+                    kept.level[row, found] = level[item]
+                    kept.before[row, found] = before[item] - removed
+                    kept.size[row, found] = size[item] - deeper
+                    found += 1
+            removed += deeper
+            first = last
+        kept.number[row] = found

@@ -11,25 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from hiertree.jit import jit
+from hiertree.jit import Floats, Ints, jit
 
-from ..ranking.ranked import number_within
-from ..ranking.ranked_lists import WHOLE_LIST, ratio
+from ..conventions.names import MOST_RANKS
+from ..ranking.ranked import number_within, ratio
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from ..conventions.names import Metric
-    from ..ranking.ranked import Ranked
-    from ..ranking.ranked_lists import RankedLists
-    from ..ranking.ties import TieGroups
+    from ..ranking.ranked import Ranked, RankedLists, TieGroups
 
 _RUN = 512  # ranks whose discounts are summed beforehand
 
 
-def compute(lists: RankedLists, metric: Metric) -> NDArray[np.float64]:
+def compute(lists: RankedLists, metric: Metric) -> Floats:
     """DCG over the best that the gallery allows, or the retrieved top k where the rules say so."""
-    cutoff, reachable = metric.cutoff or WHOLE_LIST, lists.totals
+    cutoff, reachable = metric.cutoff or MOST_RANKS, lists.totals
     gains = np.exp2(np.arange(reachable.shape[1], dtype=np.float64)) - 1.0
     sums, ideal = np.empty(len(lists)), np.empty(len(lists))
     discount = _discounts(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
@@ -50,8 +46,8 @@ class _Discounts(NamedTuple):
         of_run: (n // _RUN,) sums over as many ranks.
     """
 
-    at: NDArray[np.float64]
-    of_run: NDArray[np.float64]
+    at: Floats
+    of_run: Floats
 
 
 @lru_cache(maxsize=1)
@@ -73,7 +69,7 @@ def _total(discount: _Discounts, start: int, stop: int) -> float:
 
 
 @jit
-def _sum(values: NDArray[np.float64], start: int, stop: int) -> float:
+def _sum(values: Floats, start: int, stop: int) -> float:
     """The sum of a range; four sums take turns, since an addition waits for the one before it."""
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
     whole = start + (stop - start) // 4 * 4
@@ -90,13 +86,13 @@ def _sum(values: NDArray[np.float64], start: int, stop: int) -> float:
 @jit
 def _cumulative_gains(
     ranked: Ranked,
-    within: NDArray[np.int64],
+    within: Ints,
     ties: TieGroups,
-    gains: NDArray[np.float64],
+    gains: Floats,
     discount: _Discounts,
     cutoff: int,
     paper: bool,
-    sums: NDArray[np.float64],
+    sums: Floats,
 ) -> None:
     """Expected DCG@cutoff of each row, to which ``within`` positives add; ``gains`` has one value a level."""
     for row in range(len(sums)):
@@ -121,13 +117,7 @@ def _cumulative_gains(
 
 
 @jit
-def _ideal_gains(
-    totals: NDArray[np.int64],
-    gains: NDArray[np.float64],
-    discount: _Discounts,
-    cutoff: int,
-    sums: NDArray[np.float64],
-) -> None:
+def _ideal_gains(totals: Ints, gains: Floats, discount: _Discounts, cutoff: int, sums: Floats) -> None:
     """The best DCG@cutoff that the items of each row allow; ``totals`` counts them by level."""
     for row in range(len(sums)):
         total, rank = 0.0, 0
@@ -138,7 +128,7 @@ def _ideal_gains(
 
 
 @jit
-def _levels_within(ranked: Ranked, cutoff: int, counts: NDArray[np.int64]) -> None:
+def _levels_within(ranked: Ranked, cutoff: int, counts: Ints) -> None:
     """Count the items of each level ≥ 1 in the top ``cutoff`` of rows without tie groups; ``counts`` comes zeroed."""
     for row in range(len(counts)):
         for item in range(ranked.number[row]):

@@ -20,8 +20,7 @@ from ..conventions.protocols import resolve_rules
 from ..conventions.request import RelevanceFunction, metric_request
 from ..conventions.rules import Compat, Rules
 from ..conventions.ties import Ties
-from ..engine.retrieval import Retrieval
-from ..engine.scored_lists import ScoredLists, values_of_lists
+from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
 from ..evaluation.embeddings import evaluate
 from ..evaluation.inputs import MaskOptions, checked_labels
 from ..ranking.gallery import labeled_gallery

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.jit import jit, jit_without_nan
+from hiertree.jit import Array, Bytes, Int32s, Ints, jit, jit_without_nan
 
 from .sorted_positives import count_others
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from .sorted_positives import SortedPositives
 
 _FEW, _MANY = 32, 2**15
@@ -25,9 +23,7 @@ _AT_ONCE = 2048
 _BUCKETS = 256
 
 
-def count_among(
-    scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], positives: SortedPositives
-) -> None:
+def count_among(scores: Array, low: Ints, high: Ints, positives: SortedPositives) -> None:
     """Count the items outside columns low … high of each row."""
     num_positives = positives.score.shape[1]
     if num_positives <= _FEW:
@@ -44,14 +40,7 @@ def count_among(
 
 
 @jit
-def _count_among_few(
-    scores: NDArray[Any],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    positives: NDArray[Any],
-    number: NDArray[np.int64],
-    others: NDArray[np.int32],
-) -> None:
+def _count_among_few(scores: Array, low: Ints, high: Ints, positives: Array, number: Ints, others: Int32s) -> None:
     for row in range(len(scores)):
         for piece in range(2):
             start, stop = (0, low[row]) if piece == 0 else (high[row], scores.shape[1])
@@ -66,7 +55,7 @@ def _count_among_few(
 
 
 @jit
-def _compare(scores: NDArray[Any], positive: Any) -> tuple[int, int]:
+def _compare(scores: Array, positive: Any) -> tuple[int, int]:
     """How many scores are above one, and how many equal it."""
     above, equal = np.int32(0), np.int32(0)
     for item in range(len(scores)):
@@ -76,14 +65,7 @@ def _compare(scores: NDArray[Any], positive: Any) -> tuple[int, int]:
 
 
 @jit
-def _order_roughly(
-    scores: NDArray[Any],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    positives: NDArray[Any],
-    number: NDArray[np.int64],
-    ordered: NDArray[Any],
-) -> None:
+def _order_roughly(scores: Array, low: Ints, high: Ints, positives: Array, number: Ints, ordered: Array) -> None:
     """Write the items outside columns low … high of each row, larger scores roughly first."""
     width = scores.shape[1]
     bucket, place = np.empty(width, np.uint8), np.empty(_BUCKETS + 1, np.int64)
@@ -105,7 +87,7 @@ def _order_roughly(
 
 
 @jit_without_nan
-def _fill_buckets(scores: NDArray[Any], top: Any, scale: Any, bucket: NDArray[np.uint8]) -> None:
+def _fill_buckets(scores: Array, top: Any, scale: Any, bucket: Bytes) -> None:
     """Equal intervals of the score; scores beyond them go into the first or last."""
     for item in range(len(scores)):
         place = (top - scores[item]) * scale

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.jit import jit, jit_without_nan
+from hiertree.jit import Array, Bytes, Int32s, Ints, jit, jit_without_nan
 
 from .ranked import Ranked
 
@@ -35,9 +35,7 @@ _ZERO = np.int32(2**28)  # the key of score 0, level aside
 _LEFT_OUT = np.uint32(2**32 - 1)
 
 
-def rank_by_full_sort(
-    scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], *, ties: Ties
-) -> Ranked | None:
+def rank_by_full_sort(scores: Array, low: Ints, high: Ints, *, ties: Ties) -> Ranked | None:
     """The ranked positives of r rows of scores, (r, N) in tree order, or None where keys do not fit or do not pay.
 
     Args:
@@ -59,7 +57,7 @@ def rank_by_full_sort(
 
 
 @jit
-def _rank(scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], ranked: Ranked) -> bool:
+def _rank(scores: Array, low: Ints, high: Ints, ranked: Ranked) -> bool:
     """Fill ``ranked``; whether every score has a key."""
     num_items = scores.shape[1]
     keys, order = np.empty(num_items, np.uint32), np.empty(num_items, np.uint32)
@@ -75,7 +73,7 @@ def _rank(scores: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64],
 
 
 @jit
-def _fill_keys(score: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int64], keys: NDArray[np.uint32]) -> bool:
+def _fill_keys(score: Array, low: Ints, high: Ints, keys: NDArray[np.uint32]) -> bool:
     """Keys of a list, which fall as scores rise; whether every score has one."""
     num_levels, fits = len(low), _write_keys(score[: low[0]], 0, keys[: low[0]])
     for step in range(2 * num_levels - 1):  # down to the deepest range and up again, level by level
@@ -87,7 +85,7 @@ def _fill_keys(score: NDArray[Any], low: NDArray[np.int64], high: NDArray[np.int
 
 
 @jit
-def _write_keys(score: NDArray[Any], level: int, keys: NDArray[np.uint32]) -> bool:
+def _write_keys(score: Array, level: int, keys: NDArray[np.uint32]) -> bool:
     """Keys of items of one level."""
     misfits = 0
     for item in range(len(score)):
@@ -102,13 +100,7 @@ def _write_keys(score: NDArray[Any], level: int, keys: NDArray[np.uint32]) -> bo
 
 
 @jit
-def _sort(
-    score: NDArray[Any],
-    keys: NDArray[np.uint32],
-    interval: NDArray[np.int32],
-    first: NDArray[np.int32],
-    order: NDArray[np.uint32],
-) -> None:
+def _sort(score: Array, keys: NDArray[np.uint32], interval: Int32s, first: Int32s, order: NDArray[np.uint32]) -> None:
     """Write the keys in rising order.
 
     Of about 4 ns an item, half is the distribution: writes all over two arrays that the first cache does not hold.
@@ -136,7 +128,7 @@ def _sort(
 
 
 @jit
-def _bounds(score: NDArray[Any]) -> tuple[np.float32, np.float32]:
+def _bounds(score: Array) -> tuple[np.float32, np.float32]:
     """The largest and the smallest score of a sample; what lies beyond goes into the outermost intervals."""
     top, low = np.float32(-2), np.float32(2)
     for item in range(0, len(score), _SAMPLE):
@@ -146,7 +138,7 @@ def _bounds(score: NDArray[Any]) -> tuple[np.float32, np.float32]:
 
 
 @jit_without_nan
-def _intervals(score: NDArray[Any], top: Any, scale: Any, last: int, interval: NDArray[np.int32]) -> None:
+def _intervals(score: Array, top: Any, scale: Any, last: int, interval: Int32s) -> None:
     """The interval of each score, 0 … last."""
     for item in range(len(score)):
         interval[item] = np.int32(min(max((top - score[item]) * scale, np.float32(0)), np.float32(last)))
@@ -188,7 +180,7 @@ def _exchange(piece: NDArray[np.uint32]) -> None:
 
 
 @jit
-def _number_positives(order: NDArray[np.uint32], level: NDArray[np.uint8], before: NDArray[np.int32]) -> int:
+def _number_positives(order: NDArray[np.uint32], level: Bytes, before: Int32s) -> int:
     """Write level and place of each positive; return how many there are. Items left out stand last."""
     listed = np.searchsorted(order, _LEFT_OUT)
     found = np.uint64(0)
@@ -200,7 +192,7 @@ def _number_positives(order: NDArray[np.uint32], level: NDArray[np.uint8], befor
 
 
 @jit
-def _group_ties(order: NDArray[np.uint32], before: NDArray[np.int32], size: NDArray[np.int32], number: int) -> None:
+def _group_ties(order: NDArray[np.uint32], before: Int32s, size: Int32s, number: int) -> None:
     """Give the positives of a tie group the number of items ahead of the group, and its size."""
     item, last = 0, np.searchsorted(order, _LEFT_OUT) - 1
     while item < last:

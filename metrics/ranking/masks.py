@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+if TYPE_CHECKING:
+    from hiertree.jit import Array, Bools, Bytes, Ints
+
+
 from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
 
 from ..conventions.rules import OURS, Rules
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Mask(NamedTuple):
@@ -29,19 +30,19 @@ class Mask(NamedTuple):
         place: the item that each list loses once it is ranked: its first, its last, or none.
     """
 
-    start: NDArray[np.int64]
-    item: NDArray[np.int64]
+    start: Ints
+    item: Ints
     rule: str
     place: Literal["first", "last"] | None = None
 
-    def excluded(self, queries: slice | NDArray[np.int64], column: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def excluded(self, queries: slice | Ints, column: Ints) -> Bools:
         """(r, N) booleans for some queries, item j standing at ``column[j]``."""
         rows, items = self.pairs(queries)
         excluded = np.zeros((len(self.start[:-1][queries]), len(column)), np.bool_)
         excluded[rows, column[items]] = True
         return excluded
 
-    def pairs(self, queries: slice | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def pairs(self, queries: slice | Ints) -> tuple[Ints, Ints]:
         """The pairs of some queries: rows, counted from the first of them, and items."""
         start = self.start[:-1][queries]
         number = self.start[1:][queries] - start
@@ -53,7 +54,7 @@ class Mask(NamedTuple):
         start = self.start[queries.start : queries.stop + 1]
         return self._replace(start=start - start[0], item=self.item[start[0] : start[-1]])
 
-    def counts(self, query_paths: NDArray[np.int64], gallery_paths: NDArray[np.int64]) -> NDArray[np.int64]:
+    def counts(self, query_paths: Ints, gallery_paths: Ints) -> Ints:
         """(Q, L+1) how many items of each level are left out."""
         rows, items = self.pairs(slice(0, len(query_paths)))
         agree = np.logical_and.accumulate(query_paths[rows] == gallery_paths[items], axis=1)
@@ -113,9 +114,7 @@ def mask_of(
     return Mask(start, flat % max(size, 1), ", ".join([retrieval, *(words or ["nothing dropped"])]), place)
 
 
-def _same_id(
-    query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int | None) -> tuple[Ints, Ints]:
     """Pairs of one id."""
     if query_ids is None or (gallery_ids is None) != (num_items is None):
         raise OptionError(
@@ -133,13 +132,13 @@ def _same_id(
     return rows, order[item]
 
 
-def _each(start: NDArray[np.int64], number: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _each(start: Ints, number: Ints) -> tuple[Ints, Ints]:
     """The indices of several ranges, one range after another, and which range each belongs to."""
     runs = np.repeat(np.arange(len(number)), number)
     return runs, np.arange(len(runs)) + np.repeat(start - np.cumsum(number) + number, number)
 
 
-def _as_ids(values: Any, name: str, num_items: int) -> NDArray[Any]:
+def _as_ids(values: Any, name: str, num_items: int) -> Array:
     """Ids as int64 or str."""
     ids = to_numpy(values)
     if ids.shape != (num_items,):
@@ -151,7 +150,7 @@ def _as_ids(values: Any, name: str, num_items: int) -> NDArray[Any]:
     return ids if ids.dtype.kind == "U" else ids.astype(np.int64)
 
 
-def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[Ints, Ints]:
     lists = list(junk) if np.iterable(junk) else []
     if len(lists) != num_queries:
         raise ShapeError(f"junk of {len(lists)} lists", expected=f"{num_queries}, one a query")
@@ -164,7 +163,7 @@ def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[NDArray[np
     return np.repeat(np.arange(num_queries), [len(array) for array in arrays]), items
 
 
-def with_distractors(paths: Any, distractors: Any, num_items: int) -> NDArray[np.int64]:
+def with_distractors(paths: Any, distractors: Any, num_items: int) -> Ints:
     """Check the paths of a gallery's labeled items; (N,) booleans mark the others, whose paths become −1.
 
     Raises:
@@ -183,20 +182,15 @@ def with_distractors(paths: Any, distractors: Any, num_items: int) -> NDArray[np
     return np.where(marked[:, None], -1, as_paths(given, name="gallery_paths", num_items=num_items))
 
 
-def describe_distractors(paths: NDArray[np.int64]) -> str:
+def describe_distractors(paths: Ints) -> str:
     """A gallery's distractors, for the convention card."""
     number = int((paths[:, 0] < 0).sum())
     return f", {number} distractors at level 0" if number else ""
 
 
 def drop_ranked(
-    place: Literal["first", "last"],
-    scores: NDArray[Any],
-    levels: NDArray[np.uint8],
-    excluded: NDArray[np.bool_],
-    index: NDArray[np.int64],
-    totals: NDArray[np.int64],
-) -> NDArray[np.int64]:
+    place: Literal["first", "last"], scores: Array, levels: Bytes, excluded: Bools, index: Ints, totals: Ints
+) -> Ints:
     """Exclude the first or last item of each row's list, and return the totals without it.
 
     Of equal scores the item of smaller index stands first; ``index`` holds the gallery index of each column.
@@ -206,6 +200,6 @@ def drop_ranked(
     columns = np.where(tied, index if place == "first" else len(index) - 1 - index, len(index)).argmin(axis=1)
     rows = np.flatnonzero(tied.any(axis=1))
     excluded[rows, columns[rows]] = True
-    left: NDArray[np.int64] = totals.copy()
+    left: Ints = totals.copy()
     left[rows, levels[rows, columns[rows]]] -= 1
     return left

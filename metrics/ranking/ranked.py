@@ -1,53 +1,142 @@
-"""From scores and levels to the ranked positives of each query, which are all that a metric needs.
+"""From scores and levels to the ranked positives of each query, which are all that a metric reads.
 
-Metrics read :class:`Ranked`: for each positive (level ≥ 1), in ranked order, its level, the number of items ahead of
-its tie group, and the size of that group, which is 1 where the policy has put the members in order. Negatives, most of
-a gallery, appear only through the ranks of the positives.
+For each positive (level ≥ 1), in ranked order, :class:`Ranked` holds its level, the number of items ahead of its tie
+group, and the size of that group, which is 1 where the policy has put the members in order. Negatives, most of a
+gallery, appear only through the ranks of the positives.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from hiertree.jit import jit
+from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
 from .sorted_positives import SortedPositives, count_others, count_others_by_index, empty_positives, sort, split
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+    from ..conventions.names import Metric
+    from ..conventions.request import MetricRequest
     from ..conventions.ties import Ties
 
 _GLANCE = 64  # positives that are searched for ties at once
+_FEW = 32  # members of a tie group that are counted one by one
+Value = TypeVar("Value")
 
 
 class Ranked(NamedTuple):
     """The positives of r queries in ranked order; row i holds ``number[i]`` of them.
 
     Attributes:
-        level: (r, P) uint8.
-        before: (r, P) int32, items ahead of the tie group.
-        size: (r, P) int32, items of the tie group, irrelevant ones included.
-        number: (r,) int64.
+        level: (r, P).
+        before: (r, P) items ahead of the tie group.
+        size: (r, P) items of the tie group, irrelevant ones included.
+        number: (r,).
     """
 
-    level: NDArray[np.uint8]
-    before: NDArray[np.int32]
-    size: NDArray[np.int32]
-    number: NDArray[np.int64]
+    level: Bytes
+    before: Int32s
+    size: Int32s
+    number: Ints
 
 
-def sort_matrix(
-    scores: NDArray[Any], levels: NDArray[np.uint8], excluded: NDArray[np.bool_], *, ties: Ties
-) -> SortedPositives:
+class TieGroups(NamedTuple):
+    """The tie groups of several items that hold a positive; row i has some, and then one that begins at its end.
+
+    Attributes:
+        first: (r, G+1) the first positive of each.
+        stop: (r, G) one past its last.
+        members: (r, G, L+1) its positives of each level.
+    """
+
+    first: Int32s
+    stop: Int32s
+    members: Ints
+
+
+class RankedLists:
+    """The lists of r queries: all that a formula reads.
+
+    Args:
+        rank: ranks the positives under a policy for ties; ``"best"`` and ``"worst"`` order the levels of equal scores
+            by a preference (r, L+1), as :func:`ranked_positives` does.
+        request: what is asked for.
+        rows: which queries of the request these are.
+        totals: (r, L+1) items of each level that exist, ranked or not.
+        counts: (r, L+1) items of each level as the relevance of ``H-AP`` counts them.
+        num_ranks: the length of the longest list.
+    """
+
+    def __init__(
+        self,
+        rank: Callable[[Ties, Floats], Ranked],
+        request: MetricRequest,
+        rows: slice | Ints,
+        totals: Ints,
+        counts: Ints,
+        num_ranks: int,
+    ) -> None:
+        self._rank, self._shared = rank, dict[Callable[[RankedLists], Any], Any]()
+        self.request, self.totals, self.num_ranks = request, totals, num_ranks
+        self._rows, self._counts = rows, counts
+
+    def __len__(self) -> int:
+        return len(self.totals)
+
+    @property
+    def counts_ties_ahead(self) -> bool:
+        """Whether every item of equal score counts as ahead, as ``ties="paper"`` asks for."""
+        return self.request.ties == "paper"
+
+    def relevance(self, metric: Metric) -> Floats:
+        """(r, L+1) the relevance of each level for each query, for one of the H-APs."""
+        return self.request.table(metric, self._counts, self._rows)
+
+    @cached_property
+    def ranked(self) -> Ranked:
+        """The positives under the policy asked for; the best order puts deeper levels first, the worst last."""
+        return self.ranked_by(np.tile(np.arange(self.totals.shape[1], dtype=np.float64), (len(self), 1)))
+
+    def ranked_by(self, preference: Floats) -> Ranked:
+        """The same where the best order puts levels of higher preference (r, L+1) first, and the worst last."""
+        return self._rank(self.request.ties, preference)
+
+    @cached_property
+    def grouped(self) -> Ranked:
+        """The positives with their tie groups, whatever the policy, unless indices break ties."""
+        return self._rank("index" if self.request.ties == "index" else "average", np.zeros(self.totals.shape))
+
+    @cached_property
+    def tie_groups(self) -> TieGroups:
+        """Where ``ranked`` has ties."""
+        return tie_groups(self.ranked, self.request.num_levels)
+
+    def num_positives(self, level: int) -> Ints:
+        """(r,) how many items of a level or deeper exist."""
+        positives: Ints = self.totals[:, level:].sum(axis=1)
+        return positives
+
+    def shared(self, compute: Callable[[RankedLists], Value]) -> Value:
+        """What several formulas need, computed once for these lists."""
+        if compute not in self._shared:
+            self._shared[compute] = compute(self)
+        value: Value = self._shared[compute]
+        return value
+
+
+def ratio(sums: Floats, divisors: Array) -> Floats:
+    """Divide; NaN where a divisor is 0."""
+    return np.where(divisors > 0, sums / np.where(divisors > 0, divisors, 1), np.nan)
+
+
+def sort_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) -> SortedPositives:
     """The positives of a score matrix (r, N), float32 or float64 without NaN, the others counted among them."""
     by_index = ties == "index"
-    num_positives = ((levels > 0) & ~excluded).sum(axis=1)
-    positives = empty_positives(
-        len(scores), int(num_positives.max(initial=0)), scores.shape[1], scores.dtype, by_index=by_index
-    )
+    num_positives = int(((levels > 0) & ~excluded).sum(axis=1).max(initial=0))
+    positives = empty_positives(len(scores), num_positives, scores.dtype, by_index=by_index)
     others = np.empty_like(scores)
     other_index = np.empty(scores.shape if by_index else (len(scores), 0), np.int64)
     stop, none = np.empty(len(scores), np.int64), np.zeros(len(scores), np.int64)
@@ -60,11 +149,11 @@ def sort_matrix(
     return positives
 
 
-def ranked_positives(positives: SortedPositives, *, ties: Ties, preference: NDArray[np.float64]) -> Ranked:
-    """The ranking of the positives.
+def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats) -> Ranked:
+    """The ranking of sorted positives, the other items counted among them.
 
     Args:
-        positives: the positives in the order of their scores, the other items counted among them.
+        positives: in the order of their scores.
         ties: ``"average"`` and ``"paper"`` keep tie groups; the others put them in order.
         preference: (r, L+1) value of each level; ``"best"`` places the highest first, ``"worst"`` the lowest,
             and of equal values the deeper level counts as higher.
@@ -83,7 +172,7 @@ def ranked_positives(positives: SortedPositives, *, ties: Ties, preference: NDAr
 
 
 @jit
-def number_within(ranked: Ranked, places: NDArray[np.int64]) -> NDArray[np.int64]:
+def number_within(ranked: Ranked, places: Ints) -> Ints:
     """How many positives of each row have fewer than ``places[row]`` items ahead of their tie group."""
     number = np.empty(len(places), np.int64)
     for row in range(len(places)):
@@ -123,7 +212,7 @@ def _rank_groups(positives: SortedPositives, ranked: Ranked) -> None:
 
 
 @jit
-def _has_ties(score: NDArray[Any]) -> bool:
+def _has_ties(score: Array) -> bool:
     found = np.int32(0)
     for item in range(len(score) - 1):
         found |= np.int32(score[item] == score[item + 1])
@@ -131,7 +220,7 @@ def _has_ties(score: NDArray[Any]) -> bool:
 
 
 @jit
-def _rank_alone(others: NDArray[np.int32], ahead: int, before: NDArray[np.int32], size: NDArray[np.int32]) -> int:
+def _rank_alone(others: Int32s, ahead: int, before: Int32s, size: Int32s) -> int:
     """Rank positives of different scores; how many items are ahead of the next one, or −1 if others are tied."""
     tied = np.int32(0)
     for item in range(len(others)):
@@ -152,7 +241,7 @@ def _rank_by_index(positives: SortedPositives, ranked: Ranked) -> None:
 
 
 @jit
-def _rank_in_order(positives: SortedPositives, order: NDArray[np.int64], ranked: Ranked) -> None:
+def _rank_in_order(positives: SortedPositives, order: Ints, ranked: Ranked) -> None:
     """Put the members of each tie group in the order of levels that each row of ``order`` lists."""
     members = np.zeros(order.shape[1], np.int64)
     for row in range(len(positives.number)):
@@ -173,3 +262,77 @@ def _rank_in_order(positives: SortedPositives, order: NDArray[np.int64], ranked:
                         ranked.before[row, first], ranked.size[row, first] = position, 1
                         first += 1
                     position += 1
+
+
+@jit
+def tie_groups(ranked: Ranked, num_levels: int) -> TieGroups:
+    """The tie groups of each row; levels are 0 … L."""
+    num_rows, most = len(ranked.number), 0
+    for row in range(num_rows):
+        number, before, size = ranked.number[row], ranked.before[row], ranked.size[row]
+        item, found = _next_group(size, 0, number), 0
+        while item < number:
+            found += 1
+            item = _next_group(size, _end(before, item, number), number)
+        most = max(most, found)
+    first, stop = np.empty((num_rows, most + 1), np.int32), np.empty((num_rows, most), np.int32)
+    members = np.zeros((num_rows, most, num_levels + 1), np.int64)
+    for row in range(num_rows):
+        number, before, size = ranked.number[row], ranked.before[row], ranked.size[row]
+        item, found = _next_group(size, 0, number), 0
+        while item < number:
+            first[row, found], stop[row, found] = item, _end(before, item, number)
+            _count_levels(ranked.level[row, item : stop[row, found]], members[row, found])
+            item = _next_group(size, stop[row, found], number)
+            found += 1
+        first[row, found] = number
+    return TieGroups(first, stop, members)
+
+
+@jit
+def _next_group(size: Int32s, item: int, number: int) -> int:
+    """The first positive from ``item`` on that is tied, or their number."""
+    while item < number:
+        stop = min(item + _GLANCE, number)
+        if not _all_alone(size[item:stop]):
+            while size[item] == 1:
+                item += 1
+            break
+        item = stop
+    return item
+
+
+@jit
+def _all_alone(size: Int32s) -> bool:
+    summed = 0
+    for item in range(len(size)):
+        summed += size[item]
+    return summed == len(size)
+
+
+@jit
+def _end(before: Int32s, item: int, number: int) -> int:
+    """One past the last positive that is tied with one, in steps that grow and then shrink."""
+    start, step = before[item], 1
+    while item + step < number and before[item + step] == start:
+        item += step
+        step *= 2
+    while step > 0:
+        if item + step < number and before[item + step] == start:
+            item += step
+        step //= 2
+    return item + 1
+
+
+@jit
+def _count_levels(level: Bytes, members: Ints) -> None:
+    """Add up the items of each level; many are compared with one level at a time, several at once."""
+    if len(level) <= _FEW:
+        for item in range(len(level)):
+            members[level[item]] += 1
+        return
+    for own in range(len(members)):
+        found = 0
+        for item in range(len(level)):
+            found += level[item] == own
+        members[own] = found

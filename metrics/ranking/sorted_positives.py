@@ -11,14 +11,11 @@ compared, so that the result is exact however the intervals fall.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hiertree.jit import jit, jit_without_nan
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from hiertree.jit import Array, Bools, Bytes, Int32s, Ints, jit, jit_without_nan
 
 _INTERVALS = 3  # of the table, for each positive
 _AT_ONCE = 512
@@ -36,31 +33,28 @@ class SortedPositives(NamedTuple):
 
     Attributes:
         score: (r, P) float32 or float64.
-        level: (r, P) uint8, from 1.
-        item: (r, P) int64 gallery indices if these break ties, else (r, 0).
-        number: (r,) int64.
-        others: (r, P+1, 2) int32, items of level 0: those between positives i − 1 and i, and those with the score of
-            i, counted where i is the first of that score.
-        first: (r, T) int32, for each interval of the score twice the first positive that is not in an earlier one, and
-            1 more if it is in this one.
-        top: (r,) the score at which the intervals begin, in the type of ``score``.
-        scale: (r,) intervals for each unit of score.
-        num_ranks: the length of the longest list.
+        level: (r, P) from 1.
+        item: (r, P) gallery indices if these break ties, else (r, 0).
+        number: (r,).
+        others: (r, P+1, 2) items of level 0: those between positives i − 1 and i, and those with the score of i,
+            counted where i is the first of that score.
+        first: (r, T) for each interval of the score twice the first positive that is not in an earlier one, and 1 more
+            if it is in this one.
+        top, scale: (r,) the score at which the intervals begin, and how many there are for each unit of score.
     """
 
-    score: NDArray[Any]
-    level: NDArray[np.uint8]
-    item: NDArray[np.int64]
-    number: NDArray[np.int64]
-    others: NDArray[np.int32]
-    first: NDArray[np.int32]
-    top: NDArray[Any]
-    scale: NDArray[Any]
-    num_ranks: int
+    score: Array
+    level: Bytes
+    item: Ints
+    number: Ints
+    others: Int32s
+    first: Int32s
+    top: Array
+    scale: Array
 
     def rows(self, part: slice) -> SortedPositives:
         """Some of the queries, as views."""
-        return SortedPositives._make([*(field[part] for field in self[:-1]), self.num_ranks])
+        return SortedPositives._make(field[part] for field in self)
 
 
 def row_bytes(num_positives: int) -> int:
@@ -68,9 +62,7 @@ def row_bytes(num_positives: int) -> int:
     return num_positives * (8 + 1 + 8 + 4 * _INTERVALS)
 
 
-def empty_positives(
-    num_rows: int, num_positives: int, num_ranks: int, dtype: np.dtype[Any], *, by_index: bool
-) -> SortedPositives:
+def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any], *, by_index: bool) -> SortedPositives:
     """A :class:`SortedPositives` that is empty and can take so many positives in each row."""
     return SortedPositives(
         np.empty((num_rows, num_positives), dtype),
@@ -81,19 +73,11 @@ def empty_positives(
         np.empty((num_rows, _INTERVALS * num_positives + 4), np.int32),
         np.zeros(num_rows, dtype),
         np.zeros(num_rows, dtype),
-        num_ranks,
     )
 
 
 @jit
-def gather(
-    scores: NDArray[Any],
-    places: NDArray[np.int64],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    order: NDArray[np.int64],
-    positives: SortedPositives,
-) -> None:
+def gather(scores: Array, places: Ints, low: Ints, high: Ints, order: Ints, positives: SortedPositives) -> None:
     """Append the positives of a part of the gallery, whose items stand at ``places`` in tree order, rising.
 
     ``low`` and ``high`` are the columns where the ranges of :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`
@@ -119,13 +103,13 @@ def gather(
 
 @jit
 def split(
-    scores: NDArray[Any],
-    levels: NDArray[np.uint8],
-    excluded: NDArray[np.bool_],
+    scores: Array,
+    levels: Bytes,
+    excluded: Bools,
     positives: SortedPositives,
-    others: NDArray[Any],
-    other_index: NDArray[np.int64],
-    number: NDArray[np.int64],
+    others: Array,
+    other_index: Ints,
+    number: Ints,
 ) -> None:
     """Divide the items of a score matrix into positives and others; ``number`` receives the others of each row."""
     for row in range(len(scores)):
@@ -163,7 +147,7 @@ def sort(positives: SortedPositives) -> None:
 
 
 @jit_without_nan
-def _intervals(scores: NDArray[Any], top: Any, scale: Any, last: int, interval: NDArray[np.int32]) -> None:
+def _intervals(scores: Array, top: Any, scale: Any, last: int, interval: Int32s) -> None:
     """The interval of each score, 0 … last; its own kernel, so that it is the same arithmetic for all."""
     for item in range(len(scores)):
         place = (top - scores[item]) * scale
@@ -171,7 +155,7 @@ def _intervals(scores: NDArray[Any], top: Any, scale: Any, last: int, interval: 
 
 
 @jit
-def _bounds(score: NDArray[Any], number: int) -> tuple[float, float]:
+def _bounds(score: Array, number: int) -> tuple[float, float]:
     """Where intervals begin, and how many there are to a unit, from the finite scores."""
     top, low = -np.inf, np.inf
     for item in range(number):
@@ -253,7 +237,7 @@ def _fill_tables(positives: SortedPositives) -> None:
 
 
 @jit
-def _encode(first: NDArray[np.int32]) -> None:
+def _encode(first: Int32s) -> None:
     """Double each first positive, and add 1 where the next interval begins with another one."""
     for place in range(len(first) - 1):
         first[place] = 2 * first[place] + np.int32(first[place + 1] > first[place])
@@ -261,13 +245,7 @@ def _encode(first: NDArray[np.int32]) -> None:
 
 
 @jit
-def count_others(
-    scores: NDArray[Any],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    stop: NDArray[np.int64],
-    positives: SortedPositives,
-) -> None:
+def count_others(scores: Array, low: Ints, high: Ints, stop: Ints, positives: SortedPositives) -> None:
     """Count the items of level 0 of a part of the gallery: columns 0 … low and high … stop of each row.
 
     Where an interval holds no positive, its items need no comparison. The others are kept aside, which takes no branch
@@ -302,14 +280,14 @@ def count_others(
 
 @jit
 def _count_inside(
-    scores: NDArray[Any],
-    interval: NDArray[np.int32],
-    inside: NDArray[np.int32],
-    first: NDArray[np.int32],
-    positives: NDArray[Any],
-    tally: NDArray[np.int32],
+    scores: Array,
+    interval: Int32s,
+    inside: Int32s,
+    first: Int32s,
+    positives: Array,
+    tally: Int32s,
     turns: np.uint32,
-    others: NDArray[np.int32],
+    others: Int32s,
 ) -> None:
     """Count the items whose intervals hold positives."""
     at_end = np.uint32(len(positives) - 1)
@@ -326,7 +304,7 @@ def _count_inside(
 
 
 @jit
-def _first_not_above(score: NDArray[Any], place: np.uint32, beyond: np.uint32, own: Any) -> np.uint32:
+def _first_not_above(score: Array, place: np.uint32, beyond: np.uint32, own: Any) -> np.uint32:
     """The first of some falling scores that does not exceed one, or ``beyond``; those from there on do not exceed it.
 
     The last four are compared at once: a comparison that decides what follows would often be predicted wrong.
@@ -350,12 +328,7 @@ def _first_not_above(score: NDArray[Any], place: np.uint32, beyond: np.uint32, o
 
 @jit
 def count_others_by_index(
-    scores: NDArray[Any],
-    index: NDArray[np.int64],
-    low: NDArray[np.int64],
-    high: NDArray[np.int64],
-    stop: NDArray[np.int64],
-    positives: SortedPositives,
+    scores: Array, index: Ints, low: Ints, high: Ints, stop: Ints, positives: SortedPositives
 ) -> None:
     """The same where of equal scores the smaller index is ahead; ``index`` is (r, N), or (1, N) for all rows."""
     for row in range(len(scores)):

@@ -15,7 +15,7 @@ from metric_cases import names_for, reference_metric
 import hiertree as ht
 from hiertree.errors import DeviceError, EmbeddingError
 from hiertree.metrics import evaluate, evaluate_scores
-from hiertree.metrics.engine import layout
+from hiertree.metrics.engine import blocks, compute
 
 
 def random_tree(random, num_items, num_levels, branching=3):
@@ -81,7 +81,7 @@ def retrieval():
 @pytest.mark.parametrize("ties", ["average", "worst", "best", "paper", "index"])
 def test_the_block_size_and_the_threads_change_no_number(retrieval, ties, monkeypatch):
     embeddings, paths = retrieval
-    monkeypatch.setattr(layout, "PRODUCT_ROWS", 16)
+    monkeypatch.setattr(compute, "PRODUCT_ROWS", 16)
     whole = evaluate(embeddings, paths, ties=ties, block_size=301)
     for block_size in (None, 1, 17, 64):
         blocks = evaluate(embeddings, paths, ties=ties, block_size=block_size)
@@ -106,7 +106,7 @@ def test_tiles_of_the_gallery_change_no_number(ties, separate, monkeypatch, tmp_
         monkeypatch.setattr("hiertree.metrics.ranking.counting._FEW", few)
         monkeypatch.setattr("hiertree.metrics.ranking.counting._MANY", many)
         monkeypatch.setattr(
-            "hiertree.metrics.engine.compute.choose_layout", lambda *_, way=way, **__: layout.Layout(way, 16, 32)
+            "hiertree.metrics.engine.compute.choose_layout", lambda *_, way=way, **__: blocks.Layout(way, 16, 32)
         )
         for items in (given, mapped):
             np.testing.assert_array_equal(evaluate(*items, **options, tile_size=7).values, whole)
@@ -135,7 +135,7 @@ def test_a_memory_map_gives_the_numbers_of_the_array(retrieval, tmp_path):
 
 @pytest.mark.parametrize(("way", "device"), [("in memory", None), ("tiled", None), ("on a device", "cpu")])
 def test_progress_rises_to_the_number_of_queries(way, device, retrieval, monkeypatch, capsys):
-    monkeypatch.setattr("hiertree.metrics.engine.compute.choose_layout", lambda *_, **__: layout.Layout(way, 16, 32))
+    monkeypatch.setattr("hiertree.metrics.engine.compute.choose_layout", lambda *_, **__: blocks.Layout(way, 16, 32))
     monkeypatch.setattr("hiertree.io.progress.SECONDS_BETWEEN_LINES", 0.0)
     monkeypatch.delenv("HIERTREE_PROGRESS", raising=False)
     evaluate(*retrieval, tile_size=50, device=device, progress=True)

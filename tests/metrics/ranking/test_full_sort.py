@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hiertree.metrics import evaluate
 from hiertree.metrics.ranking import full_sort
 from hiertree.metrics.ranking.full_sort import rank_by_full_sort
+from hiertree.metrics.ranking.gallery import TreeOrder, fill_levels, tree_order
 from hiertree.metrics.ranking.ranked import Ranked, ranked_positives, sort_matrix
-from hiertree.metrics.ranking.tree_order import TreeOrder, fill_levels, tree_order
 
 QUERIES = 3
 

@@ -8,7 +8,7 @@ import pytest
 from hiertree.errors import CheckpointError
 from hiertree.io.parts import PartStore
 from hiertree.metrics import evaluate
-from hiertree.metrics.engine import layout
+from hiertree.metrics.engine import compute
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def retrieval():
 
 
 def test_an_interrupted_evaluation_goes_on_from_its_finished_blocks(retrieval, tmp_path, monkeypatch):
-    monkeypatch.setattr(layout, "PRODUCT_ROWS", 16)
+    monkeypatch.setattr(compute, "PRODUCT_ROWS", 16)
     whole = evaluate(*retrieval)
     saved, save = [], PartStore.save
 

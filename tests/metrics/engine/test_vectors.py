@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from hiertree.metrics import evaluate, evaluate_scores
-from hiertree.metrics.engine import duplicates
-from hiertree.metrics.engine.duplicates import first_of_equal
+from hiertree.metrics.engine import vectors as engine_vectors
+from hiertree.metrics.engine.vectors import first_of_equal
 
 DEVICES = [None, "cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 SIZES = (*range(2, 34), 47, 64, 65, 100, 111, 333, 500, 1001, 2000)
@@ -56,7 +56,7 @@ def test_tiles_threads_and_the_order_of_the_gallery_change_no_tie(device, dtype,
         )
         np.testing.assert_array_equal(permuted.values, expected)
         with monkeypatch.context() as patched:
-            patched.setattr("hiertree.metrics.engine.layout.BUDGET", 2**12)  # tiles, and many products
+            patched.setattr("hiertree.metrics.engine.compute.BUDGET", 2**12)  # tiles, and many products
             np.testing.assert_array_equal(evaluate(mapped, labels, tile_size=40, **options).values, expected)
 
 
@@ -79,8 +79,8 @@ def test_equal_rows_are_found_whatever_their_hashes(monkeypatch):
     expected = [next(i for i in range(200) if (vectors[i] == row).all()) for row in vectors]
     parts = [vectors[:70], vectors[70:]]
     np.testing.assert_array_equal(first_of_equal(parts, lambda rows: vectors[rows]), expected)
-    monkeypatch.setattr(duplicates, "_hashes", lambda part: np.zeros(len(part), np.uint64))
-    monkeypatch.setattr(duplicates, "_BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(engine_vectors, "_hashes", lambda part: np.zeros(len(part), np.uint64))
+    monkeypatch.setattr(engine_vectors, "_BYTES_AT_ONCE", 100)
     np.testing.assert_array_equal(first_of_equal(parts, lambda rows: vectors[rows]), expected)
     distinct = np.arange(12, dtype=np.float32).reshape(6, 2)
     assert first_of_equal([distinct], lambda rows: distinct[rows]) is None

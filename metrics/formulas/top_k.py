@@ -1,0 +1,236 @@
+r"""What stands at the top of a ranking, in expectation over tied orders.
+
+**R@k, TR@k, P@k.** Of a tie group that straddles the cut, with n members, c of them positive, u of them within it, the
+number of positives within is hypergeometric: its mean is u·c/n, and it is 0 with probability Π_{t<u} (n−c−t)/(n−t).
+The last of c positives stands at place t of the last such group with probability C(t−1, c−1) / C(n, c).
+Under ``paper`` every member stands at the last place of its group, so such a group lies beyond the cut.
+
+**AP@k of hashing** divides the precisions at the positives in the top k by how many positives these are. Both depend on
+the order of tied items, so the expectation is no quotient of expectations. Of the group that straddles the cut, n items
+with c positives behind N items with C of them, u = k − N places lie within the cut. Given that x of the positives do,
+these stand at x of the u places, every choice being as likely. So by the argument of Eq. 6 of He et al., *Hashing as
+Tie-Aware Learning to Rank*, CVPR 2018, their precisions add, with ΔH = Σ_{t ≤ u} 1/(N+t),
+
+    (x/u)·[(C+1)·ΔH + (x−1)/(u−1)·(u − (N+1)·ΔH)]
+
+on average; x is hypergeometric, and the sum is divided by C + x for each x. Groups within the cut are the case u = n.
+The worst and best orders put the x positives last and first, and take the x for which the quotient is smallest or
+largest. A query that finds none in its top k scores 0.
+
+**The first error** is the first item below level L in the \|Ω^(L)\| best places. In its tie group, n items of which c_l
+are at level l, all orders are equally likely, so it is at level l < L with probability c_l / (n − c_L). If the group
+holds every finest item that is left, m = c_L of them, these may come first by luck, with probability 1 / C(n, m); then
+no item is wrong.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from hiertree.jit import Bytes, Floats, Int32s, Ints, jit
+
+from ..conventions.names import MOST_RANKS
+from ..ranking.ranked import ratio
+
+if TYPE_CHECKING:
+    from ..conventions.names import Metric
+    from ..ranking.ranked import Ranked, RankedLists
+
+_AVERAGE, _WORST, _BEST, _PAPER = range(4)
+_POLICIES = {"average": _AVERAGE, "index": _AVERAGE, "worst": _WORST, "best": _BEST, "paper": _PAPER}
+
+
+def compute(lists: RankedLists, metric: Metric) -> Floats:
+    """R@k, TR@k or P@k, by the rules for their divisors."""
+    positives, cutoff = lists.num_positives(metric.level), metric.cutoff or MOST_RANKS
+    hits, some = np.empty(len(lists)), np.empty(len(lists))
+    _top_k(lists.ranked, metric.level, cutoff, lists.counts_ties_ahead, hits, some)
+    if metric.kind == "R":
+        if lists.request.rules.recall == "share":
+            return ratio(hits, positives)
+        return np.where(positives > 0, some, np.nan)
+    if metric.kind == "TR":
+        return ratio(hits, np.minimum(cutoff, positives))
+    return np.where(positives > 0, _precision(lists, metric.level, cutoff, hits), np.nan)
+
+
+def _precision(lists: RankedLists, level: int, cutoff: int, hits: Floats) -> Floats:
+    """P@k by the rule for its divisor."""
+    rule = lists.request.rules.precision
+    precision: Floats = hits / cutoff
+    if rule == "list":
+        precision = hits / np.minimum(cutoff, lists.totals.sum(axis=1).clip(min=1))
+    elif rule == "last positive":
+        gains = np.empty(len(lists))
+        _gains_of_shorter_lists(lists.ranked, level, cutoff, lists.counts_ties_ahead, gains)
+        precision += gains
+    return precision
+
+
+@jit
+def _top_k(ranked: Ranked, wanted: int, cutoff: int, paper: bool, hits: Floats, some: Floats) -> None:
+    """Expected number of positives (level ≥ wanted) in the top ``cutoff`` of each row, and P(at least one)."""
+    for row in range(len(hits)):
+        number = ranked.number[row]
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        found, none, item = 0.0, 1.0, 0
+        while item < number and before[item] < cutoff:
+            start, n, members = before[item], size[item], 0
+            while item < number and before[item] == start:
+                members += level[item] >= wanted
+                item += 1
+            places = min(n, cutoff - start)
+            if paper and places < n:
+                break
+            found += members * (places / n)
+            for t in range(places):
+                none *= max(n - members - t, 0) / (n - t)
+        hits[row] = found
+        some[row] = 1.0 - none
+
+
+@jit
+def _gains_of_shorter_lists(ranked: Ranked, wanted: int, cutoff: int, paper: bool, sums: Floats) -> None:
+    """Expected Σ over the positives of 1/m − 1/cutoff where the last of them stands at a rank m < cutoff."""
+    for row in range(len(sums)):
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        start, n, members, found = -1, 0, 0, 0
+        for item in range(ranked.number[row]):
+            if level[item] >= wanted:
+                members = members + 1 if before[item] == start else 1
+                start, n, found = before[item], size[item], found + 1
+        total, chance = 0.0, members / max(n, 1)
+        for place in range(n, max(members, 1) - 1, -1):
+            if start + place < cutoff:
+                total += (1.0 if paper else chance) * (1.0 / (start + place) - 1.0 / cutoff)
+            if paper:
+                break
+            chance *= (place - members) / max(place - 1, 1)
+        sums[row] = found * total
+
+
+def hashing_ap(lists: RankedLists, metric: Metric) -> Floats:
+    """AP@k of the positives at a level or deeper; 0 where the top k holds none."""
+    values, cutoff = np.empty(len(lists)), min(metric.cutoff or lists.num_ranks, lists.num_ranks)
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, cutoff + 1))])
+    _found_precisions(lists.grouped, metric.level, cutoff, _POLICIES[lists.request.ties], harmonic, values)
+    return np.where(lists.num_positives(metric.level) > 0, values, np.nan)
+
+
+@jit
+def _found_precisions(ranked: Ranked, wanted: int, cutoff: int, policy: int, harmonic: Floats, values: Floats) -> None:
+    for row in range(len(values)):
+        number = ranked.number[row]
+        level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
+        value, total, hits, item = 0.0, 0.0, 0, 0
+        while item < number and before[item] < cutoff:
+            start, n, members = before[item], size[item], 0
+            while item < number and before[item] == start:
+                members += level[item] >= wanted
+                item += 1
+            if start + n > cutoff:
+                value = _straddling(total, hits, start, n, members, cutoff - start, policy, harmonic)
+                break
+            total += _precisions(hits, start, n, members, policy, harmonic)
+            hits += members
+            value = total / max(hits, 1)
+        values[row] = value
+
+
+@jit
+def _precisions(hits: int, start: int, places: int, members: int, policy: int, harmonic: Floats) -> float:
+    """Precisions at ``members`` positives among ``places`` behind ``start`` items, ``hits`` of them positive."""
+    if policy == _PAPER:
+        return members * (hits + members) / (start + places)
+    if policy == _AVERAGE:
+        step: float = harmonic[start + places] - harmonic[start]
+        ahead = (members - 1) / max(places - 1, 1)
+        return members / places * ((hits + 1) * step + ahead * (places - (start + 1) * step))
+    first = start + places - members if policy == _WORST else start  # (hits + i) / (first + i), summed over i
+    span: float = harmonic[first + members] - harmonic[first]
+    return (hits - first) * span + members
+
+
+@jit
+def _straddling(
+    total: float, hits: int, start: int, n: int, members: int, places: int, policy: int, harmonic: Floats
+) -> float:
+    """AP@k once the group that the cut divides, ``places`` of its ``n`` within, is shared out."""
+    if policy == _PAPER:  # every member stands at the last place of the group, beyond the cut
+        return total / max(hits, 1)
+    fewest, most = max(members - (n - places), 0), min(members, places)
+    mode = min(max((members + 1) * (places + 1) // (n + 2), fewest), most)
+    value = (total + _precisions(hits, start, places, mode, policy, harmonic)) / max(hits + mode, 1)
+    weights = 1.0  # relative to that of the likeliest x, so that none is too small for a float
+    for step in (1, -1):
+        weight, x = 1.0, mode
+        while weight > 0.0 and (x < most if step == 1 else x > fewest):
+            if step == 1:
+                weight *= (members - x) * (places - x) / ((x + 1.0) * (n - members - places + x + 1))
+            else:
+                weight *= x * (n - members - places + x) / ((members - x + 1.0) * (places - x + 1))
+            x += step
+            quotient = (total + _precisions(hits, start, places, x, policy, harmonic)) / max(hits + x, 1)
+            if policy == _AVERAGE:
+                value, weights = value + weight * quotient, weights + weight
+            else:
+                value = min(value, quotient) if policy == _WORST else max(value, quotient)
+    return value / weights
+
+
+def first_error(lists: RankedLists, metric: Metric) -> Floats:
+    """The probability that the first wrong item is at the level asked for."""
+    finest, shares = np.ascontiguousarray(lists.totals[:, -1]), np.empty(lists.totals.shape)
+    _first_errors(lists.ranked, finest, shares)
+    return np.where(finest > 0, shares[:, metric.level], np.nan)
+
+
+@jit
+def _first_errors(ranked: Ranked, finest: Ints, shares: Floats) -> None:
+    """Write the probability of each level of the first wrong item, (r, L+1); column L is that of no wrong item.
+
+    ``finest`` is |Ω^(L)|. What lies beyond the end of a list that is cut short counts as irrelevant.
+    """
+    num_levels = shares.shape[1] - 1
+    for row in range(len(shares)):
+        number, share = ranked.number[row], shares[row]
+        level, before, size = ranked.level[row, :number], ranked.before[row], ranked.size[row]
+        share[:] = 0.0
+        right = 0
+        while right < number and before[right] == right and _finest(right, level, before, num_levels) == size[right]:
+            right += size[right]
+        if right == finest[row]:
+            share[num_levels] = 1.0
+        elif right == number or before[right] > right:
+            share[0] = 1.0
+        else:
+            _share_group(right, level, before, size, finest[row], share)
+
+
+@jit
+def _finest(first: int, level: Bytes, before: Int32s, num_levels: int) -> int:
+    """How many members of the tie group of the ``first`` positive are at level L."""
+    item, members = first, 0
+    while item < len(level) and before[item] == before[first]:
+        members += level[item] == num_levels
+        item += 1
+    return members
+
+
+@jit
+def _share_group(first: int, level: Bytes, before: Int32s, size: Int32s, finest: int, share: Floats) -> None:
+    """Share 1 out among the levels of the tie group of the ``first`` positive, with only finest items ahead of it."""
+    num_levels = len(share) - 1
+    n, start, item = size[first], before[first], first
+    while item < len(level) and before[item] == start:
+        share[level[item]] += 1.0
+        item += 1
+    share[0] = n - (item - first)
+    members = share[num_levels]
+    luck = 1.0 if members == finest - start else 0.0
+    for place in range(int(members)):
+        luck *= (members - place) / (n - place)
+    share[:num_levels] *= (1.0 - luck) / (n - members)
+    share[num_levels] = luck
