@@ -54,8 +54,8 @@ def _option_error(error: ValidationError) -> OptionError:
     name = str(first["loc"][0]) if first["loc"] else ""
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, OptionError):
-        is_of_section = name and not cause.given.startswith(f"{name}=")
-        given = f"{name}: {cause.given}" if is_of_section else cause.given
+        given = cause.given or str(cause)
+        given = f"{name}: {given}" if name and not given.startswith(f"{name}=") else given
         return OptionError(given, expected=cause.expected, remedy=cause.remedy)
     if not name:
         return OptionError(first["msg"])

@@ -216,5 +216,5 @@ def _cuts(centers: NDArray[np.float64], levels: int) -> list[NDArray[np.int64]]:
 
 def _number(costs: NDArray[np.float64], least: int, most: int) -> int:
     """Of the numbers of groups from the least to twice as many, the one below which merging becomes dearest at once."""
-    numbers = range(max(least, 2), min(2 * least, most) + 1)
+    numbers = range(max(least, 2), min(2 * least, most, len(costs)) + 1)
     return max(numbers, key=lambda number: costs[1 - number] - costs[-number], default=least)

@@ -61,7 +61,8 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
 
     The eigenvectors of F Fᵀ, or of Fᵀ F if that is smaller, by ARPACK from a fixed start.
     """
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+    from sklearn.utils.extmath import randomized_svd
     from threadpoolctl import threadpool_limits
 
     rows, columns = (matrix.tocsr().astype(np.float64) for matrix in (features, features.T))
@@ -72,7 +73,11 @@ def truncated_svd(features: Any, dimensions: int) -> NDArray[np.float64]:
     start = np.random.RandomState(0).uniform(-1, 1, side)
     basis = min(side, max(20, dimensions + dimensions // 4))  # of Lanczos vectors; more take longer
     with threadpool_limits(1):  # many small products: threads would only wait for each other
-        values, vectors = (found[..., ::-1] for found in eigsh(gram, dimensions, v0=start, ncv=basis))
+        try:
+            values, vectors = (found[..., ::-1] for found in eigsh(gram, dimensions, v0=start, ncv=basis))
+        except ArpackError:  # few different singular values, so that one start leads to few of their vectors
+            left, sizes, _ = randomized_svd(rows, dimensions, n_iter=7, random_state=0)
+            return np.asarray(left * sizes)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0)) if few else rows @ vectors)
 
 

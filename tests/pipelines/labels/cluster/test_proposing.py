@@ -11,7 +11,7 @@ from sklearn.metrics import silhouette_samples
 from hiertree.errors import EmbeddingError, OptionError
 from hiertree.pipelines.labels import PlaceNounEncoder, choose_k, propose, spherical_kmeans
 from hiertree.pipelines.labels.cluster.clustering import silhouettes
-from hiertree.pipelines.labels.cluster.naming import propose_names
+from hiertree.pipelines.labels.cluster.naming import groups_above, propose_names
 from hiertree.pipelines.labels.cluster.proposing import kind_margins, known_margin, natural_probability, settle_kinds
 from hiertree.pipelines.labels.cluster.quality import agreement
 from hiertree.pipelines.labels.encode.hypernyms import Hypernyms
@@ -226,3 +226,12 @@ def test_more_clusters_than_labels_are_refused(clusters):
 def test_one_label_cannot_be_clustered():
     with pytest.raises(OptionError, match="1 distinct"):
         propose({"lake": 3}, PlaceNounEncoder())
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 3])
+def test_few_clusters_of_a_kind_have_as_many_levels_as_are_asked_for(clusters):
+    nouns = ["lake", "mountain", "church"][:clusters]
+    above = groups_above(
+        np.eye(3, dtype=np.float32)[:clusters], ["natural"] * clusters, nouns, [{n: 1} for n in nouns], levels=3
+    )
+    assert [len(groups) for groups in above] == [3] * clusters
