@@ -17,9 +17,8 @@ Trainer and Fabric announce each epoch to a batch sampler's attribute ``sampler`
 before it announces the epoch: call ``set_epoch`` or ``load_state_dict`` before ``fit``, or it is a TrainingError.
 """
 
-from .class_balanced import ClassBalancedSampler
-from .distributed import DistributedBatches
-from .super_category_pairs import SuperCategoryPairSampler
+from .class_balanced import ClassBalancedSampler, SuperCategoryPairSampler
+from .epochs import DistributedBatches
 from .tree_aware import TreeSampler
 
 __all__ = ["ClassBalancedSampler", "DistributedBatches", "SuperCategoryPairSampler", "TreeSampler"]

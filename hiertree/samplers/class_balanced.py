@@ -1,14 +1,17 @@
-"""The sampler with a fixed number of images per class."""
+"""The samplers with a fixed number of images per class: of any classes, and of those of two super-categories."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import warnings
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ..arrays import as_paths
-from ..errors import OptionError
-from .epochs import PlannedBatches, SmallClasses, in_turn, remedy_for_few_classes
+from ..errors import OptionError, PathError
+from ..options import check_choice, check_integer
+from .epochs import PlannedBatches, SmallClasses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,11 +65,161 @@ class ClassBalancedSampler(PlannedBatches):
             raise OptionError(
                 f"batches of {needed} classes from {available}",
                 expected=f"at most {available} classes a batch",
-                remedy=remedy_for_few_classes(small_classes, f"pass batch_size ≤ {available * images_per_class} or"),
+                remedy=_remedy_for_few_classes(small_classes, f"pass batch_size ≤ {available * images_per_class} or"),
             )
 
     def __len__(self) -> int:
         return max(1, self._items_per_epoch() // self.batch_size)
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        return in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
+        return _in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
+
+
+class SuperCategoryPairSampler(PlannedBatches):
+    """Batches from two super-categories, half of the classes from each, so that negatives are hard.
+
+    An epoch visits every pair of super-categories ``batches_per_pair`` times, in random order: S·(S−1)/2 ·
+    ``batches_per_pair`` batches for S super-categories. This is how FastAP (Cakir et al., *Deep Metric Learning to
+    Rank*, CVPR 2019) and HAPPIER (ECCV 2022) train on Stanford Online Products, with batches of 256, 4 items
+    per class and 5 batches per pair.
+
+    Args:
+        paths: (n, L) integers with L ≥ 2, coarse → fine; the finest level names the classes.
+        batch_size: items per batch, a multiple of ``2 · images_per_class``.
+        images_per_class: items of each class in a batch.
+        super_level: the level, 1 … L−1, whose nodes are the super-categories.
+        batches_per_pair: batches of each pair in an epoch.
+        seed: seed and epoch determine every batch.
+        small_classes: a class of fewer than ``images_per_class`` items is filled up by repeating them evenly
+            (``"replace"``) or left out (``"drop"``).
+        reduce_per_class: the most items of a class that an epoch shows, drawn anew for each epoch, as H-GLDv2
+            is trained.
+        small_supers: a super-category of fewer classes than its half of a batch needs is an error (``"error"``), or is
+            left out, with a warning that counts them (``"drop"``).
+
+    Attributes:
+        supers_left_out: ids of the super-categories that were left out.
+
+    Raises:
+        OptionError: a batch size that is not such a multiple, a level that does not exist, fewer than two
+            super-categories, or one that is too small.
+        PathError: paths that are not non-negative integers, or a class in two super-categories.
+
+    >>> paths = [[0, 0], [0, 0], [0, 1], [0, 1], [1, 2], [1, 2], [1, 3], [1, 3]]
+    >>> sampler = SuperCategoryPairSampler(paths, batch_size=4, images_per_class=2, batches_per_pair=3)
+    >>> len(sampler), [len(batch) for batch in sampler]
+    (3, [4, 4, 4])
+    """
+
+    def __init__(
+        self,
+        paths: Any,
+        *,
+        batch_size: int,
+        images_per_class: int,
+        super_level: int = 1,
+        batches_per_pair: int = 5,
+        seed: int = 0,
+        small_classes: SmallClasses = "replace",
+        reduce_per_class: int | None = None,
+        small_supers: Literal["error", "drop"] = "error",
+    ) -> None:
+        check_choice("small_supers", small_supers, Literal["error", "drop"])
+        checked = as_paths(paths)
+        labels = checked[:, -1]
+        super().__init__(
+            labels,
+            batch_size=batch_size,
+            images_per_class=images_per_class,
+            seed=seed,
+            small_classes=small_classes,
+            reduce_per_class=reduce_per_class,
+        )
+        if self.classes_per_batch % 2:
+            raise OptionError(
+                f"batches of {self.classes_per_batch} classes",
+                expected="an even number, half from each super-category",
+                remedy=f"pass batch_size={batch_size + images_per_class}",
+            )
+        check_integer("batches_per_pair", batches_per_pair, least=1)
+        check_integer("super_level", super_level, least=1)
+        if super_level >= checked.shape[1]:
+            raise OptionError(
+                f"super_level={super_level} with paths of {checked.shape[1]} levels",
+                expected="a level from 1 that is coarser than the finest",
+            )
+        self.batches_per_pair = batches_per_pair
+        ids, classes = self._group_classes(checked[:, super_level - 1], super_level)
+        large = [len(own) >= self.classes_per_batch // 2 for own in classes]
+        if small_supers == "error" or sum(large) < 2:
+            self._refuse_small(ids, classes, small_classes)
+        self.supers_left_out = [int(number) for number, fits in zip(ids, large, strict=True) if not fits]
+        self._classes_of_super = [own for own, fits in zip(classes, large, strict=True) if fits]
+        if self.supers_left_out:
+            shown = ", ".join(map(str, self.supers_left_out[:5])) + (", …" if len(self.supers_left_out) > 5 else "")
+            items = sum(int(self._class_sizes[own].sum()) for own, fits in zip(classes, large, strict=True) if not fits)
+            given = f"{len(self.supers_left_out)} of {len(ids)} super-categories left out ({shown}; {items} items)"
+            warnings.warn(f"{given}: fewer than {self.classes_per_batch // 2} classes", UserWarning, stacklevel=2)
+
+    def __len__(self) -> int:
+        count = len(self._classes_of_super)
+        return count * (count - 1) // 2 * self.batches_per_pair
+
+    def _group_classes(
+        self, supers: NDArray[np.int64], super_level: int
+    ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+        super_of_item = supers[self._items]
+        super_of_class = np.empty(len(self._class_sizes), dtype=np.int64)
+        super_of_class[self._class_of_item] = super_of_item
+        split = np.flatnonzero(super_of_class[self._class_of_item] != super_of_item)
+        if len(split):
+            raise PathError(
+                f"the class of item {self._items[split[0]]} lies in two nodes of level {super_level}",
+                expected="ids unique inside a level, as LabelTree.paths gives them",
+            )
+        ids, group = np.unique(super_of_class, return_inverse=True)
+        if len(ids) < 2:
+            raise OptionError(f"{len(ids)} super-categories at level {super_level}", expected="at least two")
+        return ids, np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+
+    def _refuse_small(
+        self, ids: NDArray[np.int64], classes: list[NDArray[np.int64]], small_classes: SmallClasses
+    ) -> None:
+        sizes, needed = np.array([len(own) for own in classes]), self.classes_per_batch // 2
+        if sizes.min() < needed:
+            most = 2 * int(sizes.min()) * self.images_per_class
+            raise OptionError(
+                f"{needed} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}",
+                expected="as many classes in every super-category",
+                remedy=_remedy_for_few_classes(small_classes, f"pass batch_size ≤ {most}, small_supers='drop' or"),
+            )
+
+    def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        pairs = np.array(list(combinations(range(len(self._classes_of_super)), 2)))
+        order = generator.permutation(np.repeat(pairs, self.batches_per_pair, axis=0))
+        half = self.classes_per_batch // 2
+        planned = np.empty((len(order), 2, half), dtype=np.int64)
+        for number, classes in enumerate(self._classes_of_super):
+            here = order == number
+            planned[here] = classes[_in_turn(len(classes), half, int(here.sum()), generator)]
+        return planned.reshape(len(order), -1)
+
+
+def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """(batches, per_batch) numbers below ``count``; all are drawn before any is drawn again, none twice in a batch.
+
+    Each round is a new permutation. Where a batch spans two rounds, the second begins with numbers that it lacks.
+    """
+    drawn = np.empty(batches * per_batch + count, dtype=np.int64)
+    for start in range(0, batches * per_batch, count):
+        order = generator.permutation(count)
+        behind = start % per_batch
+        if behind:
+            lacking = np.flatnonzero(~np.isin(order, drawn[start - behind : start]))[: per_batch - behind]
+            order = np.concatenate([order[lacking], np.delete(order, lacking)])
+        drawn[start : start + count] = order
+    return drawn[: batches * per_batch].reshape(batches, per_batch)
+
+
+def _remedy_for_few_classes(small_classes: SmallClasses, remedy: str) -> str:
+    return f"{remedy} {'small_classes=' + repr('replace') if small_classes == 'drop' else 'a larger images_per_class'}"

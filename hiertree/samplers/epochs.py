@@ -1,4 +1,4 @@
-"""What all samplers share: an epoch planned at once, its state, and how classes and items take turns."""
+"""An epoch planned at once: what all samplers share, its state, and the share of one process in its batches."""
 
 from __future__ import annotations
 
@@ -21,20 +21,11 @@ else:
         BatchSampler = object
 
 SmallClasses = Literal["replace", "drop"]
+Share = Literal["split", "deal", "replicate"]
 
 
 class PlannedBatches(BatchSampler, ABC):
-    """The base of the samplers: items by class, the plan of an epoch, and the batch at which iteration begins.
-
-    Args:
-        labels: (n,) the class of each item.
-        batch_size: items per batch.
-        images_per_class: items of each class in a batch.
-        seed: seed and epoch determine every batch.
-        small_classes: whether classes of fewer than ``images_per_class`` items are filled up ("replace") or left out
-            ("drop").
-        reduce_per_class: the most items of a class that an epoch shows; None shows all.
-    """
+    """The base of the samplers: items by class, the plan of an epoch, and the batch at which iteration begins."""
 
     def __init__(
         self,
@@ -49,8 +40,7 @@ class PlannedBatches(BatchSampler, ABC):
         check_integer("batch_size", batch_size, least=1)
         check_integer("images_per_class", images_per_class, least=1)
         check_integer("seed", seed, least=0)
-        if reduce_per_class is not None:
-            check_integer("reduce_per_class", reduce_per_class, least=1)
+        check_integer("reduce_per_class", reduce_per_class, or_none=True)
         if batch_size % images_per_class:
             raise OptionError(
                 f"batch_size={batch_size} with images_per_class={images_per_class}",
@@ -146,7 +136,7 @@ class PlannedBatches(BatchSampler, ABC):
         Raises:
             OptionError: a negative epoch, or more batches than an epoch has.
         """
-        epoch, batch = epoch_and_batch(state, most=len(self))
+        epoch, batch = _epoch_and_batch(state, most=len(self))
         is_whole = batch == len(self)
         self._go_to(epoch + is_whole, 0 if is_whole else batch)
         self._is_chosen = True
@@ -156,7 +146,6 @@ class PlannedBatches(BatchSampler, ABC):
         self._is_begun = self._is_chosen = False
 
     def _items_per_epoch(self) -> int:
-        """How many items an epoch may show."""
         return int(self._shown_of_class.sum())
 
     def _plan(self) -> NDArray[np.int64]:
@@ -175,12 +164,8 @@ class PlannedBatches(BatchSampler, ABC):
         return planned
 
 
-def epoch_and_batch(state: object, *, most: int) -> tuple[int, int]:
-    """The epoch of a state and the number of batches to skip, which is at most ``most``.
-
-    Raises:
-        OptionError: they are not integers ≥ 0, or there are more batches than an epoch has.
-    """
+def _epoch_and_batch(state: object, *, most: int) -> tuple[int, int]:
+    """The epoch of a state and the number of batches to skip, which is at most ``most``."""
     if not isinstance(state, Mapping) or not all(is_integer(state.get(name)) for name in ("epoch", "batch")):
         raise OptionError(f"state {state!r}", expected="an epoch and a batch, as state_dict returns them")
     epoch, batch = int(state["epoch"]), int(state["batch"])
@@ -214,31 +199,6 @@ def _by_class(
     return items, (np.cumsum(kept) - 1)[class_of_item[items]], sizes[kept]
 
 
-def in_turn(count: int, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
-    """Numbers below ``count`` for every batch; all are drawn before any is drawn again, and no batch has one twice.
-
-    Each round is a new permutation. Where a batch spans two rounds, the second round begins with numbers that the
-    batch does not have yet.
-
-    Returns:
-        (batches, per_batch), with per_batch ≤ count.
-    """
-    drawn = np.empty(batches * per_batch + count, dtype=np.int64)
-    for start in range(0, batches * per_batch, count):
-        order = generator.permutation(count)
-        behind = start % per_batch
-        if behind:
-            lacking = np.flatnonzero(~np.isin(order, drawn[start - behind : start]))[: per_batch - behind]
-            order = np.concatenate([order[lacking], np.delete(order, lacking)])
-        drawn[start : start + count] = order
-    return drawn[: batches * per_batch].reshape(batches, per_batch)
-
-
-def remedy_for_few_classes(small_classes: SmallClasses, remedy: str) -> str:
-    """How to get enough classes into a batch: the given remedy, or the option that yields more classes."""
-    return f"{remedy} {'small_classes=' + repr('replace') if small_classes == 'drop' else 'a larger images_per_class'}"
-
-
 def _earlier_equals(values: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each value, how many equal values stand before it."""
     order = np.argsort(values, kind="stable")
@@ -248,3 +208,118 @@ def _earlier_equals(values: NDArray[np.int64]) -> NDArray[np.int64]:
     earlier = np.empty(len(values), dtype=np.int64)
     earlier[order] = places - first
     return earlier
+
+
+class DistributedBatches(BatchSampler):
+    """The share of one process in a sampler's batches. Every process plans the same epoch, without communication.
+
+    * ``"split"``: every batch is cut into ``world_size`` pieces of whole class visits, one per process. Gathered
+      embeddings (:func:`hiertree.losses.all_gather`) are the batch again, in its order.
+    * ``"deal"``: whole batches are dealt out in turn. Batches at the end that are too few for all processes are
+      dropped.
+    * ``"replicate"``: every process takes every batch.
+
+    All processes take the same number of batches and have equal states: a run can resume from the state of any.
+
+    Args:
+        sampler: a sampler of :mod:`hiertree.samplers`, made with equal arguments in every process.
+        share: as above.
+        rank: of this process, from 0. Default: that of ``torch.distributed``, or 0 if it is not initialized.
+        world_size: number of processes. Default: that of ``torch.distributed``, or 1.
+
+    Raises:
+        OptionError: a rank outside, an unknown share, a batch that does not split evenly, or fewer batches than
+            processes.
+
+    >>> from hiertree.samplers import ClassBalancedSampler
+    >>> labels = [0, 0, 1, 1, 2, 2, 3, 3]
+    >>> def batches(rank):
+    ...     sampler = ClassBalancedSampler(labels, batch_size=8, images_per_class=2)
+    ...     return [len(batch) for batch in DistributedBatches(sampler, rank=rank, world_size=2)]
+    >>> batches(0), batches(1)
+    ([4], [4])
+    """
+
+    def __init__(
+        self,
+        sampler: PlannedBatches,
+        *,
+        share: Share = "split",
+        rank: int | None = None,
+        world_size: int | None = None,
+    ) -> None:
+        own_rank, own_size = _rank_and_size()
+        self.rank = own_rank if rank is None else rank
+        self.world_size = own_size if world_size is None else world_size
+        self.planned, self.share = sampler, share
+        self.sampler, self.batch_size, self.drop_last = sampler.sampler, sampler.batch_size, True
+        check_choice("share", share, Share)
+        check_integer("rank", self.rank, least=0)
+        check_integer("world_size", self.world_size)
+        if self.rank >= self.world_size:
+            raise OptionError(f"rank={self.rank} of {self.world_size}", expected="a rank from 0 below world_size")
+        if share == "split" and sampler.classes_per_batch % self.world_size:
+            pieces = self.world_size * sampler.images_per_class
+            raise OptionError(
+                f"batches of {sampler.classes_per_batch} class visits for {self.world_size} processes",
+                expected="as many for each",
+                remedy=f"pass a batch_size that is a multiple of {pieces}",
+            )
+        if share == "deal" and len(sampler) < self.world_size:
+            raise OptionError(
+                f"{len(sampler)} batches for {self.world_size} processes",
+                expected="at least one for each",
+                remedy="pass a smaller batch_size or share='split'",
+            )
+
+        if share == "split":
+            self.batch_size //= self.world_size
+
+    def __len__(self) -> int:
+        """Number of this process's batches in a whole epoch."""
+        return len(self.planned) // self._stride
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for number, batch in enumerate(self.planned.next_epoch(stop=self._stride * len(self))):
+            if self.share == "split":
+                size = len(batch) // self.world_size
+                yield batch[self.rank * size : (self.rank + 1) * size]
+            elif self.share == "replicate" or number % self.world_size == self.rank:
+                yield batch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration that of this epoch (from 0), from its first batch; without it, epochs count up."""
+        self.planned.set_epoch(epoch)
+
+    def state_dict(self) -> dict[str, int]:
+        """The epoch, and how many of its batches each process has taken."""
+        state = self.planned.state_dict()
+        return {**state, "batch": -(-state["batch"] // self._stride)}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Make the next iteration go on where :meth:`state_dict` was taken, in this process or another.
+
+        Raises:
+            OptionError: a negative epoch, or more batches than an epoch has.
+        """
+        epoch, taken = _epoch_and_batch(state, most=len(self))
+        batch = len(self.planned) if taken == len(self) else taken * self._stride
+        self.planned.load_state_dict({"epoch": epoch, "batch": batch})
+
+    @property
+    def _stride(self) -> int:
+        """How many of the sampler's batches make one for every process."""
+        return self.world_size if self.share == "deal" else 1
+
+
+def _rank_and_size() -> tuple[int, int]:
+    """Rank and number of processes, without importing torch if nothing else has."""
+    import sys
+
+    if "torch" not in sys.modules:
+        return 0, 1
+    from torch import distributed
+
+    if not (distributed.is_available() and distributed.is_initialized()):
+        return 0, 1
+    return distributed.get_rank(), distributed.get_world_size()

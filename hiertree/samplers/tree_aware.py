@@ -1,7 +1,16 @@
-"""The sampler whose batches contain positives of every level, by construction."""
+"""The sampler whose batches contain positives of every level, by construction.
+
+A choice of classes is *closed* if every node that is above a chosen class and has two or more children is above chosen
+classes through at least two of them. The *cost* of a node is the size of the smallest closed choice below it: 1 for a
+class, the cost of its child for a node with one child, and the sum of its two cheapest children's otherwise.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,11 +18,12 @@ import numpy as np
 from ..arrays import as_paths
 from ..errors import OptionError
 from ..options import check_integer
-from .closed_choices import ClassTree, closed_batches
 from .epochs import PlannedBatches, SmallClasses
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+LOOKAHEAD = 4  # classes that are tried for each that a batch takes
 
 
 class TreeSampler(PlannedBatches):
@@ -96,8 +106,147 @@ class TreeSampler(PlannedBatches):
 
 
 def _classes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """A class id for each whole path."""
     classes = np.zeros(len(paths), dtype=np.int64)
     for column in paths.T:
         classes = np.unique(classes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
     return classes
+
+
+class ClassTree:
+    """The tree above C classes of different (C, L) paths, with the cost of every node."""
+
+    def __init__(self, paths: NDArray[np.int64]) -> None:
+        self.nodes = _nodes(paths)
+        count = int(self.nodes.max()) + 1
+        children: list[list[int]] = [[] for _ in range(count)]
+        for column in range(self.nodes.shape[1] - 1):
+            for parent, child in np.unique(self.nodes[:, column : column + 2], axis=0).tolist():
+                children[parent].append(child)
+        self.cost = [1] * count
+        for node in reversed(range(count)):  # a child has a larger number than its parent
+            if children[node]:
+                children[node].sort(key=lambda child: self.cost[child])
+                self.cost[node] = sum(self.cost[child] for child in children[node][:2])
+        self.children = children
+        self.child_costs = [[self.cost[child] for child in below] for below in children]
+        classes = [int(not below) for below in children]  # below or at each node
+        for node in reversed(range(count)):
+            classes[node] += sum(classes[child] for child in children[node])
+        self.classes_before = [[0, *accumulate(classes[child] for child in below)] for below in children]
+        self.place = {child: place for below in children for place, child in enumerate(below)}
+        self.class_of = {leaf: number for number, leaf in enumerate(self.nodes[:, -1].tolist())}
+        self.path_of_class: list[list[int]] = self.nodes.tolist()
+
+    def cheapest_other(self, node: int, child: int) -> int:
+        """The cost of the cheapest other child of a node; 0 if it has no other."""
+        costs = self.child_costs[node]
+        if len(costs) < 2:
+            return 0
+        return costs[1] if self.place[child] == 0 else costs[0]
+
+    def cost_from(self, path: list[int], depth: int) -> int:
+        """The cost of choosing a class whose path is already chosen down to ``depth``; −1: not even the root is."""
+        return 1 + sum(self.cheapest_other(path[at], path[at + 1]) for at in range(depth + 1, len(path) - 1))
+
+    def largest_cost(self) -> int:
+        """The size of the smallest closed choice that contains the most demanding class."""
+        return max(self.cost_from(path, -1) for path in self.path_of_class)
+
+
+class ClosedChoice:
+    """A closed choice of at most ``budget`` classes, empty at first, made with random numbers in [0, 1)."""
+
+    def __init__(self, tree: ClassTree, budget: int, draws: Iterator[float]) -> None:
+        self.tree, self.budget, self._draws = tree, budget, draws
+        self._chosen: set[int] = set()
+        self.classes: list[int] = []
+
+    def add(self, number: int) -> bool:
+        """Choose a class and those that it requires; return False and choose none if the budget is too small."""
+        tree, path = self.tree, self.tree.path_of_class[number]
+        depth = next((at for at in reversed(range(len(path))) if path[at] in self._chosen), -1)
+        if depth == len(path) - 1:
+            return True
+        slack = self.budget - len(self.classes) - tree.cost_from(path, depth)
+        if slack < 0:
+            return False
+        for at in range(depth + 1, len(path)):
+            self._choose(path[at])
+        for at in range(depth + 1, len(path) - 1):
+            if len(tree.children[path[at]]) > 1:
+                slack = self._add_other(path[at], path[at + 1], slack)
+        return True
+
+    def _add_other(self, node: int, child: int, slack: int) -> int:
+        """Choose classes below another child of the node, spending some of the slack; return what is left of it."""
+        tree = self.tree
+        least = tree.cheapest_other(node, child)
+        other = self._drawn(node, least + slack, besides=tree.place[child])
+        return self._fill(other, slack - (tree.cost[other] - least))
+
+    def _fill(self, node: int, slack: int) -> int:
+        """Choose classes below a node; return what is left of the slack."""
+        tree = self.tree
+        self._choose(node)
+        below = tree.children[node]
+        if not below:
+            return slack
+        if len(below) == 1:
+            return self._fill(below[0], slack)
+        first = self._drawn(node, tree.cost[node] + slack - tree.child_costs[node][0], besides=-1)
+        slack -= tree.cost[first] + tree.cheapest_other(node, first) - tree.cost[node]
+        return self._fill(first, self._add_other(node, first, slack))
+
+    def _drawn(self, node: int, most: int, *, besides: int) -> int:
+        """Draw a child of cost ≤ ``most``, but not that at ``besides``; its chance is its number of classes."""
+        before = self.tree.classes_before[node]
+        count = bisect_right(self.tree.child_costs[node], most)
+        start, stop = (before[besides], before[besides + 1]) if 0 <= besides < count else (before[count],) * 2
+        ticket = int(next(self._draws) * (before[count] - (stop - start)))
+        return self.tree.children[node][bisect_right(before, ticket + (stop - start) * (ticket >= start)) - 1]
+
+    def _choose(self, node: int) -> None:
+        self._chosen.add(node)
+        if not self.tree.children[node]:
+            self.classes.append(self.tree.class_of[node])
+
+
+def closed_batches(tree: ClassTree, per_batch: int, batches: int, generator: np.random.Generator) -> NDArray[np.int64]:
+    """The class visits of every batch, (batches, per_batch); the different classes of a batch are a closed choice.
+
+    Each batch starts with the class that has waited longest and takes the next ones as far as they fit. Where no
+    further class fits, classes of the batch are visited a second time.
+    """
+    visits = np.empty((batches, per_batch), dtype=np.int64)
+    waiting: deque[int] = deque()
+    draws = _uniform(generator)
+    for number in range(batches):
+        choice = ClosedChoice(tree, per_batch, draws)
+        passed: list[int] = []
+        for _ in range(LOOKAHEAD * per_batch):
+            if len(choice.classes) == per_batch:
+                break
+            if not waiting:
+                waiting.extend(generator.permutation(len(tree.path_of_class)).tolist())
+            candidate = waiting.popleft()
+            if not choice.add(candidate):
+                passed.append(candidate)
+        waiting.extendleft(reversed(passed))
+        again = generator.permutation(choice.classes)
+        visits[number] = np.resize(np.concatenate([choice.classes, again]), per_batch)
+    return visits
+
+
+def _nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The nodes along each class's path, (C, L+1), numbered level by level from the root, which is 0."""
+    columns = [np.zeros(len(paths), dtype=np.int64)]
+    for column in paths.T:
+        width = int(column.max()) + 1
+        found = np.unique(columns[-1] * width + column, return_inverse=True)[1]
+        columns.append(found + int(columns[-1].max()) + 1)
+    return np.stack(columns, axis=1)
+
+
+def _uniform(generator: np.random.Generator) -> Iterator[float]:
+    while True:
+        yield from generator.random(1024).tolist()

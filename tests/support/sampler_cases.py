@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from hiertree.samplers import ClassBalancedSampler, SuperCategoryPairSampler, TreeSampler
-from hiertree.samplers.closed_choices import ClassTree
+from hiertree.samplers.tree_aware import ClassTree
 
 Sampler = ClassBalancedSampler | SuperCategoryPairSampler | TreeSampler
 

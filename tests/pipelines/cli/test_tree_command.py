@@ -11,7 +11,7 @@ import pytest
 from hiertree import LabelTree
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.cli.tree import tree
-from hiertree.tree import graph_policies, label_rows
+from hiertree.tree import graphs, label_rows
 
 HYPERNYMS = (("dog", "pet"), ("dog", "carnivore"), ("poodle", "dog"), ("wolf", "carnivore"), ("carnivore", "mammal"),
              ("mammal", "animal"), ("pet", "animal"))  # fmt: skip
@@ -124,9 +124,9 @@ def test_a_file_that_is_no_table_of_labels_leads_to_the_command(folder: Path, ca
 def test_the_choices_are_those_of_python():
     offered = {param.name: param.type.choices for param in tree.params if isinstance(param.type, click.Choice)}
     declared = {
-        "direction": graph_policies.Direction,
-        "multiple_parents": graph_policies.MultipleParents,
-        "forest": graph_policies.Forest,
+        "direction": graphs.Direction,
+        "multiple_parents": graphs.MultipleParents,
+        "forest": graphs.Forest,
         "uneven": label_rows.Uneven,
         "gaps": label_rows.Gaps,
         "homonyms": label_rows.Homonyms,
