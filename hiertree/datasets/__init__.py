@@ -13,29 +13,20 @@ from __future__ import annotations
 import os
 
 from ..errors import OptionError
-from .benchmarks.cars import load_cars
-from .benchmarks.cifar import load_cifar
-from .benchmarks.cub import load_cub
-from .benchmarks.dyml import load_dyml
 from .benchmarks.gldv2 import load_gldv2
-from .benchmarks.inaturalist import load_inaturalist
-from .benchmarks.inshop import load_inshop
+from .benchmarks.lists import load_cars, load_cub, load_inshop, load_sop, load_vehicleid
+from .benchmarks.multilevel import load_dyml, load_inaturalist
 from .benchmarks.omniglot import load_omniglot
-from .benchmarks.revisited import RevisitedDataset, load_revisited
-from .benchmarks.sop import load_sop
-from .benchmarks.synthetic import load_synthetic
-from .benchmarks.vehicleid import load_vehicleid
-from .completeness import SplitReport, check
+from .benchmarks.pickled import RevisitedDataset, load_cifar, load_revisited
+from .checks import SplitReport, check, statistics
 from .description import Benchmark, Counts, Download, Verify
 from .duplicate_images import check_duplicates, duplicates, repeated
-from .huggingface import from_huggingface
 from .image_dataset import ImageDataset
-from .image_folder import load_folder
-from .image_tables import load_table
+from .own_images import from_huggingface, load_folder, load_table
 from .readers.images import ImageSource
 from .registry import ENTRIES, entry_of
 from .resumable_download import download
-from .split_statistics import statistics
+from .synthetic import load_synthetic
 
 __all__ = [
     "Benchmark",

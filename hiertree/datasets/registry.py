@@ -10,22 +10,26 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import OptionError
-from .benchmarks.cars import CARS, load_cars
-from .benchmarks.cifar import CIFAR, load_cifar
-from .benchmarks.cub import CUB, load_cub
-from .benchmarks.dyml import DYML, load_dyml
 from .benchmarks.gldv2 import GLDV2, load_gldv2
-from .benchmarks.inaturalist import INATURALIST, load_inaturalist
-from .benchmarks.inshop import INSHOP, load_inshop
+from .benchmarks.lists import (
+    CARS,
+    CUB,
+    INSHOP,
+    SOP,
+    VEHICLEID,
+    load_cars,
+    load_cub,
+    load_inshop,
+    load_sop,
+    load_vehicleid,
+)
+from .benchmarks.multilevel import DYML, INATURALIST, load_dyml, load_inaturalist
 from .benchmarks.omniglot import OMNIGLOT, load_omniglot
-from .benchmarks.revisited import REVISITED, load_revisited
-from .benchmarks.sop import SOP, load_sop
-from .benchmarks.synthetic import load_synthetic
-from .benchmarks.vehicleid import VEHICLEID, load_vehicleid
+from .benchmarks.pickled import CIFAR, REVISITED, load_cifar, load_revisited
 from .description import Benchmark, Verify
 from .image_dataset import ImageDataset
-from .image_folder import load_folder
-from .image_tables import load_table
+from .own_images import load_folder, load_table
+from .synthetic import load_synthetic
 
 
 class Entry(NamedTuple):

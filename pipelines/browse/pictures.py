@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.datasets.readers.image_names import inside
-from hiertree.datasets.readers.images import FileImages, SelectedImages
+from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
 from hiertree.errors import HiertreeError, ImageError, OptionError
 from hiertree.io.provenance import MANIFEST
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from hiertree.datasets import ImageSource
-from hiertree.datasets.readers.image_names import image_files, inside, missing_files
-from hiertree.datasets.readers.images import FileImages
+from hiertree.datasets.readers.images import FileImages, image_files, inside, missing_files
 from hiertree.errors import ImageError, InputError, TableError
 from hiertree.io.tables import read_table
 

@@ -153,7 +153,7 @@ class TrainedModel:
 
         Args:
             images: a folder (its image files below, in the order of
-                :func:`hiertree.datasets.readers.image_names.image_files`), a list of files, PIL images, the images
+                :func:`hiertree.datasets.readers.images.image_files`), a list of files, PIL images, the images
                 of a data set, or a tensor (n, C, H, W) of any size: uint8, or floating in [0, 1].
             batch_size: images embedded at once.
             workers: processes that decode; 0 decodes in this process.

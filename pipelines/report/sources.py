@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree.datasets.readers.image_names import inside
-from hiertree.datasets.readers.images import FileImages
+from hiertree.datasets.readers.images import FileImages, inside
 from hiertree.errors import HiertreeError, OptionError
 from hiertree.io.provenance import manifest
 from hiertree.metrics import evaluate

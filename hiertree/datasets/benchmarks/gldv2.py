@@ -4,7 +4,6 @@ Weyand, Araujo, Cao and Sim, *Google Landmarks Dataset v2* (CVPR 2020); Ramzi et
 Image Retrieval* (TPAMI 2025) for the hierarchy. Landmark ids of ``train`` and ``index`` are unrelated. Images are read
 from folders, ``train/0/1/2/0123456789abcdef.jpg``, or from the published archives, ``train/images_000.tar``.
 
-The numbers of images are those of the data set's page; the numbers of training classes and queries are those of papers.
 With the hierarchy, the clean list has 970,981 images of 46,593 landmarks according to SupRank's public code,
 ``suprank/config/dataset/gldv2_hier.yaml``.
 """
@@ -22,7 +21,7 @@ import numpy as np
 from ...errors import TableError, require_package
 from ...io.tables import integer_column, read_columns, read_table
 from ...tree import H_GLDV2_LEVELS
-from ..description import Benchmark, Counts, Verify
+from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import Labeled, label_leaves
 from ..readers.images import JoinedImages
@@ -33,41 +32,10 @@ if TYPE_CHECKING:
 
     from ..readers.images import ImageSource
 
-_FILES = "https://s3.amazonaws.com/google-landmark"
 _log = logging.getLogger(__name__)
 
 
-def _benchmark(hierarchy: bool) -> Benchmark:
-    return Benchmark(
-        name="h-gldv2" if hierarchy else "gldv2",
-        title="H-GLDv2" if hierarchy else "Google Landmarks v2",
-        levels=H_GLDV2_LEVELS if hierarchy else H_GLDV2_LEVELS[-1:],
-        splits={
-            "train": Counts(images=1_580_470, classes=81_313),
-            "train_all": Counts(images=4_132_914, classes=203_094),
-            "test": Counts(),
-            "query": Counts(images=1_129),
-            "index": Counts(images=761_757),
-        },
-        protocol="gldv2",
-        license="labels CC BY 4.0; each photograph its own Creative Commons license",
-        url="https://github.com/cvdfoundation/google-landmark",
-        steps=(
-            (
-                f"get train_clean.csv, index_image_to_landmark.csv, *_label_to_hierarchical.csv of {_FILES}/metadata/, "
-                f"and {_FILES}/ground_truth/retrieval_solution_v2.1.csv, into one folder"
-            ),
-            (
-                f"get {_FILES}/train/images_000.tar to 499 (1 GB each), index/… to 099 and "
-                "test/… to 019 into its folders train, index and test; they need not be unpacked"
-            ),
-        ),
-    )
-
-
-GLDV2 = {hierarchy: _benchmark(hierarchy) for hierarchy in (False, True)}
-
-
+GLDV2 = {False: BENCHMARKS["gldv2"], True: BENCHMARKS["h-gldv2"]}
 INDEX, SOLUTION = "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
 LISTS = {
     "train": ("train_clean.csv",),
@@ -104,13 +72,7 @@ def load_gldv2(
             "test": queries and index, which the data set's ``queries`` and ``gallery`` index.
         hierarchy: H-GLDv2's three levels, as ``load("h-gldv2")`` reads them; without it landmarks alone, as
             ``load("gldv2")`` does.
-        verify: "published" compares the numbers of images and classes with the published ones; "structure" does not.
-
-    Raises:
-        MissingResourceError: files are missing; the message says where to get them.
-        TableError: a list is not as published.
-        ImageError: an archive is damaged, or images are in no archive.
-        OptionError: an unknown split.
+        verify: as in :func:`hiertree.datasets.load`.
 
     Example:
         ``load_gldv2("data/gldv2", "test")``

@@ -32,7 +32,7 @@ from hiertree.datasets import (
     load_revisited,
     load_vehicleid,
 )
-from hiertree.datasets.benchmarks import cifar as _cifar
+from hiertree.datasets.benchmarks import pickled as _cifar
 from hiertree.errors import HierarchyError, HiertreeError, ImageError, MissingResourceError, OptionError, TableError
 from hiertree.metrics import evaluate_scores, revisitop_levels
 

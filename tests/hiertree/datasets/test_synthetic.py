@@ -10,7 +10,7 @@ import pytest
 
 import hiertree as ht
 from hiertree.datasets import ImageDataset, load_synthetic
-from hiertree.datasets.drawing.figures import SILHOUETTES, TEXTURES, coverage, oklch
+from hiertree.datasets.synthetic import SILHOUETTES, TEXTURES, coverage, oklch
 from hiertree.errors import OptionError
 
 

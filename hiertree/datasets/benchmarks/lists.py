@@ -1,0 +1,270 @@
+"""Benchmarks whose labels are in lists: of words (``sop``, ``cub``, ``inshop``, ``vehicleid``) or MATLAB's (``cars``).
+
+* Oh Song, Xiang, Jegelka and Savarese, *Deep Metric Learning via Lifted Structured Feature Embedding* (CVPR 2016):
+  120,053 photographs of 22,634 products; and the retrieval splits of CUB, its first and last 100 classes.
+* Wah, Branson, Welinder, Perona and Belongie, *The Caltech-UCSD Birds-200-2011 Dataset* (2011): 11,788 photographs of
+  200 kinds of birds. ``train_test_split.txt``, which is for classification, is not used.
+* Liu, Luo, Qiu, Wang and Tang, *DeepFashion: Powering Robust Clothes Recognition and Retrieval with Rich Annotations*
+  (CVPR 2016): 52,712 photographs of 7,982 clothes.
+* Liu, Tian, Wang, Pang and Huang, *Deep Relative Distance Learning: Tell the Difference Between Similar Vehicles* (CVPR
+  2016): 221,763 photographs of 26,267 vehicles.
+* Krause, Stark, Deng and Fei-Fei, *3D Object Representations for Fine-Grained Categorization* (3dRR 2013): 16,185
+  photographs of 196 models of cars, of which the first 98 train and the last 98 test.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from ...errors import TableError, require_package
+from ...options import check_choice
+from ..description import BENCHMARKS, Verify
+from ..image_dataset import ImageDataset
+from ..labels_to_paths import label_paths
+from ..readers.text_lists import TextList, read_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SOP, CUB, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "inshop"))
+CUB_TRAINING_CLASSES = 100
+INSHOP_LISTS = ("list_eval_partition.txt", "Eval/list_eval_partition.txt", "Anno/list_eval_partition.txt")
+INSHOP_IMAGES = ("img", "Img/img", "img_highres", "Img/img_highres")  # where the archives of images are unpacked to
+TestClasses = Literal[800, 1600, 2400]
+TestGallery = Literal["list", "one-image"]
+VEHICLEID = {classes: BENCHMARKS[f"vehicleid-{classes}"] for classes in get_args(TestClasses)}
+CARS = BENCHMARKS["cars"]
+CARS_TRAINING_CLASSES = 98
+CARS_DEVKIT = {  # the second release: images by the split of a classifier, which retrieval does not use
+    "cars_train": ("devkit/cars_train_annos.mat",),
+    "cars_test": ("devkit/cars_test_annos_withlabels.mat", "cars_test_annos_withlabels.mat"),
+}
+
+
+def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+    """Read a split of Stanford Online Products from ``Ebay_train.txt``, ``Ebay_test.txt`` or ``Ebay_info.txt``.
+
+    Args:
+        root: the folder ``Stanford_Online_Products`` or its parent.
+        split: "train", "test", or "info" for both.
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_sop("data/Stanford_Online_Products", "test")``
+    """
+    SOP.check_options(split, verify)
+    home, file = SOP.files(root, f"Ebay_{split}.txt")
+    listed = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
+    supers = [path.partition("/")[0].removesuffix("_final") for path in listed["path"]]
+    labeled = label_paths([supers, listed.integers("class_id")], level_names=SOP.levels, where=listed.where)
+    return SOP.dataset(split, labeled, SOP.image_files(home, listed["path"], listed.where), verify=verify)
+
+
+def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+    """Read a retrieval split of CUB-200-2011 from ``images.txt``, ``image_class_labels.txt`` and ``classes.txt``.
+
+    Args:
+        root: the folder ``CUB_200_2011`` or its parent.
+        split: "train", classes 1 to 100, or "test", classes 101 to 200.
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_cub("data/CUB_200_2011", "test")``
+    """
+    CUB.check_options(split, verify)
+    home, *files = CUB.files(root, "images.txt", "image_class_labels.txt", "classes.txt")
+    images = read_words(files[0], ("image_id", "path"))
+    labels = read_words(files[1], ("image_id", "class_id"))
+    classes = read_words(files[2], ("class_id", "name"))
+    if images["image_id"] != labels["image_id"]:
+        raise TableError(f"{files[1]}: other image ids than {files[0].name}", expected="the same, in the same order")
+    class_ids = labels.integers("class_id")
+    name_of = dict(zip(classes.integers("class_id").tolist(), classes["name"], strict=True))
+    rows = np.flatnonzero((class_ids > CUB_TRAINING_CLASSES) == (split == "test"))
+    try:
+        names = [name_of[class_id] for class_id in class_ids[rows].tolist()]
+    except KeyError as error:
+        raise TableError(f"{files[1]}: class {error}", expected=f"a class of {files[2].name}") from None
+    chosen = images.select(rows)
+    labeled = label_paths([names], level_names=CUB.levels, where=chosen.where)
+    files_of_images = CUB.image_files(home, [f"images/{path}" for path in chosen["path"]], chosen.where)
+    return CUB.dataset(split, labeled, files_of_images, verify=verify)
+
+
+def load_inshop(
+    root: str | os.PathLike[str], split: str = "train", *, hierarchy: bool = True, verify: Verify = "published"
+) -> ImageDataset:
+    """Read a split of In-shop clothes from ``list_eval_partition.txt``.
+
+    Gender and category are the folders of an image, ``img/WOMEN/Dresses/id_00000002/02_1_front.jpg``.
+
+    Args:
+        root: the folder that holds ``img`` and the list, or ``Eval`` and ``Img``, as published; or the parent of such a
+            folder. Images of high resolution, ``img_highres``, are read where there are no others.
+        split: "train", "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index),
+            "query" or "gallery".
+        hierarchy: True reads three levels; False the item alone, as in published numbers.
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_inshop("data/inshop", "test")``
+    """
+    INSHOP.check_options(split, verify)
+    homes = [Path(root), Path(root, INSHOP.folder)]
+    found = (name for name in reversed(INSHOP_LISTS) if any((home / name).is_file() for home in homes))
+    home, file = INSHOP.files(root, next(found, INSHOP_LISTS[0]))
+    listed = read_words(file, ("image_name", "item_id", "evaluation_status"), header=True, count=True)
+    status = np.array(listed["evaluation_status"])
+    unknown = np.flatnonzero(~np.isin(status, ("train", "query", "gallery")))
+    if len(unknown):
+        given = f"{listed.where(int(unknown[0]))}: {str(status[unknown[0]])!r}"
+        raise TableError(given, expected="train, query or gallery")
+    rows = np.flatnonzero((status == "train") == (split == "train"))
+    chosen = listed.select(rows)
+    columns = [*_folders(chosen), chosen["item_id"]] if hierarchy else [chosen["item_id"]]
+    labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=chosen.where)
+    images = INSHOP.image_files(home, _image_names(home, chosen["image_name"]), chosen.where)
+    if split == "train":
+        return INSHOP.dataset(split, labeled, images, verify=verify)
+    queries, gallery = (np.flatnonzero(status[rows] == part) for part in ("query", "gallery"))
+    return INSHOP.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=gallery)
+
+
+def _image_names(home: Path, listed: list[str]) -> list[str]:
+    """The files of the listed names, which all begin with ``img``, below the folder of images that is there."""
+    folder = next((folder for folder in INSHOP_IMAGES if (home / folder).is_dir()), INSHOP_IMAGES[0])
+    return [f"{folder}/{name.removeprefix('img/')}" if name.startswith("img/") else name for name in listed]
+
+
+def _folders(listed: TextList) -> list[list[str]]:
+    """Gender and category of every image."""
+    parts = [name.split("/") for name in listed["image_name"]]
+    short = next((row for row, found in enumerate(parts) if len(found) < 4), None)
+    if short is not None:
+        given = f"{listed.where(short)}: {listed['image_name'][short]!r}"
+        raise TableError(given, expected="img/<gender>/<category>/<item>/<image>")
+    return [[found[1] for found in parts], [found[2] for found in parts]]
+
+
+def load_vehicleid(
+    root: str | os.PathLike[str],
+    split: str = "train",
+    *,
+    test_classes: TestClasses = 800,
+    gallery: TestGallery = "list",
+    seed: int = 0,
+    verify: Verify = "published",
+) -> ImageDataset:
+    """Read a split of VehicleID from ``train_test_split/train_list.txt`` or ``test_list_{800,1600,2400}.txt``.
+
+    Every test image is a query and its gallery are all others of its list, as Smooth-AP measures (protocol
+    "vehicleid"). Others in the literature draw one image of each vehicle as the gallery and query with the rest
+    (``gallery="one-image"``, protocol "vehicleid-one-image"); their numbers are means over several draws and cannot be
+    compared with the first protocol's.
+
+    Args:
+        root: the folder ``VehicleID_V1.0`` or its parent.
+        split: "train" or "test"; "query" or "gallery" are the parts of a one-image gallery.
+        test_classes: 800, 1600 or 2400, the size of the test list.
+        gallery: what a test image is searched in: the rest of its "list", or a gallery of "one-image" of each vehicle.
+        seed: of the draw of that gallery.
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_vehicleid("data/VehicleID_V1.0", "test", test_classes=1600)``
+    """
+    check_choice("test_classes", test_classes, TestClasses)
+    check_choice("gallery", gallery, TestGallery)
+    benchmark = VEHICLEID[test_classes]
+    benchmark.check_options(split, verify)
+    name = "train_list" if split == "train" else f"test_list_{test_classes}"
+    home, file = benchmark.files(root, f"train_test_split/{name}.txt")
+    listed = read_words(file, ("image", "vehicle"))
+    labeled = label_paths([listed.integers("vehicle")], level_names=benchmark.levels, where=listed.where)
+    images = benchmark.image_files(home, [f"image/{image.zfill(7)}.jpg" for image in listed["image"]], listed.where)
+    if split == "train" or (split == "test" and gallery == "list"):
+        return benchmark.dataset(split, labeled, images, verify=verify)
+    drawn = np.random.default_rng(seed).permutation(len(listed))
+    one_each = np.sort(drawn[np.unique(labeled.paths[drawn, 0], return_index=True)[1]])
+    queries = np.setdiff1d(np.arange(len(listed)), one_each)
+    with_gallery = replace(benchmark, protocol="vehicleid-one-image")
+    return with_gallery.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=one_each)
+
+
+def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
+    """Read a retrieval split of Cars196 from ``cars_annos.mat``, or from the devkit of its second release.
+
+    The first names files ``car_ims/000001.jpg``; the second ``cars_train/00001.jpg`` and ``cars_test/00001.jpg``, the
+    same images, whose annotations are in ``devkit`` (``cars_test_annos_withlabels.mat`` also beside it).
+
+    Args:
+        root: the folder that holds ``car_ims`` and ``cars_annos.mat``, or ``cars_train``, ``cars_test`` and ``devkit``;
+            or its parent, if it is called ``cars196`` or ``stanford_cars``.
+        split: "train", classes 1 to 98, or "test", classes 99 to 196.
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_cars("data/cars196", "test")``
+    """
+    CARS.check_options(split, verify)
+    home, paths, class_ids, class_names = _cars(root)
+    rows = np.flatnonzero((class_ids > CARS_TRAINING_CLASSES) == (split == "test")).tolist()
+
+    def where(row: int) -> str:
+        return f"the annotation of {paths[rows[row]]}"
+
+    labeled = label_paths([[class_names[class_ids[row] - 1] for row in rows]], level_names=CARS.levels, where=where)
+    images = CARS.image_files(home, [paths[row] for row in rows], where)
+    return CARS.dataset(split, labeled, images, verify=verify)
+
+
+def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
+    """The folder; paths, class numbers from 1, and the names of the classes."""
+    homes = [Path(root), Path(root, CARS.folder), Path(root, "stanford_cars")]
+    home = next((home for home in homes if (home / "devkit" / "cars_meta.mat").is_file()), None)
+    if home is None or any((folder / "cars_annos.mat").is_file() for folder in homes):
+        home, file = CARS.files(root, "cars_annos.mat")
+        content = _matlab(file, "annotations", "class_names")
+        names = [str(name) for name in content["class_names"]]
+        return home, *_annotated(file, content["annotations"], "relative_im_path", names), names
+    meta = home / "devkit" / "cars_meta.mat"
+    names = [str(name) for name in _matlab(meta, "class_names")["class_names"]]
+    paths, class_ids = [], []
+    for folder, files in CARS_DEVKIT.items():
+        present = [home / name for name in files if (home / name).is_file()]
+        if not present:
+            raise CARS.missing(f"{files[0]} not in {home}", expected=" or ".join(files))
+        listed, classes = _annotated(present[0], _matlab(present[0], "annotations")["annotations"], "fname", names)
+        paths += [f"{folder}/{name}" for name in listed]
+        class_ids.append(classes)
+    return home, paths, np.concatenate(class_ids), names
+
+
+def _matlab(file: Path, *variables: str) -> dict[str, Any]:
+    """Variables of a MATLAB file, which holds data only, no code."""
+    require_package("scipy", extra="train")
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        content = loadmat(file, squeeze_me=True, variable_names=list(variables))
+        return {name: np.atleast_1d(content[name]) for name in variables}
+    except (MatReadError, ValueError, KeyError, TypeError, IndexError, OSError, NotImplementedError) as error:
+        raise TableError(f"{file} ({error})", expected=f"a MATLAB file of {', '.join(variables)}") from error
+
+
+def _annotated(file: Path, annotations: Any, path: str, names: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+    """Paths of images and their classes, from 1."""
+    try:
+        class_ids = annotations["class"].astype(np.int64)
+        paths = [str(name) for name in annotations[path]]
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise TableError(f"{file} ({error})", expected=f"annotations of {path} and class, class_names") from error
+    if not 1 <= class_ids.min() <= class_ids.max() <= len(names):
+        raise TableError(f"{file}: classes up to {class_ids.max()}", expected=f"1 to {len(names)}, as class_names has")
+    return paths, class_ids

@@ -1,0 +1,246 @@
+"""Benchmarks of many levels: ``inaturalist-full`` and ``-base``, ``dyml-vehicle``, ``-animal`` and ``-product``.
+
+* Van Horn et al., *The iNaturalist Species Classification and Detection Dataset* (CVPR 2018), the images of 2018: 8,142
+  species, photographed by the public. The retrieval splits, with different species for training and test, are those of
+  Brown et al., *Smooth-AP* (ECCV 2020).
+* Sun et al., *Dynamic Metric Learning: Towards a Scalable Metric Space to Accommodate Multiple Semantic Scales* (CVPR
+  2021). The published lists lack the line break after their header, so that the first image is glued to it
+  (``fname, coarse_id, middle_id, fine_id0.jpg, 3, 12, 407``). Reading that line as a header would lose an image; this
+  reader recovers it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ...errors import TableError
+from ...io.provenance import sha256
+from ...options import check_choice
+from ..description import BENCHMARKS, Benchmark, Verify
+from ..image_dataset import ImageDataset
+from ..labels_to_paths import label_leaves, label_paths
+from ..readers.images import FileImages
+from ..readers.text_lists import TextList, read_words, text_lines, text_list
+
+Hierarchy = Literal["full", "base"]
+RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
+INATURALIST_LISTS = {split: f"Inat_dataset_splits/Inaturalist_{split}_set1.txt" for split in ("train", "test")}
+CATEGORIES = ("categories.json", "train2018.json", "val2018.json")
+INATURALIST = {hierarchy: BENCHMARKS[f"inaturalist-{hierarchy}"] for hierarchy in get_args(Hierarchy)}
+
+
+def load_inaturalist(
+    root: str | os.PathLike[str],
+    split: str = "train",
+    *,
+    hierarchy: Hierarchy = "full",
+    verify: Verify = "published",
+) -> ImageDataset:
+    """Read a retrieval split of iNaturalist-2018.
+
+    ``root`` holds ``train_val2018/``, ``Inat_dataset_splits/`` and, for the full hierarchy, the ``categories`` of
+    ``categories.json``, ``train2018.json`` or ``val2018.json``, whichever exists first. The id of a leaf
+    is its category id.
+
+    Args:
+        root: the folder.
+        split: "train" or "test".
+        hierarchy: "full", kingdom → phylum → class → order → family → genus → species; or "base", the folder's
+            super-category → species.
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_inaturalist("data/inaturalist", "test", hierarchy="base")``
+    """
+    check_choice("hierarchy", hierarchy, Hierarchy)
+    benchmark = INATURALIST[hierarchy]
+    benchmark.check_options(split, verify)
+    home, file = benchmark.files(root, INATURALIST_LISTS[split])
+    listed = read_words(file, ("path",))
+    supers, species = _of_folders(listed)
+    if hierarchy == "base":
+        labeled = label_paths([supers, species], level_names=benchmark.levels, where=listed.where)
+    else:
+        ranks = _taxonomy(benchmark, home)
+        unknown = set(species) - set(ranks)
+        if unknown:
+            row = next(row for row, category in enumerate(species) if category in unknown)
+            raise TableError(f"{listed.where(row)}: category {species[row]}", expected="one with a taxonomy")
+        labeled = label_leaves(
+            species, lambda ids: map(ranks.__getitem__, ids), level_names=benchmark.levels, where=listed.where
+        )
+    images = benchmark.image_files(home, listed["path"], listed.where)
+    return benchmark.dataset(split, labeled, images, verify=verify)
+
+
+def _of_folders(listed: TextList) -> tuple[list[str], list[int]]:
+    """Super-category and category id, the names of an image's folders."""
+    supers, species = [], []
+    for row, path in enumerate(listed["path"]):
+        parts = path.rsplit("/", 3)[-3:]
+        if len(parts) < 3 or not parts[1].isdecimal():
+            raise TableError(
+                f"{listed.where(row)}: {path!r}", expected="train_val2018/<super>/<category id>/<image>.jpg"
+            )
+        supers.append(parts[0])
+        species.append(int(parts[1]))
+    return supers, species
+
+
+def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
+    """The six ranks above every category."""
+    present = next((home / name for name in CATEGORIES if (home / name).is_file()), None)
+    if present is None:
+        raise benchmark.missing(f"no taxonomy in {home}", expected=f"one of {', '.join(CATEGORIES)}")
+    try:
+        return {int(entry["id"]): tuple(str(entry[rank]) for rank in RANKS) for entry in _categories(present)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise TableError(f"{present} ({error!r})", expected=f"categories with id, {', '.join(RANKS)}") from error
+
+
+def _categories(path: Path) -> Any:
+    """The list of categories alone; the half million images and annotations around it are not parsed."""
+    text = path.read_text(encoding="utf-8")
+    if text.lstrip().startswith("["):
+        return json.loads(text)
+    found = re.search(r'"categories"\s*:\s*(?=\[)', text)
+    if found is None:
+        raise ValueError("no categories")
+    return json.JSONDecoder().raw_decode(text, found.end())[0]
+
+
+Collection = Literal["vehicle", "animal", "product"]
+DYML_LEVELS = ("coarse", "middle", "fine")
+SCALES = ("fine", "middle", "coarse")
+_HEADER = re.compile(r"\s*fname((?:\s*,\s*(?:(?:coarse|middle|fine)_id|labels))+)(.*)")
+
+_TESTS = tuple(f"test_{scale}" for scale in SCALES)
+DYML = {collection: BENCHMARKS[f"dyml-{collection}"] for collection in get_args(Collection)}
+
+
+def load_dyml(
+    root: str | os.PathLike[str],
+    split: str = "train",
+    *,
+    collection: Collection = "vehicle",
+    verify: Verify = "published",
+) -> ImageDataset:
+    """Read a split of one of the three DyML collections.
+
+    The training split has three levels. Vehicle and Animal have three test splits of one level each, "test_fine",
+    "test_middle" and "test_coarse". Their ``queries`` are also in their ``gallery``, under the same ``ids``. "test" is
+    "test_fine" with the two others in ``beside``, where copies of a file in several folders have one name. Product has
+    one "test" split of three levels, in which every image is a query.
+
+    Args:
+        root: the folder ``dyml_vehicle``, ``dyml_animal`` or ``dyml_product``, or its parent.
+        split: "train", or a test split as above.
+        collection: "vehicle", "animal" or "product".
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_dyml("data/dyml_animal", "test_middle", collection="animal")``
+    """
+    check_choice("collection", collection, Collection)
+    benchmark = DYML[collection]
+    if split == "test" and collection != "product":
+        benchmark.check_options(_TESTS[0], verify)
+        home, _ = benchmark.files(root, f"bmk_{SCALES[0]}/query.csv")
+        return _beside_each_other(home, [_pair(benchmark, root, test, verify) for test in _TESTS])
+    benchmark.check_options(split, verify)
+    if split.startswith("test_"):
+        return _pair(benchmark, root, split, verify)
+    part = "train" if split == "train" else "mini-bmk_all_in_one"
+    home, file = benchmark.files(root, f"{part}/label.csv")
+    listed = read_glued(file)
+    columns = [listed.integers(f"{level}_id") for level in DYML_LEVELS]
+    labeled = label_paths(columns, level_names=DYML_LEVELS, where=listed.where, leaf="path")
+    images = benchmark.image_files(home, [f"{part}/imgs/{name}" for name in listed["fname"]], listed.where)
+    return benchmark.dataset(split, labeled, images, verify=verify)
+
+
+def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify: str) -> ImageDataset:
+    """Queries followed by the gallery, with one tree for both."""
+    scale = split.removeprefix("test_")
+    home, *files = benchmark.files(root, f"bmk_{scale}/query.csv", f"bmk_{scale}/gallery.csv")
+    query, gallery = map(read_glued, files)
+    both = [*query["fname"], *gallery["fname"]]
+
+    def where(row: int) -> str:
+        return query.where(row) if row < len(query) else gallery.where(row - len(query))
+
+    labels = np.concatenate([query.integers("labels"), gallery.integers("labels")])
+    labeled = label_paths([labels], level_names=(scale,), where=where)
+    parts = ["query"] * len(query) + ["gallery"] * len(gallery)
+    names = [f"bmk_{scale}/{part}/{name}" for part, name in zip(parts, both, strict=True)]
+    return benchmark.dataset(
+        split,
+        labeled,
+        benchmark.image_files(home, names, where),
+        verify=verify,
+        queries=np.arange(len(query)),
+        gallery=np.arange(len(query), len(both)),
+        ids=np.array(both),
+    )
+
+
+def _beside_each_other(home: Path, pairs: Sequence[ImageDataset]) -> ImageDataset:
+    """The first test with the others beside it; copies of a file in several folders get the name of the first."""
+    names = [[pair.images.name(row) for row in range(len(pair))] for pair in pairs]
+    called = _first_names(home, chain.from_iterable(names))
+    first, *others = (
+        replace(pair, images=FileImages(home, map(called.__getitem__, own)))
+        for pair, own in zip(pairs, names, strict=True)
+    )
+    return replace(first, beside=tuple(others))
+
+
+def read_glued(path: Path) -> TextList:
+    """Read a list with commas between its cells, whose first row may be glued to the header.
+
+    Raises:
+        TableError: no such header, or a line with too many or too few cells; the message names the line.
+    """
+    lines = text_lines(path)
+    header = _HEADER.fullmatch(lines[0]) if lines else None
+    if header is None:
+        given = f"{path}, line 1: {lines[0][:80]!r}" if lines else f"{path} is empty"
+        raise TableError(given, expected="a header of fname and coarse_id, middle_id, fine_id or labels")
+    columns = ["fname", *(name.strip() for name in header[1].split(",")[1:])]
+    glued = [header[2]] if header[2].strip() else []
+    rows = [[cell.strip() for cell in line.split(",")] for line in [*glued, *lines[1:]]]
+    return text_list(path, columns, rows, 2 - len(glued))
+
+
+def _first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """For each file, the first one of the same file name and the same bytes, in whichever folder; or itself.
+
+    Only files of equal name and size are read.
+    """
+    alike: dict[tuple[str, int], list[str]] = {}
+    for name in dict.fromkeys(names):
+        alike.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)
+    firsts = {}
+    for (_, size), group in alike.items():
+        seen: dict[str, str] = {}
+        for name in group:
+            content = name if size < 0 or len(group) == 1 else sha256(f"{folder}/{name}")
+            firsts[name] = seen.setdefault(content, name)
+    return firsts
+
+
+def _size(file: str) -> int:
+    """Bytes of a file; −1 if it is missing."""
+    try:
+        return os.stat(file).st_size  # noqa: PTH116 - faster
+    except OSError:
+        return -1

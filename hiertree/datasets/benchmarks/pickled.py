@@ -1,0 +1,264 @@
+"""Benchmarks published as pickles, in which no code is run: ``cifar10``, ``cifar100``, ``roxford5k`` and ``rparis6k``.
+
+* Krizhevsky, *Learning Multiple Layers of Features from Tiny Images* (2009): 60,000 images of 32 × 32 pixels; CIFAR-10
+  has 10 classes, CIFAR-100 20 coarse → 100 fine.
+* Radenović, Iscen, Tolias, Avrithis and Chum, *Revisiting Oxford and Paris: Large-Scale Image Retrieval Benchmarking*
+  (CVPR 2018): 70 queries of either city, each with its lists of easy, hard and junk images. A million distractors, R1M,
+  may follow the gallery.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from ...errors import TableError
+from ...options import check_choice
+from ..description import BENCHMARKS, Benchmark, Verify
+from ..image_dataset import ImageDataset
+from ..labels_to_paths import label_paths
+from ..readers.images import ArrayImages, FileImages, JoinedImages
+from ..readers.plain_pickles import read_plain_pickle
+from ..readers.text_lists import read_words
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL.Image import Image
+
+    from ..readers.images import ImageSource
+
+Classes = Literal[10, 100]
+Setting = Literal["published", "s1", "s2"]
+S1_QUERIES, S1_TRAINING = 100, 500  # images of a class
+_BATCHES: dict[tuple[int, str], tuple[str, ...]] = {
+    (10, "train"): tuple(f"data_batch_{number}" for number in range(1, 6)),
+    (10, "test"): ("test_batch",),
+    (100, "train"): ("train",),
+    (100, "test"): ("test",),
+}
+_NAMES = {10: ("batches.meta", ("label_names",)), 100: ("meta", ("coarse_label_names", "fine_label_names"))}
+_LABELS = {10: ("labels",), 100: ("coarse_labels", "fine_labels")}
+
+
+CIFAR = {classes: BENCHMARKS[f"cifar{classes}"] for classes in get_args(Classes)}
+
+
+def load_cifar(
+    root: str | os.PathLike[str],
+    split: str = "train",
+    *,
+    classes: Classes = 100,
+    setting: Setting = "published",
+    seed: int = 0,
+    verify: Verify = "published",
+) -> ImageDataset:
+    """Read CIFAR-10 or CIFAR-100 in its Python format into memory.
+
+    The published files are pickles; no code in them is run (see :mod:`hiertree.datasets.readers.plain_pickles`).
+
+    Args:
+        root: the folder ``cifar-10-batches-py`` or ``cifar-100-python``, or its parent.
+        split: "train" or "test".
+        classes: 10, with one level, or 100, with coarse → fine.
+        setting: the ``"published"`` splits of 50,000 and 10,000 images, or those of papers on hashing. ``"s1"``: 100
+            images of each class, drawn by the seed, are queries, all others are the gallery, and 500 of those per class
+            train. ``"s2"``: the published test images are queries, and the training images are the gallery.
+        seed: of the draw in ``"s1"``.
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_cifar("data/cifar-100-python", "test")``
+    """
+    check_choice("classes", classes, Classes)
+    check_choice("setting", setting, Setting)
+    benchmark = CIFAR[classes]
+    benchmark.check_options(split, verify)
+    alone = setting == "published" or (setting == "s2" and split == "train")
+    parts = [_part(benchmark, root, part, classes, verify) for part in ((split,) if alone else ("train", "test"))]
+    found = Part(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    queries = gallery = None
+    if setting == "s1":
+        rank = _rank_in_class(found.labels[:, -1], seed)
+        if split == "train":
+            found = Part(*(column[(rank >= S1_QUERIES) & (rank < S1_QUERIES + S1_TRAINING)] for column in found))
+        else:
+            queries, gallery = np.flatnonzero(rank < S1_QUERIES), np.flatnonzero(rank >= S1_QUERIES)
+    elif not alone:
+        trained = len(parts[0].names)
+        queries, gallery = np.arange(trained, len(found.names)), np.arange(trained)
+    labeled = label_paths(found.labels.T, level_names=benchmark.levels, where=lambda row: f"image {found.names[row]}")
+    images = ArrayImages(found.pixels, names=found.names.tolist())
+    return benchmark.dataset(split, labeled, images, verify="structure", queries=queries, gallery=gallery)
+
+
+class Part(NamedTuple):
+    """Pixels (n, 32, 32, 3) uint8, file names (n,), and labels (n, L): numbers in a file, names in a part."""
+
+    pixels: NDArray[Any]
+    names: NDArray[Any]
+    labels: NDArray[Any]
+
+
+def _part(benchmark: Benchmark, root: str | os.PathLike[str], part: str, classes: Classes, verify: str) -> Part:
+    """The published training or test part."""
+    meta, keys = _NAMES[classes]
+    _, meta_file, *files = benchmark.files(root, meta, *_BATCHES[classes, part])
+    batches = [_batch(file, classes) for file in files]
+    pixels, names, numbers = (np.concatenate(columns) for columns in zip(*batches, strict=True))
+    texts = read_plain_pickle(meta_file)
+    try:
+        labels = np.stack([np.array(texts[key])[column] for key, column in zip(keys, numbers.T, strict=True)], axis=1)
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise TableError(f"{meta_file} ({error!r})", expected=f"{' and '.join(keys)} for every label") from error
+    benchmark.verify(part, len(names), len(np.unique(labels[:, -1])), verify)
+    return Part(pixels, names, labels)
+
+
+def _batch(file: Path, classes: Classes) -> Part:
+    """One file of a part; its labels are still numbers."""
+    content = read_plain_pickle(file)
+    try:
+        pixels = np.ascontiguousarray(content["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1))
+        numbers = np.stack([np.array(content[key], dtype=np.int64) for key in _LABELS[classes]], axis=1)
+        names = np.array(content["filenames"], dtype=np.str_)
+        if pixels.dtype != np.uint8 or not len(pixels) == len(names) == len(numbers) or (numbers < 0).any():
+            raise ValueError("pixels, names and labels do not fit together")
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise TableError(f"{file} ({error!r})", expected=f"a batch of CIFAR-{classes}") from error
+    return Part(pixels, names, numbers)
+
+
+def _rank_in_class(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
+    """The rank of each image among those of its class, in an order drawn by the seed."""
+    drawn = np.random.default_rng(seed).permutation(len(labels))
+    rank = np.empty(len(labels), dtype=np.int64)
+    for label in np.unique(labels):
+        members = drawn[labels[drawn] == label]
+        rank[members] = np.arange(len(members))
+    return rank
+
+
+City = Literal["roxford5k", "rparis6k"]
+LISTS = ("easy", "hard", "junk")
+REVISITED = {city: BENCHMARKS[city] for city in get_args(City)}
+DISTRACTORS = BENCHMARKS["revisitop1m"]
+DISTRACTOR = "distractor"  # tag of every image of R1M
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevisitedDataset(ImageDataset):
+    """Queries, cropped to their boxes, and the gallery.
+
+    The labels are the search tags of the images, taken from their names. Relevance is defined by the ground truth,
+    which :func:`hiertree.metrics.revisitop_levels` turns into levels and a mask.
+
+    Attributes:
+        ground_truth: for each query, gallery indices under "easy", "hard" and "junk"; empty for the split "gallery".
+    """
+
+    ground_truth: tuple[Mapping[str, NDArray[np.int64]], ...] = ()
+
+
+class BoxedImages(FileImages):
+    """Images in files, cropped to boxes (left, upper, right, lower); NaN keeps the whole image."""
+
+    def __init__(self, root: Path, names: Iterable[str], boxes: NDArray[np.float64]) -> None:
+        super().__init__(root, names)
+        self.boxes = boxes
+
+    def __getitem__(self, index: int) -> Image:
+        image, box = super().__getitem__(index), self.boxes[index]
+        return image if np.isnan(box[0]) else image.crop(tuple(map(round, box.tolist())))
+
+
+def load_revisited(
+    root: str | os.PathLike[str],
+    split: str = "test",
+    *,
+    city: City = "roxford5k",
+    distractors: str | os.PathLike[str] | None = None,
+    verify: Verify = "published",
+) -> RevisitedDataset:
+    """Read ROxford5k or RParis6k from ``gnd_roxford5k.pkl`` or ``gnd_rparis6k.pkl`` and the folder ``jpg``.
+
+    The ground truth is published as a pickle; no code in it is run (see
+    :mod:`hiertree.datasets.readers.plain_pickles`).
+
+    Args:
+        root: the folder ``roxford5k`` or ``rparis6k``, or its parent.
+        split: "test" (queries and gallery, which the data set's ``queries`` and ``gallery`` index), "query" or
+            "gallery". There is no training split.
+        city: "roxford5k" or "rparis6k".
+        distractors: the folder ``revisitop1m`` of R1M, or its parent. The images of ``revisitop1m.txt`` follow the
+            gallery's own, so that the indices in the ground truth stay valid. None adds none.
+        verify: as in :func:`hiertree.datasets.load`.
+
+    Example:
+        ``load_revisited("data/rparis6k", city="rparis6k", distractors="data/revisitop1m").ground_truth``
+    """
+    check_choice("city", city, City)
+    benchmark = REVISITED[city]
+    benchmark.check_options(split, verify)
+    home, file = benchmark.files(root, f"gnd_{city}.pkl")
+    queries, gallery, boxes, truth = _ground_truth(file)
+    boxed = queries if split in ("test", "query") else []
+    names = [*boxed, *(gallery if split in ("test", "gallery") else [])]
+
+    def where(row: int) -> str:
+        return f"{file.name}, image {row}"
+
+    checked = benchmark.image_files(home, [f"jpg/{name}.jpg" for name in names], where)
+    benchmark.verify(split, len(names), 0, verify)
+    all_boxes = np.full((len(names), 4), np.nan)
+    all_boxes[: len(boxed)] = boxes[: len(boxed)]
+    images: ImageSource = BoxedImages(home, map(checked.name, range(len(checked))), all_boxes)
+    tags = [name.rpartition("_")[0] or name for name in names]
+    if distractors is not None and split != "query":
+        added = _distractors(distractors)
+        images, tags = JoinedImages(images, added), tags + [DISTRACTOR] * len(added)
+    labeled = label_paths([tags], level_names=benchmark.levels, where=where)
+    both = split == "test"
+    return RevisitedDataset(
+        name=city,
+        split=split,
+        tree=labeled.tree,
+        paths=labeled.paths,
+        images=images,
+        queries=np.arange(len(queries)) if both else None,
+        gallery=np.arange(len(queries), len(tags)) if both else None,
+        protocol=benchmark.protocol,
+        ground_truth=() if split == "gallery" else truth,
+    )
+
+
+def _distractors(folder: str | os.PathLike[str]) -> FileImages:
+    """The images of R1M in the order of its list, whose lines name files below ``jpg``."""
+    home, file = DISTRACTORS.files(folder, "revisitop1m.txt")
+    listed = read_words(file, ("image",))
+    return DISTRACTORS.image_files(home, [f"jpg/{name}" for name in listed["image"]], listed.where)
+
+
+def _ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:
+    """Names of queries and gallery, boxes (Q, 4), and each query's lists."""
+    content = read_plain_pickle(file)
+    try:
+        queries, gallery = [str(name) for name in content["qimlist"]], [str(name) for name in content["imlist"]]
+        entries = content["gnd"]
+        boxes = np.array([np.asarray(entry["bbx"], dtype=np.float64).ravel() for entry in entries])
+        truth = tuple({name: np.asarray(entry[name], dtype=np.int64).ravel() for name in LISTS} for entry in entries)
+    except (KeyError, TypeError, ValueError) as error:
+        raise TableError(
+            f"{file} ({error!r})", expected="imlist, qimlist, and gnd with bbx, easy, hard, junk"
+        ) from error
+    listed = np.concatenate([entry[name] for entry in truth for name in LISTS]) if truth else np.zeros(0, np.int64)
+    if boxes.shape != (len(queries), 4) or (listed.size and not 0 <= listed.min() <= listed.max() < len(gallery)):
+        raise TableError(
+            f"{file}: boxes {boxes.shape}, indices up to {listed.max(initial=-1)}",
+            expected=f"{len(queries)} boxes of 4, indices below {len(gallery)}",
+        )
+    return queries, gallery, boxes, truth

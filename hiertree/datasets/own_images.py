@@ -1,0 +1,408 @@
+"""One's own images: ``folder`` and ``table`` of :func:`hiertree.datasets.load`, and data sets of Hugging Face."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ..errors import ImageError, InputError, OptionError, TableError, UnevenDepthError, require_package
+from ..io.progress import track
+from ..io.tables import read_table
+from ..options import check_choice, check_integer, check_number
+from ..tree.formats import check_level_columns
+from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
+from .duplicate_images import check_duplicates
+from .image_dataset import ImageDataset
+from .labels_to_paths import label_paths
+from .readers.images import FileImages, decode, image_files, inside, missing_files
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from PIL import Image
+
+OnBadImage = Literal["error", "skip"]
+SPLIT_FOLDERS = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
+_log = logging.getLogger(__name__)
+
+
+def load_folder(
+    root: str | os.PathLike[str],
+    split: str | None = None,
+    *,
+    levels: Sequence[str] | None = None,
+    holdout: float | None = None,
+    seed: int = 0,
+    uneven: Uneven = "error",
+    on_bad_image: OnBadImage = "error",
+) -> ImageDataset:
+    """Read the images below a folder; the folders on the way to each are its labels, coarse → fine.
+
+    ``root/natural/lake/1.jpg`` has the labels natural and lake. A split is what lies below the folder of its name
+    (``root/train/natural/lake/1.jpg``; ``valid`` and ``validation`` are ``val`` too), or with ``holdout`` a share of
+    the classes, so that no class is in two splits. Hidden files and folders are left out.
+
+    Args:
+        root: the folder.
+        split: the name of such a folder, or with ``holdout`` ``"train"`` or ``"test"``. None takes all images.
+        levels: names of the levels; ``level_1`` … unless given.
+        holdout: the share of classes that ``"test"`` holds, drawn by ``seed``; ``"train"`` holds the others.
+        seed: of that draw.
+        uneven: what to do with images at different depths, as in :meth:`hiertree.LabelTree.from_paths`.
+        on_bad_image: with ``"error"`` a damaged image is an error when it is decoded. With ``"skip"`` every image is
+            decoded once now, and bad ones are left out, logged, and named in ``left_out``.
+
+    Raises:
+        ImageError: no such folder, no image in it, or none that decodes.
+        OptionError: no folder of the split, a share outside (0, 1), one that leaves a split without a class, or an
+            unknown policy.
+        UnevenDepthError: images at different depths; the message names two.
+        HierarchyError: an image in no folder below that of its split.
+
+    Example:
+        ``load_folder("photos", "train", levels=["kind", "landmark"])``
+    """
+    check_choice("on_bad_image", on_bad_image, OnBadImage)
+    check_choice("uneven", uneven, Uneven)
+    check_integer("seed", seed, least=0)
+    home = Path(root) if split is None or holdout is not None else _folder_of(Path(root), split)
+    names = image_files(home)
+    bad = undecodable_files(names, home) if on_bad_image == "skip" else []
+    if bad:
+        shown = ", ".join(map(repr, bad[:5])) + (", …" if len(bad) > 5 else "")
+        if len(bad) == len(names):
+            raise ImageError(f"none of {len(bad)} images in {home} decodes: {shown}", expected="image files")
+        _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(names), shown)
+        skipped = set(bad)
+        names = [name for name in names if name not in skipped]
+    rows = _rows_of_folders(names, home, uneven)
+    if holdout is not None:
+        check_number("holdout", holdout, above=0, most=1)
+        kept = _held_out(rows, holdout, seed, split)
+        names, rows = [names[place] for place in kept], [rows[place] for place in kept]
+    level_names = levels if levels is not None else [f"level_{level}" for level in range(1, len(rows[0]) + 1)]
+    if isinstance(level_names, str) or len(level_names) != len(rows[0]):
+        given = f"levels={levels!r} for folders such as {'/'.join(map(str, rows[0]))}"
+        raise OptionError(given, expected=f"{len(rows[0])} names, one for each folder on the way to an image")
+    columns = [[str(label) for label in column] for column in zip(*rows, strict=True)]
+    labeled = label_paths(columns, level_names=level_names, leaf="path", where=lambda row: f"{home / names[row]}")
+    images = FileImages(home, names)
+    dataset = ImageDataset(
+        name=Path(root).resolve().name,
+        split=split or "all",
+        tree=labeled.tree,
+        paths=labeled.paths,
+        images=images,
+        left_out=tuple(bad),
+    )
+    check_duplicates(dataset, on_duplicates="warn")
+    return dataset
+
+
+def _folder_of(root: Path, split: str) -> Path:
+    """The folder of a split, under its own name or a usual one."""
+    known = next((names for names in SPLIT_FOLDERS.values() if split in names), (split,))
+    for name in dict.fromkeys((split, *known)):
+        if name != ".." and Path(name).name == name and (root / name).is_dir():
+            return root / name
+    if not root.is_dir():
+        raise ImageError(f"{root} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
+    present = sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    raise OptionError(
+        f"split={split!r} of {root}, which holds {', '.join(present[:10]) or 'no folder'}",
+        expected=f"a folder {' or '.join(known)}",
+        remedy="give holdout=0.5 to hold out half of the classes as 'test', or split=None in Python for all images",
+    )
+
+
+def _rows_of_folders(names: Sequence[str], home: Path, uneven: Uneven) -> list[Row]:
+    """The folders on the way to each image, as many for each."""
+    rows: list[Row] = [tuple(name.split("/")[:-1]) for name in names]
+    if () in rows:
+        given = f"{home / names[rows.index(())]} lies in no folder of a label"
+        raise UnevenDepthError(given, expected="images below folders that name them")
+    depths = [len(row) for row in rows]
+    if uneven == "error" and min(depths) < max(depths):
+        shallow, deep = names[depths.index(min(depths))], names[depths.index(max(depths))]
+        raise UnevenDepthError(
+            f"{home}: {shallow!r} is {min(depths)} folders deep, {deep!r} {max(depths)}",
+            expected="images of one depth",
+            remedy="pass uneven='pad' (repeat the deepest label) or uneven='truncate' (cut at the shallowest)",
+        )
+    distinct = list(dict.fromkeys(rows))
+    even = dict(zip(distinct, even_depths(distinct, uneven), strict=True))
+    return [even[row] for row in rows]
+
+
+def _held_out(rows: Sequence[Row], share: float, seed: int, split: str | None) -> list[int]:
+    """The images of the classes that a split holds."""
+    if split not in ("train", "test"):
+        raise OptionError(f"split={split!r} with holdout", expected="'train' or 'test'")
+    classes = sorted(set(rows), key=str)
+    number = round(share * len(classes))
+    if not 0 < number < len(classes):
+        raise OptionError(f"holdout={share} of {len(classes)} classes", expected="at least one class in either split")
+    chosen = np.random.default_rng(seed).permutation(len(classes))[:number]
+    held_out = {classes[place] for place in chosen.tolist()}
+    return [place for place, row in enumerate(rows) if (row in held_out) == (split == "test")]
+
+
+def load_table(
+    path: str | os.PathLike[str],
+    split: str | None = None,
+    *,
+    root: str | os.PathLike[str],
+    image: str,
+    levels: Sequence[str],
+    split_column: str | None = None,
+    leaf: LeafKey = "label",
+    uneven: Uneven = "error",
+    gaps: Gaps = "error",
+    on_bad_image: OnBadImage = "error",
+) -> ImageDataset:
+    """Read the images that a table lists, with their labels. A file that is listed more than once is logged.
+
+    Args:
+        path: a CSV or Parquet file with one row per image.
+        split: takes the rows with this text in ``split_column``. None takes all rows.
+        root: the folder of the images. Their files are relative to it and cannot lie outside.
+        image: the column of files.
+        levels: the columns of labels, coarse → fine.
+        split_column: the column of splits; needed with ``split``.
+        leaf: what identifies a class: its finest ``"label"``, or its whole ``"path"`` if the same label stands under
+            several parents (like character01 of every alphabet).
+        uneven: what to do with rows whose last cells are empty, as in :meth:`hiertree.LabelTree.from_paths`.
+        gaps: what to do with an empty cell above another, as there.
+        on_bad_image: with ``"error"`` a missing file is an error now, and a damaged one when it is decoded. With
+            ``"skip"`` every image is decoded once now; bad ones are left out, counted in a log line, and named in
+            ``left_out``.
+
+    Raises:
+        TableError: the table cannot be read, lacks a column, has no row of the split, or names an image outside
+            ``root``; the message names the line.
+        ImageError: images are missing, or none decodes; the message names them.
+        HierarchyError: the labels do not form a tree; the message names the line.
+        OptionError: an unknown policy, no levels, or a split without ``split_column``.
+
+    Example:
+        ``load_table("images.csv", "test", root="photos", image="file", levels=["kind", "landmark"],
+        split_column="split")``
+    """
+    _check_table(split, split_column, levels, on_bad_image)
+    check_choice("uneven", uneven, Uneven)
+    check_choice("gaps", gaps, Gaps)
+    file, folder = Path(path), Path(root)
+    columns = [image, *levels, *([] if split_column is None else [split_column])]
+    table = read_table(file, required=columns, needs_rows=True)[list(dict.fromkeys(columns))]
+    if split is not None and split_column is not None:
+        table = _rows_of_split(table, split, split_column, file)
+    lines = table.index.to_numpy()
+    list(inside(table[image].tolist(), lambda row: f"{file}, line {lines[row]}"))
+    listed = table[image].unique().tolist()
+    bad = missing_files(folder, listed) if on_bad_image == "error" else undecodable_files(listed, folder)
+    table = _kept_rows(table, image, bad, folder, on_bad_image)
+    kept = table.index.to_numpy()
+    labeled = label_paths(
+        [table[level].to_numpy(dtype=object) for level in levels],
+        level_names=levels,
+        leaf=leaf,
+        uneven=uneven,
+        gaps=gaps,
+        where=lambda row: f"{file.name}, line {kept[row]}",
+    )
+    dataset = ImageDataset(
+        name=file.stem,
+        split="all" if split is None else split,
+        tree=labeled.tree,
+        paths=labeled.paths,
+        images=FileImages(folder, table[image].tolist()),
+        left_out=tuple(bad),
+    )
+    check_duplicates(dataset, on_duplicates="warn")
+    return dataset
+
+
+def _check_table(split: str | None, split_column: str | None, levels: Sequence[str], on_bad_image: str) -> None:
+    check_choice("on_bad_image", on_bad_image, OnBadImage)
+    check_level_columns(levels)
+    if split == "":
+        raise OptionError("split=''", expected="the name of a split, or None for all rows")
+    if split is not None and split_column is None:
+        raise OptionError(
+            f"split={split!r} without split_column",
+            expected="the column of splits",
+            remedy="name it (split_column=… in Python, split in a recipe), or pass split=None for all rows",
+        )
+
+
+def _rows_of_split(table: pd.DataFrame, split: str, column: str, file: Path) -> pd.DataFrame:
+    chosen: pd.DataFrame = table[table[column] == split]
+    if chosen.empty:
+        present = table[column].value_counts()
+        shown = ", ".join(f"{name!r} ({count} rows)" for name, count in present.head(10).items())
+        raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {shown or 'no rows'}")
+    for name, count in table[column].value_counts().items():
+        if _misspells(str(name), split):
+            _log.warning(
+                "%s: left out: %d rows with %r in column %r, which is not %r", file, count, name, column, split
+            )
+    return chosen
+
+
+def _misspells(name: str, split: str) -> bool:
+    """Whether a name is another split's only by case, spaces or a few letters; ``train2`` is a name of its own."""
+    bare = name.strip().casefold()
+    if name == split or bare == split.casefold():
+        return name != split
+    return not bare.startswith(split) and bool(get_close_matches(bare, [split], cutoff=0.75))
+
+
+def undecodable_files(names: Sequence[str], folder: Path) -> list[str]:
+    """The files that do not decode; every one is tried, several at a time."""
+    with ThreadPoolExecutor() as pool:
+        fails = pool.map(lambda name, limits: limits.run(_fails, folder, name), names, iter(copy_context, None))
+        shown = track(fails, description="checking images", total=len(names))
+        return [name for name, failed in zip(names, shown, strict=True) if failed]
+
+
+def _fails(folder: Path, name: str) -> bool:
+    try:
+        decode(folder / name, name=name)
+    except ImageError:
+        return True
+    return False
+
+
+def _kept_rows(table: pd.DataFrame, image: str, bad: list[str], folder: Path, on_bad_image: OnBadImage) -> pd.DataFrame:
+    if not bad:
+        return table
+    kept: pd.DataFrame = table[~table[image].isin(bad)]
+    named = ", ".join(map(repr, bad[:5])) + (", …" if len(bad) > 5 else "")
+    if on_bad_image == "error":
+        raise ImageError(
+            f"{len(bad)} of {table[image].nunique()} images are not in {folder}: {named}",
+            expected="a file for every row",
+            remedy="correct root or the table, or pass on_bad_image='skip'",
+        )
+    if kept.empty:
+        raise ImageError(f"none of {len(bad)} images in {folder} decodes: {named}", expected="image files")
+    _log.warning("%d of %d images do not decode and are left out: %s", len(bad), table[image].nunique(), named)
+    return kept
+
+
+class HuggingFaceImages:
+    """The images of one column, decoded when asked for.
+
+    Args:
+        rows: a data set of Hugging Face with that column alone, whose images are not decoded by it.
+        column: its name.
+    """
+
+    def __init__(self, rows: Any, column: str) -> None:
+        self._rows, self._column = rows, column
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        stored = self._rows[int(index)][self._column]
+        if stored is None:
+            raise ImageError(f"image {index} of column {self._column!r} is missing", expected="an image in every row")
+        content = stored["bytes"]
+        return decode(io.BytesIO(content) if content is not None else stored["path"], name=self.name(index))
+
+    def name(self, index: int) -> str:
+        """The image's file where the data set names it, with its row, which keeps names apart."""
+        stored = self._rows[int(index)][self._column]
+        file = (stored or {}).get("path")
+        return f"{index}" if not file else f"{index}: {file}"
+
+
+def from_huggingface(
+    rows: Any,
+    *,
+    levels: Sequence[str],
+    image: str = "image",
+    leaf: LeafKey = "label",
+    uneven: Uneven = "error",
+    gaps: Gaps = "error",
+    split: str | None = None,
+) -> ImageDataset:
+    """A data set of Hugging Face's ``datasets``, which is optional, with columns of labels, coarse → fine.
+
+    A column of class labels (``ClassLabel``) is read by the names of its classes; other labels are taken as they are.
+    Images stay where they are, and are decoded when asked for.
+
+    Args:
+        rows: one split, a ``datasets.Dataset``.
+        levels: its columns of labels, coarse → fine.
+        image: its column of images.
+        leaf: what identifies a class, as in :func:`hiertree.datasets.load_table`, and so the next two.
+        uneven: see there.
+        gaps: see there.
+        split: a name for it; its own unless given.
+
+    Raises:
+        MissingPackageError: ``datasets`` is not installed.
+        InputError: all splits at once, a stream, or something else.
+        OptionError: a column that is not there, or one without images.
+        HierarchyError: the labels do not form a tree; the message names the row.
+
+    Example:
+        ``from_huggingface(datasets.load_dataset("cifar100", split="train"), levels=["coarse_label", "fine_label"],
+        image="img")``
+    """
+    require_package("datasets", extra="interop")
+    import datasets as huggingface
+
+    check_level_columns(levels)
+    check_choice("uneven", uneven, Uneven)
+    check_choice("gaps", gaps, Gaps)
+    if not isinstance(rows, huggingface.Dataset):
+        several = isinstance(rows, huggingface.DatasetDict)
+        remedy = f"choose one of its splits, {', '.join(rows)}" if several else "load it without streaming=True"
+        raise InputError(f"a {type(rows).__name__}", expected="one split, a datasets.Dataset", remedy=remedy)
+    missing = [name for name in (image, *levels) if name not in rows.column_names]
+    if missing:
+        given = f"no column {', '.join(map(repr, missing))}"
+        raise OptionError(given, expected=f"columns among {', '.join(rows.column_names)}")
+    if not isinstance(rows.features[image], huggingface.Image):
+        known = [name for name, kind in rows.features.items() if isinstance(kind, huggingface.Image)]
+        remedy = f"pass image={known[0]!r}" if known else f"cast it: rows.cast_column({image!r}, datasets.Image())"
+        raise OptionError(f"image={image!r} holds {rows.features[image]}", expected="images", remedy=remedy)
+    if not len(rows):
+        raise InputError("a data set without rows", expected="an image and its labels in every row")
+    labeled = label_paths(
+        [_huggingface_labels(rows, name, huggingface.ClassLabel) for name in levels],
+        level_names=list(levels),
+        leaf=leaf,
+        uneven=uneven,
+        gaps=gaps,
+        where=lambda row: f"row {row}",
+    )
+    stored = rows.select_columns([image]).cast_column(image, huggingface.Image(decode=False)).with_format(None)
+    return ImageDataset(
+        name=str(rows.info.dataset_name or "huggingface"),
+        split=split or str(rows.split or "all"),
+        tree=labeled.tree,
+        paths=labeled.paths,
+        images=HuggingFaceImages(stored, image),
+    )
+
+
+def _huggingface_labels(rows: Any, column: str, class_label: Any) -> Any:
+    """A column of labels; class labels by name, −1 and None as no label."""
+    values = rows.with_format(None)[column]
+    kind = rows.features[column]
+    if isinstance(kind, class_label):
+        names = kind.names
+        return np.array([names[value] if value is not None and value >= 0 else None for value in values], dtype=object)
+    return np.array(list(values), dtype=object)
