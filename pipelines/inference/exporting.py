@@ -24,12 +24,15 @@ from ..training.data.splits import load_split
 from ..training.data.views import pixels, plain_view
 from ..training.network.embedder import Embedder
 from ..training.network.model_files import SETTINGS, WEIGHTS, Backbone
+from ..training.network.pretrained_backbones import first_line
 from ..training.recipe.reading import load_recipe
 from .gallery_index import INDEX, read_gallery, require_weights, write_index
 from .image_inputs import as_image_source
 from .trained_model import TrainedModel, load_model
 
+ONNX, TORCHSCRIPT = "model.onnx", "model.torchscript"
 ONNX_TOLERANCE, TORCHSCRIPT_TOLERANCE = 1e-5, 1e-6
+_COMPARED = 8  # images
 _LARGEST = 2**31 - 2**20  # bytes of an ONNX file
 
 
@@ -74,38 +77,31 @@ def write_onnx(model: TrainedModel, images: Tensor, path: Path) -> float:
     network = _fixed(model)
     if sum(tensor.nbytes for tensor in network.state_dict().values()) > _LARGEST:
         raise ExportError(
-            "a network of more than 2 GB", expected="at most 2 GB, as ONNX files hold", remedy="--torchscript"
+            "a network of more than 2 GB", expected="at most what ONNX files hold", remedy="--torchscript"
         )
     with files.replacing(path) as temporary, _without_warnings():
         try:
+            shapes, names = (
+                ({0: torch.export.Dim("batch")},),
+                {"input_names": ["images"], "output_names": ["embeddings"]},
+            )
             program: Any = torch.onnx.export(
-                network,
-                (images[:2],),
-                input_names=["images"],
-                output_names=["embeddings"],
-                dynamic_shapes=({0: torch.export.Dim("batch")},),
-                dynamo=True,
-                verbose=False,
+                network, (images[:2],), **names, dynamic_shapes=shapes, dynamo=True, verbose=False
             )
         except (RuntimeError, TypeError) as error:
             raise _refused("ONNX", model, error) from error
         program.model.metadata_props.update({key: json.dumps(value) for key, value in describe_model(model).items()})
         program.save(str(temporary), external_data=False)
         session = onnxruntime.InferenceSession(str(temporary), providers=["CPUExecutionProvider"])
-        return _compare(
-            "ONNX",
-            network,
-            lambda batch: torch.from_numpy(session.run(["embeddings"], {"images": batch.numpy()})[0]),
-            images,
-            ONNX_TOLERANCE,
-        )
+
+        def run(batch: Tensor) -> Tensor:
+            return torch.from_numpy(session.run(["embeddings"], {"images": batch.numpy()})[0])
+
+        return _compare("ONNX", network, run, images, ONNX_TOLERANCE)
 
 
 def write_torchscript(model: TrainedModel, images: Tensor, path: Path) -> float:
-    """Write a network as TorchScript, with :func:`describe_model` in its extra file ``hiertree.json``.
-
-    Arguments and errors are those of :func:`write_onnx`; the largest difference allowed is 1e-6.
-    """
+    """Write a network as TorchScript, with :func:`describe_model` in its extra file ``hiertree.json``."""
     network, extra = _fixed(model), {"hiertree.json": json.dumps(describe_model(model))}
     with files.replacing(path) as temporary, _without_warnings(), torch.inference_mode():
         try:
@@ -118,8 +114,7 @@ def write_torchscript(model: TrainedModel, images: Tensor, path: Path) -> float:
 
 
 def _refused(name: str, model: TrainedModel, error: BaseException) -> ExportError:
-    problem = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return ExportError(f"{name} of {model!r} ({problem})", expected="a network that torch can export so")
+    return ExportError(f"{name} of {model!r} ({first_line(error)})", expected="a network that torch can export so")
 
 
 def _fixed(model: TrainedModel) -> FixedSizeNetwork:
@@ -131,17 +126,12 @@ def _compare(
     name: str, network: nn.Module, exported: Callable[[Tensor], Tensor], images: Tensor, tolerance: float
 ) -> float:
     """The largest difference of the embeddings of batches of different sizes."""
-    largest = 0.0
     with torch.inference_mode():
-        for batch in (images, images[:1]):
-            difference = float((exported(batch) - network(batch)).abs().max())
-            if not difference <= tolerance:
-                raise ExportError(
-                    f"{name} embeddings that differ by {difference:.2g} from the network's",
-                    expected=f"at most {tolerance:g}",
-                    remedy="nothing was written",
-                )
-            largest = max(largest, difference)
+        differences = [(exported(batch) - network(batch)).abs().max() for batch in (images, images[:1])]
+    largest = float(torch.stack(differences).max())
+    if not largest <= tolerance:
+        given = f"{name} embeddings that differ by {largest:.2g} from the network's"
+        raise ExportError(given, expected=f"at most {tolerance:g}", remedy="nothing was written")
     return largest
 
 
@@ -160,21 +150,11 @@ def _without_warnings() -> Iterator[None]:
         yield
 
 
-ONNX, TORCHSCRIPT = "model.onnx", "model.torchscript"
-_COMPARED = 8  # images
-
-
 class ExportedFiles(NamedTuple):
-    """What was written.
+    """What was written."""
 
-    Attributes:
-        files: by name.
-        checks: by file, the largest difference from the network or the exact products; of an approximate index the
-            share of the ten nearest that it finds.
-    """
-
-    files: list[Path]
-    checks: dict[str, float]
+    files: list[Path]  # by name
+    checks: dict[str, float]  # by file: largest difference found; of an approximate index the share of neighbors
 
 
 def export(
@@ -239,6 +219,5 @@ def _test_images(run: Path) -> ImageSource:
     try:
         return load_split(load_recipe(run / "recipe.yaml"), "test").images
     except (HiertreeError, OSError) as error:
-        raise MissingResourceError(
-            f"no images to compare on ({error})", expected="those of the run's recipe", remedy="name others by --images"
-        ) from error
+        given = f"no images to compare on ({error})"
+        raise MissingResourceError(given, expected="the recipe's", remedy="name others by --images") from error

@@ -19,31 +19,25 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+INDEX, TABLE = "index.faiss", "index.csv"
+_TOLERANCE = 1e-5
 _PAIRS = (("gallery.npy", "gallery.csv"), ("embeddings.npy", "labels.csv"), ("embeddings.npy", "images.csv"))
 
 
 class NamedGallery(NamedTuple):
-    """Embeddings, and a table with the name and the labels of each image.
+    """Embeddings, and a table with the name and the labels of each image."""
 
-    Attributes:
-        embeddings: (n, d) float32.
-        table: n rows: ``image``, then labels, coarse → fine, where they are known.
-        files: that were read.
-    """
-
-    embeddings: NDArray[np.float32]
-    table: pd.DataFrame
-    files: list[Path]
+    embeddings: NDArray[np.float32]  # (n, d) float32
+    table: pd.DataFrame  # n rows: ``image``, then labels, coarse → fine, where they are known
+    files: list[Path]  # that were read
 
 
 def read_gallery(folder: Path) -> NamedGallery:
     """Read the embeddings of a gallery, or of all images where there are no queries of their own."""
     for array, table in _PAIRS:
         if (folder / array).is_file() and (folder / table).is_file():
-            embeddings = np.load(folder / array, allow_pickle=False)
-            found = NamedGallery(
-                embeddings, read_table(folder / table, required=["image"]), [folder / array, folder / table]
-            )
+            read = [folder / array, folder / table]
+            found = NamedGallery(np.load(read[0], allow_pickle=False), read_table(read[1], required=["image"]), read)
             break
     else:
         found = _test_split(folder)
@@ -86,10 +80,6 @@ def _test_split(run: Path) -> NamedGallery:
     table = pd.DataFrame([tree.labels_of(path) for path in paths.tolist()], columns=list(tree.level_names))
     table.insert(0, "image", names)
     return NamedGallery(embeddings, table, [file, tree_file])
-
-
-INDEX, TABLE = "index.faiss", "index.csv"
-_TOLERANCE = 1e-5
 
 
 class GalleryIndex:
@@ -155,12 +145,9 @@ def write_index(embeddings: NDArray[np.float32], table: pd.DataFrame, folder: Pa
         index.train(embeddings)
         index.add(embeddings)
     except RuntimeError as error:
-        problem = str(error).strip().splitlines()[-1]
-        raise OptionError(
-            f"index={kind!r} ({problem})", expected="an index of faiss, Flat or HNSW32 for instance"
-        ) from error
-    made = GalleryIndex(index, table)
-    found = _compare(made, embeddings, exact=kind == "Flat")
+        given = f"index={kind!r} ({str(error).strip().splitlines()[-1]})"
+        raise OptionError(given, expected="an index of faiss, Flat or HNSW32 for instance") from error
+    found = _compare(GalleryIndex(index, table), embeddings, exact=kind == "Flat")
     with files.replacing(folder / INDEX) as temporary:
         faiss.write_index(index, str(temporary))
     with files.open_replacing(folder / TABLE) as file:

@@ -17,9 +17,9 @@ from hiertree.tree import LabelTree
 
 from ..training.network.embedder import Embedder
 from ..training.network.model_files import SETTINGS, WEIGHTS, Preprocessing, save_embedder
+from ..training.network.pretrained_backbones import HUB, first_line
 from ..yaml_files import read_yaml
 
-HUB = "hf-hub:"
 TREE, RECIPE, METRICS, CARD = "tree-train.json", "recipe.yaml", "metrics.json", "README.md"
 _LABELS_SHOWN = 12
 _INTRODUCTION = """\
@@ -35,40 +35,26 @@ embeddings = model.embed("photos/")
 
 
 class ModelRecord(NamedTuple):
-    """How a model was made and what it reached, as far as that is known.
+    """How a model was made and what it reached, as far as that is known."""
 
-    Attributes:
-        recipe: every setting.
-        metrics: the content of the run's ``metrics.json``.
-    """
-
-    recipe: dict[str, Any] | None = None
-    metrics: dict[str, Any] | None = None
+    recipe: dict[str, Any] | None = None  # every setting
+    metrics: dict[str, Any] | None = None  # the content of the run's ``metrics.json``
 
     @classmethod
     def read(cls, folder: Path) -> ModelRecord:
         """Read the two files of a run or of a model, where they are."""
         recipe, metrics = folder / RECIPE, folder / METRICS
-        return cls(
-            dict(read_yaml(recipe)) if recipe.is_file() else None,
-            json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else None,
-        )
+        content = json.loads(metrics.read_text(encoding="utf-8")) if metrics.is_file() else None
+        return cls(dict(read_yaml(recipe)) if recipe.is_file() else None, content)
 
 
 class ModelParts(NamedTuple):
-    """What a folder of a model holds.
+    """What a folder of a model holds."""
 
-    Attributes:
-        network: weights and settings.
-        preprocessing: of its images.
-        tree: the classes it has learned, if they are known.
-        record: how it was made.
-    """
-
-    network: Embedder
-    preprocessing: Preprocessing
-    tree: LabelTree | None
-    record: ModelRecord
+    network: Embedder  # weights and settings
+    preprocessing: Preprocessing  # of its images
+    tree: LabelTree | None  # the classes it has learned, if they are known
+    record: ModelRecord  # how it was made
 
 
 def save_model(model: ModelParts, folder: str | os.PathLike[str]) -> list[Path]:
@@ -87,19 +73,17 @@ def save_model(model: ModelParts, folder: str | os.PathLike[str]) -> list[Path]:
             files.write_json(made / METRICS, model.record.metrics)
         files.write_text(made / CARD, model_card(model))
         written = sorted(made.iterdir())
-        record = manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=written)
-        files.write_json(made / MANIFEST, record)
+        files.write_json(
+            made / MANIFEST, manifest(command="TrainedModel.save", parameters=recipe or {}, outputs=written)
+        )
     return [target / path.name for path in written]
 
 
 def model_card(model: ModelParts) -> str:
     """The README.md of a model, in Markdown with the header that the hub reads."""
     name = (model.record.recipe or {}).get("name", "model")
-    header = {
-        "library_name": "hiertree",
-        "pipeline_tag": "image-feature-extraction",
-        "tags": ["image-retrieval", "hierarchical-retrieval", "metric-learning"],
-    }
+    tags = ["image-retrieval", "hierarchical-retrieval", "metric-learning"]
+    header = {"library_name": "hiertree", "pipeline_tag": "image-feature-extraction", "tags": tags}
     parts = [
         f"---\n{yaml.safe_dump(header, sort_keys=False)}---\n\n# {name}\n",
         _INTRODUCTION.format(size=model.network.projection.out_features, backbone=model.network.settings.backbone),
@@ -124,7 +108,7 @@ def download_model(name: str, *, revision: str | None = None, token: str | None 
         found = snapshot_download(repository, revision=revision or tagged or None, token=token, allow_patterns=wanted)
     except (OSError, ValueError) as error:
         raise MissingResourceError(
-            f"{HUB}{repository} ({(str(error).splitlines() or [type(error).__name__])[0]})",
+            f"{HUB}{repository} ({first_line(error)})",
             expected="a model that model.push_to_hub has put there, and a connection or the hub's cache",
             remedy=f"where there is a connection, `hf download {repository}` brings it",
         ) from error
@@ -146,7 +130,7 @@ def upload_model(model: ModelParts, name: str, *, private: bool | None, token: s
             done = api.upload_folder(repo_id=repository, folder_path=Path(folder) / "model", commit_message=message)
     except (OSError, ValueError) as error:
         raise MissingResourceError(
-            f"{name} on the hub ({(str(error).splitlines() or [type(error).__name__])[0]})",
+            f"{name} on the hub ({first_line(error)})",
             expected="OWNER/NAME where you may write, and a connection",
             remedy="`hf auth login` sets your token",
         ) from error
@@ -178,16 +162,10 @@ def _metrics_section(model: ModelParts) -> str:
 def _tree_section(model: ModelParts) -> str:
     if model.tree is None:
         return ""
-    rows = [
-        f"| {name} | {size} | {_examples(model, level)} |"
-        for level, (name, size) in enumerate(zip(model.tree.level_names, model.tree.level_sizes, strict=True))
-    ]
+    tree, rows = model.tree, []
+    paths = tree.paths(tree.leaves).tolist()
+    for level, (name, size) in enumerate(zip(tree.level_names, tree.level_sizes, strict=True)):
+        found = list(dict.fromkeys(str(tree.labels_of(path)[level]) for path in paths))
+        shown = ", ".join(label.replace("|", "\\|") for label in found[:_LABELS_SHOWN])
+        rows.append(f"| {name} | {size} | {shown}{', …' if len(found) > _LABELS_SHOWN else ''} |")
     return "\n".join(["## Classes it has learned\n", "| level | labels | |", "|---|---|---|", *rows, ""])
-
-
-def _examples(model: ModelParts, level: int) -> str:
-    assert model.tree is not None
-    paths = model.tree.paths(model.tree.leaves).tolist()
-    found = list(dict.fromkeys(str(model.tree.labels_of(path)[level]) for path in paths))
-    shown = ", ".join(label.replace("|", "\\|") for label in found[:_LABELS_SHOWN])
-    return shown + (", …" if len(found) > _LABELS_SHOWN else "")

@@ -64,11 +64,8 @@ class TrainedModel:
     def __repr__(self) -> str:
         settings, tree = self.preprocessing, self.tree
         image = f"{settings.channels}×{settings.size}×{settings.size}"
-        levels = (
-            ""
-            if tree is None
-            else "".join(f", {size} {name}" for name, size in zip(tree.level_names, tree.level_sizes, strict=True))
-        )
+        named = () if tree is None else zip(tree.level_names, tree.level_sizes, strict=True)
+        levels = "".join(f", {size} {name}" for name, size in named)
         backbone = self.network.settings.backbone
         return f"TrainedModel({backbone}, {image} → {self.embedding_size}{levels}, on {self.device})"
 
@@ -252,10 +249,7 @@ class TrainedModel:
 
 
 def load_model(
-    run: str | os.PathLike[str],
-    *,
-    device: str | torch.device = "auto",
-    backbone: Backbone | None = None,
+    run: str | os.PathLike[str], *, device: str | torch.device = "auto", backbone: Backbone | None = None
 ) -> TrainedModel:
     """Load what a run has learned, with its preprocessing and its tree.
 
@@ -278,9 +272,8 @@ def load_model(
 
 
 def _loaded(folder: Path, *, device: str | torch.device, backbone: Backbone | None) -> TrainedModel:
-    embedder = load_embedder(folder, backbone=backbone)
-    tree = folder / TREE
-    classes = LabelTree.from_json(tree) if tree.is_file() else None  # earlier versions kept none
+    embedder, tree = load_embedder(folder, backbone=backbone), folder / TREE
+    classes = LabelTree.from_json(tree) if tree.is_file() else None
     record = ModelRecord.read(folder)
     return TrainedModel(embedder, load_preprocessing(folder), tree=classes, device=device, record=record)
 

@@ -7,58 +7,37 @@ and a run can resume at any batch.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-
-class BatchSampler(Protocol):
-    """Lists of indices, one list per batch, determined by the sampler's seed and the epoch."""
-
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Go to an ``epoch`` and skip its first ``batch`` batches."""
-        ...
-
-    def __iter__(self) -> Iterator[list[int]]: ...
-
-    def __len__(self) -> int: ...
+from hiertree.samplers import DistributedBatches
+from hiertree.samplers.epochs import PlannedBatches
 
 
 class BatchKey(NamedTuple):
-    """What a batch, or one process's part of it, depends on besides the recipe.
+    """What a batch, or one process's part of it, depends on besides the recipe."""
 
-    Attributes:
-        epoch: from 0.
-        number: of the batch in its epoch, from 0.
-        indices: of the images in the data set.
-        first: position of the first of these indices in the whole batch; above 0 in all processes but the first.
-    """
-
-    epoch: int
-    number: int
-    indices: list[int]
-    first: int = 0
+    epoch: int  # from 0
+    number: int  # of the batch in its epoch, from 0
+    indices: list[int]  # of the images in the data set
+    first: int = 0  # position of the first of these indices in the whole batch; above 0 in all processes but the first
 
 
 class ImageBatch(NamedTuple):
-    """Images by index.
+    """Images by index."""
 
-    Attributes:
-        indices: (B,) int64, in the data set.
-        images: (B, C, S, S) uint8.
-    """
-
-    indices: Tensor
-    images: Tensor
+    indices: Tensor  # (B,) int64, in the data set
+    images: Tensor  # (B, C, S, S) uint8
 
 
 class EpochKeys:
     """The keys of one epoch's batches; a data loader iterates over them once per epoch."""
 
-    def __init__(self, sampler: BatchSampler, *, part: int = 0) -> None:
+    def __init__(self, sampler: PlannedBatches | DistributedBatches, *, part: int = 0) -> None:
         self.sampler, self.part = sampler, part
         self.epoch = self.first = 0
 

@@ -104,15 +104,10 @@ def _decodes(dataset: ImageDataset, row: int) -> bool:
 
 
 class LearningSplits(NamedTuple):
-    """What a run may look at before it is finished.
+    """What a run may look at before it is finished."""
 
-    Attributes:
-        train: the images to learn from.
-        validation: those that pick the best epoch; None without a section ``validation``.
-    """
-
-    train: ImageDataset
-    validation: ImageDataset | None
+    train: ImageDataset  # the images to learn from
+    validation: ImageDataset | None  # those that pick the best epoch; None without a section ``validation``
 
 
 def load_learning_splits(recipe: Recipe) -> LearningSplits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hiertree.errors import DeviceError
 
@@ -16,17 +16,11 @@ if TYPE_CHECKING:
 
 
 class Launch(NamedTuple):
-    """Processes that a launcher started.
+    """Processes that a launcher started."""
 
-    Attributes:
-        devices: processes on each machine.
-        nodes: machines.
-        environment: from which Fabric reads this process's rank.
-    """
-
-    devices: int
-    nodes: int
-    environment: ClusterEnvironment
+    devices: int  # processes on each machine
+    nodes: int  # machines
+    environment: ClusterEnvironment  # from which Fabric reads this process's rank
 
 
 def detect_launch() -> Launch | None:
@@ -69,18 +63,12 @@ def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fa
     from lightning_fabric import Fabric
 
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    device, precision = _device_type(training), training.precision
     if launch is None:
-        return Fabric(accelerator=_device_type(training), devices=1, precision=training.precision)
-    device = _device_type(training)
+        return Fabric(accelerator=device, devices=1, precision=precision)
     _require_devices(device, launch.devices)
-    fabric = Fabric(
-        accelerator=device,
-        devices=launch.devices,
-        num_nodes=launch.nodes,
-        strategy="ddp",
-        precision=training.precision,
-        plugins=[launch.environment],
-    )
+    shape: Any = {"devices": launch.devices, "num_nodes": launch.nodes, "plugins": [launch.environment]}
+    fabric = Fabric(accelerator=device, strategy="ddp", precision=precision, **shape)
     if os.environ.get("LT_CLI_USED") != "1":  # ``fabric run`` has launched it already
         fabric.launch()
     if fabric.global_rank:
@@ -94,14 +82,12 @@ def _device_type(training: TrainingSettings) -> str:
 
     present = torch.cuda.is_available()
     if training.device == "cuda" and not present:
-        raise DeviceError(
-            "training.device=cuda", expected="a GPU that torch can use", remedy="set training.device=cpu or auto"
-        )
+        remedy = "set training.device=cpu or auto"
+        raise DeviceError("training.device=cuda", expected="a GPU that torch can use", remedy=remedy)
     device = "cuda" if present and training.device != "cpu" else "cpu"
     if device == "cpu" and training.precision == "16-mixed":
-        raise DeviceError(
-            "training.precision=16-mixed on a CPU", expected="a GPU", remedy="set training.precision=bf16-mixed"
-        )
+        remedy = "set training.precision=bf16-mixed"
+        raise DeviceError("training.precision=16-mixed on a CPU", expected="a GPU", remedy=remedy)
     return device
 
 

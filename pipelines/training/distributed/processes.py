@@ -1,17 +1,15 @@
 """How the processes of one run communicate, and how an error in one of them ends all with one message.
 
 All processes take the same steps, each with its part of every batch; only the first writes files and messages. Code
-that may fail in a single process runs in an ``agreeing()`` block: at its end all processes learn of the error, the
-first raises it and the others exit. Code in such a block must not wait for other processes. An error outside such
-blocks (a full GPU in the middle of a step, say) ends its process, and whoever started the processes ends the others.
-
-Messages go over gloo, whatever backend carries the gradients, so that the others can wait for as long as the first
-needs to measure and write. In a single process all of this does nothing.
+that may fail in one process alone runs in an ``agreeing()`` block, which must not wait for other processes: at its end
+all learn of the error, the first raises it and the others exit. An error elsewhere ends its process, and whoever
+started the processes ends the others. Messages go over gloo, whatever backend carries the gradients, so that the
+others can wait for as long as the first needs to measure and write: Fabric's own would go over NCCL and time out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
@@ -32,12 +30,7 @@ _END: Any = object()
 
 
 class Processes:
-    """The processes of one run, seen from one of them.
-
-    Attributes:
-        rank: of this process, from 0.
-        size: number of processes.
-        is_first: whether this process has rank 0, and so writes files and messages.
+    """The processes of one run, seen from the one of ``rank``; that of rank 0 writes files and messages.
 
     >>> alone = Processes()
     >>> alone.rank, alone.size, alone.any(True), alone.from_first(lambda: 3)
@@ -101,12 +94,8 @@ class Processes:
         found: Item = made[0]
         return found
 
-    def own_share(self, items: Sequence[Item]) -> Sequence[Item]:
-        """This process's share of the items: every ``size``-th, starting at its rank."""
-        return items[self.rank :: self.size]
-
     def concatenated(self, own: Iterable[Tensor]) -> Tensor:
-        """Concatenate the tensors that the processes made of their shares, in the order of the items."""
+        """Concatenate in the first process the tensors that each made of every ``size``-th item, from its rank on."""
         if self.size == 1:
             return torch.cat(list(own))
         iterator = iter(own)

@@ -1,7 +1,7 @@
 """Start the processes of a run on this machine, pass signals on to them, and report how they ended.
 
-Unlike torchrun's launcher, which kills processes 30 seconds after SIGTERM and reports errors as text, this waits for a
-step and its checkpoint however long they take, and raises the typed error of whichever process failed first.
+torchrun kills processes 30 seconds after SIGTERM and reports errors as text; this waits for a step and its checkpoint,
+however long they take, and raises the typed error of whichever process failed first.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -21,6 +20,8 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any
 
+from lightning_fabric.plugins.environments.lightning import find_free_network_port
+
 from hiertree.errors import HiertreeError, TrainingError
 
 STOPPED_EARLY = "stopped by SIGTERM before the first step; run the same command to start again"
@@ -29,12 +30,9 @@ _CRASHED, _FAILED, _INTERRUPTED = 1, 2, 130
 
 
 def run_processes(function: Callable[..., object], *arguments: object, count: int) -> None:
-    """Call a function in new processes of this machine and wait until all have ended.
-
-    SIGTERM is passed on to them. They end when this process ends, whatever the reason.
-    """
+    """Call a function in new processes and wait until all have ended; they hear SIGTERM, and end with this one."""
     context = multiprocessing.get_context("spawn")
-    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "NODE_RANK": "0"}
+    variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port()), "NODE_RANK": "0"}
     variables |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
     processes, reports = [], []
     try:
@@ -51,12 +49,6 @@ def run_processes(function: Callable[..., object], *arguments: object, count: in
     finally:
         killed = _end(processes)
     _raise_failure([0 if p in killed else p.exitcode or 0 for p in processes], [_received(r) for r in reports])
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _call(place: dict[str, str], report: Connection, function: Callable[..., object], arguments: Sequence[Any]) -> None:
@@ -143,8 +135,5 @@ def _raise_failure(statuses: Sequence[int], reports: Sequence[Any]) -> None:
             raise RuntimeError(crashes[0])
         if status:
             end = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
-            raise TrainingError(
-                f"process {rank} of {len(statuses)} {end}",
-                expected="all processes of the run until it is done",
-                remedy="the last checkpoint is whole; run the same command to go on from it",
-            )
+            given, remedy = f"process {rank} of {len(statuses)} {end}", "run the same command to go on"
+            raise TrainingError(given, expected="all processes until the run is done", remedy=remedy)

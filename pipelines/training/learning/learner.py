@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from itertools import cycle
@@ -27,9 +28,9 @@ from ..recipe.schema import Recipe
 from .optimization import build_loss, build_optimizer, moving_average, set_learning_rates
 from .step_errors import (
     SMALLER_STEPS,
-    compile_network,
     compiler_errors,
     diverged,
+    finite_values,
     out_of_memory,
     require_finite,
     require_no_batch_norm,
@@ -63,7 +64,7 @@ class Learner:
         with self.processes.agreeing():
             self._build(class_paths)
         if recipe.training.compile:
-            compile_network(self.embedder)
+            self.embedder.compile()  # in place, so that its tensors keep their names; a copy of it is not compiled
         self._network = fabric.setup_module(self.embedder)
         self._frozen_backbone = False
         decay = recipe.training.ema_decay
@@ -74,7 +75,6 @@ class Learner:
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
 
     def _build(self, class_paths: NDArray[np.integer[Any]]) -> None:
-        """Build network and loss, initialized by the recipe's seed."""
         model = self.recipe.model
         with self._forked_rng():
             torch.manual_seed(self.recipe.seed)
@@ -101,7 +101,8 @@ class Learner:
 
     def step(self, images: Tensor, paths: Tensor, *, step: int) -> dict[str, float]:
         """Learn from one batch."""
-        self._set_learning_rates(step)
+        per_epoch, total = self.steps_per_epoch, self.recipe.training.epochs * self.steps_per_epoch
+        set_learning_rates(self.optimizer, self.recipe.schedule, step=step, total=total, steps_per_epoch=per_epoch)
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
@@ -137,26 +138,18 @@ class Learner:
             raise out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
         return embeddings.float().cpu()
 
-    def _set_learning_rates(self, step: int) -> None:
-        per_epoch = self.steps_per_epoch
-        total = self.recipe.training.epochs * per_epoch
-        set_learning_rates(self.optimizer, self.recipe.schedule, step=step, total=total, steps_per_epoch=per_epoch)
-
     def _backward(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
         with randomness_by_rank(self.processes, self.fabric.device, self.recipe.seed, step):
             embeddings = self._network(self.fabric.to_device(images))
         terms = self._objective.terms(embeddings, paths)
         loss = self._objective.total(terms)
-        values = _values(terms, loss, step)
+        values = finite_values(terms, loss, step)
         self.fabric.backward(loss)
         self.processes.average_gradients(self.loss.parameters())
         return values
 
     def _backward_in_chunks(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
-        """The same with the activations of one chunk at a time in memory.
-
-        It calls the network without Fabric's wrapper, which allows no backward pass from intermediate outputs.
-        """
+        """The same, one chunk at a time; Fabric's wrapper allows no backward pass from intermediate outputs."""
         chunks = torch.split(images, self.recipe.training.chunk_size)
         numbers = cycle(range(len(chunks)))
 
@@ -168,7 +161,7 @@ class Learner:
 
         terms = large_batch_backward(embed, chunks, paths, self._objective, backward=self.fabric.backward)
         self.processes.average_gradients([*self.embedder.parameters(), *self.loss.parameters()])
-        return _values(terms, self._objective.total(terms), step)
+        return finite_values(terms, self._objective.total(terms), step)
 
     def _update_weights(self, step: int) -> None:
         """Clip the gradient and update weights and average, unless the gradient is not finite."""
@@ -207,29 +200,22 @@ class Learner:
 
     def load(self, tensors: Mapping[str, Tensor], scaler: Mapping[str, Any]) -> None:
         """Restore what :meth:`tensors` and :meth:`scaler` returned."""
-        parts: dict[str, dict[str, Tensor]] = {"embedder": {}, "loss": {}, "optimizer": {}}
+        parts: defaultdict[str, dict[str, Tensor]] = defaultdict(dict)
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
-            parts.setdefault(part, {})[rest] = tensor
-        state: dict[int, dict[str, Tensor]] = {}
+            parts[part][rest] = tensor
+        state: defaultdict[int, dict[str, Tensor]] = defaultdict(dict)
         for name, tensor in parts["optimizer"].items():
             index, _, key = name.partition(".")
-            state.setdefault(int(index), {})[key] = tensor
+            state[int(index)][key] = tensor
         try:
             self.embedder.load_state_dict(parts["embedder"])
             self.loss.load_state_dict(parts["loss"])
             if self._average is not None:
-                self._average.load_state_dict(parts.get("average", {}))
-            whole: dict[str, Any] = {"state": state, "param_groups": self.optimizer.state_dict()["param_groups"]}
-            self._fabric_optimizer.load_state_dict(whole)
+                self._average.load_state_dict(parts["average"])
+            groups = self.optimizer.state_dict()["param_groups"]
+            self._fabric_optimizer.load_state_dict({"state": dict(state), "param_groups": groups})
         except (RuntimeError, ValueError) as error:
             raise CheckpointError(f"tensors that do not fit ({error})", expected="those of this recipe") from error
         if scaler:
             self.fabric.strategy.precision.load_state_dict(dict(scaler))
-
-
-def _values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:
-    """The loss and its terms as numbers, which must be finite."""
-    values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
-    require_finite(values, step)
-    return values

@@ -27,7 +27,7 @@ Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
 def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss:
-    """Build the loss that a recipe asks for."""
+    """Build the loss that a recipe asks for, with the sizes that follow from the (C, L) paths of its classes."""
     try:
         return _built(recipe.loss, class_paths, recipe.model.embedding_size)
     except OptionError as error:
@@ -35,31 +35,22 @@ def build_loss(recipe: Recipe, *, class_paths: NDArray[np.integer[Any]]) -> Loss
 
 
 def _built(component: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int) -> Loss:
-    """Build a loss, and before it the losses that it wraps."""
+    """Build a loss, and before it the losses that it wraps, or functions that build them for flat classes."""
     level_sizes = tuple((class_paths.max(axis=0) + 1).tolist())
-    derived = {
-        "num_classes": level_sizes[-1],
-        "embedding_size": embedding_size,
-        "level_sizes": level_sizes,
-        "num_levels": class_paths.shape[1],
-        "class_paths": class_paths,
-    }
-    options = component.options()
-    for name, value in options.items():
-        if isinstance(value, Component):
-            options[name] = _nested(component, name, value, class_paths, embedding_size)
-    known = {name: value for name, value in derived.items() if takes("loss", component.name, name)}
-    loss: Loss = target("loss", component.name)(**known, **options)
+    sizes = {"num_classes": level_sizes[-1], "num_levels": class_paths.shape[1], "level_sizes": level_sizes}
+    derived = {**sizes, "embedding_size": embedding_size, "class_paths": class_paths}
+    options = {name: value for name, value in derived.items() if takes("loss", component.name, name)}
+
+    def nested(inner: Component, *, flat: bool) -> Any:
+        if flat:
+            return lambda num_classes: _built(inner, np.arange(num_classes)[:, None], embedding_size)
+        return _built(inner, class_paths, embedding_size)
+
+    for name, value in component.options().items():
+        is_loss = isinstance(value, Component)
+        options[name] = nested(value, flat=makes("loss", component.name, name)) if is_loss else value
+    loss: Loss = target("loss", component.name)(**options)
     return loss
-
-
-def _nested(
-    outer: Component, name: str, inner: Component, class_paths: NDArray[np.integer[Any]], embedding_size: int
-) -> Any:
-    """Build a loss that another wraps, or a function that builds it for a number of flat classes."""
-    if makes("loss", outer.name, name):
-        return lambda num_classes: _built(inner, np.arange(num_classes)[:, None], embedding_size)
-    return _built(inner, class_paths, embedding_size)
 
 
 def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> list[dict[str, Any]]:
@@ -69,11 +60,8 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSet
         ("head", embedder.head_parameters(), settings.head_lr or settings.lr, settings.weight_decay),
         ("proxies", list(loss.parameters()), settings.proxies_lr or settings.lr, 0.0),
     ]
-    return [
-        {"name": name, "params": parameters, "lr": lr, "base_lr": lr, "weight_decay": decay}
-        for name, parameters, lr, decay in groups
-        if parameters
-    ]
+    named = [dict(zip(("name", "params", "lr", "weight_decay"), group, strict=True)) for group in groups]
+    return [{**group, "base_lr": group["lr"]} for group in named if group["params"]]
 
 
 def build_optimizer(embedder: Embedder, loss: nn.Module, settings: OptimizerSettings) -> Optimizer:
@@ -121,15 +109,9 @@ def set_learning_rates(
     for group in optimizer.param_groups:
         own_final = settings.proxies_final if group["name"] == "proxies" else None
         final = settings.final if own_final is None else own_final
-        group["lr"] = group["base_lr"] * learning_rate_factor(
-            step,
-            total=total,
-            warmup=warmup,
-            final=final,
-            name=settings.name,
-            milestones=milestones,
-            factor=settings.factor,
-        )
+        shape: Any = {"name": settings.name, "milestones": milestones, "factor": settings.factor}
+        factor = learning_rate_factor(step, total=total, warmup=warmup, final=final, **shape)
+        group["lr"] = group["base_lr"] * factor
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
@@ -155,8 +137,6 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
 
 
 def _follow(decay: float) -> Callable[[Tensors, Tensors, Tensor | int], None]:
-    """The update of the averages by one step's values."""
-
     def follow(averages: Tensors, values: Tensors, _: Tensor | int) -> None:
         for average, value in zip(averages, values, strict=True):
             if average.is_floating_point():

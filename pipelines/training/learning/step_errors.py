@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from hiertree.errors import DeviceError, RecipeError, TrainingError
 
@@ -16,6 +17,13 @@ SMALLER_STEPS = (
     "lower sampler.batch_size or images.size, set training.precision=bf16-mixed, or keep the batch and set "
     "training.accumulate=two_pass with a small training.chunk_size; the last checkpoint is whole"
 )
+
+
+def finite_values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:
+    """The loss of a step and its terms as numbers, unless some are not finite."""
+    values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
+    require_finite(values, step)
+    return values
 
 
 def require_finite(values: Mapping[str, float], step: int) -> None:
@@ -47,14 +55,6 @@ def require_no_batch_norm(network: nn.Module) -> None:
             expected="a network that embeds each image independently of the others",
             remedy="set model.freeze_batch_norm=true",
         )
-
-
-def compile_network(network: nn.Module) -> None:
-    """Compile a network in place at its first call with each kind of input.
-
-    It stays the same object, so its tensors keep their names; a copy of it is not compiled.
-    """
-    network.compile()
 
 
 @contextmanager

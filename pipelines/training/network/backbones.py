@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -94,20 +94,6 @@ def import_backbone(name: str) -> Callable[..., nn.Module]:
         raise RecipeError(given, expected="a class or a function that returns a torch.nn.Module")
     factory: Callable[..., nn.Module] = found
     return factory
-
-
-def call_backbone(factory: Callable[..., nn.Module], options: Mapping[str, Any], *, name: str) -> nn.Module:
-    """Build the network."""
-    try:
-        network = factory(**options)
-    except TypeError as error:
-        raise RecipeError(
-            f"model.backbone={name} ({error})",
-            expected="a callable of the options in model.backbone_options",
-        ) from error
-    if not isinstance(network, nn.Module):
-        raise RecipeError(f"model.backbone={name} returns {type(network).__name__}", expected="a torch.nn.Module")
-    return network
 
 
 class SmallCNN(nn.Sequential):
@@ -218,7 +204,15 @@ def _own_network(model: ModelSettings, factory: Callable[..., nn.Module] | None,
             f"model.pretrained=true with {model.backbone}",
             expected="a local file, or false: your own callable loads what it wants",
         )
-    network = call_backbone(factory or import_backbone(model.backbone), model.backbone_options, name=model.backbone)
+    build = factory or import_backbone(model.backbone)
+    try:
+        network = build(**model.backbone_options)
+    except TypeError as error:
+        given = f"model.backbone={model.backbone} ({error})"
+        raise RecipeError(given, expected="a callable of the options in model.backbone_options") from error
+    if not isinstance(network, nn.Module):
+        given = f"model.backbone={model.backbone} returns {type(network).__name__}"
+        raise RecipeError(given, expected="a torch.nn.Module")
     if model.pretrained and load_weights:
         load_local_weights(network, Path(model.pretrained))
     return network

@@ -14,6 +14,7 @@ from hiertree.errors import InputError, RecipeError
 
 from ..recipe.settings import ModelSettings
 from .backbones import build_backbone, input_statistics, is_batch_norm, portable
+from .pretrained_backbones import first_line
 
 
 class GeM(nn.Module):
@@ -95,13 +96,9 @@ class Embedder(nn.Module):
 
     def _pool(self, features: Tensor) -> Tensor:
         if self.pooling is not None:
-            pooled: Tensor = self.pooling(features)
-            return pooled
-        if self.settings.pooling == "average":
-            return adaptive_avg_pool2d(features, 1).flatten(1)
-        if self.settings.pooling == "max":
-            return adaptive_max_pool2d(features, 1).flatten(1)
-        return features
+            return cast(Tensor, self.pooling(features))
+        pool = {"average": adaptive_avg_pool2d, "max": adaptive_max_pool2d}.get(self.settings.pooling)
+        return features if pool is None else pool(features, 1).flatten(1)
 
     def head_parameters(self) -> list[nn.Parameter]:
         """The parameters outside the backbone."""
@@ -169,14 +166,12 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
     except (RuntimeError, AssertionError, ValueError) as error:
         if isinstance(error, RecipeError):
             raise
-        problem = (str(error).splitlines() or [type(error).__name__])[0]
         if scale != 1:
             given = f"evaluation.scales={list(scales)} with {settings.backbone}, which takes images of one size"
-            raise RecipeError(
-                f"{given} ({problem})", expected="evaluation.scales=[1.0], or another backbone"
-            ) from error
+            expected = "evaluation.scales=[1.0], or another backbone"
+            raise RecipeError(f"{given} ({first_line(error)})", expected=expected) from error
         raise RecipeError(
-            f"images.size={size} with {settings.backbone} ({problem})",
+            f"images.size={size} with {settings.backbone} ({first_line(error)})",
             expected="a size that the backbone takes",
             remedy="change images.size, or choose another backbone",
         ) from error
@@ -185,10 +180,7 @@ def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> Non
 
 
 def warn_of_cut_images(embedder: Embedder, size: int) -> None:
-    """Say on standard error how much of the images a backbone leaves out that cuts them into patches of another size.
-
-    Such are vision transformers, whose first convolution steps by its own width.
-    """
+    """Say how much of the images a vision transformer leaves out, whose patches do not divide their size."""
     first = next((part for part in embedder.backbone.modules() if isinstance(part, nn.Conv2d)), None)
     if first is None or first.kernel_size != first.stride or first.padding != (0, 0):
         return

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,23 +65,14 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 
 
 class TimmModel(NamedTuple):
-    """What a name stands for.
+    """What a name stands for."""
 
-    Attributes:
-        architecture: its name in timm, perhaps with a tag of weights.
-        options: keyword options of that architecture.
-        mean: by which its weights normalize pixels in [0, 1].
-        std: likewise.
-        size: height and width that it is made for.
-        fixed: whether it takes images of that size only, unless built for another.
-    """
-
-    architecture: str
-    options: dict[str, Any]
-    mean: tuple[float, ...] = IMAGENET_MEAN
-    std: tuple[float, ...] = IMAGENET_STD
-    size: int = 224
-    fixed: bool = False
+    architecture: str  # its name in timm, perhaps with a tag of weights
+    options: dict[str, Any]  # keyword options of that architecture
+    mean: tuple[float, ...] = IMAGENET_MEAN  # by which its weights normalize pixels in [0, 1]
+    std: tuple[float, ...] = IMAGENET_STD  # likewise
+    size: int = 224  # height and width that it is made for
+    fixed: bool = False  # whether it takes images of that size only, unless built for another
 
 
 def find_timm_model(name: str) -> TimmModel:
@@ -98,15 +91,9 @@ def find_timm_model(name: str) -> TimmModel:
             expected="small_cnn, the name of a timm model, hf-hub:OWNER/NAME, open_clip:NAME or MODULE:ATTRIBUTE"
             + (f"; {', '.join(close)} for instance" if close else ""),
         )
-    size = config.get("input_size") or (3, 224, 224)
-    return TimmModel(
-        architecture,
-        options,
-        tuple(config.get("mean") or IMAGENET_MEAN),
-        tuple(config.get("std") or IMAGENET_STD),
-        size=int(size[-1]),
-        fixed=bool(config.get("fixed_input_size")),
-    )
+    mean, std = config.get("mean") or IMAGENET_MEAN, config.get("std") or IMAGENET_STD
+    size, fixed = (config.get("input_size") or (224,))[-1], bool(config.get("fixed_input_size"))
+    return TimmModel(architecture, options, tuple(mean), tuple(std), int(size), fixed)
 
 
 def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
@@ -114,33 +101,34 @@ def build_timm_network(model: ModelSettings, *, channels: int, size: int | None,
 
     Transformers that take one size only are built for it, and pretrained position embeddings are interpolated.
     """
+    import timm
+
     found = find_timm_model(model.backbone)
     options = {**found.options, **model.backbone_options}
     _refuse_options_of_timm(options)
     resized = found.fixed and size is not None and size != found.size and "img_size" not in options
     if resized:
         options["img_size"] = size
-    pretrained, file = model.pretrained is True and load_weights, None
-    if isinstance(model.pretrained, str) and load_weights:
-        file = Path(model.pretrained)
+    create: Callable[..., nn.Module] = partial(timm.create_model, num_classes=0, in_chans=channels, **options)
+    pretrained = model.pretrained is True and load_weights
+    file = Path(model.pretrained) if isinstance(model.pretrained, str) and load_weights else None
     try:
         if file is not None and resized:  # timm itself interpolates what depends on the size
             weights = {"state_dict": read_weights(file), "source": ""}
-            return _create(found.architecture, channels, options, pretrained=True, pretrained_cfg_overlay=weights)
-        name = model.backbone if pretrained else found.architecture
-        network = _create(name, channels, options, pretrained=pretrained)
+            return create(found.architecture, pretrained=True, pretrained_cfg_overlay=weights)
+        network = create(model.backbone if pretrained else found.architecture, pretrained=pretrained)
     except (TypeError, ValueError, AssertionError, KeyError) as error:
         asked = f"images.size={size} with {model.backbone}" if resized else f"model.backbone={model.backbone}"
         raise RecipeError(
-            f"{asked} ({_reason(error)})",
+            f"{asked} ({first_line(error)})",
             expected=f"its own size, {found.size}" if resized else "options that the model has",
             remedy=f"set images.size={found.size}, or choose another backbone" if resized else None,
         ) from error
     except (OSError, RuntimeError) as error:
         if not pretrained or "state_dict" in str(error):
-            given = f"model.backbone={model.backbone} ({_reason(error)})"
+            given = f"model.backbone={model.backbone} ({first_line(error)})"
             raise RecipeError(given, expected="a model that builds, and weights of it") from error
-        raise _unreachable(f"weights of {model.backbone} ({_reason(error)})", model.backbone) from error
+        raise _unreachable(f"weights of {model.backbone} ({first_line(error)})", model.backbone) from error
     if file is not None:
         load_local_weights(network, file)
     return network
@@ -158,13 +146,6 @@ def _refuse_options_of_timm(options: dict[str, Any]) -> None:
         )
 
 
-def _create(name: str, channels: int, options: dict[str, Any], **weights: Any) -> nn.Module:
-    import timm
-
-    network: nn.Module = timm.create_model(name, num_classes=0, in_chans=channels, **weights, **options)
-    return network
-
-
 def _on_the_hub(name: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Architecture, options and further settings by the ``config.json`` of a repository."""
     from timm.models import load_model_config_from_hf
@@ -172,7 +153,7 @@ def _on_the_hub(name: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
     try:
         config, architecture, options = load_model_config_from_hf(name.removeprefix(HUB))
     except (OSError, RuntimeError, ValueError, KeyError) as error:
-        raise _unreachable(f"model.backbone={name} ({_reason(error)})", name) from error
+        raise _unreachable(f"model.backbone={name} ({first_line(error)})", name) from error
     return architecture, dict(options or {}), dict(config)
 
 
@@ -185,8 +166,9 @@ def _unreachable(given: str, name: str) -> MissingResourceError:
     )
 
 
-def _reason(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def first_line(error: BaseException) -> str:
+    """What an error of a library says, in one line."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:

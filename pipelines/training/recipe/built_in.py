@@ -11,38 +11,34 @@ says itself.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files as resources
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from ...yaml_files import read_text
 from .layers import Layer, merge, parse_layer, plain
 
+PAPERS = {
+    "S": "Ramzi et al., Optimization of Rank Losses for Image Retrieval (TPAMI 2025)",
+    "R": "Ramzi et al., Robust and Decomposable Average Precision for Image Retrieval (NeurIPS 2021)",
+    "B": "Brown et al., Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval (ECCV 2020)",
+    "T": "He et al., Hashing as Tie-Aware Learning to Rank (CVPR 2018)",
+}
 _FOLDER = Path(__file__).parents[1] / "recipes"
 _DESCRIBING = ("about", "note", "extends")  # keys of a variant that are not settings
 
 
 @dataclass(frozen=True)
 class BuiltInRecipe:
-    """A recipe that comes with the package.
+    """A recipe that comes with the package."""
 
-    Attributes:
-        name: as commands take it.
-        dataset: the file it is from.
-        about: what it trains.
-        note: what its reader should know; None if there is nothing.
-        layer: every setting that the file makes, with its source.
-    """
-
-    name: str
-    dataset: str
-    about: str
-    note: str | None
-    layer: Layer
+    name: str  # as commands take it
+    dataset: str  # the file it is from
+    about: str  # what it trains
+    note: str | None  # what its reader should know; None if there is nothing
+    layer: Layer  # every setting that the file makes, with its source
 
 
 def recipe_datasets() -> dict[str, str]:
@@ -81,14 +77,11 @@ def _content(dataset: str) -> dict[str, Any]:
 
 
 def _expanded(dataset: str, variant: str) -> BuiltInRecipe:
-    content = _content(dataset)
-    layer = merge(content["base"], {})
+    layer, note = merge(_content(dataset)["base"], {}), _part(dataset, variant).get("note")
     for part in _line_of(dataset, variant):
         layer = merge(layer, {key: value for key, value in _part(dataset, part).items() if key not in _DESCRIBING})
-    note = _part(dataset, variant).get("note")
-    return BuiltInRecipe(
-        f"{dataset}-{variant}", dataset, _about(dataset, variant), plain(note) if note else None, layer
-    )
+    said = plain(note) if note else None
+    return BuiltInRecipe(f"{dataset}-{variant}", dataset, _about(dataset, variant), said, layer)
 
 
 def _line_of(dataset: str, part: str) -> list[str]:
@@ -114,29 +107,13 @@ def _part(dataset: str, name: str) -> Layer:
     return found
 
 
-PAPERS: Mapping[str, str] = MappingProxyType(
-    {
-        "S": "Ramzi et al., Optimization of Rank Losses for Image Retrieval (TPAMI 2025)",
-        "R": "Ramzi et al., Robust and Decomposable Average Precision for Image Retrieval (NeurIPS 2021)",
-        "B": "Brown et al., Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval (ECCV 2020)",
-        "T": "He et al., Hashing as Tie-Aware Learning to Rank (CVPR 2018)",
-    }
-)
-
-
 @dataclass(frozen=True)
 class PublishedRow:
-    """A row of a paper's table.
+    """A row of a paper's table."""
 
-    Attributes:
-        source: the paper's letter and the table.
-        percent: value of each metric, under our names; ``mean AP`` is a mean over levels.
-        notes: what must be known of some values, by metric.
-    """
-
-    source: str
-    percent: Mapping[str, float]
-    notes: Mapping[str, str]
+    source: str  # the paper's letter and the table
+    percent: dict[str, float]  # value of each metric, under our names; ``mean AP`` is a mean over levels
+    notes: dict[str, str]  # what must be known of some values, by metric
 
     @property
     def paper(self) -> str:
@@ -163,23 +140,17 @@ class PublishedRow:
 
 def published_rows(recipe: str) -> list[PublishedRow]:
     """The rows that papers report for a recipe, by its name; none for a recipe that is not built in."""
-    return list(_all_rows().get(recipe, ()))
+    return list(_all_rows().get(recipe, {}).values())
 
 
 @cache
-def _all_rows() -> dict[str, list[PublishedRow]]:
-    path = resources("hiertree.pipelines.training").joinpath("recipes/published.csv")
-    found: dict[str, dict[str, list[dict[str, str]]]] = {}
-    for line in csv.DictReader(path.read_text(encoding="utf-8").splitlines()):
-        found.setdefault(line["recipe"], {}).setdefault(line["source"], []).append(line)
-    return {
-        recipe: [
-            PublishedRow(
-                source,
-                {line["metric"]: float(line["value"]) for line in lines},
-                {line["metric"]: line["note"] for line in lines if line["note"]},
-            )
-            for source, lines in sources.items()
-        ]
-        for recipe, sources in found.items()
-    }
+def _all_rows() -> dict[str, dict[str, PublishedRow]]:
+    """By recipe and source."""
+    found: dict[str, dict[str, PublishedRow]] = {}
+    for line in csv.DictReader((_FOLDER / "published.csv").read_text(encoding="utf-8").splitlines()):
+        source, metric = line["source"], line["metric"]
+        row = found.setdefault(line["recipe"], {}).setdefault(source, PublishedRow(source, {}, {}))
+        row.percent[metric] = float(line["value"])
+        if line["note"]:
+            row.notes[metric] = line["note"]
+    return found

@@ -38,9 +38,7 @@ _KINDS = {
     "data": _Kind("hiertree.datasets.registry", "split", frozenset({"split"}), {"split_column": "split"}),
     "sampler": _Kind("hiertree.samplers", "paths", frozenset({"paths", "seed"})),
     "loss": _Kind(
-        "hiertree.losses",
-        "",
-        frozenset({"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"}),
+        "hiertree.losses", "", frozenset({"num_classes", "embedding_size", "level_sizes", "num_levels", "class_paths"})
     ),
 }
 
@@ -107,7 +105,7 @@ def _is_component(kind: str, candidate: Any) -> bool:
 def component_model(kind: str, name: str) -> type[Component]:
     """The section of the component of that name: a key for each option of its signature."""
     function = target(kind, name)
-    fields: dict[str, Any] = {"name": (Literal[name], name)}
+    fields: dict[str, Any] = {"name": (Literal[name], ...)}  # required: a fingerprint leaves out defaults
     settled = {*_KINDS[kind].derived, *(function.keywords if isinstance(function, partial) else ())}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.name not in settled:

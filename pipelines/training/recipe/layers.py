@@ -27,15 +27,10 @@ from ...yaml_files import StrictLoader, require_unique_keys, yaml_error
 
 
 class Setting(NamedTuple):
-    """One value of a recipe.
+    """One value of a recipe."""
 
-    Attributes:
-        value: the value itself.
-        source: where it comes from: the comment behind it; None if there is none.
-    """
-
-    value: Any
-    source: str | None = None
+    value: Any  # the value itself
+    source: str | None = None  # where it comes from: the comment behind it; None if there is none
 
 
 Layer = dict[str, Any]  # keys to settings or to layers

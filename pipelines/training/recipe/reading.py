@@ -23,6 +23,9 @@ from .built_in import built_in_recipe, built_in_recipes
 from .layers import Layer, Setting, annotated, merge, parse_layer, plain
 from .schema import Recipe
 
+_COLUMN = 40  # where sources stand
+_END = "\n...\n"  # which PyYAML writes behind a single value
+
 
 def load_recipe(recipe: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Recipe:
     """Read a recipe file or a built-in recipe, apply overrides, and check everything.
@@ -99,20 +102,14 @@ def _apply(layer: Layer, override: str) -> None:
             del layer[section]  # a section that is left out, by null
         layer = layer.setdefault(section, {})
         if not isinstance(layer, dict):
-            raise RecipeError(
-                f"--set {override}", expected=f"{'.'.join(sections[:depth])} to be a section, not a value"
-            )
+            expected = f"{'.'.join(sections[:depth])} to be a section, not a value"
+            raise RecipeError(f"--set {override}", expected=expected)
     layer[key] = annotated(parse_yaml(text, source=f"--set {override}"), "--set")
-
-
-_COLUMN = 40  # where sources stand
-_END = "\n...\n"  # which PyYAML writes behind a single value
 
 
 def recipe_yaml(recipe: Recipe, layer: Mapping[str, Any]) -> str:
     """Every setting of a recipe as YAML that can be saved and trained.
 
-    >>> from hiertree.pipelines.training.recipe.reading import load_recipe, read_layers
     >>> recipe_yaml(load_recipe("sop-happier"), read_layers("sop-happier")).splitlines()[0]
     'name: sop-happier'
     """

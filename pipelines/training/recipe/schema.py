@@ -39,20 +39,8 @@ from .settings import (
 _FREE = (
     *(("data", "root"), ("images", "workers"), ("images", "cache_folder")),
     *(("training", "device"), ("training", "devices"), ("training", "checkpoint_every_steps"), ("training", "on_nan")),
-    *(("evaluation", "every"), ("evaluation", "batch_size")),
-)
-# Keys that recipes of earlier versions lack, whose default means what those did: left out of the fingerprint, so that
-# their runs resume. Every key that is added belongs here.
-_ADDED_LATER = (
-    ("sampler", "small_supers"),
-    ("images", "max_pixels"),
-    ("data", "uneven"),
-    ("data", "gaps"),
-    ("model", "backbone_options"),
-    ("model", "mean"),
-    ("model", "std"),
-    ("training", "start_from"),
-    ("loss", "center_temperature"),
+    *(("training", "logger"), ("images", "max_pixels")),
+    *(("evaluation", "every"), ("evaluation", "batch_size"), ("validation", "patience")),
 )
 
 
@@ -84,30 +72,28 @@ class Recipe(Section):
         """Every setting, defaults included, as plain values that YAML and JSON can hold."""
         return self.model_dump(mode="json", by_alias=True)
 
-    def experiment(self) -> dict[str, Any]:
-        """The settings that change what is learned or measured; a resumed run may change all others."""
-        values = self.as_dict()
+    def experiment(self, *, defaults: bool = True) -> dict[str, Any]:
+        """The settings that change what is learned or measured, with or without those at their defaults."""
+        values = self.model_dump(mode="json", by_alias=True, exclude_defaults=not defaults)
         del values["name"]
-        for section, name in _FREE:
-            values[section].pop(name, None)
+        free, images = list(_FREE), self.images
         if self.training.accumulate == "none":
-            del values["training"]["chunk_size"]
-        images = self.images
-        kept = images.cache_size or images.size
-        if not images.cache or (images.augmentation.name != "photo" and kept == images.size):
-            del values["images"]["cache"], values["images"]["cache_size"]  # the same pixels as without a cache
-        for section, name in _ADDED_LATER:
-            if _at_default(getattr(self, section), name):
-                del values[section][name]
-        if values["validation"] is None:
-            del values["validation"]
-        else:
-            del values["validation"]["patience"]
+            free.append(("training", "chunk_size"))
+        crops = images.augmentation.name == "photo"
+        if not images.cache or (not crops and images.cache_size in (None, images.size)):
+            free += [("images", "cache"), ("images", "cache_size")]  # the same pixels as without a cache
+        for section, name in free:
+            (values.get(section) or {}).pop(name, None)
+        if "augmentation" in values.get("images", {}):
+            values["images"]["augmentation"]["name"] = images.augmentation.name  # which is each kind's default
         return values
 
     def fingerprint(self) -> str:
-        """SHA-256 of :meth:`experiment`: two recipes of one fingerprint are the same experiment."""
-        return _hash(self.experiment())
+        """SHA-256 of :meth:`experiment`: two recipes of one fingerprint are the same experiment.
+
+        Defaults are left out, so that it stays the same when a key is added whose default does what was done before.
+        """
+        return _hash(self.experiment(defaults=False))
 
     def goes_on_from(self, earlier: Recipe) -> bool:
         """Whether this is the earlier experiment with more epochs, or more patience, from where that one ended."""
@@ -129,18 +115,14 @@ class Recipe(Section):
         """Whether a checkpoint is of this experiment, or of the same with fewer epochs, from which it goes on."""
         if fingerprint == self.fingerprint():
             return True
-        values = self.experiment()
+        values = self.experiment(defaults=False)
         lengths = range(1, self.training.epochs) if self.schedule.name != "cosine" else ()
         return any(_hash(values | {"training": {**values["training"], "epochs": n}}) == fingerprint for n in lengths)
 
 
-def _at_default(section: Section, name: str) -> bool:
-    field = type(section).model_fields.get(name)
-    return field is not None and bool(getattr(section, name) == field.default)
-
-
 def _hash(values: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    stated = {key: value for key, value in values.items() if value != {}}
+    return hashlib.sha256(json.dumps(stated, sort_keys=True).encode()).hexdigest()
 
 
 def _patience(recipe: Recipe) -> float:

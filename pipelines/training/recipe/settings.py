@@ -216,6 +216,11 @@ class TrainingSettings(Section):
         "folder of an earlier run, or its `best/`, whose weights the network starts with; a head of another size, the "
         "loss, the optimizer and the schedule start anew",
     )
+    logger: Literal["tensorboard", "wandb", "mlflow", "none"] = _key(
+        "tensorboard",
+        "what logs losses and metrics step by step, besides `history.jsonl`; `wandb` and `mlflow` need the extra "
+        "`interop` and that package",
+    )
     on_nan: Literal["stop", "skip"] = _key(
         "stop", "`stop` if a loss or its gradient is not finite, or `skip` the batch; the tenth in a row stops"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -17,9 +17,9 @@ from hiertree.datasets import ImageDataset
 from hiertree.datasets.readers.images import JoinedImages, SelectedImages
 from hiertree.errors import OptionError, RecipeError
 from hiertree.io.progress import track
+from hiertree.losses import binary_codes
 from hiertree.metrics import Evaluation, evaluate, evaluate_codes, overall
 
-from ...stored_embeddings.embeddings_files import LabeledEmbeddings
 from ..data.batches import batch_loader, keys_in_order
 from ..data.views import ImageViews
 from ..distributed.processes import Processes
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 def list_name(part: ImageDataset) -> str:
     """Name of a list: ``fine`` for the split ``test_fine``."""
     return part.split.removeprefix("test_")
-
-
-def metric_of_list(metric: str, name: str) -> str:
-    """Name of a metric computed on the list ``name``, which has one level."""
-    return f"{metric.partition('[')[0]}[{name}]"
 
 
 def names_of_means(metrics: Iterable[str]) -> tuple[str, ...]:
@@ -123,6 +118,12 @@ def retrieval_arrays(dataset: ImageDataset, embeddings: NDArray[np.float32]) -> 
     return arrays
 
 
+def require_one_of(names: Collection[str], select: str, *, setting: str = "evaluation.select") -> None:
+    """Refuse to select epochs by a metric that is not computed."""
+    if select not in names:
+        raise RecipeError(f"{setting}={select!r}", expected=f"one of {', '.join(names)}")
+
+
 class SplitEvaluator:
     """Evaluates networks on a split and on the further lists of its benchmark; ``names`` are those of the metrics."""
 
@@ -133,13 +134,15 @@ class SplitEvaluator:
         self._settings, self._processes = recipe.evaluation, processes or Processes()
         self._protocol = cast("ProtocolName | None", dataset.protocol)  # evaluate refuses unknown ones
         self._metrics = self._settings.metrics
+        self._averages = self._protocol == "dyml" or len(self._lists) > 1  # over lists or levels
         self.names = self._checked_names()
         if select is not None and select not in self.names:
             self._compute_too(select)
         joined = images_of_lists(self._lists)
         views, self._rows = ImageViews(joined, recipe.images), joined.rows
-        keys = self._processes.own_share(keys_in_order(range(len(views)), self._settings.batch_size))
-        self._batches = batch_loader(views, keys, workers=recipe.images.workers)
+        keys = keys_in_order(range(len(views)), self._settings.batch_size)
+        own = keys[self._processes.rank :: self._processes.size]
+        self._batches = batch_loader(views, own, workers=recipe.images.workers)
 
     def evaluate(self, learner: Learner) -> EvaluatedNetwork:
         """Embed every image with the first process's network and compute every metric.
@@ -148,62 +151,56 @@ class SplitEvaluator:
         others. The codes that a hashing loss learns are ranked by Hamming distance.
         """
         learner.copy_from_first()
-        result: SplitResult | None = None
         batches = track(self._batches, description=f"embedding the {self._lists[0].split} split")
         embeddings = self._processes.concatenated(learner.embed(images) for _, images in batches).numpy()
+        result: SplitResult | None = None
         with self._processes.agreeing():
             if self._processes.is_first:
                 result = self._result(embeddings, codes=learner.loss.learns_codes)
-                self._warn_of_few_queries(result)
-        metrics = self._processes.from_first(lambda: {} if result is None else result.metrics())
-        return EvaluatedNetwork(metrics, result)
+        return EvaluatedNetwork(self._processes.from_first(lambda: result.metrics() if result else {}), result)
 
     def _result(self, embeddings: NDArray[np.float32], *, codes: bool) -> SplitResult:
         arrays = [retrieval_arrays(part, embeddings[rows]) for part, rows in zip(self._lists, self._rows, strict=True)]
-        results = {
-            list_name(part): self._evaluated(LabeledEmbeddings(**dict[str, Any](own)), codes=codes)
-            for part, own in zip(self._lists, arrays, strict=True)
-        }
-        means = means_over_lists(results) if self._averages() else {}
+        names = map(list_name, self._lists)
+        results = {name: self._evaluated(own, codes=codes) for name, own in zip(names, arrays, strict=True)}
+        means = means_over_lists(results) if self._averages else {}
         lists = {
             name: ListResult(own, replace(result, names=self._named(result.names, name)))
             for (name, result), own in zip(results.items(), arrays, strict=True)
         }
+        self._warn_of_few_queries(lists)
         return SplitResult(lists, means)
 
-    def _evaluated(self, retrieval: LabeledEmbeddings, *, codes: bool) -> Evaluation:
+    def _evaluated(self, own: Mapping[str, NDArray[Any]], *, codes: bool) -> Evaluation:
         """Rank by cosine similarity, or codes by Hamming distance, and compute every metric."""
-        asked: dict[str, Any] = {"query_ids": retrieval.ids, "gallery_ids": retrieval.gallery_ids}
+        asked: dict[str, Any] = {"query_ids": own.get("ids"), "gallery_ids": own.get("gallery_ids")}
         asked |= {"metrics": self._metrics, "protocol": self._protocol}
+        vectors, gallery = own["embeddings"], own.get("gallery_embeddings")
+        paths = own["paths"], own.get("gallery_paths")
         if codes:
-            return evaluate_codes(*retrieval.as_codes()[:4], **asked)
-        return evaluate(*retrieval[:4], **asked, progress=True)
+            vectors, gallery = _bits(vectors), None if gallery is None else _bits(gallery)
+            return evaluate_codes(vectors, paths[0], gallery, paths[1], **asked)
+        return evaluate(vectors, paths[0], gallery, paths[1], **asked, progress=True)
 
-    def _warn_of_few_queries(self, result: SplitResult) -> None:
+    def _warn_of_few_queries(self, lists: Mapping[str, ListResult]) -> None:
         """Say once which metric counts less than half of the queries of a list, and how many."""
-        for name, found in {} if self._warned else result.lists.items():
+        for name, found in lists.items():
             queries = len(found.result)
             metric, skipped = max(found.result.skipped.items(), key=lambda item: item[1], default=("", 0))
-            if 2 * skipped > queries:
+            if 2 * skipped > queries and not self._warned:
                 text = f"{metric} of the {name} split counts {queries - skipped} of {queries} queries; the others"
                 print(f"warning: {text} have no positive in the gallery", file=sys.stderr)
         self._warned = True
 
-    def _averages(self) -> bool:
-        """Whether the benchmark reports means over lists or levels, like DyML."""
-        return self._protocol == "dyml" or len(self._lists) > 1
-
     def _named(self, metrics: tuple[str, ...], name: str) -> tuple[str, ...]:
-        """Names of a list's metrics, with the list's name if there are several lists."""
-        return metrics if len(self._lists) == 1 else tuple(metric_of_list(metric, name) for metric in metrics)
+        """Names of a list's metrics, with the list's name if there are several: ``AP[fine]``, of one level each."""
+        return metrics if len(self._lists) == 1 else tuple(f"{metric.partition('[')[0]}[{name}]" for metric in metrics)
 
     def _compute_too(self, select: str) -> None:
-        """Add a metric to those of every list."""
-        names, self._metrics = self.names, (*self._metric_names(self._lists[0]), select)
+        self._metrics = (*self._metric_names(self._lists[0]), select)
         with suppress(RecipeError):  # its name is none
             self.names = self._checked_names()
-        if select not in self.names:
-            raise RecipeError(f"select={select!r}", expected=f"one of {', '.join(names)}")
+        require_one_of(self.names, select, setting="validation.select")
 
     def _checked_names(self) -> tuple[str, ...]:
         """Evaluate two points of each list now, so that a misspelled metric is noticed before the first epoch."""
@@ -212,12 +209,15 @@ class SplitEvaluator:
         except OptionError as error:
             raise RecipeError(f"evaluation.metrics: {error}") from error
         own = tuple(chain.from_iterable(found))
-        return (*names_of_means(own), *own) if self._averages() else own
+        return (*names_of_means(own), *own) if self._averages else own
 
     def _metric_names(self, part: ImageDataset) -> tuple[str, ...]:
-        """The metrics that will be computed on a list."""
         points: tuple[Any, ...] = (np.eye(2), part.paths[:2])
         asked: dict[str, Any] = {"metrics": self._metrics, "protocol": self._protocol}
         if part.gallery is None:
             return evaluate(*points, **asked).names
         return evaluate(*points, *points, query_ids=["a", "b"], gallery_ids=["c", "d"], **asked).names
+
+
+def _bits(embeddings: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.unpackbits(binary_codes(embeddings), axis=1, count=embeddings.shape[1]).astype(np.bool_)

@@ -56,25 +56,14 @@ def doubtful_settings(recipe: Recipe, train_set: ImageDataset) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A finished run.
+    """A finished run."""
 
-    Attributes:
-        folder: of its files.
-        metrics: the mean of each metric over the queries of the test split, after the last epoch.
-        already_finished: nothing was trained, because the run had been finished before.
-        best_metrics: the same of the network that the validation picked, whose folder is ``best`` below this one; None
-            without a validation.
-        best: the epoch, the step and the value of the best evaluation; None if there was none. Without a validation it
-            is the best on the test split.
-        is_first: whether this process should report; False in all but one of the processes that a launcher started.
-    """
-
-    folder: Path
-    metrics: dict[str, float]
-    already_finished: bool
-    best_metrics: dict[str, float] | None = None
-    best: dict[str, float] | None = None
-    is_first: bool = True
+    folder: Path  # of its files
+    metrics: dict[str, float]  # the mean of each metric over the queries of the test split, after the last epoch
+    already_finished: bool  # nothing was trained, because the run had been finished before
+    best_metrics: dict[str, float] | None = None  # of the network in best/, which a validation picked
+    best: dict[str, float] | None = None  # epoch, step and value of the best evaluation, if there was one
+    is_first: bool = True  # whether this process, of those that a launcher started, should report
 
 
 def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -> TrainedRun:
@@ -117,10 +106,10 @@ def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -
     if devices == 1:
         return _train_in_this_process(recipe, folder, fresh=fresh, launch=launch)
     if content := _finished(recipe, folder, fresh=fresh):
-        return _trained(folder, content, already_finished=True)
+        return _trained(folder, content, finished=True)
     run_processes(_train_as_one_of_several, recipe.as_dict(), os.fspath(out), fresh, count=devices)
     if content := folder.finished(recipe):
-        return _trained(folder, content, already_finished=False)
+        return _trained(folder, content, finished=False)
     raise SystemExit(0)  # the processes obeyed SIGTERM
 
 
@@ -146,7 +135,7 @@ def _train_in_this_process(recipe: Recipe, folder: RunFolder, *, fresh: bool, la
                 stack.enter_context(stop.listening(before_steps=True))
             processes.from_first(lambda: stack.enter_context(folder.locked()))
             content = _run(recipe, folder, fabric, processes, stop, fresh=fresh).finish()
-    return _trained(folder, content, already_finished=already_finished, is_first=processes.is_first)
+    return _trained(folder, content, finished=already_finished, is_first=processes.is_first)
 
 
 def _run(
@@ -156,7 +145,6 @@ def _run(
     from hiertree.datasets.duplicate_images import check_apart
 
     from ..data.splits import describe_validation, load_learning_splits, load_split
-    from .experiment import doubtful_settings
     from .training_run import TrainingRun
 
     with processes.agreeing():
@@ -165,16 +153,7 @@ def _run(
         check_apart(train_set, test_set)
     if fresh:
         processes.from_first(folder.clear)
-    run = TrainingRun(
-        recipe,
-        folder,
-        fabric,
-        train_set=train_set,
-        test_set=test_set,
-        validation_set=validation_set,
-        processes=processes,
-        stop=stop,
-    )
+    run = TrainingRun(recipe, folder, fabric, (train_set, validation_set, test_set), processes, stop)
     processes.from_first(lambda: folder.claim(recipe, train_set, test_set))
     if processes.is_first:
         if validation_set is not None:
@@ -184,18 +163,10 @@ def _run(
     return run
 
 
-def _trained(
-    folder: RunFolder, content: Mapping[str, Any], *, already_finished: bool, is_first: bool = True
-) -> TrainedRun:
+def _trained(folder: RunFolder, content: Mapping[str, Any], *, finished: bool, is_first: bool = True) -> TrainedRun:
     """What a run's ``metrics.json`` says."""
-    return TrainedRun(
-        folder.path,
-        content["metrics"],
-        already_finished=already_finished,
-        best_metrics=content.get("best_metrics"),
-        best=content.get("best"),
-        is_first=is_first,
-    )
+    best = content.get("best_metrics"), content.get("best")
+    return TrainedRun(folder.path, content["metrics"], finished, *best, is_first=is_first)
 
 
 def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, Any] | None:

@@ -1,14 +1,21 @@
-"""The curve of a run: one row per epoch in ``history.jsonl``; the same, and every step, in TensorBoard's files."""
+"""The curve of a run: one row per epoch in ``history.jsonl``; the same, and every step, in a logger of Lightning."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hiertree.errors import require_package
+from hiertree.errors import MissingPackageError, require_package
 from hiertree.io import files
+
+from ..recipe.schema import Recipe
+
+if TYPE_CHECKING:
+    from lightning_fabric.loggers.logger import Logger
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -22,22 +29,40 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-class TensorBoardLog:
-    """TensorBoard event files, in which later values than those of ``step`` are hidden."""
+class RunLog:
+    """Every step and epoch of a run, by Lightning's logger that the recipe names; ``folder`` None logs nothing."""
 
-    def __init__(self, folder: Path | None, *, step: int) -> None:
-        require_package("tensorboard", extra="train")
-        from torch.utils.tensorboard import SummaryWriter
-
-        self._writer = None if folder is None else SummaryWriter(str(folder), purge_step=step + 1)
+    def __init__(self, recipe: Recipe, folder: Path | None, *, step: int) -> None:
+        self._logger = None if folder is None else _logger(recipe, folder, step)
 
     def add(self, values: Mapping[str, float], *, group: str, step: int) -> None:
-        """Log scalars under ``group/name``."""
-        if self._writer is not None:
-            for name, value in values.items():
-                self._writer.add_scalar(f"{group}/{name}", value, step)
+        """Log numbers under ``group/name``."""
+        if self._logger is not None:
+            self._logger.log_metrics({f"{group}/{name}": value for name, value in values.items()}, step)
 
     def close(self) -> None:
-        """Flush and close the files."""
-        if self._writer is not None:
-            self._writer.close()
+        """Write what is pending."""
+        if self._logger is not None:
+            self._logger.finalize("success")
+
+
+def _logger(recipe: Recipe, folder: Path, step: int) -> Logger | None:
+    """The logger of a run that has done ``step`` steps: what a killed process logged of later ones is hidden."""
+    kind, place = recipe.training.logger, os.fspath(folder)
+    if kind == "none":
+        return None
+    if kind == "tensorboard":
+        require_package("tensorboard", extra="train")
+        from lightning_fabric.loggers.tensorboard import TensorBoardLogger
+
+        return TensorBoardLogger(folder / "tensorboard", name="", version="", purge_step=step + 1)
+    require_package("lightning", extra="interop")
+    from lightning.pytorch.loggers import MLFlowLogger, WandbLogger
+
+    try:
+        if kind == "mlflow":
+            return MLFlowLogger("hiertree", run_name=recipe.name, save_dir=place)
+        run = sha256(f"{folder.resolve()} {recipe.fingerprint()}".encode()).hexdigest()[:16]
+        return WandbLogger(recipe.name, save_dir=place, id=run, project="hiertree", resume="allow")
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(f"training.logger={kind}: {kind} is missing", remedy=f"pip install {kind}") from error

@@ -6,12 +6,12 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from socket import gethostname
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,18 +33,16 @@ from .evaluator import SplitResult, list_name
 _LOCK, _HOLDER = ".lock", ".lock.json"
 _LOCKS = {_LOCK, _HOLDER}
 _RESULTS = (
-    "metrics.json",
-    "manifest.json",
-    "model.safetensors",
-    "model.json",
-    "embeddings.npz",
-    "per_query.parquet",
-    "tree.json",
-    "failed_batch.npz",
-    "changes.jsonl",
-    "history.jsonl",
-    "recipe.yaml",
+    *("metrics.json", "manifest.json", "model.safetensors", "model.json", "embeddings.npz", "per_query.parquet"),
+    *("tree.json", "failed_batch.npz", "changes.jsonl", "history.jsonl", "recipe.yaml"),
 )
+
+
+class Summary(NamedTuple):
+    """What ``metrics.json`` says of a run besides its metrics, and the weights that its network started with."""
+
+    values: dict[str, Any]
+    started_from: dict[str, Any] | None = None
 
 
 class RunFolder:
@@ -144,11 +142,9 @@ class RunFolder:
             return
         for folder in (self.checkpoints, self.tensorboard, self.best):
             shutil.rmtree(folder, ignore_errors=True)
-        further = [
-            path for name in ("embeddings-*.npz", "per_query-*.parquet", "tree-*.json") for path in self.path.glob(name)
-        ]
-        for path in [*further, *(self.path / name for name in _RESULTS)]:
-            path.unlink(missing_ok=True)
+        for name in (*_RESULTS, "embeddings-*.npz", "per_query-*.parquet", "tree-*.json"):
+            for path in self.path.glob(name):
+                path.unlink()
 
     def finished(self, recipe: Recipe | None = None) -> dict[str, Any] | None:
         """Read ``metrics.json``; None if the run is not finished, or is one that ``recipe`` goes on from."""
@@ -164,48 +160,30 @@ class RunFolder:
         """Write a network and its results on the test split, image by image; returns the files."""
         return [*save_embedder(embedder, self.path, Preprocessing.of_recipe(recipe)), *self._write_results(result)]
 
-    def finish(
-        self,
-        recipe: Recipe,
-        result: SplitResult,
-        written: Sequence[Path],
-        summary: Mapping[str, Any],
-        started_from: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:
+    def finish(self, recipe: Recipe, result: SplitResult, written: Sequence[Path], summary: Summary) -> dict[str, Any]:
         """Write the manifest and the metrics; returns the content of ``metrics.json``."""
-        content = {**summary, "metrics": result.metrics(), **_card(result)}
-        made = manifest(
-            command=f"hiertree train {recipe.name}",
-            parameters=recipe.as_dict(),
-            inputs=_files_read(recipe),
-            outputs=[*self._described(), *sorted(self.path.glob("tree*.json")), *written],
-            seed=recipe.seed,
-        )
-        if started_from is not None:
-            made["inputs"].append(dict(started_from))
+        content = {**summary.values, "metrics": result.metrics(), **_card(result)}
+        command, outputs = f"hiertree train {recipe.name}", [*self._described(), *written]
+        given = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
+        made = manifest(command=command, outputs=outputs, **given)
+        if summary.started_from is not None:
+            made["inputs"].append(dict(summary.started_from))
         files.write_json(self.path / "manifest.json", made)
         files.write_json(self.metrics, content)
         return content
 
-    def write_best(
-        self,
-        recipe: Recipe,
-        embedder: Embedder,
-        result: SplitResult,
-        summary: Mapping[str, Any],
-        started_from: Mapping[str, Any] | None = None,
-    ) -> None:
+    def write_best(self, recipe: Recipe, embedder: Embedder, result: SplitResult, summary: Summary) -> None:
         """Write ``best/`` as a whole: the network of the best epoch, its results, and this run's recipe and trees."""
         with files.replacing_folder(self.best) as temporary:
             folder = RunFolder(temporary)
-            for path in (*self._described(), *sorted(self.path.glob("tree*.json"))):
+            for path in self._described():
                 shutil.copyfile(path, temporary / path.name)
-            written = folder.write_network(recipe, embedder, result)
-            folder.finish(recipe, result, written, summary, started_from)
+            folder.finish(recipe, result, folder.write_network(recipe, embedder, result), summary)
 
     def _described(self) -> list[Path]:
         """The files that say what was run, and how it went."""
-        return [path for path in (self.recipe, self.history, self.changes) if path.is_file()]
+        found = [path for path in (self.recipe, self.history, self.changes) if path.is_file()]
+        return [*found, *sorted(self.path.glob("tree*.json"))]
 
     def _write_results(self, result: SplitResult) -> Sequence[Path]:
         written = []
@@ -222,7 +200,6 @@ class RunFolder:
         return written
 
     def _earlier(self) -> Recipe:
-        """The recipe of the run that the folder holds."""
         return check_recipe(read_yaml(self.recipe), source=str(self.recipe))
 
     def _goes_on(self, recipe: Recipe) -> bool:
@@ -255,14 +232,10 @@ def _files_read(recipe: Recipe) -> list[Path]:
 
 def _card(result: SplitResult) -> dict[str, Any]:
     """Queries, skipped queries and convention of each list: what a comparison with other numbers needs."""
-    cards = {
-        name: {
-            "queries": len(found.result),
-            "skipped": dict(found.result.skipped),
-            "convention": found.result.convention.as_dict(),
-        }
-        for name, found in result.lists.items()
-    }
+    cards = {}
+    for name, found in result.lists.items():
+        own = found.result
+        cards[name] = {"queries": len(own), "skipped": dict(own.skipped), "convention": own.convention.as_dict()}
     first, *others = cards
     return cards[first] | ({"beside": {name: cards[name] for name in others}} if others else {})
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hiertree.errors import RecipeError
 from hiertree.metrics.conventions.names import improves_downward
 
 from ..recipe.schema import Recipe
@@ -14,31 +13,18 @@ from ..recipe.schema import Recipe
 
 @dataclass
 class RunState:
-    """How far a run is; a checkpoint stores it as JSON.
+    """How far a run is; a checkpoint stores it as JSON."""
 
-    Attributes:
-        epoch: epochs done.
-        batch: batches done in the current epoch.
-        step: batches done in total.
-        sums: loss and terms, summed over the current epoch.
-        history: one row per finished epoch.
-        best: epoch, step and value of the best evaluation so far.
-        skipped: batches of the current epoch that were skipped because their loss was not finite.
-        skipped_in_a_row: batches skipped since the last one that was not.
-        measured: whether the last finished epoch has been evaluated, as far as that was due.
-        started_from: the file of weights that the network started with: path, size and hash; None for its own start.
-    """
-
-    epoch: int = 0
-    batch: int = 0
-    step: int = 0
-    sums: dict[str, float] = field(default_factory=dict)
-    history: list[dict[str, Any]] = field(default_factory=list)
-    best: dict[str, float] | None = None
-    skipped: int = 0
-    skipped_in_a_row: int = 0
-    measured: bool = True
-    started_from: dict[str, Any] | None = None
+    epoch: int = 0  # epochs done
+    batch: int = 0  # batches done in the current epoch
+    step: int = 0  # batches done in total
+    sums: dict[str, float] = field(default_factory=dict)  # loss and terms, summed over the current epoch
+    history: list[dict[str, Any]] = field(default_factory=list)  # one row per finished epoch
+    best: dict[str, float] | None = None  # epoch, step and value of the best evaluation so far
+    skipped: int = 0  # batches of the current epoch that were skipped because their loss was not finite
+    skipped_in_a_row: int = 0  # batches skipped since the last one that was not
+    measured: bool = True  # whether the last finished epoch has been evaluated, as far as that was due
+    started_from: dict[str, Any] | None = None  # path, size and hash of the weights that it started with
 
     def count_batch(self, values: Mapping[str, float]) -> None:
         """Count a batch and add its loss and terms; a skipped batch has none."""
@@ -66,36 +52,22 @@ class EpochSelection:
     """How the best epoch is found.
 
     Without a validation it is the best on the test split: noted, and used for nothing.
-
-    Attributes:
-        metric: that is compared.
-        setting: the key of the recipe that names it.
-        measured: the values of a row of the history that are compared: ``"metrics"`` are those of the test split.
-        downward: whether the metric falls as it improves.
-        patience: evaluations without improvement after which the run stops; None never stops it.
     """
 
-    metric: str
-    setting: str
-    measured: HistoryKey
-    downward: bool = False
-    patience: int | None = None
+    metric: str  # that is compared
+    measured: HistoryKey  # the values of a row of the history that are compared; "metrics" are of the test split
+    downward: bool = False  # whether the metric falls as it improves
+    patience: int | None = None  # evaluations without improvement after which the run stops; None never stops it
 
     @classmethod
     def of_recipe(cls, recipe: Recipe, *, num_levels: int) -> EpochSelection:
         """What a recipe asks for; its tree has ``num_levels``."""
         settings, metric = recipe.validation, recipe.evaluation.select
         if settings is None:
-            return cls(metric, "evaluation.select", "metrics")
-        setting = "validation.select" if settings.select else "evaluation.select"
+            return cls(metric, "metrics")
         metric = settings.select or metric
         falls = improves_downward(metric, num_levels=num_levels) if settings.direction is None else None
-        return cls(metric, setting, "validation", settings.direction == "down" or bool(falls), settings.patience)
-
-    def require_among(self, names: Collection[str]) -> None:
-        """Refuse a metric that will not be computed."""
-        if self.metric not in names:
-            raise RecipeError(f"{self.setting}={self.metric!r}", expected=f"one of {', '.join(names)}")
+        return cls(metric, "validation", settings.direction == "down" or bool(falls), settings.patience)
 
     def note(self, state: RunState, metrics: Mapping[str, float]) -> None:
         """Remember the epoch that has just been evaluated if it is the best so far."""
@@ -106,7 +78,9 @@ class EpochSelection:
 
     def gives_up(self, state: RunState) -> bool:
         """Whether the last evaluations, as many as the patience, have all brought no improvement."""
-        return self.patience is not None and self._without_improvement(state) >= self.patience
+        since = 0 if state.best is None else state.best["epoch"]
+        evaluations = sum(self.measured in row and row["epoch"] > since for row in state.history)
+        return self.patience is not None and evaluations >= self.patience
 
     def describe_stop(self, state: RunState) -> str:
         """Say that the run has stopped, and why."""
@@ -115,8 +89,3 @@ class EpochSelection:
             f"stopped after epoch {state.epoch}: {self.metric} of the validation has not improved since {since} "
             f"(validation.patience={self.patience})"
         )
-
-    def _without_improvement(self, state: RunState) -> int:
-        """Evaluations since the best one; counted in the history, so that a resumed run goes on counting."""
-        since = 0 if state.best is None else state.best["epoch"]
-        return sum(self.measured in row and row["epoch"] > since for row in state.history)

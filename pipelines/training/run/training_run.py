@@ -17,7 +17,7 @@ from hiertree.io.progress import show_progress
 from hiertree.samplers import DistributedBatches
 from hiertree.samplers.epochs import PlannedBatches
 
-from ..data.batches import BatchSampler, EpochKeys, ImageBatch, batch_loader
+from ..data.batches import EpochKeys, ImageBatch, batch_loader
 from ..data.views import ImageViews
 from ..distributed.processes import Processes
 from ..learning.learner import Learner
@@ -25,9 +25,9 @@ from ..learning.starting_weights import initialize_projection, start_from_earlie
 from ..recipe.components import target
 from ..recipe.schema import Recipe
 from .checkpoints import RunCheckpoints, newest_whole_checkpoint
-from .evaluator import EvaluatedNetwork, SplitEvaluator, SplitResult
-from .history import TensorBoardLog, write_history
-from .run_folder import RunFolder
+from .evaluator import EvaluatedNetwork, SplitEvaluator, SplitResult, require_one_of
+from .history import RunLog, write_history
+from .run_folder import RunFolder, Summary
 from .run_state import EpochSelection, RunState
 from .stopping import StopRequest
 
@@ -46,41 +46,32 @@ class TrainingRun:
         recipe: Recipe,
         folder: RunFolder,
         fabric: Fabric,
-        *,
-        train_set: ImageDataset,
-        test_set: ImageDataset,
-        validation_set: ImageDataset | None = None,
-        processes: Processes | None = None,
-        stop: StopRequest | None = None,
+        sets: tuple[ImageDataset, ImageDataset | None, ImageDataset],
+        processes: Processes,
+        stop: StopRequest,
     ) -> None:
-        self.recipe, self.folder, self._processes = recipe, folder, processes or Processes()
-        self._stop = stop or StopRequest(self._processes)
+        self.recipe, self.folder, self._processes, self._stop = recipe, folder, processes, stop
+        train_set, validation_set, test_set = sets
         self._paths = torch.from_numpy(np.ascontiguousarray(train_set.paths, dtype=np.int64))
-        with self._processes.agreeing():
-            self._keys = EpochKeys(build_sampler(recipe, train_set, self._processes), part=self._processes.rank)
+        with processes.agreeing():
+            self._keys = EpochKeys(build_sampler(recipe, train_set, processes), part=processes.rank)
             views = ImageViews(train_set, recipe.images, augment=recipe.seed)
             self._build_evaluators(test_set, validation_set)
         pin = fabric.device.type == "cuda"
         self._batches = batch_loader(views, self._keys, workers=recipe.images.workers, pin_memory=pin)
-        self._steps_per_epoch = len(self._keys)
+        self._steps_per_epoch, classes = len(self._keys), np.unique(self._paths, axis=0)
         self.learner = Learner(
-            recipe,
-            fabric,
-            class_paths=np.unique(self._paths, axis=0),
-            steps_per_epoch=self._steps_per_epoch,
-            processes=self._processes,
+            recipe, fabric, class_paths=classes, steps_per_epoch=self._steps_per_epoch, processes=processes
         )
-        measured = [part for part in (validation_set, test_set) if part is not None]
-        self._left_out = {
-            part.split: list(part.left_out) for own in (train_set, *measured) for part in (own, *own.beside)
-        }
+        parts = [part for own in sets if own is not None for part in (own, *own.beside)]
+        self._left_out = {part.split: list(part.left_out) for part in parts}
         self.state = RunState()
         self._checkpoints = RunCheckpoints(folder.checkpoints, recipe, self.learner)
-        newest = self._processes.from_first(lambda: newest_whole_checkpoint(folder.checkpoints))
-        with self._processes.agreeing():
+        newest = processes.from_first(lambda: newest_whole_checkpoint(folder.checkpoints))
+        with processes.agreeing():
             if newest is not None:
                 self.state = self._checkpoints.restore(newest)
-            elif self._processes.is_first:
+            elif processes.is_first:
                 self.state.started_from = start_from_earlier(self.learner.embedder, recipe)
                 initialize_projection(self.learner.embedder, train_set, recipe, fabric)
         self.learner.copy_from_first()
@@ -90,7 +81,7 @@ class TrainingRun:
         self._test, self._validation = SplitEvaluator(test_set, recipe, processes), None
         self.selection = EpochSelection.of_recipe(recipe, num_levels=test_set.tree.num_levels)
         if validation_set is None:
-            self.selection.require_among(self._test.names)
+            require_one_of(self._test.names, self.selection.metric)
         else:
             self._validation = SplitEvaluator(validation_set, recipe, processes, select=self.selection.metric)
 
@@ -101,7 +92,7 @@ class TrainingRun:
 
     def _trained(self) -> EvaluatedNetwork | None:
         """Train the remaining epochs; returns the evaluation of the last one if it was due now."""
-        log = TensorBoardLog(self.folder.tensorboard if self._processes.is_first else None, step=self.state.step)
+        log = RunLog(self.recipe, self.folder.path if self._processes.is_first else None, step=self.state.step)
         last = None
         try:
             if not self.state.measured:
@@ -125,22 +116,22 @@ class TrainingRun:
         if self._processes.is_first and self.selection.gives_up(self.state):
             print(self.selection.describe_stop(self.state), file=sys.stderr)
         last = last or self._test.evaluate(self.learner)
-        recipe, summary, started_from = self.recipe, self._summary(), self.state.started_from
+        recipe, summary = self.recipe, Summary(self._summary(), self.state.started_from)
         written = self._from_first(last, lambda result: self.folder.write_network(recipe, self.learner.trained, result))
         if self._validation is not None and self.state.best is not None:
-            summary |= self._write_best(last, self.state.best, summary)
-        return self._from_first(last, lambda found: self.folder.finish(recipe, found, written, summary, started_from))
+            summary.values.update(self._write_best(last, self.state.best, summary))
+        return self._from_first(last, lambda found: self.folder.finish(recipe, found, written, summary))
 
-    def _write_best(self, last: EvaluatedNetwork, best: dict[str, float], summary: dict[str, Any]) -> dict[str, Any]:
+    def _write_best(self, last: EvaluatedNetwork, best: dict[str, float], summary: Summary) -> dict[str, Any]:
         """Write the network of the best epoch, which the learner holds from then on; returns what the summary adds."""
         network = last
         if best["step"] != self.state.step:
             with self._processes.agreeing():
                 self._checkpoints.restore_network(step=int(best["step"]))
             network = self._test.evaluate(self.learner)
-        own = {**summary, "network": "best", "epochs": best["epoch"], "steps": best["step"]}
-        trained, started_from = self.learner.trained, self.state.started_from
-        self._from_first(network, lambda found: self.folder.write_best(self.recipe, trained, found, own, started_from))
+        values = {**summary.values, "network": "best", "epochs": best["epoch"], "steps": best["step"]}
+        own = Summary(values, summary.started_from)
+        self._from_first(network, lambda found: self.folder.write_best(self.recipe, self.learner.trained, found, own))
         return {"best_metrics": network.metrics, "stopped_early": self.selection.gives_up(self.state)}
 
     def _from_first(self, network: EvaluatedNetwork, write: Callable[[SplitResult], Item]) -> Item:
@@ -151,19 +142,12 @@ class TrainingRun:
         return self.state.epoch >= self.recipe.training.epochs or self.selection.gives_up(self.state)
 
     def _summary(self) -> dict[str, Any]:
-        return {
-            "recipe": self.recipe.name,
-            "seed": self.recipe.seed,
-            "fingerprint": self.recipe.fingerprint(),
-            "epochs": self.state.epoch,
-            "steps": self.state.step,
-            "best": self.state.best,
-            "left_out": self._left_out,
-            "device": self.learner.fabric.device.type,
-            "processes": self._processes.size,
-        }
+        recipe, state = self.recipe, self.state
+        experiment = {"recipe": recipe.name, "seed": recipe.seed, "fingerprint": recipe.fingerprint()}
+        learned = {"epochs": state.epoch, "steps": state.step, "best": state.best, "left_out": self._left_out}
+        return {**experiment, **learned, "device": self.learner.fabric.device.type, "processes": self._processes.size}
 
-    def _epoch(self, log: TensorBoardLog) -> None:
+    def _epoch(self, log: RunLog) -> None:
         """Train the rest of the current epoch and save it."""
         state = self.state
         self.learner.start_epoch(state.epoch)
@@ -187,7 +171,7 @@ class TrainingRun:
         row["images_per_second"] = round(images / seconds, 1)
         self._end_epoch(state.mean_losses() | row, log)
 
-    def _step(self, batch: ImageBatch, log: TensorBoardLog) -> dict[str, float]:
+    def _step(self, batch: ImageBatch, log: RunLog) -> dict[str, float]:
         values = self._learn(batch)
         self.state.count_batch(values)
         log.add(values, group="step", step=self.state.step)
@@ -222,7 +206,7 @@ class TrainingRun:
 
         self._processes.from_first(write)
 
-    def _end_epoch(self, losses: dict[str, Any], log: TensorBoardLog) -> None:
+    def _end_epoch(self, losses: dict[str, Any], log: RunLog) -> None:
         """Save the epoch before it is evaluated, so that no kill in an evaluation costs training."""
         state = self.state
         state.end_epoch()
@@ -238,7 +222,7 @@ class TrainingRun:
         state.history.append(row)
         self._checkpoint()
 
-    def _measure(self, log: TensorBoardLog) -> EvaluatedNetwork | None:
+    def _measure(self, log: RunLog) -> EvaluatedNetwork | None:
         """Evaluate the epoch that has just been saved; returns its evaluation on the test split if that was due."""
         state, every, evaluated = self.state, self.recipe.evaluation.every, None
         row = state.history[-1]
@@ -254,7 +238,7 @@ class TrainingRun:
         self._processes.from_first(lambda: self._checkpoints.update(state))
         return evaluated
 
-    def _validate(self, row: dict[str, Any], log: TensorBoardLog) -> None:
+    def _validate(self, row: dict[str, Any], log: RunLog) -> None:
         """Evaluate the validation images after this epoch, if its turn has come."""
         settings, epoch = self.recipe.validation, self.state.epoch
         due = settings is not None and (epoch % settings.every == 0 or epoch == self.recipe.training.epochs)
@@ -267,7 +251,9 @@ class TrainingRun:
         self._processes.from_first(lambda: self._checkpoints.write(self.state))
 
 
-def build_sampler(recipe: Recipe, train_set: ImageDataset, processes: Processes | None = None) -> BatchSampler:
+def build_sampler(
+    recipe: Recipe, train_set: ImageDataset, processes: Processes | None = None
+) -> PlannedBatches | DistributedBatches:
     """Build a recipe's batch sampler, seeded by the recipe; each of several processes gets its part of every batch."""
     build: Callable[..., PlannedBatches] = target("sampler", recipe.sampler.name)
     sampler = build(train_set.paths, seed=recipe.seed, **recipe.sampler.options())

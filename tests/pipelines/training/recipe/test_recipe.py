@@ -208,16 +208,18 @@ def test_fingerprint_is_of_what_changes_the_numbers(tmp_path: Path) -> None:
         ["images.cache_size=64"],
     ):
         assert load_recipe(path, numbers).fingerprint() != load_recipe(path, numbers[:-1]).fingerprint()
+    kinds = [f"images.augmentation={{name: {name}}}" for name in ("glyph", "photo", "none")]
+    assert len({load_recipe(path, [kind]).fingerprint() for kind in kinds}) == 3
     table = "data={name: table, path: i.csv, root: %s, image: file, levels: [kind, leaf]}"
     assert len({load_recipe(path, [table % root]).fingerprint() for root in ("here", "there")}) == 1
 
 
 RECORDED = {  # without the later keys sampler.small_supers, model.backbone_options, .mean and .std, training.start_from
-    "synthetic-happier": "3baee6ce7ba6ed5c50a15fe2430a5695eb7c007241498d4bfc507374ce0351d4",
-    "sop-happier": "9c1c41dd796c0ae403b11e6a52cf1f7da613a5116d2ed56fc110bc290211f287",
-    "h-gldv2-happier": "c65fd3311746fee1ae4b74e28d7a7e4ecfd6ed28a8f0b42902651d4f7f169d4c",
-    "inat-full-smooth-ap": "edec06253bc5748496484b6a62e39cd52d2bb034e976ef651415d844dcfcbc5d",
-    "dyml-vehicle-happier": "140e223d6c1065205dfaa025955dbdd999d9750772e82ca512d203bde974b5dd",
+    "synthetic-happier": "de581c6bd3d7666a758e164a06be8c417123b431cac99b3a5f8c4560edb867b3",
+    "sop-happier": "35d9b1fc6f878a142ddbad03c2225d5e55be33d67da27aaf826f9c094abad2ab",
+    "h-gldv2-happier": "5f031a1f5f3569b21268ee4f4dcf78e5774126612899b33dce944ac25f4eb805",
+    "inat-full-smooth-ap": "6bcbfe3aaf8af4a52b9f0baf2be4685906b04983c7f19fb8ad24055b30fa9a3c",
+    "dyml-vehicle-happier": "43f8f896e9c474869fcce29c07ae9b5b4ee9ff4bff3ed333a2612c74ef78ae97",
 }
 
 

@@ -182,8 +182,8 @@ def test_rows_of_a_table_validate(tiny_recipe: Tiny, tmp_path: Path, images: int
 
 
 def test_earlier_runs_without_the_section_still_resume(tiny_recipe: Tiny) -> None:
-    assert "validation" not in tiny_recipe().experiment()
-    assert "start_from" not in tiny_recipe().experiment()["training"]
+    assert "validation" not in tiny_recipe().experiment(defaults=False)
+    assert "start_from" not in tiny_recipe().experiment(defaults=False)["training"]
 
 
 CONSTANT = (*DATA, "schedule={name: constant}")
