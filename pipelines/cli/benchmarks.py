@@ -11,8 +11,8 @@ import click
 
 import hiertree as ht
 
-from .checked_paths import GROWING_FOLDER, INPUT_PATH, CheckedGroup
-from .options import NAME, json_option, print_json
+from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, CheckedGroup
+from .options import json_option, print_json
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark

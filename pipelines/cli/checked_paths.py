@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import click
 from typing_extensions import override
@@ -22,6 +22,7 @@ from hiertree.io.progress import is_progress_shown, silent_progress
 from hiertree.io.provenance import check_outputs, is_written_by_hiertree, manifest, write_manifest_beside
 
 Role = Literal["input", "output", "grows"]
+Kind = Literal["file", "folder", "either"]
 
 
 class DeclaredPath(click.Path):
@@ -34,42 +35,41 @@ class DeclaredPath(click.Path):
         siblings: suffixes of further outputs, whose names are otherwise the same.
     """
 
-    def __init__(
-        self,
-        role: Role,
-        kind: Literal["file", "folder", "either"],
-        *,
-        exists: bool = False,
-        siblings: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, role: Role, kind: Kind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
         super().__init__(exists=exists, file_okay=kind != "folder", dir_okay=kind != "file", path_type=Path)
         self.role, self.siblings = role, siblings
         self.is_output_file = role == "output" and kind == "file"
 
+    @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path; an empty one would be the current folder."""
-        if not str(value).strip():
+        if not str(value).strip():  # it would be the current folder
             self.fail("expected a path, not an empty text", param, ctx)
         return super().convert(value, param, ctx)
 
     def paths(self, value: Path) -> Iterator[Path]:
         """All files or folders that a value stands for."""
         yield value
-        for suffix in self.siblings:
-            yield value.with_suffix(suffix)
+        yield from (value.with_suffix(suffix) for suffix in self.siblings)
 
 
-class NameOrInput(click.types.StringParamType):
+class Name(click.types.StringParamType):
+    """A text that is not empty."""
+
+    what = "a name"
+
+    @override
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not str(value).strip():
+            self.fail(f"expected {self.what}, not an empty text", param, ctx)
+        return str(value)
+
+
+class NameOrInput(Name):
     """A name that the command knows, or the path of an existing file or folder that it reads."""
 
     role: Role = "input"
     is_output_file = False
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text; an empty one is no name."""
-        if not str(value).strip():
-            self.fail("expected a name or a path, not an empty text", param, ctx)
-        return str(value)
+    what = "a name or a path"
 
     def paths(self, value: str) -> Iterator[Path]:
         """The path, if there is one of that name."""
@@ -80,8 +80,8 @@ class NameOrInput(click.types.StringParamType):
 class TableColumn(NameOrInput):
     """``TABLE:COLUMN``: a column of a table that the command reads."""
 
+    @override
     def paths(self, value: str) -> Iterator[Path]:
-        """The table."""
         yield Path(value.rpartition(":")[0] or value)
 
 
@@ -107,6 +107,7 @@ OUTPUT_FILE = DeclaredPath("output", "file")
 OUTPUT_FOLDER = DeclaredPath("output", "folder")
 GROWING_FILE = DeclaredPath("grows", "file")
 GROWING_FOLDER = DeclaredPath("grows", "folder")
+NAME = Name()
 NAME_OR_INPUT = NameOrInput()
 TABLE_COLUMN = TableColumn()
 LOG_FILE = LogPath()
@@ -150,7 +151,7 @@ class CheckedCommand(click.Command):
 
     @override
     def invoke(self, ctx: click.Context) -> Any:
-        """Run as the options of every command say."""
+        """Check the paths, run, record what made the files, and say what was written."""
         if not self.shared:
             _continue_in_first(ctx)
         quiet, verbose = ctx.params.pop("quiet"), ctx.params.pop("verbose")
@@ -174,16 +175,11 @@ class CheckedCommand(click.Command):
                 click.echo(f"next: {self.then.format(**values)}", err=True)
 
     def _invoke_checked(self, ctx: click.Context) -> Any:
-        """Check the paths, run, and record what made the files."""
         force = ctx.params.pop("force", False)
-        inputs = self._paths(ctx, lambda kind: kind.role == "input")
+        inputs, outputs, grow = (self._paths(ctx, lambda kind, role=role: kind.role == role) for role in get_args(Role))
         files = self._paths(ctx, lambda kind: kind.is_output_file)
-        check_outputs(
-            self._paths(ctx, lambda kind: kind.role == "output"),
-            inputs=inputs,
-            folders=self._paths(ctx, lambda kind: kind.role == "grows"),
-            force=True,  # whether a folder is its own, each pipeline knows best: unfinished work has no manifest
-        )
+        # Whether a folder is its own, each pipeline knows best: unfinished work has no manifest.
+        check_outputs(outputs, inputs=inputs, folders=grow, force=True)
         check_outputs(files, force=force)
         before = [_stamp(path) for path in files]
         try:
@@ -191,14 +187,18 @@ class CheckedCommand(click.Command):
         finally:
             for path, stamp in zip(files, before, strict=True):
                 if _stamp(path) not in (None, stamp) and not is_written_by_hiertree(path):
-                    write_manifest_beside(path, _manifest(ctx, inputs))
+                    given = {name: _plain(value) for name, value in ctx.params.items()}
+                    read = [path for path in inputs if path.is_file()]
+                    made = manifest(command=ctx.command_path, parameters=given, inputs=read)
+                    write_manifest_beside(path, made)
 
-    def _paths(self, ctx: click.Context, wanted: Callable[[DeclaredPath | NameOrInput | LogPath], bool]) -> list[Path]:
+    def _paths(self, ctx: click.Context, wanted: Callable[..., bool]) -> list[Path]:
         """The given paths of some kinds."""
         found: list[Path] = []
         for param in self.params:
             if isinstance(param.type, DECLARED) and wanted(param.type):
-                for value in _values(ctx.params.get(param.name or "")):
+                given = ctx.params.get(param.name or "")
+                for value in given if isinstance(given, tuple) else () if given is None else (given,):
                     found += param.type.paths(value)
         return found
 
@@ -246,13 +246,6 @@ def _continue_in_first(ctx: click.Context) -> None:
         os.environ.pop(name, None)
 
 
-def _values(given: Any) -> tuple[Any, ...]:
-    """The values of an option: none, one, or several."""
-    if given is None:
-        return ()
-    return given if isinstance(given, tuple) else (given,)
-
-
 def _stamp(path: Path) -> tuple[int, int] | None:
     """Changes whenever a file is replaced; None where there is none."""
     try:
@@ -260,11 +253,6 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
-
-
-def _manifest(ctx: click.Context, inputs: list[Path]) -> dict[str, Any]:
-    given = {name: _plain(value) for name, value in ctx.params.items()}
-    return manifest(command=ctx.command_path, parameters=given, inputs=[path for path in inputs if path.is_file()])
 
 
 def _plain(value: Any) -> Any:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME_OR_INPUT, OUTPUT_FILE, command
-from .options import COUNT, INTEGERS, NAME, NAMES, NUMBERS, SEED, backbone_option, json_option, print_json
+from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, NAME_OR_INPUT, OUTPUT_FILE, command
+from .options import COUNT, INTEGERS, NAMES, NUMBERS, SEED, backbone_option, json_option, print_json
 
 labels_option = click.option(
     "--labels",

@@ -12,21 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 import click
 from typing_extensions import override
 
-from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME_OR_INPUT, TABLE_COLUMN
+from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, TABLE_COLUMN
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
-
-
-class Name(click.types.StringParamType):
-    """A text that is not empty."""
-
-    @override
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if not str(value).strip():
-            self.fail("expected a name, not an empty text", param, ctx)
-        return str(value)
 
 
 class CommaSeparated(click.types.StringParamType):
@@ -67,7 +57,6 @@ class WholeNumber(click.types.IntParamType):
         return number
 
 
-NAME = Name()
 NAMES = CommaSeparated(str, "names")
 INTEGERS = CommaSeparated(int, "integers")
 NUMBERS = CommaSeparated(float, "numbers")

@@ -10,9 +10,9 @@ import click
 
 from hiertree.errors import require_package
 
-from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, OUTPUT_FILE, DeclaredPath, command
+from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, OUTPUT_FILE, DeclaredPath, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
-from .options import COUNT, NAME, SEED, no_browser_option, port_option
+from .options import COUNT, SEED, no_browser_option, port_option
 
 
 @command(example="hiertree report runs/first runs/second --out report.html")

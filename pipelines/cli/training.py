@@ -11,8 +11,8 @@ import click
 from hiertree.errors import OptionError
 
 from ..training.recipe.built_in import PAPERS, published_rows
-from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME_OR_INPUT, CheckedGroup, command
-from .options import INTEGERS, NAME, backbone_option, json_option, print_json
+from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, CheckedGroup, command
+from .options import INTEGERS, backbone_option, json_option, print_json
 
 if TYPE_CHECKING:
     from ..comparison.cluster_jobs import ClusterJobs
