@@ -12,10 +12,11 @@ import click
 import hiertree as ht
 
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, CheckedGroup
-from .options import json_option, print_json
+from .options import json_option, print_json, print_report
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark
+    from hiertree.datasets.completeness import SplitReport
 
 split_option = click.option(
     "--split", "splits", type=NAME, multiple=True, help="One split; may be repeated. Default: all."
@@ -35,10 +36,7 @@ def datasets() -> None:
 def list_all(as_json: bool) -> None:
     """List the benchmarks: levels, published sizes, license, address."""
     cards = [ht.datasets.describe(name) for name in ht.datasets.available()]
-    if as_json:
-        print_json([_card(card) for card in cards])
-        return
-    click.echo("\n\n".join(map(_card_text, cards)))
+    print_json(list(map(_card, cards))) if as_json else click.echo("\n\n".join(map(_card_text, cards)))
 
 
 @datasets.command(example="hiertree datasets check sop ~/data/Stanford_Online_Products")
@@ -64,14 +62,10 @@ def check(
         rows = [("split", "images", "nodes by level", "found")]
         for report in reports:
             sizes = " → ".join(f"{size:,}" for size in report.level_sizes)
-            lacking = f"{len(report.bad_images):,} images bad: {', '.join(report.bad_images[:3])}"
-            whole = f"all, the lists of {report.lists}" if report.lists else "all"
-            twice = f"{len(report.duplicates):,} images listed twice: {', '.join(report.duplicates[:3])}"
-            found = report.problem or (lacking if report.bad_images else twice if report.duplicates else whole)
-            rows.append((report.split, f"{report.images:,}", sizes, found))
+            rows.append((report.split, f"{report.images:,}", sizes, _found(report)))
         click.echo(_aligned(rows, right=(1,)))
         for remedy in dict.fromkeys(report.remedy for report in reports if report.remedy):
-            click.echo(f"to mend it: {remedy}")
+            click.echo(f"remedy: {remedy}")
     if not all(report.sound for report in reports):
         click.get_current_context().exit(1)
 
@@ -87,10 +81,7 @@ def stats(name: str, root: Path, splits: tuple[str, ...], structure: bool, as_js
     chosen = splits or tuple(ht.datasets.describe(name).splits)
     verify: Any = "structure" if structure else "published"
     found = [ht.datasets.statistics(ht.datasets.load(name, root, split, verify=verify)) for split in chosen]
-    if as_json:
-        print_json(found)
-        return
-    click.echo("\n\n".join(_statistics_text(entry) for entry in found))
+    print_report(found, lambda _: "\n\n".join(map(_statistics_text, found)), as_json=as_json)
 
 
 @datasets.command(example="hiertree datasets download sop ~/data")
@@ -122,6 +113,17 @@ def _card(card: Benchmark) -> dict[str, Any]:
         "license": card.license, "url": card.url, "steps": card.steps,
         "downloads": [asdict(file) for file in card.downloads],
     }  # fmt: skip
+
+
+def _found(report: SplitReport) -> str:
+    """What is wrong, with three examples, or that all is there."""
+    if report.problem:
+        return report.problem
+    if report.bad_images:
+        return f"{len(report.bad_images):,} images bad: {', '.join(report.bad_images[:3])}"
+    if report.duplicates:
+        return f"{len(report.duplicates):,} images listed twice: {', '.join(report.duplicates[:3])}"
+    return f"all, the lists of {report.lists}" if report.lists else "all"
 
 
 def _card_text(card: Benchmark) -> str:
@@ -157,15 +159,12 @@ def _statistics_text(found: dict[str, Any]) -> str:
 
 def _aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int]) -> str:
     """Rows as columns of equal width, those named set to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            f"{cell:>{width}}" if number in right else f"{cell:<{width}}"
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+    columns = [
+        [cell.rjust(width) if number in right else cell.ljust(width) for cell in column]
+        for number, column in enumerate(zip(*rows, strict=True))
+        for width in [max(map(len, column))]
+    ]
+    return "\n".join("  ".join(cells).rstrip() for cells in zip(*columns, strict=True))
 
 
 def _numbered(steps: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, NAME_OR_INPUT, OUTPUT_FILE, command
-from .options import COUNT, INTEGERS, NAMES, NUMBERS, SEED, backbone_option, json_option, print_json
+from .options import COUNT, INTEGERS, NAMES, NUMBERS, SEED, backbone_option, json_option, print_json, typed_options
 
 labels_option = click.option(
     "--labels",
@@ -157,19 +157,20 @@ def evaluate(embeddings: Path | None, run: Path | None, weights: tuple[float, ..
 
     The lists of --run are measured by --qrels, or by the labels in --tree.
     """
-    context = click.get_current_context()
+    typed = typed_options()
     of_the_other = _OF_RUNS if run is None else _OF_EMBEDDINGS
     for name in of_the_other:
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+        if name in typed:
             option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} {'needs --run' if run is None else 'is of embeddings, not of --run'}")
     for name in ("alpha", "relevance"):
-        if weights is not None and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+        if weights is not None and name in typed:
             raise click.UsageError(f"--{name} beside --weights: expected one of the two")
     if (embeddings is None) == (run is None):
         raise click.UsageError("expected either EMBEDDINGS or --run")
     options = {name: value for name, value in options.items() if name not in of_the_other}
-    options |= {} if weights is None else {"relevance": weights}
+    if weights is not None:
+        options["relevance"] = weights
     if run is not None:
         from ..stored_embeddings.evaluating import evaluate_run
 
@@ -218,7 +219,4 @@ def audit(embeddings: Path, as_json: bool, **options: Any) -> None:
     from ..stored_embeddings.audit import audit_rows, print_audit
 
     table = run(embeddings, **options)
-    if as_json:
-        print_json(audit_rows(table))
-    else:
-        print_audit(table)
+    print_json(audit_rows(table)) if as_json else print_audit(table)

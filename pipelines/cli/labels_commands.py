@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 import click
-from click.core import ParameterSource
 
 from hiertree.errors import IncompleteScrapeError, OptionError
 
@@ -38,9 +36,8 @@ from .checked_paths import (
     DeclaredPath,
     command,
 )
-from .options import json_option, no_browser_option, port_option, print_json, settings_options
+from .options import json_option, no_browser_option, port_option, print_report, settings_options, typed_options
 
-STORE = click.argument("store", type=GROWING_FILE)
 TABLE = click.option("--table", type=OUTPUT_FILE, help="CSV to write for 'labels build --instances'.")
 LOG = click.option("--json-lines", "log", type=LOG_FILE, help="Log to append to; - for the terminal.")
 OUT = click.option("--out", type=OUTPUT_FOLDER, required=True, help="Folder to make; an earlier one is replaced.")
@@ -56,29 +53,21 @@ FAILED = 3  # the status with which a command ends that left landmarks without a
     then="hiertree labels clean {landmarks} --store {store} --out cleaned",
 )
 @click.argument("landmarks", type=INPUT_FILE)
-@click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made, or gone on with.")
+@click.option("--store", type=GROWING_FILE, required=True, help="SQLite file; made if it does not exist.")
 @settings_options("columns", ColumnNames, leave_out=("instance_of", "item_ids"))
 @TABLE
 @settings_options("settings", ScrapeSettings)
 @LOG
-def scrape(
-    landmarks: Path,
-    store: Path,
-    columns: ColumnNames,
-    table: Path | None,
-    settings: ScrapeSettings,
-    log: IO[str] | None,
-) -> None:
+def scrape(landmarks: Path, settings: ScrapeSettings, log: IO[str] | None, **options: Any) -> None:
     """Ask Wikimedia what the landmarks of LANDMARKS are instances of; an interrupted run goes on where it was.
 
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
     """
-    if settings.dump is not None:
-        found, reading = pipeline.scrape_dump(landmarks, store=store, settings=settings, columns=columns, table=table)
-        _report(found, str(reading))
+    if settings.dump is None:
+        _report(pipeline.scrape(landmarks, settings=settings, log=log, **options))
     else:
-        found = pipeline.scrape(landmarks, store=store, settings=settings, columns=columns, table=table, log=log)
-        _report(found)
+        found, reading = pipeline.scrape_dump(landmarks, settings=settings, **options)
+        _report(found, str(reading))
 
 
 @command(example="hiertree labels status store.sqlite")
@@ -87,18 +76,17 @@ def scrape(
 @json_option
 def status(store: Path, table: Path | None, as_json: bool) -> None:
     """Say how far the scrape in STORE is, and why landmarks have no label; it may be running."""
-    report = pipeline.status(store, table=table)
-    print_json(report) if as_json else click.echo(pipeline.describe_status(report))
+    print_report(pipeline.status(store, table=table), pipeline.describe_status, as_json=as_json)
 
 
 @command(example="hiertree labels retry store.sqlite --contact you@university.edu")
-@STORE
+@click.argument("store", type=GROWING_FILE)
 @TABLE
 @settings_options("settings", ScrapeSettings, leave_out=("refresh_older_than", "dump", "processes"))
 @LOG
-def retry(store: Path, table: Path | None, settings: ScrapeSettings, log: IO[str] | None) -> None:
+def retry(**options: Any) -> None:
     """Ask again for what failed in STORE, and for what it still lacks."""
-    _report(pipeline.scrape(None, store=store, settings=settings, table=table, failed_too=True, log=log))
+    _report(pipeline.scrape(None, failed_too=True, **options))
 
 
 @command(
@@ -116,7 +104,7 @@ def clean(as_json: bool, landmarks: Path, **inputs: Any) -> None:
 
     LANDMARKS is a CSV or Parquet file of landmark ids and Commons categories, as GLDv2 publishes it.
     """
-    _print(clean_step(landmarks, **inputs), describe_cleaning, as_json=as_json)
+    print_report(clean_step(landmarks, **inputs), describe_cleaning, as_json=as_json)
 
 
 @command(
@@ -133,7 +121,7 @@ def fill(cleaned: Path, out: Path, settings: FillSettings, as_json: bool) -> Non
     CLEANED is a folder made by 'labels clean'; the folder made is one for 'labels cluster'. All images of a landmark
     vote together, whatever split they are in.
     """
-    _print(fill_step(cleaned, out=out, settings=settings), describe_filling, as_json=as_json)
+    print_report(fill_step(cleaned, out=out, settings=settings), describe_filling, as_json=as_json)
 
 
 @command(
@@ -147,7 +135,7 @@ def fill(cleaned: Path, out: Path, settings: FillSettings, as_json: bool) -> Non
 def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) -> None:
     """Propose supercategories for the labels of CLEANED, a folder made by 'labels clean', for people to review."""
     found = cluster_step(cleaned, out=out, settings=settings)
-    _print(found.quality, lambda _: describe_clustered(found), as_json=as_json)
+    print_report(found.quality, lambda _: describe_clustered(found), as_json=as_json)
 
 
 @command(
@@ -166,13 +154,11 @@ def cluster(cleaned: Path, out: Path, settings: ClusterSettings, as_json: bool) 
 @settings_options("embedding", EncoderSettings)
 def review(
     clustered: Path,
-    annotator: str,
-    log: Path | None,
     photos: ImageFolderSettings,
-    adjudicate: tuple[Path, Path] | None,
     port: int,
     no_browser: bool,
     embedding: EncoderSettings,
+    **options: Any,
 ) -> None:
     """Rename, merge, split and approve the clusters in CLUSTERED on a page of this machine, until Ctrl-C.
 
@@ -181,14 +167,7 @@ def review(
     """
     from ..labels.review.serving import open_review, serve
 
-    opened = open_review(
-        clustered,
-        annotator=annotator,
-        log=log,
-        images=photos.folder(),
-        adjudicate=adjudicate,
-        encoder=embedding.build(),
-    )
+    opened = open_review(clustered, images=photos.folder(), encoder=embedding.build(), **options)
     serve(opened, port=port, open_browser=not no_browser, say=click.echo)
     click.get_current_context().params["log"] = opened.session.log.path  # the default one, too, is named at the end
 
@@ -201,8 +180,7 @@ def review(
 @click.option("--out", type=OUTPUT_FILE, help="JSON file for the numbers, the differences and their provenance.")
 def agreement(clustered: Path, log_a: Path, log_b: Path, as_json: bool, out: Path | None) -> None:
     """Say how far the reviews in LOG_A and LOG_B agree: Cohen's κ, adjusted Rand index, mutual information."""
-    report = agreement_report(clustered, log_a, log_b, out=out)
-    print_json(report) if as_json else click.echo(describe_agreement(report))
+    print_report(agreement_report(clustered, log_a, log_b, out=out), describe_agreement, as_json=as_json)
 
 
 @command(
@@ -228,8 +206,7 @@ def diff(a: Path, b: Path, out: Path | None, as_json: bool) -> None:
 
     A and B are folders made by 'labels export' or 'labels build', or tables in GLDv2's published columns.
     """
-    found = compare_exports(a, b, table=out)
-    print_json(found) if as_json else click.echo(describe_differences(found))
+    print_report(compare_exports(a, b, table=out), describe_differences, as_json=as_json)
 
 
 @command(example="hiertree labels tree exported --out tree.html")
@@ -265,8 +242,7 @@ def images(export: Path, settings: ImagesSettings, out: Path) -> None:
 @click.option(
     "--out",
     type=OUTPUT_FOLDER,
-    help="Folder to make; an earlier build there is brought up to date. For labels.yaml the default is labels, beside "
-    "it.",
+    help="Folder to make; an earlier build there is brought up to date. Default for labels.yaml: labels, beside it.",
 )
 @INSTANCES
 @settings_options("cluster", ClusterSettings)
@@ -281,7 +257,8 @@ def build(source: Path, out: Path | None, **settings: Any) -> None:
     stand in it. Steps whose inputs have not changed are not run again.
     """
     if source.suffix in (".yaml", ".yml"):
-        _refuse_settings()
+        if lost := [name for name in typed_options() if name not in ("source", "out")]:
+            raise OptionError(f"the option {lost[0]} beside a plan", expected="settings in the plan itself")
         plan, out = read_plan(source), out or source.with_suffix("")
     elif out is None:
         raise click.UsageError("Missing option '--out'.")
@@ -301,16 +278,3 @@ def _report(found: Counter[tuple[str, str]], *more: str) -> None:
     if failed:
         click.echo(f"{failed} of {landmarks} landmarks failed: ask again with 'hiertree labels retry'", err=True)
         click.get_current_context().exit(FAILED)
-
-
-def _refuse_settings() -> None:
-    """Refuse options beside a plan, which would have no effect."""
-    context = click.get_current_context()
-    typed = (name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
-    lost = [name for name in typed if name not in ("source", "out")]
-    if lost:
-        raise OptionError(f"the option {lost[0]} beside a plan", expected="settings in the plan itself")
-
-
-def _print(report: Mapping[str, Any], describe: Callable[[Mapping[str, Any]], str], *, as_json: bool) -> None:
-    print_json(report) if as_json else click.echo(describe(report))

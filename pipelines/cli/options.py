@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 from typing_extensions import override
 
 from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, TABLE_COLUMN
@@ -65,23 +66,17 @@ SEED = WholeNumber(0, 2**32 - 1)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Any], Any]
+Report = TypeVar("Report")
 
 
 def settings_options(
     parameter: str, model: type[BaseModel], *, leave_out: Collection[str] = ()
 ) -> Callable[[Command], Callable[..., Any]]:
-    """A decorator that makes an option of each field of a model; the command receives the checked model.
+    """A decorator that makes an option of each field of a model; the command's ``parameter`` is the checked model.
 
     An option is called as its field, with hyphens, or as the field's ``json_schema_extra={"option": …}`` says. Type,
-    default and help are those of the field: booleans are flags, literals choices, tuples options to repeat.
-
-    Args:
-        parameter: the command's parameter that takes the model.
-        model: what declares the settings.
-        leave_out: fields without an option, which keep their defaults.
-
-    Raises:
-        OptionError: when the command runs, a value that the model refuses.
+    default and help are those of the field: booleans are flags, literals choices, tuples options to repeat. Fields to
+    ``leave_out`` keep their defaults.
     """
     taken = {name: info for name, info in model.model_fields.items() if name not in leave_out}
 
@@ -154,3 +149,14 @@ def print_json(value: Any) -> None:
     """Print a value as indented JSON, which any encoding of the terminal can hold."""
     unicode = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().startswith("utf")
     click.echo(json.dumps(value, indent=2, ensure_ascii=not unicode))
+
+
+def print_report(report: Report, describe: Callable[[Report], str], *, as_json: bool) -> None:
+    """Print what a command found: as JSON, or in words."""
+    print_json(report) if as_json else click.echo(describe(report))
+
+
+def typed_options() -> list[str]:
+    """The parameters of this command that were typed; the others have their defaults."""
+    context = click.get_current_context()
+    return [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]

@@ -64,7 +64,7 @@ def test_check_names_what_is_missing_damaged_or_of_another_size(
     assert run("check", "sop", tmp_path / "nowhere") == 1
     printed = capsys.readouterr().out
     assert "Ebay_train.txt not in" in printed
-    assert printed.count("to mend it: get Stanford_Online_Products.zip") == 1
+    assert printed.count("remedy: get Stanford_Online_Products.zip") == 1
 
 
 def test_stats_say_how_images_are_spread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
