@@ -38,11 +38,6 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
         weights: one of open_clip's names for pretrained weights, a file, or None; ignored with ``local-dir:``.
         device: ``cpu``, ``cuda`` or ``cuda:N``.
         image_size: height and width of the images; None for those of the model. Position embeddings are interpolated.
-
-    Raises:
-        OptionError: an unknown model or weights, or weights of another model.
-        DeviceError: a GPU is asked for and there is none.
-        MissingResourceError: named weights that are neither here nor within reach; the message says how to get them.
     """
     require_package("open_clip", "safetensors", "torch", extra="clip")
     import open_clip
@@ -56,22 +51,15 @@ def load_clip(model: str, weights: str | None, device: str, *, image_size: int |
     damaged = (*_DAMAGED, SafetensorError)
     try:
         with _without_log():
-            loaded = open_clip.create_model(
-                model,
-                pretrained=weights if named else None,
-                require_pretrained=not named or weights is not None,
-                force_image_size=image_size,
-                device=device,
-            )
+            given = {"pretrained": weights if named else None, "require_pretrained": not named or weights is not None}
+            loaded = open_clip.create_model(model, **given, force_image_size=image_size, device=device)
     except damaged as error:
         if weights is None:
             raise OptionError(f"model={model!r} ({_reason(error)})", expected="a model and size that build") from error
         if named and not Path(weights).is_file():
             raise _unreachable(open_clip, model, weights) from error
-        raise OptionError(
-            f"weights {weights if named else model!r} do not load into {model!r} ({_reason(error)})",
-            expected="weights of that model",
-        ) from error
+        problem = f"weights {weights if named else model!r} do not load into {model!r} ({_reason(error)})"
+        raise OptionError(problem, expected="weights of that model") from error
     return loaded.eval()
 
 
@@ -87,7 +75,6 @@ def _without_log() -> Iterator[None]:
 
 
 def _check_known(open_clip: Any, model: str, weights: str | None) -> None:
-    """The model is known, and the weights are a file or known for it."""
     if model.startswith(LOCAL):
         return
     if model not in open_clip.list_models():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from typing_extensions import override
 
 from hiertree.errors import RecipeError
 
@@ -20,8 +21,8 @@ class StrictLoader(yaml.SafeLoader):
         super().__init__(stream)
         self._aliases = 0
 
+    @override
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Compose the next node, counting aliases."""
         if self.check_event(yaml.AliasEvent):
             self._aliases += 1
             if self._aliases > _MOST_ALIASES:
@@ -29,8 +30,8 @@ class StrictLoader(yaml.SafeLoader):
         node: yaml.Node | None = super().compose_node(parent, index)
         return node
 
+    @override
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Construct a mapping whose keys are all different."""
         require_unique_keys(node)
         return super().construct_mapping(node, deep)
 
@@ -41,20 +42,12 @@ StrictLoader.add_implicit_resolver(
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds.
-
-    Raises:
-        RecipeError: it is not UTF-8 or not valid YAML, or a key is given twice; the message names file and line.
-    """
+    """What a YAML file holds; a :class:`hiertree.errors.RecipeError` names the place of whatever is wrong."""
     return parse_yaml(read_text(path), source=str(path))
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of settings.
-
-    Raises:
-        RecipeError: it is not UTF-8.
-    """
+    """The text of a file of settings, in UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -62,14 +55,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_yaml(text: str, *, source: str) -> Any:
-    """Parse YAML, refusing duplicate keys and reading 1e-4 as a number.
-
-    Args:
-        text: the YAML.
-        source: what error messages call it.
-
-    Raises:
-        RecipeError: the text is not valid YAML, or a key is given twice.
+    """Parse YAML that errors call ``source``, refusing duplicate keys and reading 1e-4 as a number.
 
     >>> parse_yaml("lr: 1e-4", source="example")
     {'lr': 0.0001}

@@ -7,9 +7,8 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -35,21 +34,13 @@ if TYPE_CHECKING:
     from ..training.run.stopping import StopRequest
 
 
-@dataclass(frozen=True)
-class Embedded:
-    """The files that were written.
-
-    Attributes:
-        folder: where.
-        images: how many have an embedding.
-        embeddings: the arrays: of all images, or of the queries and of their gallery.
-        labels: a table for each array: the image's id, and the ids of every level, coarse → fine.
-    """
+class Embedded(NamedTuple):
+    """The files that were written."""
 
     folder: Path
     images: int
-    embeddings: tuple[Path, ...]
-    labels: tuple[Path, ...]
+    embeddings: tuple[Path, ...]  # the arrays: of all images, or of the queries and of their gallery
+    labels: tuple[Path, ...]  # a table for each array: the image's id, and its label at every level, coarse → fine
 
 
 def embed(
@@ -63,7 +54,7 @@ def embed(
     labeled: bool = True,
     backbone: Backbone | None = None,
 ) -> Embedded:
-    """Embed one split, shard by shard; an interrupted call goes on after the last whole shard.
+    """Embed one split, shard by shard; an interrupted call continues after the last whole shard.
 
     A recipe's projection is the one that training starts from: drawn by the seed, or a PCA of the training split.
     Images are embedded at the recipe's ``evaluation.scales``.
@@ -78,7 +69,7 @@ def embed(
             images, or a table whose column ``image`` lists files.
         out: the folder; new, empty, or that of the same call interrupted.
         split: "test", "train" or another of the data set's splits.
-        shard_size: images in a shard; an interrupted call goes on after the last whole one.
+        shard_size: images in a shard.
         overrides: ``"section.key=value"``, applied to the recipe.
         labeled: False embeds images without labels, whatever data set the recipe names.
         backbone: of a run that was trained with one of your own, as for :func:`hiertree.load_model`.
@@ -86,11 +77,11 @@ def embed(
     Raises:
         OptionError: untrained weights, data that are drawn, or a folder with other files.
         CheckpointError: a folder with shards of other weights or images.
-        HiertreeError: whatever is wrong with the recipe, the network or the images.
         SystemExit: on SIGTERM, with status 0; whole shards are kept for the next call.
     """
     from ..training.data.splits import load_split
     from ..training.distributed.devices import build_fabric
+    from ..training.network.model_files import WEIGHTS
     from ..training.run.stopping import StopRequest
 
     if shard_size < 1:
@@ -106,8 +97,13 @@ def embed(
         _embed_shards(embedder, recipe, dataset, store, shards, fabric, stop)
         parts = [store.file(rows) for rows in shards]
         arrays, tables = _write(dataset, Path(out), parts, labeled=labeled)
-        parameters = {"split": split, **recipe.as_dict()} | ({} if labeled else {"embedded": os.fspath(data)})
-        _write_manifest(Path(model), Path(out), parameters, [*arrays, *tables])
+        made = manifest(
+            command=f"hiertree embed {model}",
+            parameters={"split": split, **recipe.as_dict()} | ({} if labeled else {"embedded": os.fspath(data)}),
+            inputs=[Path(model) / WEIGHTS] if Path(model).is_dir() else [],
+            outputs=[*arrays, *tables],
+        )
+        files.write_json(Path(out) / "manifest.json", made)
         shutil.rmtree(store.folder)
     if stop.requested():
         raise SystemExit(0)
@@ -182,7 +178,8 @@ def _untrained(model: Path, recipe: Recipe) -> Embedder:
 
 def _fingerprint(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shard_size: int) -> dict[str, str]:
     """Hashes of all that the shards depend on."""
-    settings = [recipe.experiment()["images"], recipe.evaluation.scales, dataset.split, shard_size]
+    precision, scales = recipe.training.precision, recipe.evaluation.scales
+    settings = [recipe.experiment()["images"], scales, precision, dataset.split, shard_size]
     images = (f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in range(len(dataset)))
     weights = (tensor.numpy() for tensor in embedder.state_dict().values())
     parts = {"settings": [json.dumps(settings)], "labels": [dataset.paths], "images": images, "weights": weights}
@@ -231,43 +228,29 @@ def _embed_shards(
                 loader, parts = batch_loader(views, keys_in_order(rows, size), workers=recipe.images.workers), []
                 for _, images in loader:
                     if stop.requested():
-                        _stop_after(rows.start)
+                        kept = f"after {rows.start} images; run the same command to go on from there"
+                        print(f"stopped by SIGTERM {kept}", file=sys.stderr)
+                        raise SystemExit(0)
                     embeddings = embed_at_scales(network, fabric.to_device(images), recipe.evaluation.scales)
                     parts.append(embeddings.float().cpu().numpy())
                 store.save(rows, np.concatenate(parts))
             advance(len(rows), "")
 
 
-def _stop_after(images: int) -> NoReturn:
-    kept = f"after {images} images; run the same command to go on from there"
-    print(f"stopped by SIGTERM {kept}", file=sys.stderr)
-    raise SystemExit(0)
-
-
 def _write(
     dataset: ImageDataset, folder: Path, shards: Sequence[Path], *, labeled: bool
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Join the shards, rows in the order of the tables; only one shard at a time is in memory."""
-    everything = np.arange(len(dataset))
     if dataset.queries is None or dataset.gallery is None:
-        parts = {("embeddings", "labels" if labeled else "images"): everything}
+        parts = {("embeddings", "labels" if labeled else "images"): np.arange(len(dataset))}
     else:
         parts = {("queries", "queries"): dataset.queries, ("gallery", "gallery"): dataset.gallery}
-    arrays, tables = [], []
-    for (array, table), rows in parts.items():
-        arrays.append(folder / f"{array}.npy")
-        tables.append(folder / f"{table}.csv")
-        _write_array(arrays[-1], rows, shards)
-        _write_table(tables[-1], rows, dataset, labeled=labeled)
-    return tuple(arrays), tuple(tables)
-
-
-def _write_manifest(model: Path, folder: Path, parameters: dict[str, Any], outputs: Sequence[Path]) -> None:
-    from ..training.network.model_files import WEIGHTS
-
-    weights = [model / WEIGHTS] if model.is_dir() else []
-    made = manifest(command=f"hiertree embed {model}", parameters=parameters, inputs=weights, outputs=outputs)
-    files.write_json(folder / "manifest.json", made)
+    arrays = tuple(folder / f"{array}.npy" for array, _ in parts)
+    tables = tuple(folder / f"{table}.csv" for _, table in parts)
+    for array, table, rows in zip(arrays, tables, parts.values(), strict=True):
+        _write_array(array, rows, shards)
+        _write_table(table, rows, dataset, labeled=labeled)
+    return arrays, tables
 
 
 def _write_array(path: Path, rows: NDArray[np.int64], shards: Sequence[Path]) -> None:

@@ -48,32 +48,18 @@ _NEEDED = ("embeddings", "paths")
 
 
 class LabeledEmbeddings(NamedTuple):
-    """What :func:`hiertree.metrics.evaluate` needs, under the names that the arrays of an ``.npz`` file have.
+    """What :func:`hiertree.metrics.evaluate` needs, under the names that the arrays of an ``.npz`` file have."""
 
-    Attributes:
-        embeddings: (Q, d) of the queries.
-        paths: (Q, L) of the queries, coarse → fine.
-        gallery_embeddings: (N, d); None where the queries retrieve each other.
-        gallery_paths: (N, L).
-        ids: Q ids; a query never retrieves an item of its own id.
-        gallery_ids: N ids.
-        junk: for each query, the rows of the gallery that its list leaves out.
-        distractors: (N,) booleans, True for gallery items without a label.
-        tree: of the labels that tables gave; None where a file holds paths.
-        names: Q names of images.
-        gallery_names: N names of images.
-    """
-
-    embeddings: NDArray[Any]
-    paths: NDArray[Any]
-    gallery_embeddings: NDArray[Any] | None = None
+    embeddings: NDArray[Any]  # (Q, d) of the queries
+    paths: NDArray[Any]  # (Q, L), coarse → fine
+    gallery_embeddings: NDArray[Any] | None = None  # (N, d); None where the queries retrieve each other
     gallery_paths: NDArray[Any] | None = None
-    ids: Sequence[Any] | None = None
+    ids: Sequence[Any] | None = None  # a query never retrieves an item of its own id
     gallery_ids: Sequence[Any] | None = None
-    junk: Sequence[NDArray[Any]] | None = None
-    distractors: NDArray[Any] | None = None
-    tree: LabelTree | None = None
-    names: Sequence[str] | None = None
+    junk: Sequence[NDArray[Any]] | None = None  # for each query, the rows of the gallery that its list leaves out
+    distractors: NDArray[Any] | None = None  # (N,) booleans, True for gallery items without a label
+    tree: LabelTree | None = None  # of the labels that tables gave; None where a file holds paths
+    names: Sequence[str] | None = None  # of the queries' images
     gallery_names: Sequence[str] | None = None
 
     @property
@@ -88,11 +74,7 @@ class LabeledEmbeddings(NamedTuple):
         return {**names, "junk": self.junk, "distractors": self.distractors}
 
     def as_codes(self) -> LabeledEmbeddings:
-        """The same of binary codes: booleans, True where a number of an embedding is positive.
-
-        Raises:
-            EmbeddingError: NaN or infinite embeddings; the message names the rows.
-        """
+        """The same of binary codes: booleans, True where a number of an embedding is positive."""
         gallery = None if self.gallery_embeddings is None else _codes(self.gallery_embeddings)
         return self._replace(embeddings=_codes(self.embeddings), gallery_embeddings=gallery)
 
@@ -133,20 +115,17 @@ def read_embeddings(
 
     Args:
         source: a file of one of the four kinds.
-        labels: CSV or Parquet table with one row an embedding, in their order, for a file without labels.
+        labels: CSV or Parquet table with one row for each embedding, in their order, for a file without labels.
         levels: columns of labels, coarse → fine; all but ``ids`` unless given.
-        gallery: another file, for a separate gallery: with ``paths`` of the same ids where the queries have paths, else
-            with the same columns of labels.
+        gallery: another file of the same kind of labels, for a separate gallery.
         gallery_labels: its table of labels.
         ids: the column of the images' ids in tables of labels; files of arrays have an array of them.
         junk: CSV or Parquet table of columns ``query`` and ``item``, rows of the queries and the gallery from 0.
         distractors: whether rows of the gallery's table whose labels are all empty are distractors.
 
     Raises:
-        InputError: a file that cannot be read, or does not hold what it should.
-        OptionError: labels for a file that has its own, no labels for a file without, an unknown suffix, or columns
-            named for a file of arrays.
-        TableError: a table that cannot be read as asked.
+        InputError, TableError: a file that cannot be read, or does not hold what it should.
+        OptionError: options that do not fit the file.
     """
     if gallery is None and (gallery_labels is not None or distractors):
         raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")
@@ -184,18 +163,11 @@ def naming_files(source: PathLike, gallery: PathLike | None) -> Iterator[None]:
 def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> LabeledEmbeddings:
     check_images(*filter(None, (queries, gallery)))
     paths = shared_paths(queries, gallery, distractors=distractors)
+    found = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
-        return LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
-    return LabeledEmbeddings(
-        queries.embeddings,
-        paths.queries,
-        gallery.embeddings,
-        paths.gallery,
-        queries.ids,
-        gallery.ids,
-        distractors=paths.distractors,
-        tree=paths.tree,
-    )
+        return found
+    items = {"gallery_embeddings": gallery.embeddings, "gallery_paths": paths.gallery, "gallery_ids": gallery.ids}
+    return found._replace(**items, distractors=paths.distractors)
 
 
 def _from_arrays(queries: LabeledEmbeddings, gallery: LabeledEmbeddings, name: str) -> LabeledEmbeddings:
@@ -236,11 +208,7 @@ def _read_file(file: Path, labels: PathLike | None, columns: LabelColumns) -> La
 
 
 def _require_sizes(found: LabeledEmbeddings, source: Path, gallery: Path | None) -> None:
-    """Refuse arrays whose sizes do not fit together.
-
-    Raises:
-        ShapeError: the message names the file.
-    """
+    """Refuse arrays whose sizes do not fit together; the message names the file."""
     if (found.gallery_embeddings is None) != (found.gallery_paths is None):
         raise ShapeError(f"{source} with half a gallery", expected="gallery_embeddings and gallery_paths")
     _require_rows(source, "", found.embeddings, paths=found.paths, ids=found.ids)

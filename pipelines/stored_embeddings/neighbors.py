@@ -22,17 +22,14 @@ def nearest_images(
     gallery: NDArray[np.floating] | None = None,
     left_out: Sequence[NDArray[np.int64]] | None = None,
 ) -> NDArray[np.int64]:
-    """The images most similar to each query by cosine, the smaller index first in a tie.
+    """(Q, at most ``count``) images most similar to each query by cosine, best first, the smaller index first in a tie.
 
     Args:
         embeddings: (n, d) real vectors of non-zero norm.
         queries: Q indices.
         count: images wanted; fewer where no query has as many.
         gallery: (N, d) vectors to look in; the embeddings themselves unless given.
-        left_out: for each query, rows of the gallery that are not ranked; the query itself unless given.
-
-    Returns:
-        (Q, at most count) int64 indices, best first; the rows that a query leaves out stand at the end.
+        left_out: for each query, rows of the gallery that come last; the query itself unless given.
 
     >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
     array([[2, 1]])

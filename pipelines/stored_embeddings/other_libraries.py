@@ -21,29 +21,17 @@ K = 10
 
 
 class ScoredQueries(NamedTuple):
-    """Queries and a gallery, as each library may want them.
+    """Queries and a gallery, as each library may want them."""
 
-    Attributes:
-        scores: (Q, N) cosine similarities.
-        levels: (Q, N) uint8.
-        valid: (Q, N), False for the query itself.
-        num_levels: L.
-        embeddings: (Q, d) of the queries, normalized.
-        query_classes: (Q,) numbers of the finest classes.
-        gallery: (N, d).
-        gallery_classes: (N,).
-        self_retrieval: whether the queries are in the gallery.
-    """
-
-    scores: NDArray[Any]
-    levels: NDArray[np.uint8]
-    valid: NDArray[np.bool_]
+    scores: NDArray[Any]  # (Q, N) cosine similarities
+    levels: NDArray[np.uint8]  # (Q, N)
+    valid: NDArray[np.bool_]  # (Q, N), False for the query itself
     num_levels: int
-    embeddings: NDArray[Any]
-    query_classes: NDArray[np.int64]
-    gallery: NDArray[Any]
-    gallery_classes: NDArray[np.int64]
-    self_retrieval: bool
+    embeddings: NDArray[Any]  # (Q, d) of the queries, normalized
+    query_classes: NDArray[np.int64]  # (Q,) numbers of the finest classes
+    gallery: NDArray[Any]  # (N, d)
+    gallery_classes: NDArray[np.int64]  # (N,)
+    self_retrieval: bool  # whether the queries are in the gallery
 
     def lists(self) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8]]]:
         """Scores and levels of each query's items."""
