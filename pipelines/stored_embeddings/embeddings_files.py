@@ -140,7 +140,7 @@ def read_embeddings(
         raise OptionError(
             "label ids in one file and columns of labels for the other", expected="the same kind for both"
         )
-    _require_sizes(found, Path(source), None if gallery is None else Path(gallery))
+    _require_fit(found, Path(source), Path(gallery or source))
     if junk is None:
         return found
     if found.junk is not None:
@@ -186,12 +186,6 @@ def _read(file: Path, labels: PathLike | None, columns: LabelColumns) -> Labeled
         raise OptionError(f"embeddings in {file.name!r}", expected=f"a file that ends in {', '.join(_SUFFIXES)}")
     if not file.is_file():
         raise InputError(f"{file}", expected=f"an existing {file.suffix} file")
-    found = _read_file(file, labels, columns)
-    _require_matrix(found.embeddings, file)
-    return found
-
-
-def _read_file(file: Path, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
     if file.suffix == ".parquet":
         items = rows_in_parquet(file, columns, with_labels=labels is None)
         return items if labels is None else rows_with_table(items.embeddings, Path(labels), columns)
@@ -207,36 +201,22 @@ def _read_file(file: Path, labels: PathLike | None, columns: LabelColumns) -> La
     return _named(file, content)
 
 
-def _require_sizes(found: LabeledEmbeddings, source: Path, gallery: Path | None) -> None:
-    """Refuse arrays whose sizes do not fit together; the message names the file."""
+def _require_fit(found: LabeledEmbeddings, source: Path, gallery: Path) -> None:
+    """Refuse arrays whose shapes do not fit together; the message names the file."""
     if (found.gallery_embeddings is None) != (found.gallery_paths is None):
         raise ShapeError(f"{source} with half a gallery", expected="gallery_embeddings and gallery_paths")
-    _require_rows(source, "", found.embeddings, paths=found.paths, ids=found.ids)
-    if found.gallery_embeddings is None:
-        return
-    file, name, width = gallery or source, "gallery_", np.shape(found.embeddings)[1]
-    marks = {"paths": found.gallery_paths, "ids": found.gallery_ids, "distractors": found.distractors}
-    _require_matrix(found.gallery_embeddings, file)
-    _require_rows(file, name, found.gallery_embeddings, **marks)
-    if np.shape(found.gallery_embeddings)[1] != width:
-        given = f"{file}: {name}embeddings of shape {np.shape(found.gallery_embeddings)}"
-        raise ShapeError(given, expected=f"(N, {width}), as long as those of the queries")
-
-
-def _require_rows(file: Path, name: str, embeddings: Any, **arrays: Any) -> None:
-    for what, values in arrays.items():
-        if values is not None and (np.ndim(values) == 0 or len(values) != len(embeddings)):
-            given = f"{file}: {name}{what} of shape {np.shape(values)}"
-            raise ShapeError(given, expected=f"{len(embeddings)}, one for each embedding")
-    if np.ndim(arrays["paths"]) > 2 or 0 in np.shape(arrays["paths"]):
-        given = f"{file}: {name}paths of shape {np.shape(arrays['paths'])}"
-        raise ShapeError(given, expected="(n, L), with a level or more")
-
-
-def _require_matrix(embeddings: Any, file: Path) -> None:
-    shape = np.shape(embeddings)
-    if len(shape) != 2 or 0 in shape:
-        raise ShapeError(f"{file}: embeddings of shape {shape}", expected="(n, d), not empty")
+    width, levels = np.shape(found.embeddings)[1:], np.shape(found.paths)[1:] or (1,)
+    if len(width) != 1 or 0 in np.shape(found.embeddings):
+        raise ShapeError(f"{source}: embeddings of shape {np.shape(found.embeddings)}", expected="(n, d), not empty")
+    of_queries, of_gallery = ("embeddings", "paths", "ids"), ("gallery_embeddings", "gallery_paths", "gallery_ids")
+    for file, names in ((source, of_queries), (gallery, (*of_gallery, "distractors"))):
+        rows = np.shape(getattr(found, names[0]))[:1]
+        for name, columns in zip(names, (width, levels, (), ()), strict=False):
+            values = getattr(found, name)
+            shape = np.shape(values) + (1,) * (name.endswith("paths") and np.ndim(values) == 1)
+            if values is not None and (shape != (*rows, *columns) or 0 in shape):
+                expected = f"{(*rows, *columns)}{', not empty' if 0 in shape else ''}"
+                raise ShapeError(f"{file}: {name} of shape {np.shape(values)}", expected=expected)
 
 
 def _load_numpy(file: Path) -> Any:
@@ -274,10 +254,9 @@ def _named(file: Path, content: Mapping[str, Any]) -> LabeledEmbeddings:
             expected=f"{' and '.join(_NEEDED)}, and perhaps {', '.join(_ARRAYS[2:])}",
         )
     found = LabeledEmbeddings(**content)
-    _require_matrix(found.embeddings, file)
     if found.junk is None:
         return found
-    pairs, number = np.asarray(found.junk), len(found.embeddings)
+    pairs, number = np.asarray(found.junk), (*np.shape(found.embeddings), 0)[0]
     of_queries = pairs[:, 0] if pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype.kind in "iu" else np.array([-1])
     if of_queries.min(initial=0) < 0 or of_queries.max(initial=-1) >= number:
         given = f"{file.name} with junk of shape {pairs.shape} and type {pairs.dtype}"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import hiertree as ht
-from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, TableError
+from hiertree.errors import EmbeddingError, EmptyLabelError, InputError, OptionError, PathError, ShapeError, TableError
 from hiertree.metrics import evaluate, evaluate_codes
 from hiertree.pipelines.stored_embeddings import embeddings_files
 from hiertree.pipelines.stored_embeddings.embeddings_files import read_embeddings
@@ -50,6 +50,31 @@ def test_a_gallery_in_the_npz_is_used(retrieval, tmp_path):
     result = evaluate_file(tmp_path / "e.npz", ties="worst", metrics=["H-AP", "AP[1]"])
     expected = evaluate(embeddings[:5], paths[:5], embeddings[5:], paths[5:], ties="worst", metrics=["H-AP", "AP[1]"])
     np.testing.assert_array_equal(result.values, expected.values)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("embeddings", (12,)),
+        ("paths", ()),
+        ("paths", (12, 0)),
+        ("ids", (12, 2)),
+        ("ids", ()),
+        ("gallery_embeddings", (9, 3)),
+        ("gallery_embeddings", (0, 4)),
+        ("gallery_paths", (9, 1)),
+        ("gallery_paths", (8, 2)),
+        ("gallery_ids", (12,)),
+        ("distractors", (12,)),
+    ],
+    ids=str,
+)
+def test_arrays_that_do_not_fit_are_refused_as_soon_as_they_are_read(tmp_path, name, shape):
+    shapes = {"embeddings": (12, 4), "paths": (12, 2), "gallery_embeddings": (9, 4), "gallery_paths": (9, 2)}
+    arrays = {key: np.zeros(value, np.int64) for key, value in {**shapes, name: shape}.items()}
+    np.savez(tmp_path / "e.npz", **arrays)
+    with pytest.raises(ShapeError, match=rf"e\.npz: {name} of shape"):
+        read_embeddings(tmp_path / "e.npz")
 
 
 def test_a_misspelt_option_is_an_error(tmp_path):
