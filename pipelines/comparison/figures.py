@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hiertree.io import files
 
-from ..inline_svg import STYLE, inline_svg
+from ..pages import STYLE, inline_svg
 from .grid import setting_text
 from .result_table import groups_of
 from .run_rows import metric_names, row_names

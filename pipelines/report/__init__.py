@@ -1,10 +1,10 @@
 """Reports: models side by side, on one self-contained HTML page."""
 
-from .demo_page import write_demo_page
 from .metric_rows import MetricRow, has_a_best, side_by_side
+from .page import write_demo_page
 from .retrieval_report import make_report
 from .sources import EmbeddingsOptions
-from .tree_branches import TreeBranch, branches_of
+from .tree_nodes import TreeBranch, branches_of
 
 __all__ = [
     "EmbeddingsOptions",

@@ -12,7 +12,7 @@ import numpy as np
 from hiertree.metrics import average_precision
 
 from .measurements import FinishedRun
-from .sampled_rankings import sample_of, scored_blocks
+from .queries_and_gallery import sample_of, scored_blocks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class BatchGap:
         batch_size: images of the gallery in a batch.
         images_per_class: of one class, at most.
         queries: how many were ranked.
-        means: for each model, the mean AP in a batch and in the whole gallery.
+        means: of each model the mean AP in a batch and in the whole gallery.
     """
 
     batch_size: int

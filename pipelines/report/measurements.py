@@ -37,10 +37,10 @@ class Measurement:
     Attributes:
         results: metrics, skipped and convention, as ``metrics.json`` has them.
         labeled: the embeddings and paths of the queries, and of their gallery if they have one.
-        per_query: one row a query, one column a metric; NaN where a query has no positive.
-        history: one row for each epoch of its training; empty where that is unknown.
+        per_query: a row for each query, a column for each metric; NaN where a query has no positive.
+        history: a row for each epoch of its training; empty where that is unknown.
         recipe_text: the experiment as YAML, every setting included; empty if there was none.
-        command: the command that gives these numbers again.
+        command: that gives these numbers again.
         manifest: versions, time and hashes.
     """
 
@@ -83,13 +83,15 @@ class Measurement:
 
     def same_items(self, other: Measurement) -> bool:
         """Whether both were measured on the same queries and gallery, judged by their paths."""
-        mine, theirs = self.labeled, other.labeled
-        if (mine.gallery_paths is None) != (theirs.gallery_paths is None):
+        return self.has_paths(other.labeled.paths, other.labeled.gallery_paths)
+
+    def has_paths(self, paths: NDArray[Any], gallery_paths: NDArray[Any] | None) -> bool:
+        """Whether these are the paths of its queries, and of its separate gallery if it has one."""
+        own = self.labeled
+        if (own.gallery_paths is None) != (gallery_paths is None):
             return False
-        same = np.array_equal(mine.paths, theirs.paths)
-        return same and (
-            mine.gallery_paths is None or np.array_equal(mine.gallery_paths, np.asarray(theirs.gallery_paths))
-        )
+        same = np.array_equal(own.paths, paths)
+        return same and (gallery_paths is None or np.array_equal(np.asarray(own.gallery_paths), gallery_paths))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,12 +107,7 @@ class FinishedRun(Measurement):
 
 
 def read_run(path: str | os.PathLike[str]) -> FinishedRun:
-    """Read the folder of a finished run.
-
-    Raises:
-        OptionError: it is no such folder, or the run is not finished.
-        CheckpointError: a file of it is missing or damaged.
-    """
+    """Read the folder of a finished run; an OptionError if it is none, a CheckpointError if a file is damaged."""
     import pandas as pd
 
     from ..training.run.run_folder import RunFolder
@@ -143,11 +140,8 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
 def read_runs(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()) -> dict[str, FinishedRun]:
     """Read runs that were measured on the same images, by the names that the page gives them.
 
-    A run is called by its loss where that tells the runs apart, or else by its recipe, or else by its folder, unless
-    names are given.
-
-    Raises:
-        OptionError: no run at all, or runs measured on different images.
+    Unless names are given, a run is called by its loss where that tells the runs apart, or else by its recipe, or else
+    by its folder.
     """
     runs = [read_run(path) for path in paths]
     if not runs:

@@ -26,13 +26,7 @@ _OF_A_LEVEL = {
 
 @dataclass(frozen=True)
 class MetricRow:
-    """One metric of every run.
-
-    Attributes:
-        metric: its name.
-        meaning: what it asks, in a few words; empty for the rarer ones.
-        values: one number in 0 … 1 for each run.
-    """
+    """One metric of every run: what it asks, empty for the rarer ones, and a number in 0 … 1 for each run."""
 
     metric: str
     meaning: str
@@ -54,11 +48,7 @@ def has_a_best(metric: str) -> bool:
 
 
 def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequence[str]) -> list[MetricRow]:
-    """One row for each metric that all runs have, in the order of the first.
-
-    Args:
-        metrics: of each run, by their names (see :mod:`hiertree.metrics`).
-        level_names: L names, coarse → fine.
+    """One row for each metric that all runs have, in the order of the first run; level names are coarse → fine.
 
     >>> rows = side_by_side([{"H-AP": 0.5, "R@1": 0.9}, {"H-AP": 0.6, "R@1": 0.9}], level_names=["kind", "place"])
     >>> [(row.metric, row.meaning, row.is_best(0), row.is_best(1)) for row in rows][1]

@@ -1,23 +1,102 @@
-"""The page of a report: one HTML file that needs nothing else."""
+"""The page of a report and of ``hiertree demo``: one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import OptionError
 from hiertree.io import files
 
 from ..pages import fill_page
-from .figures.svg import SvgFigure
-from .measurements import Measurement
+from ..training.data.splits import load_split
+from .figures import SvgFigure, learning_curves
+from .measurements import FinishedRun, Measurement, read_runs
 from .metric_rows import side_by_side
 from .queries_and_gallery import QueriesAndGallery
-from .ranking_grids import RankingGrids, ShownQuery
-from .tree_branches import TreeBranch
+from .rankings import RankingGrids, ShownQuery, choose_queries
+from .sources import require_measured_on
+from .tree_nodes import TreeBranch, branches_of
+
+if TYPE_CHECKING:
+    from hiertree.datasets import ImageDataset
+    from hiertree.tree import LabelTree
+
+
+def write_demo_page(
+    path: str | os.PathLike[str],
+    runs: Sequence[str | os.PathLike[str]],
+    *,
+    title: str = "Retrieval report",
+    lead: Sequence[str] = (),
+    dataset: ImageDataset | None = None,
+    tree: LabelTree | None = None,
+    tree_lead: Sequence[str] = (),
+    leaf_names: Mapping[Hashable, str] | None = None,
+    commands: Sequence[str] = (),
+    queries: int = 8,
+    hits: int = 10,
+    seed: int = 0,
+) -> Path:
+    """Write finished runs on the same images as one self-contained HTML page.
+
+    It holds the metrics side by side with their convention card, retrievals of the same queries by every run, learning
+    curves, a label tree if one is given, and how to make it all again. The same runs give the same page.
+
+    Args:
+        path: the HTML file.
+        runs: folders of finished runs, as :func:`hiertree.pipelines.training.run.experiment.train` leaves them.
+        title: of the page.
+        lead: paragraphs at its top.
+        dataset: the images that the runs were measured on; unless given, loaded as the first run's recipe says.
+        tree: a label tree to show.
+        tree_lead: paragraphs above it.
+        leaf_names: what to call its leaves; others are called by their labels.
+        commands: how to make the page again; unless given, how to train each run.
+        queries: how many queries are shown, drawn by ``seed`` from as many of the coarsest categories as possible.
+        hits: how many images of each ranking are shown.
+        seed: of the draw.
+
+    Raises:
+        OptionError: no run, one that is not finished, runs on different images or without a metric in common, or fewer
+            than one query or hit.
+        CheckpointError: the folder of a run is damaged.
+    """
+    if queries < 1 or hits < 1:
+        raise OptionError(f"queries={queries}, hits={hits}", expected="1 or more of each")
+    found = read_runs(runs)
+    data = _data_of(next(iter(found.values())), dataset)
+    grids, judged_by = RankingGrids(data), judging_metric(found)
+    chosen = choose_queries(data.query_paths, count=queries, seed=seed)
+    return write_page(
+        path,
+        found,
+        data,
+        grids,
+        [QueryGroup("", grids.queries(found, chosen, hits=hits, metric=judged_by))],
+        title=title,
+        lead=lead,
+        rule=(
+            f"The queries are not picked by hand: a draw with seed {seed} takes them in turn from as many of the "
+            "coarsest categories as there are."
+        ),
+        hits=hits,
+        judged_by=judged_by,
+        figures=learning_curves({name: run.history for name, run in found.items()}),
+        tree=None if tree is None else branches_of(tree, leaf_names),
+        tree_lead=tree_lead,
+        commands=commands,
+    )
+
+
+def _data_of(run: FinishedRun, dataset: ImageDataset | None) -> QueriesAndGallery:
+    images = load_split(run.recipe, "test") if dataset is None else dataset
+    data = QueriesAndGallery.from_dataset(images)
+    require_measured_on(data, run, f"{images.name} ({images.split})")
+    return data
 
 
 @dataclass(frozen=True)
@@ -29,11 +108,7 @@ class QueryGroup:
 
 
 def judging_metric(found: Mapping[str, Measurement]) -> str:
-    """The metric by which rankings are judged: H-AP, or else the first that every model has for each query.
-
-    Raises:
-        OptionError: there is none.
-    """
+    """The metric by which rankings are judged: H-AP, or else the first that every model has for each query."""
     first, *others = (list(run.per_query.columns) for run in found.values())
     shared = [name for name in first if all(name in columns for columns in others)]
     if not shared:
@@ -61,22 +136,8 @@ def write_page(
 ) -> Path:
     """Fill the template.
 
-    Args:
-        path: the HTML file.
-        found: what was measured, by name.
-        data: on what.
-        grids: that made the groups.
-        groups: of queries.
-        title: of the page.
-        rule: how the queries were chosen.
-        hits: pictures of each ranking.
-        judged_by: the metric options each ranking.
-        figures: learning curves.
-        lead: paragraphs at the top.
-        tree: labels to show.
-        tree_lead: paragraphs above them.
-        commands: what to type to make it again.
-        analysis: how the values are spread over queries and nodes; None leaves that out.
+    ``rule`` says how the queries were chosen, ``hits`` how many pictures a ranking has, ``judged_by`` which metric
+    judges it; without ``analysis`` the page lacks the spread of the values over queries and nodes.
     """
     first = next(iter(found.values()))
     rows = side_by_side([run.metrics for run in found.values()], level_names=data.tree.level_names)

@@ -1,28 +1,34 @@
-"""The queries and the gallery that a report shows: paths, labels and, where they are at hand, pictures."""
+"""The queries and the gallery that a report shows, and blocks of the scores between them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hiertree import levels
 from hiertree.datasets.labels_to_paths import label_paths
 
-from .tree_branches import own_label
+from ..stored_embeddings.neighbors import unit_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from numpy.typing import NDArray
 
     from hiertree.datasets import ImageDataset, ImageSource
     from hiertree.tree import LabelTree
 
+    from .measurements import Measurement
+
+_BLOCK = 4_000_000  # scores that are held at once
+
 
 @dataclass(frozen=True, kw_only=True)
 class QueriesAndGallery:
-    """Queries and the items that are ranked for them.
+    """Queries and the items that are ranked for them: paths, labels and, where they are at hand, pictures.
 
     Attributes:
         facts: how many there are and of what, in a sentence.
@@ -75,15 +81,7 @@ class QueriesAndGallery:
         images: ImageSource | None = None,
         without: str = "",
     ) -> QueriesAndGallery:
-        """Queries and gallery of which labels are known, and perhaps pictures.
-
-        Args:
-            tree: of the labels.
-            queries: (Q, L) paths in it.
-            gallery: (N, L) paths of a separate gallery.
-            images: of the queries, then of the gallery.
-            without: why there are none.
-        """
+        """Paths of the queries, and of a separate gallery; ``images`` are of the queries, then of the gallery."""
         query = np.arange(len(queries))
         rest = query if gallery is None else np.arange(len(query), len(query) + len(gallery))
         counts = f"{len(query):,} queries" if gallery is None else _counts(len(query), len(rest))
@@ -117,11 +115,56 @@ class QueriesAndGallery:
         return " › ".join(own_label(labels[: depth + 1]) for depth in range(len(labels)))
 
 
+def own_label(labels: tuple[Hashable, ...]) -> str:
+    """The last of a node's labels, without the labels above it where a data set wrote those before it.
+
+    >>> own_label(("disc", "striped", "disc/striped/first")), own_label(("natural", "lake"))
+    ('first', 'lake')
+    """
+    return str(labels[-1]).removeprefix("/".join(map(str, labels[:-1])) + "/")
+
+
+class ScoredBlock(NamedTuple):
+    """Some queries with the scores of the whole gallery.
+
+    Attributes:
+        scores: (q, N) cosines.
+        levels: (q, N) uint8.
+        valid: (q, N) booleans, False where a query's list leaves an item out.
+    """
+
+    scores: NDArray[np.floating]
+    levels: NDArray[np.uint8]
+    valid: NDArray[np.bool_]
+
+
+def scored_blocks(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> Iterator[ScoredBlock]:
+    """The scores of a model for some queries, in blocks, so that 100,000 queries need no more memory than a few."""
+    embeddings, items = run.vectors
+    own, gallery = unit_rows(embeddings[queries]), unit_rows(items)
+    size = max(1, _BLOCK // len(gallery))
+    for start in range(0, len(queries), size):
+        rows = queries[start : start + size]
+        valid = np.ones((len(rows), len(gallery)), dtype=np.bool_)
+        for mask, query in zip(valid, rows.tolist(), strict=True):
+            mask[run.left_out(query)] = False
+        shared = levels(data.query_paths[rows], data.gallery_paths)
+        yield ScoredBlock(own[start : start + size] @ gallery.T, shared, valid)
+
+
+def sample_of(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """The rows, or at most so many of them, drawn by a fixed seed; in their order.
+
+    >>> sample_of(np.arange(5), 9), len(sample_of(np.arange(5), 2))
+    (array([0, 1, 2, 3, 4]), 2)
+    """
+    return rows if len(rows) <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
+
+
 def _counts(queries: int, gallery: int) -> str:
     return f"{queries:,} queries in a gallery of {gallery:,}"
 
 
 def _levels(tree: LabelTree) -> str:
-    """Names and sizes of the levels, in a sentence."""
-    levels = zip(tree.level_names, tree.level_sizes, strict=True)
-    return f"Levels: {' › '.join(f'{name} ({size:,})' for name, size in levels)}."
+    sizes = zip(tree.level_names, tree.level_sizes, strict=True)
+    return f"Levels: {' › '.join(f'{name} ({size:,})' for name, size in sizes)}."

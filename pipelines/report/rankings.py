@@ -1,38 +1,30 @@
-"""Which queries are shown, the images that each model retrieves for them, and the level that these share."""
+"""Which queries the page shows, and for each the first images of every model with a strip of the ranks after them."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from hiertree import levels
-from hiertree.errors import OptionError
+from hiertree.errors import ImageError, OptionError
 
 from ..stored_embeddings.neighbors import nearest_images
+from ..pages import data_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-Match = Literal["same", "near", "wrong"]
+    from .measurements import Measurement
+    from .queries_and_gallery import QueriesAndGallery
 
-
-@dataclass(frozen=True)
-class RankedImage:
-    """One retrieved image.
-
-    Attributes:
-        index: its row in the gallery.
-        level: depth of the lowest common ancestor of query and image, 0 … L.
-        match: ``same`` at the finest level, ``near`` in a shared supercategory, ``wrong`` with nothing shared.
-    """
-
-    index: int
-    level: int
-    match: Match
+Match = Literal["same", "near", "wrong"]  # at the finest level, in a shared supercategory, with nothing shared
+STRIP = 100  # ranks that are shown as a strip of bars, below the few that are shown as pictures
 
 
 def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list[int]:
@@ -40,17 +32,6 @@ def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list
 
     The categories and the images of each are shuffled by the seed; the categories then give one image each in turn.
     Images that are alone in their class are left out: nothing could be found for them.
-
-    Args:
-        paths: (n, L) integers, coarse → fine.
-        count: queries wanted; fewer are returned where there are not so many.
-        seed: of the shuffles.
-
-    Returns:
-        Indices of images, in the order of their categories.
-
-    Raises:
-        OptionError: count is below 1.
 
     >>> choose_queries(np.array([[0, 0], [0, 0], [1, 1], [1, 1], [1, 2]]), count=2, seed=0)
     [1, 3]
@@ -71,15 +52,10 @@ def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list
 def extreme_queries(
     values: NDArray[np.float64], *, count: int, classes: NDArray[np.integer] | None = None
 ) -> dict[str, list[int]]:
-    """The queries with the least values, those in the middle and those with the greatest, of different classes.
+    """Indices of the queries with the least, the median and the greatest values; the smaller index first in a tie.
 
-    Args:
-        values: (Q,), NaN where a query has none and cannot be chosen.
-        count: queries of each kind; fewer where there are fewer than three times as many. No query is of two kinds.
-        classes: (Q,) of which a kind has one query each, as far as there are as many; None: as many as there are.
-
-    Returns:
-        Indices under ``worst``, ``median`` and ``best``; the smaller index first in a tie.
+    Queries without a value are not chosen, and none is of two kinds: there are fewer of each where there are too few.
+    A kind has one query of each class, as far as there are as many classes.
 
     >>> extreme_queries(np.array([0.5, 0.1, np.nan, 0.9, 0.4, 0.6]), count=1)
     {'worst': [1], 'median': [0], 'best': [3]}
@@ -103,16 +79,7 @@ def extreme_queries(
 def changed_queries(
     before: NDArray[np.float64], after: NDArray[np.float64], *, count: int, classes: NDArray[np.integer]
 ) -> dict[str, list[int]]:
-    """The queries whose values rose the most and those whose values fell the most, of different classes.
-
-    Args:
-        before: (Q,), NaN where a query has none and cannot be chosen.
-        after: (Q,) likewise.
-        count: queries of each kind; fewer where fewer rose or fell.
-        classes: (Q,) of which a kind has one query each, as far as there are as many.
-
-    Returns:
-        Indices under ``improved`` and ``damaged``, the greatest change first; the smaller index first in a tie.
+    """Indices of the queries whose values rose or fell the most, likewise of different classes.
 
     >>> changed_queries(np.zeros(4), np.array([0.1, 0.3, -0.2, 0.0]), count=2, classes=np.arange(4))
     {'improved': [1, 0], 'damaged': [2]}
@@ -132,6 +99,14 @@ def _of_different_classes(order: Sequence[int], classes: NDArray[np.integer], co
     return [order[place] for place in sorted(ranked[:count])]
 
 
+@dataclass(frozen=True)
+class RankedImage:
+    """One retrieved image: its row in the gallery, and the depth of its lowest common ancestor with the query."""
+
+    index: int
+    level: int
+
+
 def ranked_images(
     embeddings: NDArray[np.floating],
     paths: NDArray[np.integer],
@@ -143,13 +118,8 @@ def ranked_images(
 ) -> list[list[RankedImage]]:
     """The nearest images of each query, with the level that each shares with it.
 
-    Args:
-        embeddings: (n, d) real vectors.
-        paths: (n, L) integers, coarse → fine.
-        queries: indices of images.
-        count: images wanted for each.
-        gallery: vectors and paths of the images to rank; ``embeddings`` and ``paths`` unless given.
-        left_out: as in :func:`nearest_images`.
+    ``gallery`` are vectors and paths of the images to rank, ``embeddings`` and ``paths`` unless given; ``left_out`` is
+    as in :func:`nearest_images`.
     """
     items, item_paths = (embeddings, paths) if gallery is None else gallery
     hidden = [np.array([query]) for query in queries] if left_out is None else left_out
@@ -157,16 +127,157 @@ def ranked_images(
     found = [row[: len(items) - len(own)] for row, own in zip(rows, hidden, strict=True)]
     shared = [levels(paths[[query]], item_paths[row])[0] for query, row in zip(queries, found, strict=True)]
     return [
-        [
-            RankedImage(int(index), int(level), match_of(int(level), paths.shape[1]))
-            for index, level in zip(row, depth, strict=True)
-        ]
+        [RankedImage(*image) for image in zip(row.tolist(), depth.tolist(), strict=True)]
         for row, depth in zip(found, shared, strict=True)
     ]
 
 
-def match_of(level: int, num_levels: int) -> Match:
-    """What it means that an image shares this level with the query."""
-    if level == num_levels:
-        return "same"
-    return "near" if level else "wrong"
+@dataclass(frozen=True)
+class LevelStyle:
+    """How the page shows that an image shares a certain level with the query.
+
+    Attributes:
+        match: which color and border.
+        mark: the sign below the picture, for readers who cannot tell the colors apart.
+        text: what the sign means.
+    """
+
+    match: Match
+    mark: str
+    text: str
+
+
+@dataclass(frozen=True)
+class RankedPicture:
+    """One picture of a ranking: a data URI, empty where there is no picture, its labels, and their style."""
+
+    image: str
+    label: str
+    style: LevelStyle
+
+
+@dataclass(frozen=True)
+class RankBar:
+    """Neighboring ranks of one level: the first one, from 0, how many, and the level as color and as a share of L."""
+
+    start: int
+    length: int
+    match: Match
+    height: float
+
+
+@dataclass(frozen=True)
+class ModelRanking:
+    """The ranking of one model for one query.
+
+    Attributes:
+        run: the model's name.
+        score: of the whole ranking, by the metric that judges.
+        pictures: of the first ranks.
+        bars: of the first 100 ranks.
+        counts: how many of these share which level, in words.
+    """
+
+    run: str
+    score: float
+    pictures: list[RankedPicture]
+    bars: list[RankBar]
+    counts: str
+
+
+@dataclass(frozen=True)
+class ShownQuery:
+    """One query: its data URI, empty where there is no picture, its labels, and the ranking of each model."""
+
+    image: str
+    label: str
+    rankings: list[ModelRanking]
+
+
+class RankingGrids:
+    """Makes what the page shows of queries; each picture is encoded once.
+
+    Attributes:
+        unreadable: names of pictures that were to be shown and do not decode.
+    """
+
+    def __init__(self, data: QueriesAndGallery) -> None:
+        self._data = data
+        self._num_levels = data.tree.num_levels
+        self._pictures: dict[int, str] = {}
+        self.unreadable: list[str] = []
+
+    def queries(
+        self, runs: Mapping[str, Measurement], chosen: Sequence[int], *, hits: int, metric: str
+    ) -> list[ShownQuery]:
+        """The chosen queries with the ranking of every model: ``hits`` pictures, and its value of a metric."""
+        data = self._data
+        rankings = [self._rankings(name, run, chosen, hits, metric) for name, run in runs.items()]
+        return [
+            ShownQuery(self._picture(int(data.query_rows[query])), data.label(data.query_paths[query]), list(own))
+            for query, *own in zip(chosen, *rankings, strict=True)
+        ]
+
+    @cached_property
+    def legend(self) -> list[LevelStyle]:
+        """The style of every level, from the finest to none."""
+        return [self._style(level) for level in range(self._num_levels, -1, -1)]
+
+    def _rankings(
+        self, name: str, run: Measurement, chosen: Sequence[int], hits: int, metric: str
+    ) -> list[ModelRanking]:
+        data, (embeddings, items) = self._data, run.vectors
+        found = ranked_images(
+            embeddings,
+            data.query_paths,
+            chosen,
+            count=max(hits, STRIP),
+            gallery=(items, data.gallery_paths),
+            left_out=[run.left_out(query) for query in chosen],
+        )
+        return [
+            ModelRanking(
+                name,
+                float(run.per_query[metric].iloc[query]),
+                [self._ranked_picture(image) for image in ranking[:hits]],
+                self._bars(ranking[:STRIP]),
+                self._counts(ranking[:STRIP]),
+            )
+            for query, ranking in zip(chosen, found, strict=True)
+        ]
+
+    def _bars(self, ranking: Sequence[RankedImage]) -> list[RankBar]:
+        bars, start = [], 0
+        for level, group in groupby(image.level for image in ranking):
+            length = len(list(group))
+            bars.append(RankBar(start, length, self._style(level).match, level / self._num_levels))
+            start += length
+        return bars
+
+    def _counts(self, ranking: Sequence[RankedImage]) -> str:
+        found = Counter(image.level for image in ranking)
+        counts = (f"{found[level]} {self._style(level).text}" for level in sorted(found, reverse=True))
+        return f"Of the first {len(ranking)}: {', '.join(counts)}."
+
+    def _ranked_picture(self, image: RankedImage) -> RankedPicture:
+        data = self._data
+        picture = self._picture(int(data.gallery_rows[image.index]))
+        return RankedPicture(picture, data.label(data.gallery_paths[image.index]), self._style(image.level))
+
+    def _style(self, level: int) -> LevelStyle:
+        if not level:
+            return LevelStyle("wrong", "✗", "nothing shared")
+        name, finest = self._data.tree.level_names[level - 1], level == self._num_levels
+        return LevelStyle("same" if finest else "near", "✓" if finest else name, f"same {name}")
+
+    def _picture(self, row: int) -> str:
+        images = self._data.images
+        if images is None:
+            return ""
+        if row not in self._pictures:
+            try:
+                self._pictures[row] = data_uri(images[row])
+            except ImageError:
+                self._pictures[row] = ""
+                self.unreadable.append(images.name(row))
+        return self._pictures[row]

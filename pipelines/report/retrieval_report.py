@@ -12,14 +12,13 @@ import numpy as np
 from hiertree.errors import OptionError, require_package
 
 from .batch_gap import batch_gap
-from .figures.embedding_map import map_figures
-from .figures.errors import error_figures
-from .figures.svg import histogram, learning_curves
-from .node_means import answered_nodes, node_table, tree_of_means
+from .error_figures import error_figures
+from .figures import histogram, learning_curves
+from .map_figures import map_figures
 from .page import QueryGroup, judging_metric, write_page
-from .ranking_grids import RankingGrids
-from .rankings import changed_queries, extreme_queries
+from .rankings import RankingGrids, changed_queries, extreme_queries
 from .sources import EmbeddingsOptions, is_comparison, read_sources, values_of
+from .tree_nodes import answered_nodes, node_table, tree_of_means
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,9 +62,6 @@ def make_report(
         queries: how many of the worst, the median and the best queries are shown, each.
         hits: how many images of each ranking are shown.
         projection: of the map of embeddings, ``"pca"`` or ``"t-sne"``.
-
-    Returns:
-        The path.
 
     Raises:
         OptionError: sources that cannot be shown together, fewer than one query or hit, or too many for a page.

@@ -62,18 +62,7 @@ def read_sources(
     overrides: Sequence[str] = (),
     options: EmbeddingsOptions | None = None,
 ) -> tuple[dict[str, Measurement], QueriesAndGallery]:
-    """Read the models' measurements, by name, and the queries and gallery that they were measured on.
-
-    Args:
-        sources: folders of runs or comparisons, or one file of embeddings.
-        overrides: ``"data.root=PATH"``, where the images of a run have moved.
-        options: what belongs to the file of embeddings.
-
-    Raises:
-        OptionError: a folder of neither kind, too many runs, a file together with folders, options of the other kind.
-        CheckpointError: the folder of a run is damaged.
-        HiertreeError: whatever is wrong with the file.
-    """
+    """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
     paths = [Path(source) for source in sources]
     if any(path.is_file() for path in paths):
         if len(paths) > 1 or overrides:
@@ -86,7 +75,7 @@ def read_sources(
 
 
 def _runs_in(paths: Sequence[Path]) -> dict[str, FinishedRun]:
-    """The runs in the folders; of a comparison the first seed of each row, under the row's name."""
+    """The runs in the folders; of a comparison the first seed of each row, under the name of the row."""
     folders: dict[Path, str] = {}
     for path in paths:
         folders |= _rows(path) if is_comparison(path) else {path: ""}
@@ -134,17 +123,11 @@ def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGaller
 
 
 def require_measured_on(data: QueriesAndGallery, run: FinishedRun, what: str) -> None:
-    """Refuse a data set that is not the run's.
-
-    Raises:
-        OptionError: other paths.
-    """
-    found = run.labeled
-    same = np.array_equal(data.query_paths, found.paths) and data.separate == (found.gallery_paths is not None)
-    if not same or (data.separate and not np.array_equal(data.gallery_paths, np.asarray(found.gallery_paths))):
+    """Refuse a data set that is not the run's."""
+    if not run.has_paths(data.query_paths, data.gallery_paths if data.separate else None):
         raise OptionError(
             f"the {len(data.query_paths)} queries of {what}",
-            expected=f"the {len(found.paths)} that {run.folder} was measured on, with the same paths",
+            expected=f"the {len(run.labeled.paths)} that {run.folder} was measured on, with the same paths",
         )
 
 
@@ -160,9 +143,8 @@ def _measured_file(file: Path, options: EmbeddingsOptions) -> tuple[dict[str, Me
     if labeled.distractors is not None:
         raise OptionError(f"distractors in {file.name}", expected="a gallery of labeled items")
     data = _data_of_file(labeled, options.images)
-    evaluated: dict[str, Any] = {**labeled.masks, "protocol": options.protocol}
     with naming_files(file, options.gallery):
-        result = evaluate(*labeled[:4], progress=True, **evaluated)
+        result = evaluate(*labeled[:4], progress=True, protocol=options.protocol, **labeled.masks)
     content = result.as_dict()
     inputs = [file, *(path for path in (options.labels, options.gallery, options.gallery_labels) if path)]
     measurement = Measurement(

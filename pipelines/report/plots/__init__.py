@@ -9,12 +9,9 @@ array([[1., 0.]])
 'percent of the queries'
 """
 
-from .confusion import confusion_matrix, first_wrong_items, plot_confusion
 from .embedding_map import Projection, group_looks, plot_embeddings, project_embeddings
-from .learning import curve_points, plot_learning
-from .precision_recall import interpolated_precision, plot_precision_recall
-from .severity import error_severity, plot_error_severity
-from .spread import plot_spread
+from .errors import confusion_matrix, error_severity, first_wrong_items, plot_confusion, plot_error_severity
+from .lines import curve_points, interpolated_precision, plot_learning, plot_precision_recall, plot_spread
 
 __all__ = [
     "Projection",

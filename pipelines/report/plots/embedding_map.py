@@ -12,7 +12,7 @@ from hiertree.errors import require_package
 from hiertree.options import check_choice
 
 from ...stored_embeddings.neighbors import unit_rows
-from .new_axes import axes_or_new, shortened
+from .lines import axes_or_new, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

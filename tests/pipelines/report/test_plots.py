@@ -27,7 +27,7 @@ from hiertree.pipelines.report.plots import (
     plot_precision_recall,
     project_embeddings,
 )
-from hiertree.pipelines.report.sampled_rankings import sample_of
+from hiertree.pipelines.report.queries_and_gallery import sample_of
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ from hiertree.errors import OptionError, TableError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.report import EmbeddingsOptions, make_report
-from hiertree.pipelines.report.node_means import node_table
 from hiertree.pipelines.report.queries_and_gallery import QueriesAndGallery
 from hiertree.pipelines.report.rankings import extreme_queries
+from hiertree.pipelines.report.tree_nodes import node_table
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.recipe.reading import check_recipe
 from hiertree.pipelines.training.run.experiment import train

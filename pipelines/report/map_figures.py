@@ -1,4 +1,4 @@
-"""Maps of the embeddings on the page: an image's labels, name and picture appear where the mouse rests on its point."""
+"""Maps of the embeddings: an image's labels, name and picture appear where the mouse rests on its point."""
 
 from __future__ import annotations
 
@@ -13,18 +13,17 @@ import numpy as np
 
 from hiertree.errors import ImageError
 
-from ...pages import data_uri
-from ..plots import Projection, group_looks, plot_embeddings, project_embeddings
-from ..sampled_rankings import sample_of
-from ..tree_branches import own_label
-from .svg import SvgFigure, drawn
+from ..pages import data_uri
+from .figures import SvgFigure, drawn
+from .plots import Projection, group_looks, plot_embeddings, project_embeddings
+from .queries_and_gallery import own_label, sample_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from ..measurements import Measurement
-    from ..queries_and_gallery import QueriesAndGallery
+    from .measurements import Measurement
+    from .queries_and_gallery import QueriesAndGallery
 
 MOST_POINTS = 1_500
 MOST_THUMBNAILS = 300  # on a page, shared by its maps
@@ -34,14 +33,7 @@ _POINT = re.compile(r"<use\b([^>]*?)/>|<path (?!id=)([^>]*?)/>")
 
 @dataclass(frozen=True)
 class Thumbnail:
-    """The picture of a point.
-
-    Attributes:
-        image: its data URI.
-        name: labels and file.
-        left: of the point, in percent of the drawing's width.
-        top: in percent of its height.
-    """
+    """The picture of a point: a data URI, labels and file, and its place in percent of the drawing's sides."""
 
     image: str
     name: str
@@ -65,7 +57,7 @@ class MapFigures:
         method: of the projection.
         shown: how many queries have a point.
         level: name of the level that colors them.
-        maps: one a model.
+        maps: one for each model.
         pictured: how many points of a map show their picture.
     """
 
@@ -77,13 +69,7 @@ class MapFigures:
 
 
 def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, method: Projection) -> MapFigures:
-    """Draw the queries of each model, at most 1,500.
-
-    Args:
-        found: the models.
-        data: what they were measured on.
-        method: of the projection.
-    """
+    """Draw the queries of each model, at most 1,500."""
     queries = sample_of(np.arange(len(data.query_paths)), MOST_POINTS)
     groups = [own_label(data.tree.labels_of(path)) for path in data.query_paths[queries, :1].tolist()]
     names = [_name(data, int(query)) for query in queries]
@@ -128,7 +114,7 @@ def _name(data: QueriesAndGallery, query: int) -> str:
 
 
 def _with_names(svg: str, names: list[str]) -> str:
-    """The drawing with a title in each point, in the order in which they are drawn."""
+    """The drawing with a title in each point, in the order in which matplotlib draws them."""
     head, found, points = svg.partition("-points-0")
     left = iter(names)
 
@@ -136,7 +122,7 @@ def _with_names(svg: str, names: list[str]) -> str:
         name = next(left, None)
         if name is None:
             return point[0]
-        tag, attributes = ("use", point[1]) if point[1] is not None else ("path", point[2])
-        return f"<{tag}{'' if tag == 'use' else ' '}{attributes}><title>{escape(name)}</title></{tag}>"
+        tag, attributes = ("use", point[1]) if point[1] is not None else ("path", f" {point[2]}")
+        return f"<{tag}{attributes}><title>{escape(name)}</title></{tag}>"
 
     return head + found + _POINT.sub(titled, points)

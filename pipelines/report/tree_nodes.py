@@ -1,17 +1,20 @@
-"""The mean of the queries below every node of the tree: which supercategories fail."""
+"""The label tree as the page shows it: branches that unfold, and the mean of the queries below every node."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .tree_branches import own_label
+from .queries_and_gallery import own_label
 
 if TYPE_CHECKING:
+    import networkx as nx
     from numpy.typing import NDArray
+
+    from hiertree.tree import LabelTree
 
     from .queries_and_gallery import QueriesAndGallery
 
@@ -19,6 +22,42 @@ MOST_NODES = 1_500  # that a page draws of the tree
 MOST_BELOW = 60  # nodes that it draws below one node
 MOST_ROWS = 2_000  # nodes of the table that readers sort
 MOST_VALUES = 12_000  # that it holds: 2,000 nodes, three metrics, two models
+
+
+@dataclass(frozen=True)
+class TreeBranch:
+    """A node with the nodes below it, or with its leaves where those are the nodes below it."""
+
+    label: str
+    branches: tuple[TreeBranch, ...]
+    leaves: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Leaves below it, at any depth."""
+        return len(self.leaves) + sum(map(len, self.branches))
+
+
+def branches_of(tree: LabelTree, leaf_names: Mapping[Hashable, str] | None = None) -> TreeBranch:
+    """The root of a tree; leaves are called by their names, or else by their labels.
+
+    >>> from hiertree import LabelTree
+    >>> root = branches_of(LabelTree.from_paths([("lake", 7), ("peak", 5)]), {7: "Lake Chelan"})
+    >>> [(branch.label, branch.leaves) for branch in root.branches]
+    [('lake', ('Lake Chelan',)), ('peak', ('5',))]
+    """
+    return _branch(tree.to_networkx(), (), leaf_names or {})
+
+
+def _branch(graph: nx.DiGraph[Any], node: Hashable, leaf_names: Mapping[Hashable, str]) -> TreeBranch:
+    below = list(graph.successors(node))
+    ends = [child for child in below if graph.out_degree(child) == 0]
+    leaves = [
+        leaf_names.get(leaf, str(graph.nodes[child]["label"]))
+        for child in ends
+        for leaf in graph.nodes[child]["leaf_ids"]
+    ]
+    branches = [_branch(graph, child, leaf_names) for child in below if child not in ends]
+    return TreeBranch(str(graph.nodes[node].get("label", "")), tuple(branches), tuple(leaves))
 
 
 @dataclass(frozen=True)
@@ -30,7 +69,7 @@ class NodeMeans:
         path: the labels above it too.
         level: 1 is the coarsest.
         queries: how many have a value.
-        means: of their values, one a run; NaN where none has one.
+        means: of their values, one for each run; NaN where none has one.
         below: nodes of the next level that are shown.
         left_out: how many more there are.
     """
@@ -52,9 +91,7 @@ class NodeMeans:
 def answered_nodes(data: QueriesAndGallery, values: NDArray[np.float64]) -> dict[str, list[NodeMeans]]:
     """For each level above the finest (or that one alone) its nodes with queries, those of the least means first.
 
-    Args:
-        data: the queries.
-        values: (Q, R) a metric of each query, a column a run; NaN where it has none.
+    ``values`` are (Q, R): a metric of each query, a column for each run; NaN where it has none.
     """
     names = data.tree.level_names[:-1] or data.tree.level_names
     return {
@@ -64,32 +101,20 @@ def answered_nodes(data: QueriesAndGallery, values: NDArray[np.float64]) -> dict
 
 
 def tree_of_means(data: QueriesAndGallery, values: NDArray[np.float64]) -> tuple[tuple[NodeMeans, ...], int]:
-    """The nodes of level 1 with those below them, as many as fit on a page, and how many more there are.
-
-    Args:
-        data: the queries.
-        values: as above.
-    """
-    sizes = np.cumsum(data.tree.level_sizes)
-    depth = max(1, int((sizes <= MOST_NODES).sum()))
+    """The nodes of level 1 with those below them, as many as fit on a page, and how many more there are."""
+    depth = max(1, int((np.cumsum(data.tree.level_sizes) <= MOST_NODES).sum()))
     below: dict[tuple[int, ...], list[NodeMeans]] = {}
     for level in range(depth, 0, -1):
         above: dict[tuple[int, ...], list[NodeMeans]] = {}
         for path, node in zip(_paths(data, level), _nodes(data, values, level), strict=True):
-            own = below.get(path, [])
-            whole = NodeMeans(
-                node.label,
-                node.path,
-                level,
-                node.queries,
-                node.means,
-                tuple(own[:MOST_BELOW]),
-                max(0, len(own) - MOST_BELOW),
-            )
-            above.setdefault(path[:-1], []).append(whole)
+            shown, left_out = _first_nodes(below.get(path, []))
+            above.setdefault(path[:-1], []).append(replace(node, below=shown, left_out=left_out))
         below = above
-    top = below[()]
-    return tuple(top[:MOST_BELOW]), max(0, len(top) - MOST_BELOW)
+    return _first_nodes(below[()])
+
+
+def _first_nodes(nodes: Sequence[NodeMeans]) -> tuple[tuple[NodeMeans, ...], int]:
+    return tuple(nodes[:MOST_BELOW]), max(0, len(nodes) - MOST_BELOW)
 
 
 @dataclass(frozen=True)
@@ -108,13 +133,7 @@ class NodeTable:
 
 
 def node_table(data: QueriesAndGallery, models: Sequence[str], values: Mapping[str, NDArray[np.float64]]) -> NodeTable:
-    """Several metrics of the nodes with the most queries.
-
-    Args:
-        data: the queries.
-        models: their names.
-        values: of each metric (Q, R), as above; the first one decides which queries count.
-    """
+    """Several metrics of the nodes with the most queries; the first metric decides which queries count."""
     found = [
         replace(same[0], means=tuple(mean for node in same for mean in node.means))
         for level in range(1, data.tree.num_levels + 1)
@@ -135,17 +154,13 @@ def _paths(data: QueriesAndGallery, level: int) -> list[tuple[int, ...]]:
 def _nodes(data: QueriesAndGallery, values: NDArray[np.float64], level: int) -> list[NodeMeans]:
     """These nodes with their means; the nodes below them are not filled in."""
     paths = _paths(data, level)
-    place = {path: number for number, path in enumerate(paths)}
-    rows = np.array([place[tuple(path)] for path in data.query_paths[:, :level].tolist()])
+    number_of = {path: number for number, path in enumerate(paths)}
+    rows = np.array([number_of[tuple(path)] for path in data.query_paths[:, :level].tolist()])
     known = ~np.isnan(values).any(axis=1)
     counts = np.bincount(rows[known], minlength=len(paths))
     sums = [np.bincount(rows[known], weights=column[known], minlength=len(paths)) for column in values.T]
     means = np.divide(sums, counts, out=np.full((len(sums), len(paths)), np.nan), where=counts > 0)
     return [
-        _node(data, path, int(counts[number]), tuple(means[:, number].tolist())) for number, path in enumerate(paths)
+        NodeMeans(own_label(data.tree.labels_of(path)), data.label(np.array(path)), len(path), count, tuple(own))
+        for path, count, own in zip(paths, counts.tolist(), means.T.tolist(), strict=True)
     ]
-
-
-def _node(data: QueriesAndGallery, path: Sequence[int], queries: int, means: tuple[float, ...]) -> NodeMeans:
-    labels = data.tree.labels_of(path)
-    return NodeMeans(own_label(labels), data.label(np.array(path)), len(path), queries, means)

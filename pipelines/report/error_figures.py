@@ -1,0 +1,182 @@
+"""Drawings of errors: hierarchical precision over recall, how severe errors are, and confusion between nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .figures import SvgFigure, drawn
+from .plots import (
+    confusion_matrix,
+    error_severity,
+    first_wrong_items,
+    interpolated_precision,
+    plot_confusion,
+    plot_error_severity,
+    plot_precision_recall,
+)
+from .plots.errors import height_names
+from .queries_and_gallery import own_label, sample_of, scored_blocks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from .measurements import Measurement
+    from .queries_and_gallery import QueriesAndGallery
+
+MOST_QUERIES = 1_000
+MOST_NODES = 30
+_MOST_NAMED = 3  # confusions that are put in words
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """Of one model: (q, 101) precisions, (q, L) shares of errors and the (q,) first wrong items."""
+
+    precision: NDArray[np.float64]
+    severity: NDArray[np.float64]
+    wrong: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ConfusionFigures:
+    """A matrix for each model.
+
+    Attributes:
+        level: name of the nodes' level.
+        shown: how many of its nodes a matrix has.
+        of: how many have queries or wrong items.
+        figures: the matrices.
+    """
+
+    level: str
+    shown: int
+    of: int
+    figures: list[SvgFigure]
+
+
+@dataclass(frozen=True)
+class ErrorFigures:
+    """The section of the page.
+
+    Attributes:
+        queries: how many were looked at.
+        of: how many there are.
+        figures: the curves and bars.
+        confusion: the matrices; None where no query has an item of its class.
+    """
+
+    queries: int
+    of: int
+    figures: list[SvgFigure]
+    confusion: ConfusionFigures | None
+
+
+def error_figures(
+    found: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64]
+) -> ErrorFigures | None:
+    """Draw the errors of at most 1,000 of the queries that have a value in every run: (Q, R), NaN where there is none.
+
+    None where no query has one.
+    """
+    known = np.flatnonzero(~np.isnan(values).any(axis=1))
+    if not len(known):
+        return None
+    queries = sample_of(known, MOST_QUERIES)
+    errors = {name: _errors(run, data, queries) for name, run in found.items()}
+    curves, classed = _precision_recall(errors), ~np.isnan(next(iter(errors.values())).severity).any(axis=1)
+    if not classed.any():
+        return ErrorFigures(len(queries), len(known), [curves], None)
+    wrong = {name: own.wrong[classed] for name, own in errors.items()}
+    confusion = _confusion(wrong, data, queries[classed])
+    return ErrorFigures(len(queries), len(known), [curves, _severity(errors, data.tree.level_names)], confusion)
+
+
+def _errors(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> _Errors:
+    computed = (interpolated_precision, error_severity, first_wrong_items)
+    blocks = [
+        [what(block.scores, block.levels, valid=block.valid, num_levels=data.tree.num_levels) for what in computed]
+        for block in scored_blocks(run, data, queries)
+    ]
+    return _Errors(*map(np.concatenate, zip(*blocks, strict=True)))
+
+
+def _precision_recall(errors: Mapping[str, _Errors]) -> SvgFigure:
+    curves = {name: own.precision for name, own in errors.items()}
+    means = {name: 100 * np.nanmean(curve, axis=0) for name, curve in curves.items()}
+    numbers = (
+        f"{name}: {mean[25]:.0f} at recall 25, {mean[50]:.0f} at 50, {mean[75]:.0f} at 75."
+        for name, mean in means.items()
+    )
+    title = "Hierarchical precision over recall"
+    return drawn(lambda: plot_precision_recall(curves), title=title, description=" ".join(numbers))
+
+
+def _severity(errors: Mapping[str, _Errors], level_names: tuple[str, ...]) -> SvgFigure:
+    shares, numbers = {name: own.severity for name, own in errors.items()}, []
+    for name, share in shares.items():
+        means = zip(height_names(level_names), 100 * np.nanmean(share, axis=0), strict=True)
+        numbers.append(f"{name}: {', '.join(f'{mean:.0f} at {height}' for height, mean in means)}.")
+    title, description = "Where the first wrong image lies", " ".join(numbers)
+    return drawn(lambda: plot_error_severity(shares, level_names=level_names), title=title, description=description)
+
+
+def _confusion(
+    wrong: Mapping[str, NDArray[np.int64]], data: QueriesAndGallery, queries: NDArray[np.int64]
+) -> ConfusionFigures:
+    """A matrix for each model, from the gallery's row that is first wrong for each query, −1 where none is."""
+    asked = data.query_paths[queries]
+    every = np.concatenate([asked, *(data.gallery_paths[rows[rows >= 0]] for rows in wrong.values())])
+    level = _deepest(every)
+    found, asked = np.unique(every[:, :level], axis=0), asked[:, :level]
+    nodes = _with_most_queries(found, asked)
+    number_of = {tuple(node): number for number, node in enumerate(nodes.tolist())}
+    own = np.array([number_of.get(tuple(path), -1) for path in asked.tolist()])
+    names = [_names(data, node) for node in nodes.tolist()]
+    figures = []
+    for number, (name, rows) in enumerate(wrong.items()):
+        items = [tuple(path) for path in data.gallery_paths[rows, :level].tolist()]
+        hit = np.where(rows >= 0, [number_of.get(path, -1) for path in items], -1)
+        matrix = confusion_matrix(own[own >= 0], hit[own >= 0], num_nodes=len(nodes))
+        figures.append(_drawn_matrix(name, number, matrix, names))
+    return ConfusionFigures(data.tree.level_names[level - 1], len(nodes), len(found), figures)
+
+
+def _deepest(paths: NDArray[np.int32]) -> int:
+    """The deepest level above the finest whose nodes fit on the page; 1 if none does."""
+    coarser = range(max(1, paths.shape[1] - 1), 0, -1)
+    return next((level for level in coarser if len(np.unique(paths[:, :level], axis=0)) <= MOST_NODES), 1)
+
+
+def _with_most_queries(nodes: NDArray[np.int32], asked: NDArray[np.int32]) -> NDArray[np.int32]:
+    """As many nodes as fit, in the order of the tree."""
+    if len(nodes) <= MOST_NODES:
+        return nodes
+    own, counts = np.unique(asked, axis=0, return_counts=True)
+    return np.unique(own[np.argsort(-counts, kind="stable")[:MOST_NODES]], axis=0)
+
+
+def _names(data: QueriesAndGallery, node: list[int]) -> list[str]:
+    labels = data.tree.labels_of(node)
+    return [own_label(labels[: depth + 1]) for depth in range(len(labels))]
+
+
+def _drawn_matrix(name: str, number: int, matrix: NDArray[np.float64], nodes: list[list[str]]) -> SvgFigure:
+    """The matrix of a model, and its greatest confusions between different nodes in words."""
+    between = np.nan_to_num(matrix * (1 - np.eye(len(matrix))))
+    greatest = np.unravel_index(np.argsort(-between, axis=None, kind="stable")[:_MOST_NAMED], between.shape)
+    named = [
+        f"{nodes[row][-1]} with {nodes[column][-1]} {100 * between[row, column]:.0f}"
+        for row, column in zip(*(axis.tolist() for axis in greatest), strict=True)
+        if between[row, column] > 0
+    ]
+    most = f"Confused the most, in percent of the queries: {', '.join(named)}." if named else "No node is confused."
+    return drawn(
+        lambda: plot_confusion(matrix, nodes=nodes, color=f"C{number}"),
+        title=f"{name}: confusion",
+        description=most,
+        letters=28,
+    )
