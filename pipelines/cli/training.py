@@ -181,8 +181,7 @@ def compare(
     The table is written as Markdown, LaTeX, HTML and JSON, with the runs as CSV; rows that differ from a reference by a
     paired test on the values of the queries are marked.
     """
-    from ..comparison.grid import read_grid
-    from ..comparison.planned_runs import plan_runs
+    from ..comparison.planned_runs import plan_runs, read_grid
     from ..comparison.recipe_comparison import compare as run
 
     planned = {"out": out, "grid": read_grid(grid), "seeds": options["seeds"], "overrides": options["overrides"]}

@@ -5,23 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CalledProcessError
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import CheckpointError, MissingResourceError, OptionError, TrainingError, require_package
 from hiertree.io import files
 from hiertree.io.progress import show_progress
 
+from ..training.recipe.reading import check_recipe
+from ..training.run.experiment import train
 from ..yaml_files import parse_yaml
 from .planned_runs import PlannedRun
-from .training_job import TrainingJob
 
 if TYPE_CHECKING:
     from submitit import Executor, Job, SlurmExecutor
+    from submitit.helpers import DelayedSubmission
 
 _MOST_REQUEUES = 100
 _DEFAULTS: Mapping[str, Any] = {"job_name": "hiertree", "time": 60}
@@ -29,9 +34,6 @@ _DEFAULTS: Mapping[str, Any] = {"job_name": "hiertree", "time": 60}
 
 def read_parameters(options: Iterable[str]) -> dict[str, Any]:
     """Parse ``KEY=VALUE`` texts; values are YAML, the time is in minutes.
-
-    Raises:
-        OptionError: no ``=``, a key given twice, or a time that is not a number of minutes.
 
     >>> read_parameters(["partition=gpu", "time=240", "gpus_per_node=2"])
     {'partition': 'gpu', 'time': 240, 'gpus_per_node': 2}
@@ -48,16 +50,9 @@ def read_parameters(options: Iterable[str]) -> dict[str, Any]:
 
 
 def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor:
-    """Make what submits jobs to SLURM.
+    """Make what submits jobs to SLURM, with the parameters of submitit's ``SlurmExecutor.update_parameters``.
 
-    Args:
-        folder: for logs and submitit's own files; every machine of the cluster must see it.
-        parameters: as submitit's ``SlurmExecutor.update_parameters`` takes them.
-
-    Raises:
-        MissingPackageError: submitit is not installed.
-        MissingResourceError: this machine knows no SLURM.
-        OptionError: a parameter that does not exist, or a value that it cannot have.
+    Every machine of the cluster must see the folder, which is for logs and submitit's own files.
     """
     require_package("submitit", extra="slurm")
     from submitit import SlurmExecutor
@@ -82,11 +77,8 @@ def slurm_executor(folder: Path, parameters: Mapping[str, Any]) -> SlurmExecutor
 class ClusterJobs:
     """The jobs of a comparison: one for each run, until it is finished.
 
-    ``submitted.json`` in the executor's folder lists them, so that no run is submitted twice.
-
-    Args:
-        executor: what submits them.
-        seconds: between two checks of the jobs that are under way.
+    ``submitted.json`` in the executor's folder lists them, so that no run is submitted twice. Jobs that are under way
+    are checked every so many seconds.
     """
 
     def __init__(self, executor: Executor, *, seconds: float = 5.0) -> None:
@@ -94,12 +86,7 @@ class ClusterJobs:
         self._record = executor.folder / "submitted.json"
 
     def submit(self, planned: Sequence[PlannedRun]) -> dict[Path, Job[Any]]:
-        """Submit the runs that are neither finished nor under way; returns the jobs that are, by the runs' folders.
-
-        Raises:
-            TrainingError: the scheduler takes no job.
-            CheckpointError: ``submitted.json`` is damaged.
-        """
+        """Submit the runs that are neither finished nor under way; returns the jobs that are, by the runs' folders."""
         ids = self._recorded()
         jobs: dict[Path, Job[Any]] = {}
         for run in (run for run in planned if run.metrics() is None):
@@ -114,11 +101,7 @@ class ClusterJobs:
         return jobs
 
     def finish(self, planned: Sequence[PlannedRun]) -> None:
-        """Submit what is left, and wait until every job has ended.
-
-        Raises:
-            TrainingError: the scheduler takes no job, or runs are not finished although their jobs have ended.
-        """
+        """Submit what is left, and wait until every job has ended; a TrainingError names the runs that have not."""
         jobs = self.submit(planned)
         self._wait(list(jobs.values()))
         unfinished = [run for run in planned if run.metrics() is None]
@@ -166,3 +149,46 @@ def _last_error_line(job: Job[Any]) -> str:
     """The last line of a job's log of errors, or its state."""
     lines = (job.stderr() or "").strip().splitlines()
     return lines[-1] if lines else f"job {job.job_id} {job.state.lower()}"
+
+
+class TrainingJob:
+    """One run as submitit stores it, calls it, and submits it again if the scheduler ends the job too early."""
+
+    def __init__(self, recipe: Mapping[str, Any], folder: Path) -> None:
+        self.recipe, self.folder = dict(recipe), folder
+
+    def __call__(self) -> dict[str, float]:
+        """Train; returns the metrics."""
+        with _saving_the_step():
+            return train(check_recipe(self.recipe), self.folder).metrics
+
+    def checkpoint(self) -> DelayedSubmission:
+        """What to submit again: the same job, since the run's own checkpoint holds its state."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+@contextmanager
+def _saving_the_step() -> Iterator[None]:
+    """When the scheduler signals that time is up, let the run finish and save its step, as on SIGTERM."""
+    requeue, terminate = signal.getsignal(signal.SIGUSR2), signal.getsignal(signal.SIGTERM)
+    requested = False
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        nonlocal requested
+        requested = True
+        if signal.getsignal(signal.SIGTERM) != terminate:
+            signal.raise_signal(signal.SIGTERM)
+        elif callable(requeue):  # the run has not begun
+            requeue(number, frame)
+
+    signal.signal(signal.SIGUSR2, stop)
+    try:
+        yield
+    except SystemExit:
+        if requested and callable(requeue):
+            requeue(signal.SIGUSR2, None)
+        raise
+    finally:
+        signal.signal(signal.SIGUSR2, requeue)

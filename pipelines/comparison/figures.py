@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from hiertree.io import files
 
 from ..pages import STYLE, inline_svg
-from .grid import setting_text
-from .result_table import groups_of
-from .run_rows import metric_names, row_names
+from .planned_runs import setting_text
+from .result_table import groups_of, metric_names, row_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,12 +28,7 @@ _MARKERS = "osD^vP*X<>"
 def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
     """Draw a panel for each metric, on its own scale: runs as points, means over seeds as lines, recipes by color.
 
-    Args:
-        runs: as :func:`hiertree.pipelines.comparison.run_rows.runs_table` makes it.
-        path: a PNG, PDF or SVG file.
-
-    Returns:
-        The same as SVG inside a page.
+    Returns what is written to the path (a PNG, PDF or SVG file) as SVG inside a page.
     """
     with _page_style():
         labels = row_names(runs)
@@ -58,15 +52,9 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
 
 
 def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) -> str:
-    """Draw a panel for each metric over the values of a setting: means as lines, ± standard deviation as bands.
+    """Draw a panel for each metric over the numbers of a grid's key: means as lines, ± standard deviation as bands.
 
-    Args:
-        runs: as :func:`plot_points` takes them.
-        path: a PNG, PDF or SVG file.
-        key: a key of the grid whose values are numbers; the others tell lines apart, as recipes do.
-
-    Returns:
-        The same as SVG inside a page.
+    Recipes and the other keys tell lines apart. Returns the same as :func:`plot_points`.
     """
     with _page_style():
         lines = runs.assign(line=row_names(runs, without=key))

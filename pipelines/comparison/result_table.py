@@ -12,13 +12,13 @@ hierarchy as a whole (H-AP, ASI, NDCG).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..report import has_a_best
 from ..training.recipe.built_in import PublishedRow, published_rows
-from .run_rows import metric_names, row_names
+from .planned_runs import Settings, row_name, setting_text
 from .significance import SIGNIFICANT
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class TableCell:
 
     Attributes:
         mean: over seeds, in percent.
-        deviation: sample standard deviation over seeds; None for one run.
+        deviation: the sample standard deviation over seeds; None for one run.
         best: whether no other row, except published ones, has a larger mean.
         differs: whether it differs significantly from the reference.
         difference: of a published value: ours less this one, in percentage points; None where ours has several rows.
@@ -57,12 +57,9 @@ class TableCell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table.
+    """A row of the table: recipe and settings with the number of runs, or where it was published and None.
 
-    Attributes:
-        name: recipe and settings, or where it was published.
-        runs: the number of runs; None for a published row.
-        cells: by metric; a metric that the row lacks is absent.
+    Cells are by metric; a metric that the row lacks is absent.
     """
 
     name: str
@@ -92,6 +89,62 @@ class ResultTable:
         return tuple(metric for group in self.groups for metric in group.metrics)
 
 
+def runs_table(rows: Sequence[tuple[str, Settings, int, Mapping[str, float]]]) -> pd.DataFrame:
+    """The table of runs: columns ``recipe``, one for each key of the grid, ``seed``, and one for each metric.
+
+    A key whose values are not all numbers holds texts.
+
+    >>> runs_table([("a", {"loss.tau": 0.1}, 0, {"H-AP": 0.5})]).to_dict("records")
+    [{'recipe': 'a', 'loss.tau': 0.1, 'seed': 0, 'H-AP': 0.5}]
+    """
+    import pandas as pd
+
+    keys = list(rows[0][1])
+    numeric = {key: all(_is_number(settings[key]) for _, settings, _, _ in rows) for key in keys}
+    listed: list[dict[str, Any]] = []
+    for recipe, settings, seed, metrics in rows:
+        cells = {key: value if numeric[key] else setting_text(value) for key, value in settings.items()}
+        listed.append({"recipe": recipe, **cells, "seed": seed, **metrics})
+    table: pd.DataFrame = pd.DataFrame(listed)
+    return table
+
+
+def grid_keys(runs: pd.DataFrame) -> list[str]:
+    """The keys of the grid: the columns between ``recipe`` and ``seed``."""
+    columns = list(runs.columns)
+    return columns[columns.index("recipe") + 1 : columns.index("seed")]
+
+
+def metric_names(runs: pd.DataFrame) -> list[str]:
+    """The metrics: the columns after ``seed``."""
+    columns = list(runs.columns)
+    return columns[columns.index("seed") + 1 :]
+
+
+def row_names(runs: pd.DataFrame, *, without: str | None = None) -> list[str]:
+    """The name of each run's row: its recipe, and its settings except the key left out.
+
+    >>> import pandas as pd
+    >>> row_names(pd.DataFrame({"recipe": ["a", "a"], "loss.tau": [0.1, 1.0], "seed": [0, 0], "H-AP": [0.5, 0.6]}))
+    ['a, loss.tau=0.1', 'a, loss.tau=1']
+    """
+    keys = [key for key in grid_keys(runs) if key != without]
+    columns = [runs[key].tolist() for key in ("recipe", *keys)]
+    return [row_name(str(name), dict(zip(keys, own, strict=True))) for name, *own in zip(*columns, strict=True)]
+
+
+def varied_number(runs: pd.DataFrame) -> str | None:
+    """The one key of the grid that takes three or more numbers; None where none does, or several do."""
+    from pandas.api.types import is_numeric_dtype
+
+    found = [key for key in grid_keys(runs) if is_numeric_dtype(runs[key]) and runs[key].nunique() >= 3]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def make_table(
     runs: pd.DataFrame,
     *,
@@ -100,14 +153,9 @@ def make_table(
     num_levels: int | None = None,
     notes: Iterable[str] = (),
 ) -> ResultTable:
-    """The table of runs.
+    """The table of runs and their tests, with what papers report for a built-in recipe below its rows if asked for.
 
-    Args:
-        runs: as :func:`hiertree.pipelines.comparison.run_rows.runs_table` makes it.
-        tests: as :func:`hiertree.pipelines.comparison.significance.compare_with_reference` makes it.
-        published: put what papers report for a built-in recipe under its rows.
-        num_levels: of the tree; unless given, the largest that a metric names.
-        notes: sentences below the table.
+    ``num_levels`` are those of the tree; unless given, the largest that a metric names.
     """
     rows: list[TableRow] = []
     papers: list[str] = []
@@ -127,12 +175,7 @@ def make_table(
 
 
 def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[ColumnGroup]:
-    """The metrics in groups, in the order of papers.
-
-    Args:
-        metrics: names.
-        num_levels: of the tree; unless given, the largest that a metric names.
-    """
+    """The metrics in groups, in the order of papers."""
     names = list(metrics)
     levels = [level for name in names if (level := _level(name))]
     finest = num_levels or max((int(level) for level in levels if level.isdigit()), default=1)

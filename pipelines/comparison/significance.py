@@ -33,7 +33,7 @@ class ListValues:
     """The values of every query of one list: the test split, or a further list that the benchmark has.
 
     Attributes:
-        values: one row a query, one column a metric; NaN where a query has none.
+        values: a row for each query, a column for each metric; NaN where a query has none.
         paths: (Q, L) of the queries.
     """
 
@@ -66,14 +66,8 @@ class QueryValues:
 def choose_reference(names: Sequence[str], against: str | None) -> str:
     """The row that the others are tested against: the first, unless another is named.
 
-    Not the best: a reference that is chosen by its results would make p-values too small.
-
-    Args:
-        names: of the rows, in their order, each once.
-        against: a row's name, or that of a recipe, whose first row it is.
-
-    Raises:
-        OptionError: no such row.
+    Not the best: a reference that is chosen by its results would make p-values too small. ``against`` is the name of a
+    row, or of a recipe, whose first row it is.
 
     >>> choose_reference(["a, loss.tau=0.1", "a, loss.tau=1", "b, loss.tau=0.1"], "b")
     'b, loss.tau=0.1'
@@ -87,15 +81,7 @@ def choose_reference(names: Sequence[str], against: str | None) -> str:
 
 
 def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryValues | None:
-    """The values of a row's runs, their mean over seeds; None where seeds have other queries.
-
-    Args:
-        folders: of the runs.
-        data: the section of their recipe.
-
-    Raises:
-        CheckpointError: a file of a finished run is missing or damaged.
-    """
+    """The values of a row's runs, their mean over seeds; None where the seeds have different queries."""
     runs = [QueryValues(_read(folder), data) for folder in folders]
     if not all(run.same_queries(runs[0]) for run in runs):
         return None
@@ -103,15 +89,10 @@ def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryVa
 
 
 def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: str) -> pd.DataFrame:
-    """Test every row against the reference on every metric that both have.
+    """Test every row of the reference's queries against it, on every metric that both have.
 
-    Args:
-        rows: by name; those of other queries than the reference's are not tested.
-        reference: the name of one of them.
-
-    Returns:
-        A row a test, with columns ``metric``, ``row``, ``reference``, ``queries`` (with a value in both), ``classes``
-        (finest, of these), ``difference`` (of the means: row less reference), ``p`` and ``p_holm``.
+    Each test is a row with columns ``metric``, ``row``, ``reference``, ``queries`` (with a value in both), ``classes``
+    (finest, of these), ``difference`` (of the means: row less reference), ``p`` and ``p_holm``.
     """
     import pandas as pd
 

@@ -14,8 +14,7 @@ from bs4 import BeautifulSoup
 
 from hiertree.errors import OptionError, RecipeError, TrainingError
 from hiertree.metrics.statistics import paired_randomization_test
-from hiertree.pipelines.comparison.grid import read_grid
-from hiertree.pipelines.comparison.html_page import html
+from hiertree.pipelines.comparison.planned_runs import read_grid
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.comparison.result_table import ResultTable, make_table
 from hiertree.pipelines.comparison.significance import (
@@ -24,7 +23,7 @@ from hiertree.pipelines.comparison.significance import (
     describe_tests,
     query_values,
 )
-from hiertree.pipelines.comparison.text_tables import latex, markdown
+from hiertree.pipelines.comparison.table_formats import html, latex, markdown
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 

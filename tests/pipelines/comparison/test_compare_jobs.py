@@ -58,12 +58,16 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def interrupt_once_it_trains(folder: Path) -> None:
-    """Send a job's process the signal that submitit asks SLURM for, once its run has a checkpoint."""
+def interrupt_once_it_trains(folder: Path, jobs: Path) -> None:
+    """Send a job's process the signal that submitit asks SLURM for, once its run has a checkpoint.
+
+    Only that job's: another that has not begun to listen would end by the signal.
+    """
     deadline = time.monotonic() + 300
     while not list(folder.glob("checkpoints/*")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    for process in psutil.Process().children(recursive=True):
+    controller = int(json.loads((jobs / "submitted.json").read_text())[os.path.relpath(folder, jobs)])
+    for process in psutil.Process(controller).children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # ended by now, a zombie included
             if "submitit.core._submit" in process.cmdline():
                 process.send_signal(signal.SIGUSR2)
@@ -77,7 +81,7 @@ def test_interrupted_job_ends_as_a_run_that_was_not_and_one_that_fails_is_named(
     executor.update_parameters(timeout_min=5)
     settings, grid = [*overrides, "training.epochs=20"], {"sampler.batch_size": [8, 64]}
     whole, failing = plan_runs([NAME], seeds=[0], out=tmp_path / "out", overrides=settings, grid=grid)
-    interruption = threading.Thread(target=interrupt_once_it_trains, args=(whole.folder,))
+    interruption = threading.Thread(target=interrupt_once_it_trains, args=(whole.folder, executor.folder))
     interruption.start()
     with pytest.raises(TrainingError, match=r"1 of 2 runs .*batch_size=64, seed 0: .*Error: .*; their logs are in"):
         ClusterJobs(executor, seconds=0.2).finish([whole, failing])

@@ -1,11 +1,12 @@
-"""The table as Markdown and as LaTeX."""
+"""The table as Markdown, as LaTeX, and as an HTML page that needs nothing else."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from ..pages import fill_page
 from .result_table import ResultTable, TableCell, TableRow
 
 _LATEX: Mapping[str, str] = MappingProxyType(
@@ -55,6 +56,12 @@ def latex(table: ResultTable) -> str:
         r"\end{tabular}",
     ]
     return "\n".join([r"% \usepackage{booktabs}", *lines, *(f"% {note}" for note in table.notes)])
+
+
+def html(table: ResultTable, *, title: str, lead: str, figures: Iterable[tuple[str, str]]) -> str:
+    """The page, in the look of the report; figures are SVG elements, each with what it shows."""
+    page = {"table": table, "title": title, "lead": lead, "pictures": list(figures)}
+    return fill_page("hiertree.pipelines.comparison", page)
 
 
 def escaped(text: str) -> str:
