@@ -14,8 +14,8 @@ import numpy as np
 from hiertree import levels
 from hiertree.errors import ImageError, OptionError
 
-from ..stored_embeddings.neighbors import nearest_images
 from ..pages import data_uri
+from ..stored_embeddings.neighbors import nearest_images
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
