@@ -23,15 +23,10 @@ _SAMPLE = 1000  # rows that mostly show that levels are in order
 
 
 class LevelColumns(NamedTuple):
-    """The labels of n items.
+    """The labels of n items."""
 
-    Attributes:
-        cells: L arrays of n labels, coarse → fine.
-        names: of the columns, where a frame gave them.
-    """
-
-    cells: list[NDArray[Any]]
-    names: tuple[str, ...] | None = None
+    cells: list[NDArray[Any]]  # L arrays of n labels, coarse → fine
+    names: tuple[str, ...] | None = None  # of the columns, where a frame gave them
 
     def title(self, column: int) -> str:
         """How messages call a column."""
@@ -44,15 +39,10 @@ class LevelColumns(NamedTuple):
 
 
 class LabelNames(NamedTuple):
-    """What the ids of paths stand for.
+    """What the ids of paths stand for."""
 
-    Attributes:
-        level_names: the names of the L levels, where a frame gave them.
-        class_names: for each level the label of each id; None where the ids are the labels.
-    """
-
-    level_names: tuple[str, ...] | None = None
-    class_names: tuple[tuple[Hashable, ...], ...] | None = None
+    level_names: tuple[str, ...] | None = None  # where a frame gave them
+    class_names: tuple[tuple[Hashable, ...], ...] | None = None  # for each level the label of each id
 
 
 def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
@@ -85,14 +75,9 @@ def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
 def number_labels(
     sides: Mapping[str, LevelColumns], *, unlabeled: Mapping[str, NDArray[np.bool_]] | None = None
 ) -> tuple[dict[str, NDArray[np.int64]], LabelNames]:
-    """Integer paths of all sides, in one numbering.
+    """Integer paths (n, L) of all sides, in one numbering, and what the ids stand for.
 
-    Args:
-        sides: the labels, by the name of the argument that gave them.
-        unlabeled: for a side, which items have no label, whatever their cells hold; their ids are 0.
-
-    Returns:
-        (n, L) paths of each side, and what the ids stand for.
+    ``unlabeled`` says which items of a side have no label, whatever their cells hold; their ids are 0.
 
     Raises:
         ShapeError: sides of different numbers of levels.

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from hiertree.errors import OptionError
-from hiertree.options import check_number, require
+from hiertree.options import check_number, require, split_options, with_options_of
 
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
-from .options import split_options, with_options_of
 from .pairs.objectives import SplitBy
 from .pairs.steps import StepOptions, SupStep
 from .proxies import ProxyDecomposability, ProxyOptions

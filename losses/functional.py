@@ -32,14 +32,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hiertree.options import check_number
+from hiertree.options import check_number, split_options, with_options_of
 
 from . import decomposability as _decomposability
 from . import proxies as _proxies
 from .baselines.binned_ap import fast_ap
 from .baselines.blackbox import blackbox_ap
 from .hashing.tie_aware import tie_aware_ap, tie_aware_ndcg
-from .options import split_options, with_options_of
 from .pairs.blocks import LossPerQuery
 from .pairs.objectives import SplitBy, ap_losses, check_split, h_ap_losses, ndcg_losses
 from .pairs.of_scores import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced

@@ -6,11 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hiertree.errors import ShapeError
-from hiertree.options import check_integer, check_number, check_shares, require
+from hiertree.options import check_integer, check_number, check_shares, require, with_options_of
 from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
-from .options import with_options_of
 from .pairs.blocks import LossPerQuery
 from .pairs.objectives import SplitBy, ap_losses, check_split, h_ap_losses, ndcg_losses
 from .pairs.pairs import ScoredPairs

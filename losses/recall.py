@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hiertree.options import check_each, check_integer, check_number
+from hiertree.options import check_each, check_integer, check_number, split_options, with_options_of
 
 from .base import PairLoss
-from .options import split_options, with_options_of
 from .pairs.blocks import LossPerQuery
 from .pairs.mixup import mixed_pairs_of
 from .pairs.of_scores import ScoreOptions, SupOptions, loss_of_scores

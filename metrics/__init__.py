@@ -16,10 +16,9 @@ Names for ``metrics=``, which are also the columns of a result: ``H-AP``, ``H-AP
 severity of errors: ``H-AP[l]``, ``first-error[l]``; of codes alone: ``AP@k[l]``. Levels count from 1, the coarsest;
 without ``[l]`` the finest is meant.
 
-How it is built: ``evaluation`` checks the input of an entry point and makes a ``Retrieval``; ``engine`` computes its
-scores, block of queries by block; ``ranking`` turns scores into ranked positives, and ``formulas`` these into values,
-under the ``conventions`` asked for; ``result`` holds them. Imports run the other way only: ``conventions`` ←
-``ranking`` ← ``formulas`` ← ``engine`` ← ``evaluation``.
+``evaluation`` checks what an entry point is given and makes a ``Retrieval``; ``engine`` computes its scores, block of
+queries by block; ``ranking`` ranks the positives, ``formulas`` turn ranks into values, and ``result`` holds them.
+``request`` and ``conventions`` say what is asked for, by which rules.
 
 Definitions follow Ramzi et al., *Optimization of Rank Losses for Image Retrieval*, TPAMI 2025.
 
@@ -41,15 +40,12 @@ from typing import TYPE_CHECKING, Any
 from hiertree.errors import require_package
 
 from . import statistics
-from .conventions.card import Convention
-from .conventions.protocols import ProtocolName
-from .conventions.rules import Compat, Rules
+from .conventions import Compat, Convention, ProtocolName, Rules
 from .evaluation.approximate import Approximate
-from .evaluation.benchmarks import overall, revisitop_levels
 from .evaluation.codes import evaluate_codes
 from .evaluation.embeddings import evaluate
 from .evaluation.rankings import evaluate_ranking
-from .evaluation.scores import evaluate_scores
+from .evaluation.scores import evaluate_scores, revisitop_levels
 from .functional import (
     PrecisionRecall,
     asi,
@@ -64,8 +60,9 @@ from .functional import (
     true_recall_at_k,
 )
 from .result import Evaluation
-from .trec.reading import read_trec_qrels, read_trec_run
-from .trec.writing import write_trec_qrels, write_trec_run
+from .statistics import overall
+from .trec_reading import read_trec_qrels, read_trec_run
+from .trec_writing import write_trec_qrels, write_trec_run
 
 if TYPE_CHECKING:
     from .interop.accuracy_calculator import HierarchicalAccuracyCalculator

@@ -9,10 +9,9 @@ import numpy as np
 from hiertree.errors import OptionError
 from hiertree.options import check_integer
 
-from .conventions.names import H_AP
-from .conventions.request import Relevance, metric_request
-from .conventions.ties import Ties
+from .conventions import Ties
 from .evaluation.scores import as_score_matrix, evaluate_scores
+from .request import H_AP, CheckedOptions, Relevance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,9 +202,8 @@ def hierarchical_precision_recall(
     from .ranking.ranked import ranked_positives, ratio, sort_matrix
 
     lists, depth = as_score_matrix(scores, levels, valid, num_levels)
-    request = metric_request(
-        None, num_queries=len(lists.scores), num_levels=depth, alpha=alpha, relevance=relevance, ties=ties
-    )
+    asked = CheckedOptions(alpha=alpha, relevance=relevance, ties=ties)
+    request = asked.request(num_queries=len(lists.scores), num_levels=depth)
     if ties == "paper":
         raise OptionError("ties='paper'", expected="a policy that gives every rank one item")
     totals = lists.totals(depth)

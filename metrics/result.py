@@ -6,6 +6,7 @@ import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError, ShapeError, UnknownMetricError, require_package
 from hiertree.options import check_integer, check_number
 
-from .conventions.card import Convention
-from .result_tables import page_of, table_by_class, table_by_level
+from .conventions import Convention
+from .request import parse_metrics
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +113,22 @@ class Evaluation:
         >>> evaluate(embeddings, paths, metrics=["AP[1]", "AP[2]", "R@1"]).by_level()["AP"].round(3).to_dict()
         {1: 1.0, 2: 0.417}
         """
-        return table_by_level(self._means(), self.names, self.level_names, self.convention.num_levels)
+        import pandas as pd
+
+        num_levels = self.convention.num_levels
+        parsed = [
+            metric for metric in parse_metrics(self.names, num_levels=num_levels, of_codes=True) if metric.has_level
+        ]
+        first = min([metric.level for metric in parsed], default=1)  # 0 of first-error: items that share no level
+        names = list(self.level_names or range(1, num_levels + 1))
+        columns = list(dict.fromkeys(metric.name_without_level for metric in parsed))
+        index = pd.Index([0, *names] if first == 0 else names, name="level")
+        table: pd.DataFrame = pd.DataFrame(np.nan, index, columns)
+        means = self._means()
+        for metric in parsed:
+            place = (metric.level - min(first, 1), columns.index(metric.name_without_level))
+            table.iloc[place] = means.get(metric.name, np.nan)
+        return table
 
     def by_class(self, *, level: int | str | None = None) -> pd.DataFrame:
         """A row a class of the queries: their number, and the mean of each metric over those that have a value.
@@ -129,7 +145,25 @@ class Evaluation:
         >>> evaluate(embeddings, labels, metrics=["AP"]).by_class().loc["lake"].to_dict()
         {'queries': 2.0, 'AP': 1.0}
         """
-        return table_by_class(self.per_query(), self.query_paths, level, self.level_names, self.class_names)
+        import pandas as pd
+
+        if self.query_paths is None:
+            raise OptionError(
+                "by_class of a result that does not know its queries' labels",
+                expected="a result of evaluate, evaluate_codes or evaluate_ranking of indices",
+                remedy="group per_query() by labels of your own",
+            )
+        depth, names = self._depth(level, self.query_paths.shape[1]), self.class_names
+        titles = [f"level {number}" for number in range(1, depth + 1)] if self.level_names is None else self.level_names
+        keys = []
+        for column, title in zip(range(depth), titles, strict=False):
+            ids = self.query_paths[:, column]
+            labels = ids if names is None else [names[column][node] for node in ids.tolist()]
+            keys.append(pd.Series(labels, name=title))
+        classes = self.per_query().reset_index(drop=True).groupby(keys, sort=names is None)
+        table: pd.DataFrame = classes.mean()
+        table.insert(0, "queries", classes.size())
+        return table
 
     def confidence_interval(
         self, *, clusters: Any = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
@@ -221,7 +255,27 @@ class Evaluation:
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return page_of(self._means(), self.skipped, len(self), self.convention)
+        import pandas as pd
+
+        means, skipped = self._means(), self.skipped
+        known = {name: f"{means[name]:.4f}" if name in means else "—" for name in skipped}
+        columns = {"mean": known, f"without positives, of {len(self)}": skipped}
+        cells = [(escape(name), escape(text)) for name, text in self.convention.rows().items()]
+        card = "".join(f"<tr><th>{name}</th><td>{text}</td></tr>" for name, text in cells)
+        page = pd.DataFrame(columns, index=list(skipped)).to_html()
+        return f"{page}\n<details><summary>Conventions</summary><table>{card}</table></details>"
+
+    def _depth(self, level: int | str | None, num_levels: int) -> int:
+        """The number of a level, 1 … L, given by number or name; the finest by default."""
+        if isinstance(level, str):
+            names = list(self.level_names or ())
+            if level not in names:
+                raise OptionError(f"level={level!r}", expected=", ".join([*names, "its number"]))
+            return names.index(level) + 1
+        check_integer("level", level, or_none=True)
+        if level is not None and level > num_levels:
+            raise OptionError(f"level={level}", expected=f"a level between 1 (coarsest) and {num_levels} (finest)")
+        return num_levels if level is None else int(level)
 
     def _means(self) -> dict[str, float]:
         return {name: float(column.mean()) for name, column in self._columns().items()}
@@ -241,15 +295,7 @@ class Evaluation:
 
 
 def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
-    """A number from 0 for the cluster of each query; rows that agree are one cluster.
-
-    Raises:
-        OptionError: a label that is missing.
-        ShapeError: another number of labels than of queries.
-
-    >>> cluster_numbers([[0, 1], [0, 2], [0, 1]], 3)
-    array([0, 1, 0])
-    """
+    """A number from 0 for the cluster of each query; rows that agree are one cluster."""
     import pandas as pd
 
     labels = to_numpy(clusters)

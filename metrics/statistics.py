@@ -1,4 +1,4 @@
-"""Whether systems differ: paired randomization tests on per-query values, corrected for their number.
+"""Whether systems differ: paired randomization tests on per-query values, corrected for their number; DyML's mean.
 
 Under the null hypothesis two systems are exchangeable query by query: the sign of each difference is the toss of
 a coin. The p-value is the share of sign patterns whose mean difference is at least as large as the one observed. It is
@@ -13,7 +13,7 @@ Tests for Information Retrieval Evaluation*, CIKM 2007; Holm, *Scandinavian Jour
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -170,6 +170,47 @@ def compare_systems(
     return table
 
 
+def overall(results: Evaluation | Mapping[str, Evaluation]) -> pd.Series[float]:
+    """The unweighted mean of each metric over benchmarks and levels, DyML's "overall".
+
+    DyML-Vehicle and -Animal have one query set and gallery for each level: give the three results by name. For
+    DyML-Product give the one result, whose columns ``AP[1]``, ``AP[2]``, … become ``AP``.
+
+    Args:
+        results: one evaluation, or several of the same metrics by the name of their benchmark.
+
+    Returns:
+        A mean for each metric, its level taken off the name.
+
+    Raises:
+        OptionError: no result, results of different metrics, or a metric that some benchmark has no value for.
+
+    >>> from hiertree.metrics import evaluate
+    >>> embeddings, fine = [[1.0, 0.0], [0.9, 0.1], [0.2, 0.8], [0.0, 1.0]], [0, 0, 1, 1]
+    >>> results = {
+    ...     "fine": evaluate(embeddings, fine, protocol="dyml"),
+    ...     "coarse": evaluate(embeddings, [0, 1, 0, 1], protocol="dyml"),
+    ... }
+    >>> overall(results).round(3).to_dict()
+    {'AP': 0.708, 'ASI': 0.5, 'R@1': 0.5, 'R@10': 1.0, 'R@20': 1.0}
+    """
+    import pandas as pd
+
+    named: Any = {"the result": results} if isinstance(results, Evaluation) else results
+    if not isinstance(named, Mapping) or not all(isinstance(result, Evaluation) for result in named.values()):
+        raise OptionError(f"results of type {type(results).__name__}", expected="an evaluation, or several by name")
+    if not named or len({result.names for result in named.values()}) > 1:
+        raise OptionError(f"{len(named)} results", expected="at least one, and all of the same metrics")
+    means: dict[str, list[float]] = {}
+    for name, result in named.items():
+        summary = result.summary()
+        for metric in result.names:
+            if metric not in summary:
+                raise OptionError(f"{metric} of {name} without a value", expected="a query with positives")
+            means.setdefault(metric.partition("[")[0], []).append(float(summary[metric]))
+    return pd.Series({metric: sum(values) / len(values) for metric, values in means.items()}, dtype=float)
+
+
 def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
     """What each coin decides: the differences of the queries, or their sums over clusters."""
     check_same_rows({"first": first, "second": second})
@@ -179,7 +220,7 @@ def _differences(first: Any, second: Any, clusters: Any) -> NDArray[np.float64]:
     for name, own in zip(("first", "second"), values, strict=True):
         if np.isinf(own).any():
             raise OptionError(f"{name} is infinite at query {np.isinf(own).argmax()}", expected="finite values, or NaN")
-    exponent = max(int(np.frexp(np.nanmax(np.abs(own), initial=0.0))[1]) for own in values)
+    exponent = max(int(np.frexp(np.max(np.abs(own), initial=0.0, where=~np.isnan(own)))[1]) for own in values)
     if exponent > _LARGE:  # sums overflow; a power of two changes no comparison of them
         values = [np.ldexp(own, -exponent) for own in values]
     differences = values[0] - values[1]
@@ -238,18 +279,12 @@ def _shared_metrics(systems: Mapping[str, Evaluation], metrics: str | Iterable[s
     missing = [name for name in wanted if name not in common]
     if missing or not wanted:
         raise OptionError(f"metrics {', '.join(missing) or 'none'}", expected=f"those of all systems: {common}")
-    _check_conventions(systems, wanted)
-    return wanted
-
-
-def _check_conventions(systems: Mapping[str, Evaluation], metrics: Sequence[str]) -> None:
-    """Refuse systems whose values of a metric are of different definitions."""
-    weighted = any(metric == "H-AP" or metric.startswith("H-AP[") for metric in metrics)
-    fields = ["num_levels", "ties", "rules"] + ["relevance"] * weighted
+    weighted = any(metric == "H-AP" or metric.startswith("H-AP[") for metric in wanted)
     (first, reference), *others = systems.items()
     for name, system in others:
-        for field in fields:
+        for field in ["num_levels", "ties", "rules"] + ["relevance"] * weighted:
             ours, theirs = getattr(reference.convention, field), getattr(system.convention, field)
             if ours != theirs:
                 given = f"systems of different {field}: {first!r} has {ours}, {name!r} {theirs}"
                 raise OptionError(given, expected="one convention; evaluate all systems alike")
+    return wanted

@@ -16,12 +16,12 @@ ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("hypothesis", "packaging", "pytest", "pytest-xdist", "tomli")
 TESTS = (
     "tests/hiertree/tree/test_label_tree.py",
-    "tests/metrics/conventions/test_names_and_refusals.py",
-    "tests/metrics/conventions/test_protocols.py",
+    "tests/metrics/test_request.py",
+    "tests/metrics/test_conventions.py",
     "tests/metrics/engine/test_blocks.py",
     "tests/metrics/formulas/test_severity.py",
     "tests/metrics/ranking/test_full_sort.py",
-    "tests/metrics/trec/test_trec.py",
+    "tests/metrics/test_trec.py",
 )
 
 

@@ -21,7 +21,7 @@ from .blocks import for_each, ranges, row_ranges
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..conventions.ties import Ties
+    from ..conventions import Ties
     from ..ranking.gallery import Gallery
     from .retrieval import Retrieval
 

@@ -22,10 +22,9 @@ from .blocks import for_each, row_ranges
 if TYPE_CHECKING:
     from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
-    from ..conventions.card import Convention
-    from ..conventions.request import MetricRequest
-    from ..conventions.ties import Ties
+    from ..conventions import Convention, Ties
     from ..ranking.ranked import Ranked
+    from ..request import MetricRequest
 
 _LEAVES_OUT = ("AP#",)  # kinds whose authors leave out queries without positives also where others score them 0
 _ITEM_BYTES = 40  # while its list is ranked

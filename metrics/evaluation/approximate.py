@@ -1,8 +1,7 @@
-"""Approximate search through faiss, for metrics of a top k alone; every result says how much of it was found.
+"""Approximate search through faiss, for metrics of a top k alone; the card says how much of it was found.
 
-An index answers *which items are nearest*, and may miss some. So a metric that needs no more than the best k can be
-had from it, with an error; one that needs the rank of every positive cannot. The recall of the search is measured each
-time, against the exact product, on some of the queries.
+An index may miss items, so a metric that needs the rank of every positive cannot be had from it. Each time its recall
+is measured on some of the queries, against the exact product.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from hiertree.errors import OptionError, require_package
 from hiertree.io.progress import show_progress
 from hiertree.options import check_choice, check_integer
 
-from ..conventions.request import MetricRequest
 from ..ranking.masks import Mask
+from ..request import MetricRequest
 from ..result import Evaluation
 
 if TYPE_CHECKING:
@@ -82,11 +81,7 @@ def evaluate_approximately(
     *,
     progress: bool,
 ) -> Evaluation:
-    """The metrics of the best k that an index finds; the convention card says how many of them it found.
-
-    Raises:
-        OptionError: a metric without a cut-off, or rules that look beyond it.
-    """
+    """The metrics of the best k that an index finds; the convention card says how many of them it found."""
     from ..engine.retrieval import values_of_lists
     from .lists import retrieval_of_indices
 
@@ -104,11 +99,15 @@ def evaluate_approximately(
             retrieval = retrieval_of_indices(indices, labels.rows(rows), request.of_rows(rows), scores=scores)
             values[rows] = values_of_lists(retrieval)
             advance(rows.stop - rows.start, "")
+    drawn = np.sort(np.random.default_rng(how.seed).permutation(len(query))[: how.sample])
+    found = "no query to measure its recall on"
+    if len(drawn):
+        share = _recall(index, query, gallery, labels.mask, drawn, k, wanted)
+        found = f"{100 * share:.2f} % of the exact top {wanted} found, measured on {len(drawn)} queries"
     card = request.convention(
         self_rule=labels.mask.rule,
         scores="cosine similarity, float32",
-        approximation=f"faiss {_described(index, how)}: "
-        + _describe_recall(index, query, gallery, labels.mask, how, k, wanted),
+        approximation=f"faiss {_describe(index, how)}: {found}",
     )
     return Evaluation(request.names, values, range(len(query)), card, labels.query_paths)
 
@@ -151,23 +150,11 @@ def _built(gallery: Vectors, how: Approximate, k: int) -> Any:
     return index
 
 
-def _described(index: Any, how: Approximate) -> str:
-    """The kind of an index and its parameters."""
+def _describe(index: Any, how: Approximate) -> str:
     if how.index == "hnsw":
         graph = index.hnsw
         return f"IndexHNSWFlat (M={how.links}, efConstruction={graph.efConstruction}, efSearch={graph.efSearch})"
     return f"IndexIVFFlat ({index.nlist} lists, {index.nprobe} of them searched)"
-
-
-def _describe_recall(
-    index: Any, query: Vectors, gallery: Vectors, mask: Mask, how: Approximate, k: int, wanted: int
-) -> str:
-    """How much of the exact top k the index finds for some queries drawn at random."""
-    drawn = np.sort(np.random.default_rng(how.seed).permutation(len(query))[: how.sample])
-    if not len(drawn):
-        return "no query to measure its recall on"
-    share = _recall(index, query, gallery, mask, drawn, k, wanted)
-    return f"{100 * share:.2f} % of the exact top {wanted} found, measured on {len(drawn)} queries"
 
 
 def _recall(

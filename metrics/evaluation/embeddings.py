@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hiertree.errors import OptionError
-from hiertree.options import check_choice, check_integer
+from hiertree.options import check_choice, check_integer, with_options_of
 
-from ..conventions.protocols import ProtocolName, resolve_rules
-from ..conventions.request import MetricRequest, Relevance, metric_request
-from ..conventions.rules import Compat, Rules
-from ..conventions.ties import Ties
 from ..engine.device import Precision, describe_scores, device_of
+from ..request import CheckedOptions
 from ..result import Evaluation
 from .approximate import Approximate, IndexName, evaluate_approximately
-from .inputs import Labels, MaskOptions, check_pair, check_same_width, checked_labels
+from .inputs import MaskOptions, RetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
-    from ..engine.retrieval import Retrieval
-    from ..engine.similarity import Similarity
-    from ..engine.vectors import Vectors
+    from typing_extensions import Unpack
 
 
+@with_options_of(CheckedOptions, MaskOptions)
 def evaluate(
     query: Any,
     query_paths: Any,
     gallery: Any = None,
     gallery_paths: Any = None,
     *,
-    metrics: Iterable[str] | None = None,
-    alpha: float = 1.0,
-    relevance: Relevance | None = None,
     counts: Literal["strict", "official"] | None = None,
-    ties: Ties = "average",
-    protocol: ProtocolName | None = None,
-    compat: Compat | Rules | None = None,
-    query_ids: Any = None,
-    gallery_ids: Any = None,
-    junk: Iterable[Iterable[int]] | None = None,
-    distractors: Any = None,
     block_size: int | None = None,
     tile_size: int | None = None,
     device: str | None = None,
@@ -52,6 +36,7 @@ def evaluate(
     approximate: IndexName | Approximate | None = None,
     resume: str | os.PathLike[str] | None = None,
     progress: bool = False,
+    **options: Unpack[RetrievalOptions],
 ) -> Evaluation:
     r"""Every metric of a retrieval by cosine similarity.
 
@@ -127,74 +112,33 @@ def evaluate(
     >>> result.skipped  # the last item is alone in its kind, the last two in their landmark
     {'H-AP': 1, 'R@1': 2, 'AP[1]': 1}
     """
-    protocol_asked, rules = resolve_rules(protocol, compat)
-    if counts is not None:
-        rules = replace(rules, counts=counts)
     check_choice("distributed", distributed, Literal[True, False])
     check_choice("progress", progress, Literal[True, False])
-    for name, size in (("block_size", block_size), ("tile_size", tile_size)):
-        if size is not None:
-            check_integer(name, size, least=1)
-    if protocol_asked is not None:
-        protocol_asked.check(self_retrieval=gallery is None, with_ids=query_ids is not None)
-    check_pair(gallery, gallery_paths)
+    check_integer("block_size", block_size, or_none=True)
+    check_integer("tile_size", tile_size, or_none=True)
+    beside = tile_size, device, resume, precision, distributed or None
+    if approximate is not None and any(option is not None for option in beside):
+        others = "tile_size=, device=, resume=, precision= or distributed="
+        raise OptionError(f"{others} beside approximate=", expected="them without it")
     from ..engine.compute import values_of_embeddings  # takes numba with it
+    from ..engine.retrieval import Retrieval
+    from ..engine.similarity import Similarity
     from ..engine.vectors import as_vectors
+    from ..ranking.gallery import labeled_gallery
 
-    queries = as_vectors(query, name="query")
-    items = queries if gallery is None else as_vectors(gallery, name="gallery")
-    labels = checked_labels(
-        query_paths,
-        gallery_paths,
-        num_queries=len(queries),
-        num_items=None if gallery is None else len(items),
-        options=MaskOptions(query_ids, gallery_ids, junk, distractors),
-        rules=rules,
-        queries=query,
-        items=gallery,
-    )
-    check_same_width(queries.dimensions, items.dimensions, "dimensions")
-    request = metric_request(
-        metrics,
-        num_queries=len(queries),
-        num_levels=labels.query_paths.shape[1],
-        alpha=alpha,
-        relevance=relevance,
-        ties=ties,
-        protocol=protocol_asked,
-        rules=rules,
-    )
+    given = query, query_paths, gallery, gallery_paths
+    queries, items, labels, request = check_inputs(*given, options, read=as_vectors, counts=counts)
     if approximate is not None:
-        beside = (tile_size, device, resume, precision, distributed or None)
-        if any(option is not None for option in beside):
-            others = "tile_size=, device=, resume=, precision= or distributed="
-            raise OptionError(f"{others} beside approximate=", expected="them without it")
         return labels.named(evaluate_approximately(queries, items, labels, request, approximate, progress=progress))
-    retrieval = _retrieval(queries, items, labels, request, tile_size, device, precision)
+    ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
+    dtype = None if precision is None else np.dtype(np.float32)
+    where = device_of(device, precision)
+    similarity = Similarity(queries, items, ranked, tile_size=tile_size, device=where, dtype=dtype)
+    card = request.convention(self_rule=labels.mask.rule, scores=describe_scores(similarity.dtype, precision))
+    retrieval = Retrieval(
+        similarity, request, ranked.totals, ranked.counts, card, range(len(queries)), labels.query_paths
+    )
     values = values_of_embeddings(
         retrieval, block_size=block_size, distributed=distributed, resume=resume, progress=progress
     )
     return labels.named(retrieval.evaluation(values))
-
-
-def _retrieval(
-    queries: Vectors,
-    items: Vectors,
-    labels: Labels,
-    request: MetricRequest,
-    tile_size: int | None,
-    device: str | None,
-    precision: Precision | None,
-) -> Retrieval[Similarity]:
-    from ..engine.retrieval import Retrieval
-    from ..engine.similarity import Similarity
-    from ..ranking.gallery import labeled_gallery
-
-    gallery, where = (
-        labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules),
-        device_of(device, precision),
-    )
-    dtype = None if precision is None else np.dtype(np.float32)
-    similarity = Similarity(queries, items, gallery, tile_size=tile_size, device=where, dtype=dtype)
-    card = request.convention(self_rule=labels.mask.rule, scores=describe_scores(similarity.dtype, precision))
-    return Retrieval(similarity, request, gallery.totals, gallery.counts, card, range(len(queries)), labels.query_paths)

@@ -1,48 +1,58 @@
-"""The checks that entry points share: how queries and gallery are labeled, and what lists leave out."""
+"""The checks that entry points share: how queries and gallery are labeled, what lists leave out, what is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
 from hiertree.level_columns import LabelNames, check_same_rows
-from hiertree.options import is_integer
+from hiertree.options import is_integer, split_options
 
-from ..conventions.rules import Rules
+from ..conventions import Rules
 from ..ranking.masks import Mask, describe_distractors, mask_of, with_distractors
+from ..request import CheckedOptions, MetricOptions, MetricRequest
 from ..result import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class MaskOptions(NamedTuple):
-    """What lists leave out, as users give it; see :func:`hiertree.metrics.evaluate`."""
+class RetrievalOptions(MetricOptions, total=False):
+    """Those of :class:`MetricOptions`, and what lists leave out; see :func:`hiertree.metrics.evaluate`."""
+
+    query_ids: Any
+    gallery_ids: Any
+    junk: Iterable[Iterable[int]] | None
+    distractors: Any
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MaskOptions:
+    """What lists leave out, as users give it."""
 
     query_ids: Any = None
     gallery_ids: Any = None
     junk: Iterable[Iterable[int]] | None = None
     distractors: Any = None
 
+    def refuse_any(self, where: str) -> None:
+        """OptionError if one is given."""
+        names = [field.name for field in fields(self)]
+        if any(getattr(self, name) is not None for name in names):
+            raise OptionError(f"one of {', '.join(names)} {where}", expected="it only beside paths, of indices")
+
 
 class Labels(NamedTuple):
-    """Checked labels of a retrieval.
+    """Checked labels of a retrieval."""
 
-    Attributes:
-        query_paths: (Q, L).
-        gallery_paths: (N, L), those of the queries in self-retrieval; a distractor's path is −1.
-        mask: what each list leaves out.
-        names: of levels and classes, where the labels had some.
-    """
-
-    query_paths: NDArray[np.int64]
-    gallery_paths: NDArray[np.int64]
-    mask: Mask
+    query_paths: NDArray[np.int64]  # (Q, L)
+    gallery_paths: NDArray[np.int64]  # (N, L), those of the queries in self-retrieval; −1 for a distractor
+    mask: Mask  # what each list leaves out
     names: LabelNames = LabelNames()
 
     def rows(self, queries: slice) -> Labels:
@@ -54,87 +64,91 @@ class Labels(NamedTuple):
         return replace(result, **self.names._asdict())
 
 
-def check_pair(gallery: Any, gallery_paths: Any, name: str = "gallery") -> None:
-    """Refuse a gallery without paths, or paths without a gallery."""
+class Inputs(NamedTuple):
+    """Checked queries, items (the queries in self-retrieval), their labels, and what is asked for."""
+
+    queries: Any
+    items: Any
+    labels: Labels
+    request: MetricRequest
+
+
+def check_inputs(
+    query: Any,
+    query_paths: Any,
+    gallery: Any,
+    gallery_paths: Any,
+    options: Mapping[str, Any],
+    *,
+    read: Callable[..., Any],
+    counts: Literal["strict", "official"] | None = None,
+    of_codes: bool = False,
+) -> Inputs:
+    """Check the arguments of a search among vectors or codes, which ``read`` (values, name=…) makes of what is given.
+
+    ``counts`` stands in place of that of the rules.
+    """
+    query_name, gallery_name = ("query_codes", "gallery_codes") if of_codes else ("query", "gallery")
+    asked, masks = checked_options(options)
+    rules = asked.rules if counts is None else replace(asked.rules, counts=counts)
+    if asked.benchmark is not None:
+        asked.benchmark.check(self_retrieval=gallery is None, with_ids=masks.query_ids is not None)
     if (gallery is None) != (gallery_paths is None):
-        missing = name if gallery is None else "gallery_paths"
-        raise OptionError(f"{missing}=None", expected=f"{name} and gallery_paths together, or neither")
+        missing = gallery_name if gallery is None else "gallery_paths"
+        raise OptionError(f"{missing}=None", expected=f"{gallery_name} and gallery_paths together, or neither")
+    check_same_rows({query_name: query, "query_paths": query_paths, "query_ids": masks.query_ids})
+    beside = {"gallery_ids": masks.gallery_ids, "distractors": masks.distractors}
+    check_same_rows({gallery_name: gallery, "gallery_paths": gallery_paths, **beside})
+    queries = read(query, name=query_name)
+    items = queries if gallery is None else read(gallery, name=gallery_name)
+    num_items = None if gallery is None else len(items)
+    labels = checked_labels(query_paths, gallery_paths, len(queries), num_items, masks, rules)
+    unit = "bits" if of_codes else "dimensions"
+    ours, theirs = (getattr(side, unit) for side in (queries, items))
+    if ours != theirs:
+        raise ShapeError(f"a gallery of {theirs} {unit}", expected=f"those of the queries, {ours}")
+    num_levels = labels.query_paths.shape[1]
+    request = asked.request(num_queries=len(queries), num_levels=num_levels, rules=rules, of_codes=of_codes)
+    return Inputs(queries, items, labels, request)
+
+
+def checked_options(options: Mapping[str, Any]) -> tuple[CheckedOptions, MaskOptions]:
+    """What is asked for, and what lists leave out."""
+    asked, masks = split_options(options, CheckedOptions, MaskOptions)
+    return CheckedOptions(**asked), MaskOptions(**masks)
 
 
 def checked_labels(
-    query_paths: Any,
-    gallery_paths: Any,
-    *,
-    num_queries: int,
-    num_items: int | None,
-    options: MaskOptions,
-    rules: Rules,
-    queries: Any = None,
-    items: Any = None,
+    query_paths: Any, gallery_paths: Any, num_queries: int, num_items: int | None, options: MaskOptions, rules: Rules
 ) -> Labels:
-    """Check the paths of queries and gallery, and turn what lists leave out into a mask.
-
-    Args:
-        query_paths: (Q, L) labels of any kind.
-        gallery_paths: (N, L), or None in self-retrieval. Text is numbered together with that of the queries.
-        num_queries: Q.
-        num_items: N, or None in self-retrieval.
-        options: what lists leave out.
-        rules: whether lists lose their first or last item.
-        queries: the queries as given, whose rows must be those of the labels.
-        items: likewise, of the gallery.
-
-    Raises:
-        ShapeError: another number of paths than of queries or items, other numbers of levels, or nothing to retrieve.
-        OptionError: distractors in self-retrieval, or ids of one side only.
-        PathError: a missing label, an id below 0, or a junk index outside the gallery.
-    """
-    check_same_rows({"query": queries, "query_paths": query_paths, "query_ids": options.query_ids})
-    gallery = {"gallery": items, "gallery_paths": gallery_paths, "gallery_ids": options.gallery_ids}
-    check_same_rows({**gallery, "distractors": options.distractors})
+    """Check the paths of queries and of a gallery, if there is one, and make a mask of what lists leave out."""
     sides, marked = {"query_paths": query_paths}, None
     if num_items is not None:
         sides["gallery_paths"] = gallery_paths
         marked = None if options.distractors is None else to_numpy(options.distractors)
+    is_mask = marked is not None and marked.dtype == np.bool_ and marked.shape == (num_items,)
     paths, names = shared_paths(
         sides,
         num_items={"query_paths": num_queries, "gallery_paths": num_items or 0},
-        unlabeled={"gallery_paths": marked} if marked is not None and _is_mask(marked, num_items) else None,
+        unlabeled={"gallery_paths": marked} if marked is not None and is_mask else None,
     )
-    own = paths["query_paths"]
+    queries = items = paths["query_paths"]
     if num_items is None:
         if options.distractors is not None:
             raise OptionError("distractors in self-retrieval", expected="a separate gallery: a query needs a label")
         if num_queries < 2:
             given = f"self-retrieval among {num_queries} items"
             raise ShapeError(given, expected="at least two, or a separate gallery")
-        others = own
     else:
-        others = with_distractors(paths["gallery_paths"], marked, num_items)
+        items = with_distractors(paths["gallery_paths"], marked, num_items)
         if num_items == 0:
             raise ShapeError("an empty gallery", expected="at least one item")
-        if others.shape[1] != own.shape[1]:
-            given = f"gallery_paths of {others.shape[1]} levels"
-            raise ShapeError(given, expected=f"those of the queries, {own.shape[1]}")
-    mask = mask_of(
-        num_queries,
-        num_items,
-        query_ids=options.query_ids,
-        gallery_ids=options.gallery_ids,
-        junk=options.junk,
-        rules=rules,
-    )
-    return Labels(own, others, mask._replace(rule=mask.rule + describe_distractors(others)), names)
-
-
-def _is_mask(marked: NDArray[Any], num_items: int | None) -> bool:
-    return marked.dtype == np.bool_ and marked.shape == (num_items,)
-
-
-def check_same_width(queries: int, items: int, what: str) -> None:
-    """Refuse vectors or codes of two lengths."""
-    if queries != items:
-        raise ShapeError(f"a gallery of {items} {what}", expected=f"those of the queries, {queries}")
+        if items.shape[1] != queries.shape[1]:
+            given = f"gallery_paths of {items.shape[1]} levels"
+            raise ShapeError(given, expected=f"those of the queries, {queries.shape[1]}")
+    ids = {"query_ids": options.query_ids, "gallery_ids": options.gallery_ids}
+    mask = mask_of(num_queries, num_items, **ids, junk=options.junk, rules=rules)
+    return Labels(queries, items, mask._replace(rule=mask.rule + describe_distractors(items)), names)
 
 
 def checked_num_levels(num_levels: int | None, *, deepest: int) -> int:

@@ -1,4 +1,4 @@
-"""Ranked lists made elsewhere, with their levels: from gallery indices, or from a run and its judgments."""
+"""Ranked lists made elsewhere, with their levels: of gallery indices, or of names with judgments or label paths."""
 
 from __future__ import annotations
 
@@ -8,38 +8,96 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import to_numpy
+from hiertree.arrays import shared_paths, to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
+from hiertree.level_columns import LabelNames
 
 from ..engine.retrieval import Retrieval, ScoredLists
 from ..ranking.gallery import labeled_gallery
-from ..trec.forms import as_qrels, as_run
-from .inputs import checked_num_levels
+from ..runs import as_qrels, as_run
+from ..trec_reading import NegativeQrels, Triples, rows_of_names
+from .inputs import MaskOptions, checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..conventions.request import MetricRequest
-    from ..trec.triples import NegativeQrels, Triples
+    from ..request import MetricRequest
     from .inputs import Labels
 
 
-def as_indices(run: Any) -> NDArray[np.int64]:
-    """Check (Q, K) integers."""
+class IndexLists(NamedTuple):
+    """Lists of indices, and what labels them."""
+
+    indices: NDArray[np.int64]  # (Q, K) rows of the gallery, −1 where a list ends
+    scores: NDArray[np.float64] | None  # (Q, K), larger being better; None where the order of each list ranks
+    query_paths: Any  # (Q, L) labels
+    gallery_paths: Any  # (N, L) labels, or None in self-retrieval
+    masks: MaskOptions
+    query_names: Sequence[Hashable] | None = None  # for a run of names, as the next
+    label_names: LabelNames | None = None
+
+
+def lists_of_indices(run: Any, query_paths: Any, gallery_paths: Any, masks: MaskOptions) -> IndexLists:
+    """A run of integers (Q, K), not yet compared with the gallery."""
     indices = to_numpy(run)
     if indices.ndim != 2 or indices.dtype.kind not in "iu":
         remedy = "pass the second part of what faiss returns" if indices.ndim == 3 and len(indices) == 2 else None
         given = f"a run of shape {indices.shape} and type {indices.dtype}"
         raise ShapeError(given, expected="(Q, K) gallery indices", remedy=remedy)
-    return indices.astype(np.int64, copy=False)
+    if gallery_paths is not None and np.ndim(to_numpy(gallery_paths, name="gallery_paths")) == 0:
+        gallery_paths = np.atleast_1d(to_numpy(gallery_paths))
+    return IndexLists(indices.astype(np.int64, copy=False), None, query_paths, gallery_paths, masks)
+
+
+def lists_of_names(
+    run: Any, query_paths: Any, gallery_paths: Any, query_names: Any, gallery_names: Any, *, unjudged: str
+) -> IndexLists:
+    """A run of names whose labels are known: without a gallery the queries are those of the run, and all are items."""
+    if (gallery_paths is None) != (gallery_names is None):
+        raise OptionError("gallery_paths or gallery_names alone", expected="both or neither")
+    sides = {"query_paths": query_paths} | ({} if gallery_paths is None else {"gallery_paths": gallery_paths})
+    numbered, label_names = shared_paths(sides)
+    queries, gallery = numbered["query_paths"], numbered.get("gallery_paths", numbered["query_paths"])
+    row_of_query = rows_of_names(query_names, "query_names", len(queries))
+    row_of_item = row_of_query if gallery_paths is None else rows_of_names(gallery_names, "gallery_names", len(gallery))
+    listed = as_run(run)
+    listed.refuse(
+        np.array([name not in row_of_query for name in listed.queries], np.bool_)[listed.query],
+        "a query without a label",
+        expected="every query of the run among query_names",
+        kind=PathError,
+    )
+    unknown = [name for name in listed.items if name not in row_of_item]
+    if unknown and len(unknown) == len(listed.items):
+        given = f"a run of items such as {unknown[0]!r}"
+        raise OptionError(given, expected=f"items that have labels, such as {next(iter(row_of_item))!r}")
+    if unknown and unjudged == "error":
+        listed.refuse(
+            np.isin(listed.item, [number for number, name in enumerate(listed.items) if name not in row_of_item]),
+            "an item without a label",
+            expected="a label for every item",
+            kind=PathError,
+            remedy="pass unjudged='irrelevant' to count such items at level 0",
+        )
+    rows = row_of_item | {name: len(gallery) + number for number, name in enumerate(unknown)}
+    chosen = [*row_of_query] if gallery_paths is not None else [*listed.queries]
+    place = {name: number for number, name in enumerate(chosen)}
+    query = np.array([place[name] for name in listed.queries], np.int64)[listed.query]
+    item = np.array([rows[name] for name in listed.items], np.int64)[listed.item]
+    indices, scores = _padded(query, len(chosen), (item, -1), (listed.value, 0.0))
+    own = None if gallery_paths is not None else np.array([row_of_query[name] for name in chosen], np.int64)
+    paths = queries[[row_of_query[name] for name in chosen]]
+    masks = MaskOptions(
+        query_ids=own,
+        gallery_ids=None if own is None else np.arange(len(rows)),
+        distractors=np.arange(len(rows)) >= len(gallery) if unknown else None,
+    )
+    filled = np.concatenate([gallery, np.zeros((len(unknown), gallery.shape[1]), np.int64)])
+    return IndexLists(indices, scores, paths, filled, masks, chosen, label_names)
 
 
 def check_indices(indices: NDArray[np.int64], num_items: int) -> None:
-    """Refuse an index outside the gallery, and one that a list holds twice.
-
-    Raises:
-        PathError: there is one; the message names the row.
-    """
+    """Refuse an index outside the gallery, and one that a list holds twice, with a PathError that names the row."""
     outside = np.flatnonzero(((indices < -1) | (indices >= num_items)).any(axis=1))
     if len(outside):
         raise PathError(f"row {outside[0]} of the run", expected=f"indices from 0 to {num_items - 1}, or −1 for none")
@@ -56,14 +114,7 @@ def retrieval_of_indices(
     *,
     scores: NDArray[Any] | None = None,
 ) -> Retrieval[ScoredLists]:
-    """Lists of gallery indices, ranked by scores or by their order.
-
-    Args:
-        indices: (Q, K), −1 where a list ends.
-        labels: paths of queries and gallery, and what lists leave out.
-        request: what to compute.
-        scores: (Q, K), larger being better; unless given the order of each list ranks.
-    """
+    """Lists (Q, K) of gallery indices, −1 where one ends, ranked by scores (Q, K) or else by their order."""
     queries, items, mask = labels.query_paths, labels.gallery_paths, labels.mask
     gallery = labeled_gallery(queries, items, mask, request.rules)
     agree, levels = np.ones(indices.shape, np.bool_), np.zeros(indices.shape, np.uint8)
@@ -83,7 +134,6 @@ def retrieval_of_indices(
 
 
 def _drop_first(levels: NDArray[np.uint8], excluded: NDArray[np.bool_], totals: NDArray[np.int64]) -> None:
-    """Leave out the first item of each list that has one."""
     rows = np.flatnonzero(~excluded.all(axis=1))
     columns = excluded[rows].argmin(axis=1)
     excluded[rows, columns] = True
@@ -91,23 +141,14 @@ def _drop_first(levels: NDArray[np.uint8], excluded: NDArray[np.bool_], totals: 
 
 
 class NamedLists(NamedTuple):
-    r"""A run with the levels of its items.
+    """A run with the levels of its items."""
 
-    Attributes:
-        lists: padded to one length.
-        totals: (Q, L+1) items that are judged to be of each level.
-        query_ids: the names of the queries, the judged ones first.
-        num_judged: how many of them are judged.
-        source: what the items were ranked by, for the convention card.
-        counted: what \|Ω^(l)\| counts, for the convention card.
-    """
-
-    lists: ScoredLists
-    totals: NDArray[np.int64]
-    query_ids: Sequence[Any]
+    lists: ScoredLists  # padded to one length
+    totals: NDArray[np.int64]  # (Q, L+1) items that are judged to be of each level
+    query_ids: Sequence[Any]  # names, the judged queries first
     num_judged: int
-    source: str
-    counted: str
+    source: str  # what the items were ranked by, for the convention card
+    counted: str  # what |Ω^(l)| counts, for the card
 
     @property
     def num_levels(self) -> int:
@@ -115,7 +156,7 @@ class NamedLists(NamedTuple):
         return int(self.totals.shape[1]) - 1
 
     def retrieval(self, request: MetricRequest) -> Retrieval[ScoredLists]:
-        """With what is asked for."""
+        """The lists, and what is asked of them."""
         scores = f"{self.source}; unlisted positives count as never found"
         card = request.convention(self_rule="every item as listed", scores=scores, counts=self.counted)
         return Retrieval(self.lists, request, self.totals, None, card, self.query_ids)
@@ -124,7 +165,7 @@ class NamedLists(NamedTuple):
 def named_lists(
     run: Any, qrels: Any, num_levels: int | None, unjudged: str, negative_qrels: NegativeQrels = "error"
 ) -> NamedLists:
-    """A run and its judgments, in any form."""
+    """A run and its judgments, each in any form."""
     listed, judged = as_run(run), as_qrels(qrels, negative=negative_qrels)
     numbers = {name: number for number, name in enumerate(judged.queries)}
     if not any(name in numbers for name in listed.queries):
@@ -145,7 +186,8 @@ def named_lists(
     unknown = f"{int((level < 0).sum())} listed items without judgment at level 0"
     counted = f"strict: as judged by {judged.source}; "
     counted += "every listed item has a judgment" if unjudged == "error" else unknown
-    lists = _padded(row, listed.value, level.clip(min=0), len(numbers))
+    cells = (listed.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
+    lists = ScoredLists(*_padded(row, len(numbers), *cells))
     return NamedLists(lists, totals, [*numbers], len(judged.queries), listed.source, counted)
 
 
@@ -154,7 +196,7 @@ def _example(names: Sequence[Hashable]) -> str:
 
 
 def _check_same_names(listed: Sequence[Hashable], judged: Sequence[Hashable]) -> None:
-    """Refuse items of other types than the judged ones, such as 7 and '7', which are never equal."""
+    """Refuse items of other types than the judged ones: 7 and '7' are never equal."""
     kinds = [
         {next((kind for kind in (str, Number) if isinstance(name, kind)), type(name)) for name in names}
         for names in (listed, judged)
@@ -164,14 +206,17 @@ def _check_same_names(listed: Sequence[Hashable], judged: Sequence[Hashable]) ->
         raise OptionError(given, expected=f"names of the type of the judged items, {_example(judged)}")
 
 
-def _padded(row: NDArray[np.int64], value: NDArray[np.float64], level: NDArray[np.int64], number: int) -> ScoredLists:
-    """Items, each with the row of its list, as lists of one length."""
+def _padded(row: NDArray[np.int64], number: int, *columns: tuple[NDArray[Any], Any]) -> list[NDArray[Any]]:
+    """(Q, K) of each column of triples, in their order within a row; lists that end earlier hold the fill."""
     order, lengths = np.argsort(row, kind="stable"), np.bincount(row, minlength=number)
-    row, place = row[order], np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    shape = (number, int(lengths.max(initial=0)))
-    scores, levels, excluded = np.zeros(shape), np.zeros(shape, np.uint8), np.ones(shape, np.bool_)
-    scores[row, place], levels[row, place], excluded[row, place] = value[order], level[order], False
-    return ScoredLists(scores, levels, excluded)
+    row = row[order]
+    place = np.arange(len(row)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    padded = []
+    for values, fill in columns:
+        cells = np.full((number, int(lengths.max(initial=0))), fill, values.dtype)
+        cells[row, place] = values[order]
+        padded.append(cells)
+    return padded
 
 
 def _levels_of_listed(listed: Triples, judged: Triples, row: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hiertree.arrays import to_numpy
 from hiertree.errors import OptionError
-from hiertree.level_columns import LabelNames
-from hiertree.options import check_choice
+from hiertree.options import check_choice, with_options_of
 
-from ..conventions.protocols import ProtocolName, resolve_rules
-from ..conventions.request import Relevance, metric_request
-from ..conventions.rules import Compat, Rules
-from ..conventions.ties import Ties
+from ..request import CheckedOptions
 from ..result import Evaluation
-from ..trec.triples import NegativeQrels
-from .inputs import MaskOptions, checked_labels
-from .named_paths import indices_of_names
+from ..trec_reading import NegativeQrels
+from .inputs import MaskOptions, RetrievalOptions, checked_labels, checked_options
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
 
+@with_options_of(CheckedOptions, MaskOptions)
 def evaluate_ranking(
     run: Any,
     qrels: Any = None,
@@ -38,16 +31,7 @@ def evaluate_ranking(
     num_levels: int | None = None,
     unjudged: Literal["irrelevant", "error"] = "irrelevant",
     negative_qrels: NegativeQrels = "error",
-    metrics: Iterable[str] | None = None,
-    alpha: float = 1.0,
-    relevance: Relevance | None = None,
-    ties: Ties = "average",
-    protocol: ProtocolName | None = None,
-    compat: Compat | Rules | None = None,
-    query_ids: Any = None,
-    gallery_ids: Any = None,
-    junk: Iterable[Iterable[int]] | None = None,
-    distractors: Any = None,
+    **options: Unpack[RetrievalOptions],
 ) -> Evaluation:
     """Every metric of ranked lists, which may be cut short: positives that are not listed count as never found.
 
@@ -79,21 +63,11 @@ def evaluate_ranking(
             level 0, or an ``"error"``; the convention card says which, and how many there were.
         negative_qrels: what a judgment below 0 is, by which TREC marks spam: an ``"error"``, or ``"irrelevant"``.
         num_levels: L, for named lists; the largest level of ``qrels`` unless given.
-        metrics: names; the default ones unless given.
-        alpha: of the relevance of ``H-AP``.
-        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it. For named lists the
-            rows of a table are in the order of ``qrels``, then of the queries that only the run has (``query_ids`` of
-            the result), and level 0 counts only what is judged.
-        ties: the policy for equal scores, or ranks; lists have no ties. ``"index"`` keeps the order of the run.
-        protocol: a benchmark that names the metrics and sets its rules; of indices also what retrieval it asks for. See
-            :func:`hiertree.metrics.evaluate`, as for the rest:
-        compat: the rules of others. No list loses its worst item, which one cut short does not hold; a list of names is
-            taken as it is, its query in no count.
-        query_ids: for lists of indices; items of the query's id are left out of its list and of the counts.
-        gallery_ids: N ids, for a separate gallery.
-        junk: for lists of indices, the gallery indices to leave out of each.
-        distractors: for lists of indices, (N,) booleans that mark gallery items without a label, at level 0 to every
-            query.
+        **options: as :func:`evaluate` takes them. Of named lists, the rows of a ``relevance`` table are in the order of
+            ``qrels``, then of the queries that only the run has (``query_ids`` of the result), level 0 counts only what
+            is judged, and a list is taken as it is, its query in no count. ``ties="index"`` keeps the order of the run.
+            No list loses its worst item, which one cut short does not hold. Ids, junk and distractors are for lists of
+            indices alone.
 
     Raises:
         OptionError: neither or both of ``qrels`` and ``query_paths``, an unknown metric or option, no shared query,
@@ -123,74 +97,61 @@ def evaluate_ranking(
     check_choice("unjudged", unjudged, Literal["irrelevant", "error"])
     if query_names is None and gallery_names is not None:
         raise OptionError("gallery_names without query_names", expected="both, or neither")
-    from ..engine.retrieval import values_of_lists  # takes numba with it
-    from .lists import check_indices, named_lists, retrieval_of_indices
-
-    protocol_asked, rules = resolve_rules(protocol, compat)
-    rules = replace(rules, worst="kept")
-    masks = MaskOptions(query_ids, gallery_ids, junk, distractors)
-    request = partial(metric_request, metrics, alpha=alpha, relevance=relevance, ties=ties, protocol=protocol_asked)
+    asked, masks = checked_options(options)
     if qrels is not None:
-        if query_names is not None or any(option is not None for option in masks):
-            given = f"one of query_names, {', '.join(masks._fields)} beside qrels"
-            raise OptionError(given, expected="it only beside paths")
-        lists = named_lists(run, qrels, num_levels, unjudged, negative_qrels)
-        rules = replace(rules, counts="strict", itself="masked")
-        retrieval = lists.retrieval(request(num_queries=len(lists.totals), num_levels=lists.num_levels, rules=rules))
-        values = values_of_lists(retrieval)
-        values[lists.num_judged :] = np.nan  # whatever the rules say of queries without positives
-        return retrieval.evaluation(values)
+        if query_names is not None:
+            raise OptionError("query_names beside qrels", expected="them only beside paths")
+        masks.refuse_any("beside qrels")
+        return _evaluate_judged(run, qrels, num_levels, unjudged, negative_qrels, asked)
     if num_levels is not None or negative_qrels != "error" or (unjudged == "error" and query_names is None):
         given = "num_levels=, negative_qrels= or unjudged='error' beside paths"
         raise OptionError(given, expected="them only beside qrels")
-    if protocol_asked is not None:
-        protocol_asked.check(self_retrieval=gallery_paths is None, with_ids=query_ids is not None)
-    found = _lists_of_indices(run, query_paths, gallery_paths, masks, query_names, gallery_names, unjudged)
-    labels = checked_labels(
-        found.query_paths,
-        found.gallery_paths,
-        num_queries=len(found.indices),
-        num_items=None if found.gallery_paths is None else len(found.gallery_paths),
-        options=found.masks,
-        rules=rules,
-    )
-    check_indices(found.indices, len(labels.gallery_paths))
-    asked = request(num_queries=len(found.indices), num_levels=labels.query_paths.shape[1], rules=rules)
-    retrieval = retrieval_of_indices(found.indices, labels, asked, scores=found.scores)
-    if found.query_names is not None:
-        retrieval = replace(retrieval, query_ids=found.query_names)
-    if found.label_names is not None:
-        labels = labels._replace(names=found.label_names)
-    return labels.named(retrieval.evaluation(values_of_lists(retrieval)))
+    if query_names is not None:
+        masks.refuse_any("beside names")
+    if asked.benchmark is not None:
+        asked.benchmark.check(self_retrieval=gallery_paths is None, with_ids=masks.query_ids is not None)
+    return _evaluate_labeled(run, query_paths, gallery_paths, query_names, gallery_names, unjudged, asked, masks)
 
 
-class _Lists(NamedTuple):
-    """Lists of indices, of names or not, with what labels them."""
+def _evaluate_judged(
+    run: Any, qrels: Any, num_levels: int | None, unjudged: str, negative: NegativeQrels, asked: CheckedOptions
+) -> Evaluation:
+    from ..engine.retrieval import values_of_lists  # takes numba with it
+    from .lists import named_lists
 
-    indices: NDArray[np.int64]
-    scores: NDArray[np.float64] | None
-    query_paths: Any
-    gallery_paths: Any
-    masks: MaskOptions
-    query_names: Sequence[Any] | None
-    label_names: LabelNames | None = None
+    lists = named_lists(run, qrels, num_levels, unjudged, negative)
+    rules = replace(asked.rules, worst="kept", counts="strict", itself="masked")
+    request = asked.request(num_queries=len(lists.totals), num_levels=lists.num_levels, rules=rules)
+    retrieval = lists.retrieval(request)
+    values = values_of_lists(retrieval)
+    values[lists.num_judged :] = np.nan  # whatever the rules say of queries without positives
+    return retrieval.evaluation(values)
 
 
-def _lists_of_indices(
+def _evaluate_labeled(
     run: Any,
     query_paths: Any,
     gallery_paths: Any,
-    masks: MaskOptions,
     query_names: Any,
     gallery_names: Any,
     unjudged: str,
-) -> _Lists:
-    if query_names is None:
-        from .lists import as_indices
+    asked: CheckedOptions,
+    masks: MaskOptions,
+) -> Evaluation:
+    from ..engine.retrieval import values_of_lists  # takes numba with it
+    from .lists import check_indices, lists_of_indices, lists_of_names, retrieval_of_indices
 
-        is_single = gallery_paths is not None and np.ndim(to_numpy(gallery_paths, name="gallery_paths")) == 0
-        items = np.atleast_1d(to_numpy(gallery_paths)) if is_single else gallery_paths
-        return _Lists(as_indices(run), None, query_paths, items, masks, None)
-    if any(option is not None for option in masks):
-        raise OptionError(f"one of {', '.join(masks._fields)} beside names", expected="it only beside indices")
-    return _Lists(*indices_of_names(run, query_paths, gallery_paths, query_names, gallery_names, unjudged=unjudged))
+    rules = replace(asked.rules, worst="kept")
+    if query_names is None:
+        found = lists_of_indices(run, query_paths, gallery_paths, masks)
+    else:
+        found = lists_of_names(run, query_paths, gallery_paths, query_names, gallery_names, unjudged=unjudged)
+    num_queries, num_items = len(found.indices), None if found.gallery_paths is None else len(found.gallery_paths)
+    labels = checked_labels(found.query_paths, found.gallery_paths, num_queries, num_items, found.masks, rules)
+    check_indices(found.indices, len(labels.gallery_paths))
+    request = asked.request(num_queries=num_queries, num_levels=labels.query_paths.shape[1], rules=rules)
+    retrieval = retrieval_of_indices(found.indices, labels, request, scores=found.scores)
+    if found.query_names is not None:
+        retrieval = replace(retrieval, query_ids=found.query_names)
+    labels = labels._replace(names=found.label_names or labels.names)
+    return labels.named(retrieval.evaluation(values_of_lists(retrieval)))

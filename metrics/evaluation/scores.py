@@ -1,42 +1,41 @@
-"""Evaluation of a score matrix."""
+"""Evaluation of a score matrix, and the levels that ROxford5k and RParis6k have beside theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from hiertree.arrays import MAX_LEVELS, as_float64, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.level_columns import check_same_rows
+from hiertree.options import check_choice, check_integer, with_options_of
 
-from ..conventions.protocols import ProtocolName, resolve_rules
-from ..conventions.request import Relevance, metric_request
-from ..conventions.rules import Compat, Rules
-from ..conventions.ties import Ties
+from ..request import CheckedOptions, MetricOptions
 from ..result import Evaluation
 from .inputs import checked_num_levels
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
     from ..engine.retrieval import ScoredLists
 
+Setup: TypeAlias = Literal["easy", "medium", "hard"]
+_POSITIVES: Mapping[Setup, tuple[str, ...]] = {"easy": ("easy",), "medium": ("easy", "hard"), "hard": ("hard",)}
+_LISTS = ("easy", "hard", "junk")
 
+
+@with_options_of(CheckedOptions)
 def evaluate_scores(
     scores: Any,
     levels: Any,
     *,
     valid: Any = None,
     num_levels: int | None = None,
-    metrics: Iterable[str] | None = None,
-    alpha: float = 1.0,
-    relevance: Relevance | None = None,
-    ties: Ties = "average",
-    protocol: ProtocolName | None = None,
-    compat: Compat | Rules | None = None,
+    **options: Unpack[MetricOptions],
 ) -> Evaluation:
     """Every metric of a matrix of scores, larger meaning nearer.
 
@@ -47,12 +46,7 @@ def evaluate_scores(
         levels: (Q, N) integers 0 … L, as :func:`hiertree.levels` gives them.
         valid: (Q, N) booleans; False leaves an item out of the gallery of that query (the query itself, junk).
         num_levels: L; the largest of ``levels`` unless given.
-        metrics: names (see :mod:`hiertree.metrics`); the default ones unless given.
-        alpha: of the relevance of ``H-AP``, (l/L)^α / |Ω^(l)|.
-        relevance: in place of that, a function of counts or a table, as :func:`evaluate` takes it.
-        ties: ``"average"``, ``"worst"``, ``"best"``, ``"paper"`` or ``"index"``.
-        protocol: a benchmark that names the metrics and sets its rules; see :func:`evaluate`.
-        compat: the rules of others; see :func:`evaluate`. Which items are in a list and counted, ``valid`` alone says.
+        **options: as :func:`evaluate` takes them; which items are in a list and counted, ``valid`` alone says.
 
     Raises:
         ShapeError: arrays that are not (Q, N), or of different shapes, or empty.
@@ -66,32 +60,27 @@ def evaluate_scores(
     >>> evaluate_scores(scores, levels, metrics=["AP[1]", "AP[2]", "ASI"]).summary().round(4).to_dict()
     {'AP[1]': 0.8333, 'AP[2]': 1.0, 'ASI': 0.75}
     """
-    from ..engine.retrieval import Retrieval, values_of_lists  # takes numba with it
-
-    lists, depth = as_score_matrix(scores, levels, valid, num_levels)
-    protocol_asked, rules = resolve_rules(protocol, compat)
-    request = metric_request(
-        metrics,
-        num_queries=len(lists.scores),
-        num_levels=depth,
-        alpha=alpha,
-        relevance=relevance,
-        ties=ties,
-        protocol=protocol_asked,
-        rules=replace(rules, counts="strict", itself="masked", worst="kept"),
+    from ..engine.retrieval import (
+        Retrieval,  # takes numba with it
+        values_of_lists,
     )
+
+    asked = CheckedOptions(**options)
+    lists, depth = as_score_matrix(scores, levels, valid, num_levels)
+    number, rules = len(lists.scores), replace(asked.rules, counts="strict", itself="masked", worst="kept")
+    request = asked.request(num_queries=number, num_levels=depth, rules=rules)
     left_out = int(lists.excluded.sum())
     card = request.convention(
         self_rule="score matrix, " + (f"{left_out} entries masked" if left_out else "nothing masked"),
         scores=f"as given, {lists.scores.dtype}",
         counts="strict: the valid items of each query",
     )
-    retrieval = Retrieval(lists, request, lists.totals(depth), None, card, range(len(lists.scores)))
+    retrieval = Retrieval(lists, request, lists.totals(depth), None, card, range(number))
     return retrieval.evaluation(values_of_lists(retrieval))
 
 
 def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None) -> tuple[ScoredLists, int]:
-    """Check scores, levels and mask of a score matrix; the number of levels too."""
+    """The checked scores, levels and mask of a score matrix, and the number of levels."""
     from ..engine.retrieval import ScoredLists
 
     for axis in ("index", "columns"):
@@ -105,7 +94,6 @@ def as_score_matrix(scores: Any, levels: Any, valid: Any, num_levels: int | None
 
 
 def _as_scores(scores: Any) -> NDArray[Any]:
-    """Check a score matrix and return it C-contiguous as float32, or as float64 if it was wider."""
     array = to_numpy(scores)
     if array.ndim != 2 or array.shape[1] == 0:
         raise ShapeError(f"scores of shape {array.shape}", expected="shape (Q, N) with N ≥ 1")
@@ -122,7 +110,6 @@ def _as_scores(scores: Any) -> NDArray[Any]:
 
 
 def _as_levels(levels: Any) -> NDArray[np.uint8]:
-    """Check a level matrix and return it C-contiguous as uint8."""
     array = to_numpy(levels)
     if array.ndim != 2:
         raise ShapeError(f"levels of shape {array.shape}", expected="shape (Q, N)")
@@ -135,7 +122,6 @@ def _as_levels(levels: Any) -> NDArray[np.uint8]:
 
 
 def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Check a mask of the items that count; None means all."""
     if valid is None:
         return np.ones(shape, np.bool_)
     mask = to_numpy(valid)
@@ -144,3 +130,57 @@ def _as_mask(valid: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     if mask.size and not mask.any():
         raise OptionError("valid without a True", expected="True for the items that count, at least one")
     return np.ascontiguousarray(mask)
+
+
+class RevisitedLevels(NamedTuple):
+    """What :func:`evaluate_scores` takes beside the scores, both (Q, N): levels, uint8, and booleans ``valid``."""
+
+    levels: NDArray[np.uint8]
+    valid: NDArray[np.bool_]
+
+
+def revisitop_levels(
+    ground_truth: Sequence[Mapping[str, Any]], num_items: int, *, setup: Setup = "medium"
+) -> RevisitedLevels:
+    """Positives and junk of a setup of the revisited Oxford and Paris benchmarks, as levels and a mask.
+
+    Medium: easy and hard images are positive; Hard: hard ones, easy is junk; Easy: easy ones, hard is junk. Junk leaves
+    the list. Radenović et al., *Revisiting Oxford and Paris*, CVPR 2018.
+
+    Args:
+        ground_truth: for each query gallery indices under ``easy``, ``hard`` and ``junk`` (``gnd`` of the published
+            file).
+        num_items: N, distractors included.
+        setup: one of the three.
+
+    Raises:
+        OptionError: an unknown setup, or a query without one of the lists.
+        PathError: an index outside the gallery, or in two lists of a query.
+
+    >>> from hiertree.metrics import evaluate_scores
+    >>> truth = [{"easy": [1], "hard": [3], "junk": [0]}]
+    >>> levels, valid = revisitop_levels(truth, 4, setup="hard")
+    >>> evaluate_scores([[0.9, 0.8, 0.7, 0.6]], levels, valid=valid, protocol="revisitop").summary().to_dict()
+    {'AP': 0.25, 'P@1': 0.0, 'P@5': 0.5, 'P@10': 0.5}
+    """
+    check_choice("setup", setup, Setup)
+    check_integer("num_items", num_items, least=0)
+    given: Any = list(ground_truth) if np.iterable(ground_truth) else [None]
+    if not all(isinstance(lists, Mapping) for lists in given):
+        raise OptionError("a ground truth that is no list of mappings", expected="lists easy, hard and junk a query")
+    levels = np.zeros((len(given), num_items), np.uint8)
+    valid = np.ones(levels.shape, np.bool_)
+    for query, lists in enumerate(given):
+        if not set(_LISTS) <= set(lists):
+            raise OptionError(f"ground truth of query {query}", expected="lists easy, hard and junk")
+        images = [to_numpy(lists[name]).ravel() for name in _LISTS]
+        whole = all(own.dtype.kind in "iu" or not own.size for own in images)
+        listed = np.concatenate(images)
+        if not whole or ((listed < 0) | (listed >= num_items)).any() or len(np.unique(listed)) < len(listed):
+            raise PathError(f"ground truth of query {query}", expected=f"indices from 0 to {num_items - 1}, each once")
+        for name, own in zip(_LISTS, images, strict=True):
+            if name in _POSITIVES[setup]:
+                levels[query, own.astype(np.int64)] = 1
+            else:
+                valid[query, own.astype(np.int64)] = False
+    return RevisitedLevels(levels, valid)

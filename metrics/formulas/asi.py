@@ -25,8 +25,8 @@ from hiertree.jit import Floats, Ints, jit
 from ..ranking.ranked import number_within, ratio, tie_groups
 
 if TYPE_CHECKING:
-    from ..conventions.names import Metric
     from ..ranking.ranked import Ranked, RankedLists, TieGroups
+    from ..request import Metric
 
 _MANY = 256  # places in a tie group, from where on their sum may be had as a difference
 _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift

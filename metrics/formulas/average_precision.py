@@ -21,12 +21,12 @@ import numpy as np
 
 from hiertree.jit import Bools, Bytes, Floats, Int32s, Ints, Words, jit, reordering_jit
 
-from ..conventions.names import MOST_RANKS
 from ..ranking.ranked import RankedLists, ratio, tie_groups
+from ..request import MOST_RANKS
 
 if TYPE_CHECKING:
-    from ..conventions.names import Metric
     from ..ranking.ranked import Ranked, TieGroups
+    from ..request import Metric
 
 _MANY = 256  # places in a tie group, from where on T may be had as a difference
 _BLOCK = 255  # positives that a byte can count

@@ -13,12 +13,12 @@ import numpy as np
 
 from hiertree.jit import Floats, Ints, jit
 
-from ..conventions.names import MOST_RANKS
 from ..ranking.ranked import number_within, ratio
+from ..request import MOST_RANKS
 
 if TYPE_CHECKING:
-    from ..conventions.names import Metric
     from ..ranking.ranked import Ranked, RankedLists, TieGroups
+    from ..request import Metric
 
 _RUN = 512  # ranks whose discounts are summed beforehand
 

@@ -31,12 +31,12 @@ import numpy as np
 
 from hiertree.jit import Bytes, Floats, Int32s, Ints, jit
 
-from ..conventions.names import MOST_RANKS
 from ..ranking.ranked import ratio
+from ..request import MOST_RANKS
 
 if TYPE_CHECKING:
-    from ..conventions.names import Metric
     from ..ranking.ranked import Ranked, RankedLists
+    from ..request import Metric
 
 _AVERAGE, _WORST, _BEST, _PAPER = range(4)
 _POLICIES = {"average": _AVERAGE, "index": _AVERAGE, "worst": _WORST, "best": _BEST, "paper": _PAPER}

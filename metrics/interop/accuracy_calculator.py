@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -15,20 +15,15 @@ from hiertree.arrays import MAX_LEVELS, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, ShapeError
 from hiertree.options import check_choice, check_integer
 
-from ..conventions.names import parse_metrics
-from ..conventions.protocols import resolve_rules
-from ..conventions.request import RelevanceFunction, metric_request
-from ..conventions.rules import Compat, Rules
-from ..conventions.ties import Ties
+from ..conventions import Compat, Rules, Ties
 from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
+from ..engine.vectors import Vectors
 from ..evaluation.embeddings import evaluate
-from ..evaluation.inputs import MaskOptions, checked_labels
+from ..evaluation.inputs import check_inputs
 from ..ranking.gallery import labeled_gallery
 from ..ranking.masks import drop_ranked
+from ..request import CheckedOptions, RelevanceFunction, parse_metrics
 from ..result import Evaluation
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Distance: TypeAlias = Literal["euclidean", "cosine"]
 _SCORES_AT_ONCE = 1 << 24
@@ -86,10 +81,9 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
         self.distance = distance
         self.names = tuple(metric.name for metric in parse_metrics(metrics, num_levels=MAX_LEVELS))
         check_integer("num_levels", num_levels, or_none=True)
-        metric_request(["H-AP"], num_queries=1, num_levels=1, alpha=alpha, relevance=None, ties=ties)
-        self.num_levels = num_levels
-        self.options: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "counts": counts, "ties": ties}
-        self.options |= {"compat": compat, "device": device}
+        given: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties, "compat": compat}
+        CheckedOptions(**given)  # wrong options fail here
+        self.num_levels, self.options = num_levels, {**given, "counts": counts, "device": device}
         self.result: Evaluation | None = None
 
     def get_curr_metrics(self) -> list[str]:
@@ -134,15 +128,14 @@ class HierarchicalAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc] 
                 expected=f"num_levels={self.num_levels}",
                 remedy=f"give the tester label_hierarchy_level={(self.num_levels or 1) - 1}, or all columns here",
             )
-        options, ids = {**self.options, "metrics": names}, MaskOptions()
+        options = {**self.options, "metrics": names}
         gallery_paths = None if reference is None else _columns(reference_labels)
         if ref_includes_query and reference is not None:
             _check_included(query, reference, "embeddings")
             _check_included(paths, gallery_paths, "labels")
-            ids = MaskOptions(np.arange(len(query)), np.arange(len(reference)))
+            options |= {"query_ids": np.arange(len(query)), "gallery_ids": np.arange(len(reference))}
         search = evaluate if self.distance == "cosine" else _evaluate_distances
-        masks = {"query_ids": ids.query_ids, "gallery_ids": ids.gallery_ids}
-        self.result = search(query, paths, reference, gallery_paths, **options, **masks)
+        self.result = search(query, paths, reference, gallery_paths, **options)
         means = self.result.summary()
         return {name: float(means.get(name, np.nan)) for name in names}
 
@@ -158,7 +151,8 @@ def _columns(labels: Any) -> Any:
 
 def _check_included(queries: Any, items: Any, what: str) -> None:
     first, second = to_numpy(queries), to_numpy(items)[: len(queries)]
-    if first.shape != second.shape or not np.allclose(first, second, equal_nan=True):
+    alike = np.allclose if what == "embeddings" else np.array_equal
+    if first.shape != second.shape or not alike(first, second):
         raise OptionError(f"ref_includes_query=True with other {what}", expected="those of the query first")
 
 
@@ -169,55 +163,39 @@ def _evaluate_distances(
     gallery_paths: Any,
     *,
     counts: Literal["strict", "official"] | None,
-    compat: Compat | Rules | None,
-    query_ids: Any,
-    gallery_ids: Any,
     device: str | None,
     **options: Any,
 ) -> Evaluation:
     """Every metric by Euclidean distance, a block of queries × gallery at once."""
-    queries = _checked_embeddings(query, device)
-    items = queries if gallery is None else _checked_embeddings(gallery, device)
-    rules = resolve_rules(None, compat)[1]
-    rules = rules if counts is None else replace(rules, counts=counts)
-    labels = checked_labels(
-        query_paths,
-        gallery_paths,
-        num_queries=len(queries),
-        num_items=None if gallery is None else len(items),
-        options=MaskOptions(query_ids, gallery_ids),
-        rules=rules,
-    )
-    request = metric_request(num_queries=len(queries), num_levels=labels.query_paths.shape[1], rules=rules, **options)
-    order = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, rules)
-    card = request.convention(self_rule=labels.mask.rule, scores="Euclidean distance, float64")
-    whole = Retrieval(None, request, order.totals, order.counts, card, range(len(queries)), labels.query_paths)
+    given = query, query_paths, gallery, gallery_paths
+    queries, items, labels, request = check_inputs(*given, options, read=_raw_vectors, counts=counts)
+    mask, order = labels.mask, np.arange(len(items))
+    ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, mask, request.rules)
+    card = request.convention(self_rule=mask.rule, scores="Euclidean distance, float64")
+    whole = Retrieval(None, request, ranked.totals, ranked.counts, card, range(len(queries)), labels.query_paths)
     values = np.empty((len(queries), len(request.metrics)))
+    sides = [torch.as_tensor(side.array, device=device) for side in (queries, items)]
     height = max(_SCORES_AT_ONCE // len(items), 1)
     for start in range(0, len(queries), height):
         rows = slice(start, min(start + height, len(queries)))
-        lists = ScoredLists(
-            _negative_distances(queries[rows], items),
-            levels(labels.query_paths[rows], labels.gallery_paths),
-            labels.mask.excluded(rows, np.arange(len(items))),
-        )
-        totals = order.totals[rows]
-        if labels.mask.place is not None:
-            totals = drop_ranked(labels.mask.place, *lists, np.arange(len(items)), totals)
-        counted = None if order.counts is None else order.counts[rows]
+        scores = _ranking_scores(sides[0][rows], sides[1]).cpu().numpy()
+        lists = ScoredLists(scores, levels(labels.query_paths[rows], labels.gallery_paths), mask.excluded(rows, order))
+        totals = ranked.totals[rows]
+        if mask.place is not None:
+            totals = drop_ranked(mask.place, *lists, order, totals)
+        counted = None if ranked.counts is None else ranked.counts[rows]
         part = replace(whole, source=lists, request=request.of_rows(rows), totals=totals, counts=counted)
         values[rows] = values_of_lists(part)
     return labels.named(whole.evaluation(values))
 
 
-def _checked_embeddings(values: Any, device: str | None) -> torch.Tensor:
-    array = to_numpy(values, name="embeddings")
+def _raw_vectors(values: Any, *, name: str) -> Vectors:
+    array = to_numpy(values, name=name)
     if array.ndim != 2 or array.dtype.kind not in "fiub" or not np.isfinite(array).all():
-        raise EmbeddingError(f"embeddings of shape {array.shape}, {array.dtype}", expected="(n, d) finite numbers")
-    return torch.as_tensor(array, dtype=torch.float64, device=device)
+        raise EmbeddingError(f"{name} of shape {array.shape}, {array.dtype}", expected="(n, d) finite numbers")
+    return Vectors(array.astype(np.float64), np.dtype(np.float64), mapped=False)
 
 
-def _negative_distances(queries: torch.Tensor, items: torch.Tensor) -> NDArray[np.float64]:
-    """(r, N) −‖q − g‖² + ‖q‖², which ranks alike; exact for small integers, so that equal distances tie."""
-    scores = 2.0 * (queries @ items.T) - (items * items).sum(dim=1)
-    return np.ascontiguousarray(scores.cpu().numpy())
+def _ranking_scores(queries: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+    """(r, N) ‖q‖² − ‖q − g‖², which fall with the distance; exact for small integers, so that equal distances tie."""
+    return (2.0 * (queries @ items.T) - (items * items).sum(dim=1)).contiguous()

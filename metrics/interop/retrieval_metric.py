@@ -18,12 +18,9 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from hiertree.arrays import MAX_LEVELS, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 
-from ..conventions.names import parse_metrics
-from ..conventions.protocols import ProtocolName, resolve_rules
-from ..conventions.request import RelevanceFunction, metric_request
-from ..conventions.rules import Compat, Rules
-from ..conventions.ties import Ties
+from ..conventions import Compat, ProtocolName, Rules, Ties
 from ..evaluation.embeddings import evaluate
+from ..request import CheckedOptions, RelevanceFunction, parse_metrics
 from ..result import Evaluation
 
 _NONE = -1
@@ -82,13 +79,12 @@ class RetrievalMetric(Metric):
         except ValueError as error:
             raise OptionError(f"options {sorted(options)}", expected=f"torchmetrics' own ({error})") from error
         names = (metrics,) if isinstance(metrics, str) else None if metrics is None else tuple(metrics)
-        resolve_rules(protocol, compat)  # wrong options fail here
-        metric_request(["H-AP"], num_queries=1, num_levels=1, alpha=alpha, relevance=None, ties=ties)
+        given: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "ties": ties}
+        given |= {"protocol": protocol, "compat": compat}
+        CheckedOptions(**given)  # wrong options fail here
         if names is not None:
             parse_metrics(names, num_levels=MAX_LEVELS)
-        self.names, self.is_one = names, isinstance(metrics, str)
-        self.options: dict[str, Any] = {"alpha": alpha, "relevance": relevance, "counts": counts, "ties": ties}
-        self.options |= {"protocol": protocol, "compat": compat}
+        self.names, self.is_one, self.options = names, isinstance(metrics, str), {**given, "counts": counts}
         self._result: Evaluation | None = None
         for state in ("embeddings", "paths", "in_gallery", "ids", "groups"):
             self.add_state(state, default=[], dist_reduce_fx="cat")

@@ -19,7 +19,7 @@ from .ranked import Ranked
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..conventions.ties import Ties
+    from ..conventions import Ties
 
 _INTERVALS = 1.25  # for each item
 _FEW = 256  # items of an interval that exchanges of neighbors put in order, in less than half the time of a sort

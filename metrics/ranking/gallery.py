@@ -17,7 +17,7 @@ from .counting import count_among
 from .sorted_positives import SortedPositives, count_others_by_index, empty_positives, gather
 
 if TYPE_CHECKING:
-    from ..conventions.rules import Rules
+    from ..conventions import Rules
     from .masks import Mask
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 from hiertree.arrays import as_paths, to_numpy
 from hiertree.errors import OptionError, PathError, ShapeError
 
-from ..conventions.rules import OURS, Rules
+from ..conventions import OURS, Rules
 
 
 class Mask(NamedTuple):

@@ -18,9 +18,8 @@ from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 from .sorted_positives import SortedPositives, count_others, count_others_by_index, empty_positives, sort, split
 
 if TYPE_CHECKING:
-    from ..conventions.names import Metric
-    from ..conventions.request import MetricRequest
-    from ..conventions.ties import Ties
+    from ..conventions import Ties
+    from ..request import Metric, MetricRequest
 
 _GLANCE = 64  # positives that are searched for ties at once
 _FEW = 32  # members of a tie group that are counted one by one

@@ -28,9 +28,9 @@ from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_
 from .label_columns import PathLike, named_rows, shared_paths
 
 if TYPE_CHECKING:
-    from hiertree.metrics.conventions.request import Relevance
     from hiertree.metrics.engine.device import Precision
     from hiertree.metrics.evaluation.approximate import IndexName
+    from hiertree.metrics.request import Relevance
 
 _SEARCH = ("block_size", "resume", "counts", "device", "precision", "approximate")
 _NOT_RECORDED = ("block_size", "resume")  # they change no number

@@ -18,7 +18,7 @@ from hiertree.errors import (
     RecipeError,
 )
 from hiertree.io.progress import track
-from hiertree.metrics.conventions.protocols import protocol_of
+from hiertree.metrics.conventions import protocol_of
 from hiertree.tree import LabelTree
 
 from ..recipe.components import takes, target

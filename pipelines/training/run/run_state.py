@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from hiertree.metrics.conventions.names import improves_downward
+from hiertree.metrics.request import improves_downward
 
 from ..recipe.schema import Recipe
 

@@ -371,7 +371,7 @@ def test_impossible_options_say_what_is_possible(call: Any, message: str, tmp_pa
 
 
 def test_every_protocol_named_is_one_of_the_metrics() -> None:
-    from hiertree.metrics.conventions.protocols import PROTOCOLS
+    from hiertree.metrics.conventions import PROTOCOLS
 
     named = {datasets.describe(name).protocol for name in datasets.available()} - {None}
     assert named | {"vehicleid-one-image"} == set(PROTOCOLS)  # of load_vehicleid(gallery="one-image")

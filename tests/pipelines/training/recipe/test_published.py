@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hiertree.metrics.conventions.protocols import protocol_of
+from hiertree.metrics.conventions import protocol_of
 from hiertree.pipelines.training.recipe.built_in import (
     PAPERS,
     all_built_in_recipes,

@@ -15,7 +15,7 @@ from benchmark_files import write_benchmark
 from PIL import Image
 
 from hiertree.datasets import ImageDataset
-from hiertree.metrics.conventions.protocols import protocol_of
+from hiertree.metrics.conventions import protocol_of
 from hiertree.pipelines.training.data.batches import EpochKeys
 from hiertree.pipelines.training.data.splits import load_split
 from hiertree.pipelines.training.data.views import ImageViews

@@ -18,8 +18,8 @@ from hiertree.errors import OptionError, ShapeError
 from hiertree.io.files import open_replacing, replacing
 from hiertree.options import is_integer
 
-from .forms import as_qrels, as_run, is_records
-from .triples import Triples, checked_run, rows_of_names
+from .runs import as_qrels, as_run, is_records
+from .trec_reading import Triples, checked_run, rows_of_names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +130,8 @@ def write_trec_qrels(
     else:
         judged = as_qrels(qrels)
         _refuse_spaces([*judged.queries, *judged.items])
-        rows = _rows(judged)
+        triples = zip(judged.query, judged.item, judged.value, strict=True)
+        rows = ((judged.queries[query], judged.items[item], int(level)) for query, item, level in triples)
     with _open(path) as file:
         for query, item, level in rows:
             file.write(f"{query} 0 {item} {level}\n")
@@ -188,11 +189,6 @@ def _indexed(indices: NDArray[Any], scores: Any, self_retrieval: bool) -> Triple
     query, column = np.nonzero(kept)
     items = indices[query, column].astype(np.int64)
     return Triples(range(len(indices)), range(int(items.max(initial=-1)) + 1), query, items, values[kept], "indices")
-
-
-def _rows(judged: Triples) -> Iterator[tuple[object, object, int]]:
-    for query, item, level in zip(judged.query, judged.item, judged.value, strict=True):
-        yield judged.queries[query], judged.items[item], int(level)
 
 
 def _levels_of_paths(

@@ -1,6 +1,7 @@
-"""TREC files: runs, ``query Q0 item rank score tag``, and qrels, ``query 0 item level``, one row a line.
+"""Runs and judgments as triples, (query, item, score) or (query, item, level), and TREC files of them.
 
-A file whose name ends in ``.gz`` is compressed by gzip.
+A run holds lines ``query Q0 item rank score tag``, qrels hold ``query 0 item level``. A file whose name ends in ``.gz``
+is compressed by gzip.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ import os
 import zlib
 from array import array
 from codecs import BOM_UTF8
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.errors import TableError
-
-from .triples import NegativeQrels, Triples, checked_qrels, checked_run
+from hiertree.arrays import MAX_LEVELS, to_numpy
+from hiertree.errors import EmbeddingError, HiertreeError, PathError, ShapeError, TableError
+from hiertree.io.tables import is_missing
+from hiertree.options import check_choice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+NegativeQrels = Literal["error", "irrelevant"]
 
 
 class _Format(NamedTuple):
@@ -36,6 +40,95 @@ class _Format(NamedTuple):
 _RUN = _Format("TREC run", "query Q0 item rank score tag", 6, 4, trailing=True)
 _QRELS = _Format("TREC qrels", "query 0 item level", 4, 3, trailing=False)
 _PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
+
+
+class Triples(NamedTuple):
+    """T rows, with numbers in place of names."""
+
+    queries: Sequence[Hashable]  # the name of each query number; a query may have no row
+    items: Sequence[Hashable]
+    query: NDArray[np.int64]  # (T,) numbers, as of the items
+    item: NDArray[np.int64]
+    value: NDArray[np.float64]  # (T,) scores, larger being better, or levels
+    source: str  # for the convention card and messages
+    line: NDArray[np.int64] | None = None  # (T,) lines of a file
+
+    def refuse(
+        self, bad: NDArray[np.bool_], what: str, *, expected: str, kind: type[HiertreeError], remedy: str | None = None
+    ) -> None:
+        """Raise for the first bad row, if there is one; for a file a TableError that names the line."""
+        rows = np.flatnonzero(bad)
+        if not len(rows):
+            return
+        row = rows[0]
+        place = f"item {self.items[self.item[row]]!r} of query {self.queries[self.query[row]]!r}"
+        if self.line is not None:
+            place, kind = f"{self.source}, line {self.line[row]}: {place}", TableError
+        raise kind(f"{what.format(self.value[row])}: {place}", expected=expected, remedy=remedy)
+
+    def pairs(self) -> NDArray[np.int64]:
+        """(T,) one number for each query and item."""
+        return self.query * max(len(self.items), 1) + self.item
+
+
+def checked_run(run: Triples) -> Triples:
+    """Refuse missing names, NaN scores and items listed twice."""
+    _check_names(run)
+    run.refuse(np.isnan(run.value), "NaN for a score", expected="numbers or ±inf", kind=EmbeddingError)
+    run.refuse(_repeats(run.pairs()), "listed twice", expected="no item twice in the list of a query", kind=PathError)
+    return run
+
+
+def checked_qrels(qrels: Triples, *, negative: NegativeQrels = "error") -> Triples:
+    """Refuse judgments that are no levels, and items judged twice; those below 0 may be irrelevant."""
+    check_choice("negative_qrels", negative, NegativeQrels)
+    _check_names(qrels)
+    whole = qrels.value == np.floor(qrels.value)
+    if negative == "irrelevant":
+        qrels = qrels._replace(value=np.where(whole, qrels.value.clip(min=0), qrels.value))
+    else:
+        advice = "pass negative_qrels='irrelevant' (--negative-qrels irrelevant) to count it at level 0"
+        below = whole & (qrels.value < 0)
+        qrels.refuse(below, "level {:g}", expected="an integer from 0, irrelevant", kind=PathError, remedy=advice)
+    level = qrels.value
+    bad = ~((level >= 0) & (level <= MAX_LEVELS) & (level == np.floor(level)))
+    qrels.refuse(bad, "level {:g}", expected=f"an integer from 0, irrelevant, to {MAX_LEVELS}", kind=PathError)
+    qrels.refuse(_repeats(qrels.pairs()), "judged twice", expected="one level for a query and item", kind=PathError)
+    return qrels
+
+
+def _check_names(triples: Triples) -> None:
+    for role, names in (("query", triples.queries), ("item", triples.items)):
+        if any(not isinstance(name, str) and is_missing(name) for name in names):
+            raise PathError(f"{triples.source}: {role} without a name", expected="text or a number for each")
+
+
+def rows_of_names(names: Any, what: str, number: int) -> dict[Hashable, int]:
+    """The row of each name; refuses other numbers of names, missing ones, and one given twice."""
+    listed = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names) if np.iterable(names) else []
+    if len(listed) != number:
+        raise ShapeError(f"{len(listed)} {what}", expected=f"{number}, one a path")
+    rows: dict[Hashable, int] = {}
+    for row, name in enumerate(listed):
+        if is_missing(name):
+            raise PathError(f"{what} without a name in row {row}", expected="text or a number for each")
+        if number_of(name, rows, what) != row:
+            raise PathError(f"{what}: {name!r} in rows {rows[name]} and {row}", expected="different names")
+    return rows
+
+
+def number_of(name: Any, numbers: dict[Hashable, int], role: str) -> int:
+    """The number of a name, the next one for a new name."""
+    try:
+        return numbers.setdefault(name, len(numbers))
+    except TypeError:
+        raise PathError(f"the {role} {name!r:.80}", expected="a name: text or a number") from None
+
+
+def _repeats(pairs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    repeats = np.ones(len(pairs), np.bool_)
+    repeats[np.unique(pairs, return_index=True)[1]] = False
+    return repeats
 
 
 def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
@@ -112,8 +205,10 @@ def _read(path: Path, form: _Format) -> Triples:
         query.append(queries.setdefault(words[0], len(queries)))
         item.append(items.setdefault(words[2], len(items)))
         line.append(number)
-    columns = (_numbers(query), _numbers(item), np.frombuffer(value, np.float64))
-    return Triples([*queries], [*items], *columns, path.name, _numbers(line))
+    columns = (np.frombuffer(column, np.int64) for column in (query, item))
+    return Triples(
+        [*queries], [*items], *columns, np.frombuffer(value, np.float64), path.name, np.frombuffer(line, np.int64)
+    )
 
 
 def _lines(path: Path, form: _Format) -> Iterator[tuple[int, str]]:
@@ -130,10 +225,6 @@ def _lines(path: Path, form: _Format) -> Iterator[tuple[int, str]]:
     except (OSError, ValueError, EOFError, zlib.error) as error:  # a ValueError where the name holds NUL
         reason = getattr(error, "strerror", None) or error
         raise TableError(f"{path}: {reason}", expected=f"a readable {form.name}") from None
-
-
-def _numbers(column: array[int]) -> NDArray[np.int64]:
-    return np.frombuffer(column, np.int64)
 
 
 def _value(path: Path, number: int, words: list[str], form: _Format) -> float:

@@ -14,8 +14,7 @@ from metric_cases import score_matrices
 import hiertree as ht
 from hiertree.errors import OptionError, PathError, ShapeError
 from hiertree.metrics import Rules, evaluate, evaluate_scores, overall, revisitop_levels
-from hiertree.metrics.conventions.protocols import PROTOCOLS
-from hiertree.metrics.conventions.rules import COMPATIBLE
+from hiertree.metrics.conventions import COMPATIBLE, PROTOCOLS
 
 
 def cosines(a, b):

@@ -1,0 +1,268 @@
+"""By which rules a number is computed: policies for ties, authors' choices, benchmarks by name, and the printed card.
+
+The defaults of the rules are this package's own. ``compat=`` names three sets of others:
+
+=============  ========================================================================================================
+``official``   the public code of HAPPIER and SupRank: ranks by top-k of the scores, drops the first hit as the query
+               (of a separate gallery it loses the worst item), takes every count from what is left, counts |Ω^(l)| in
+               the query set, takes the ideal of NDCG@k from the retrieved top k, scores empty queries 0, except for
+               ``AP#l``, which leaves them out
+``delf``       GLDv2's ``metrics.py``: a query without positives scores 0 and counts
+``revisitop``  ROxford5k's and RParis6k's ``evaluate.py``: AP by trapezoids, P@k up to the last positive; and delf's
+               copy of it, where R@k is the share of positives found
+=============  ========================================================================================================
+
+``protocol=`` names a benchmark:
+
+=======================  =============  ==============================================================================
+``sop``                  all-vs-all     Stanford Online Products
+``inat``                 all-vs-all     iNaturalist-2018, base (L=2) and full (L=7)
+``dyml``                 either         DyML: Product all-vs-all; Vehicle's and Animal's query sets lie inside their
+                                        galleries, so that ids (file names) mask the query; see :func:`overall`
+``gldv2``                separate       GLDv2 and H-GLDv2, test → index; queries without index images are skipped
+``revisitop``            separate       ROxford5k and RParis6k; junk lists, AP by trapezoids (:func:`revisitop_levels`)
+``cub``                  all-vs-all     CUB-200-2011, and Cars196
+``vehicleid``            all-vs-all     VehicleID as Smooth-AP measures it: each image among all others of its list
+``vehicleid-one-image``  separate       VehicleID with a gallery of one image a class
+``inshop``               separate       In-shop clothes
+=======================  =============  ==============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias, get_type_hints
+
+from hiertree.errors import OptionError
+from hiertree.options import check_choice
+
+Ties: TypeAlias = Literal["average", "worst", "best", "paper", "index"]
+Compat: TypeAlias = Literal["official", "delf", "revisitop"]
+ProtocolName: TypeAlias = Literal[
+    "sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"
+]
+_TIES: Mapping[Ties, str] = MappingProxyType(
+    {
+        "average": "expectation over all orders of equal scores",
+        "worst": "equal scores in the worst order",
+        "best": "equal scores in the best order",
+        "paper": "every item of equal score counts as ahead (H(0) = 1, Eq. 3)",
+        "index": "of equal scores the smaller index first",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Rules:
+    r"""The choices that change a number beside ties and relevance.
+
+    Attributes:
+        counts: where H-AP's relevance counts \|Ω^(l)\|: ``"strict"``, the query's list; ``"official"``, the query set,
+            with the query itself inside \|Ω^(L)\|.
+        itself: how a query leaves its own list: ``"masked"`` by index or id, or, in place of both, as the ``"first
+            hit"``, whatever that is; of equal scores the smaller index counts as first.
+        worst: whether a separate gallery's worst item is ``"kept"`` or ``"dropped"``; of equal scores the larger
+            index counts as worst.
+        ideal: of NDCG@k: the best k of the ``"gallery"`` or the best order of the ``"retrieved"`` top k.
+        recall: R@k is 1 for any ``"hit"`` (Eq. 13), or the ``"share"`` of all positives that is in the top k.
+        precision: P@k divides by ``"k"``, by min(k, length of the ``"list"``), or by min(k, rank of the
+            ``"last positive"``).
+        average_precision: AP is a ``"sum"`` of precisions, or the area by ``"trapezoid"`` between recall steps.
+        empty_queries: ``"skip"`` a query without positives, or score it ``"zero"``; ``AP#l``, which only the authors of
+            HAPPIER have, skips it in either case, as their code does. A query of a run that nobody judged is skipped.
+
+    Raises:
+        OptionError: a choice that does not exist.
+
+    >>> Rules(recall="share").denominators
+    'AP, mAP@R: positives; mAP@k, TR@k: min(k, positives); P@k: k; R@k: positives; ASI: items of level ≥ 1'
+    """
+
+    counts: Literal["strict", "official"] = "strict"
+    itself: Literal["masked", "first hit"] = "masked"
+    worst: Literal["kept", "dropped"] = "kept"
+    ideal: Literal["gallery", "retrieved"] = "gallery"
+    recall: Literal["hit", "share"] = "hit"
+    precision: Literal["k", "list", "last positive"] = "k"
+    average_precision: Literal["sum", "trapezoid"] = "sum"
+    empty_queries: Literal["skip", "zero"] = "skip"
+
+    def __post_init__(self) -> None:
+        choices = get_type_hints(type(self))
+        for field in fields(self):
+            check_choice(field.name, getattr(self, field.name), choices[field.name])
+
+    @property
+    def counted(self) -> str:
+        """What H-AP's relevance counts, in words."""
+        return {
+            "strict": "strict: the gallery without the query",
+            "official": "official: the query set, the query itself included in Ω^(L)",
+        }[self.counts]
+
+    @property
+    def gains(self) -> str:
+        """NDCG's gains and its ideal, in words."""
+        ideal = {"gallery": "over the whole gallery, cut at k for NDCG@k", "retrieved": "of the retrieved top k"}
+        return f"2^l − 1, discount 1/log2(1 + rank), ideal {ideal[self.ideal]}"
+
+    @property
+    def denominators(self) -> str:
+        """The divisors of metrics on whose divisor authors differ, in words."""
+        sums = {"sum": "AP, mAP@R: positives", "trapezoid": "AP: positives, by trapezoids; mAP@R: positives"}
+        precision = {"k": "k", "list": "min(k, items)", "last positive": "min(k, rank of the last positive)"}
+        recall = {"hit": "hit rate", "share": "positives"}
+        return (
+            f"{sums[self.average_precision]}; mAP@k, TR@k: min(k, positives); P@k: {precision[self.precision]}; "
+            f"R@k: {recall[self.recall]}; ASI: items of level ≥ 1"
+        )
+
+    @property
+    def empty(self) -> str:
+        """What becomes of a query without positives, in words."""
+        return {
+            "skip": "left out of the mean and counted in `skipped`",
+            "zero": "0, and counted in the mean; left out of AP#l",
+        }[self.empty_queries]
+
+
+OURS = Rules()
+COMPATIBLE: Mapping[str, Rules] = MappingProxyType(
+    {
+        "official": Rules(
+            counts="official",
+            itself="first hit",
+            worst="dropped",
+            ideal="retrieved",
+            precision="list",
+            empty_queries="zero",
+        ),
+        "delf": Rules(empty_queries="zero"),
+        "revisitop": Rules(average_precision="trapezoid", precision="last positive", recall="share"),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a benchmark's numbers are."""
+
+    name: str
+    metrics: tuple[str, ...]  # names; [*] stands for every level
+    gallery: Literal["self", "separate", "either"]  # whether queries retrieve each other
+    needs_ids: bool = False  # a separate gallery holds the queries too, which ids must mask
+    rules: Rules = OURS  # unless compat= names others
+
+    def names(self, num_levels: int) -> tuple[str, ...]:
+        """The metrics for L levels.
+
+        >>> protocol_of("dyml").names(2)[:2]
+        ('AP[1]', 'AP[2]')
+        """
+        levels = range(1, num_levels + 1)
+        return tuple(
+            name.replace("*", str(level)) for name in self.metrics for level in (levels if "*" in name else (0,))
+        )
+
+    def check(self, *, self_retrieval: bool, with_ids: bool) -> None:
+        """Refuse a retrieval that the benchmark does not make, with an OptionError."""
+        if self_retrieval and self.gallery == "separate":
+            raise OptionError(f"protocol={self.name!r} without a gallery", expected="gallery and gallery_paths")
+        if not self_retrieval and self.gallery == "self":
+            raise OptionError(f"protocol={self.name!r} with a gallery", expected="queries that retrieve each other")
+        if not self_retrieval and self.needs_ids and not with_ids:
+            raise OptionError(
+                f"protocol={self.name!r} without ids",
+                expected="query_ids and gallery_ids",
+                remedy="give the file names, so that no query finds itself",
+            )
+
+
+PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(
+    {
+        protocol.name: protocol
+        for protocol in (
+            Protocol("sop", ("R@1", "R@10", "R@100", "R@1000", "mAP@R", "AP[*]", "H-AP", "ASI", "NDCG"), "self"),
+            Protocol("inat", ("R@1", "R@4", "R@16", "R@32", "mAP@R", "AP[*]", "H-AP", "ASI", "NDCG"), "self"),
+            Protocol("dyml", ("AP[*]", "ASI[*]", "R@1[*]", "R@10[*]", "R@20[*]"), "either", needs_ids=True),
+            Protocol("gldv2", ("mAP@100", "H-AP", "ASI", "NDCG"), "separate"),
+            Protocol("revisitop", ("AP", "P@1", "P@5", "P@10"), "separate", rules=COMPATIBLE["revisitop"]),
+            Protocol("cub", ("R@1", "R@2", "R@4", "R@8", "mAP@R"), "self"),
+            Protocol("vehicleid", ("R@1", "R@5"), "self"),
+            Protocol("vehicleid-one-image", ("R@1", "R@5"), "separate"),
+            Protocol("inshop", ("R@1", "R@10", "R@20", "R@30", "R@40", "R@50"), "separate"),
+        )
+    }
+)
+
+
+def protocol_of(name: str) -> Protocol:
+    """The protocol of a name; OptionError for an unknown one."""
+    check_choice("protocol", name, ProtocolName)
+    return PROTOCOLS[name]
+
+
+def resolve_rules(protocol: str | None, compat: Compat | Rules | None) -> tuple[Protocol | None, Rules]:
+    """The protocol of a name, and the rules: those of ``compat``, or else the protocol's, or else this package's."""
+    named = None if protocol is None else protocol_of(protocol)
+    if compat is None:
+        return named, OURS if named is None else named.rules
+    if isinstance(compat, Rules):
+        return named, compat
+    check_choice("compat", compat, Compat)
+    return named, COMPATIBLE[compat]
+
+
+@dataclass(frozen=True)
+class Convention:
+    r"""How a result was computed; prints as a card.
+
+    Attributes:
+        self_rule: what becomes of a query in its own gallery.
+        scores: what the items were ranked by.
+        num_levels: L.
+        relevance: the relevance of ``H-AP``.
+        counts: what \|Ω^(l)\| counts.
+        ties: the policy for equal scores.
+        rules: the choices on which authors differ: NDCG's ideal, denominators, queries without positives.
+        protocol: the benchmark, if one was named.
+        approximation: what may have missed items, and how many it missed; None where the search was exact.
+    """
+
+    self_rule: str
+    scores: str
+    num_levels: int
+    relevance: str
+    counts: str
+    ties: Ties
+    rules: Rules = OURS
+    protocol: str | None = None
+    approximation: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The card for JSON: the fields, the choices one by one, and what they mean in words."""
+        words = {name: getattr(self.rules, name) for name in ("gains", "denominators", "empty")}
+        return {**asdict(self), **words}
+
+    def rows(self) -> dict[str, str]:
+        """The lines of the card, by their names."""
+        return {
+            **({} if self.approximation is None else {"APPROXIMATE": self.approximation}),
+            **({} if self.protocol is None else {"protocol": self.protocol}),
+            "self": self.self_rule,
+            "scores": self.scores,
+            "levels": str(self.num_levels),
+            "relevance": self.relevance,
+            "|Ω^(l)|": self.counts,
+            "ties": f"{self.ties}: {_TIES[self.ties]}",
+            "NDCG": self.rules.gains,
+            "divided by": self.rules.denominators,
+            "no positives": self.rules.empty,
+        }
+
+    def __str__(self) -> str:
+        rows = self.rows()
+        width = max(map(len, rows))
+        return "\n".join(f"{name:<{width}}  {text}" for name, text in rows.items())

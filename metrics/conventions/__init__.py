@@ -1,1 +1,0 @@
-"""What is asked for and by which rules: metric names, rules, protocols, and the card that a result prints."""

@@ -1,0 +1,210 @@
+"""What users hold as a run or as judgments: files, frames, ranx objects, records of ir_measures, plain mappings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from hiertree.arrays import as_float64
+from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, TableError, require_package
+from hiertree.io.tables import frame_columns, is_frame, read_table
+
+from .trec_reading import NegativeQrels, Triples, checked_qrels, checked_run, number_of, trec_qrels, trec_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+_COLUMNS = {
+    "query": ("query", "query_id", "qid", "q_id"),
+    "item": ("item", "item_id", "doc", "doc_id", "docid", "docno", "document"),
+    "score": ("score",),
+    "rank": ("rank",),
+    "level": ("level", "relevance", "label", "rel"),
+}
+_NAMED_BY_SUFFIX = (".parquet", ".csv", ".json")
+
+
+class _Side(NamedTuple):
+    """A run or its judgments."""
+
+    forms: str
+    value: str  # of records
+    kind: type[InputError]  # of a value that is none
+    read: Callable[[Path], Triples]  # a TREC file
+
+
+_RUN = _Side(
+    "a file, a frame, a ranx Run, ScoredDocs of ir_measures, or a mapping from query to items, listed or scored",
+    "score",
+    EmbeddingError,
+    trec_run,
+)
+_QRELS = _Side(
+    "a file, a frame, a ranx Qrels, Qrels of ir_measures, or a mapping from query to items to levels",
+    "relevance",
+    PathError,
+    trec_qrels,
+)
+
+
+def as_run(run: Any) -> Triples:
+    """A run in any form, checked; equal scores are ties, and places of a list become scores that fall by one."""
+    return checked_run(_triples(run, _RUN))
+
+
+def as_qrels(qrels: Any, *, negative: NegativeQrels = "error") -> Triples:
+    """Judgments in any form, checked; those below 0 are an error, or irrelevant."""
+    return checked_qrels(_triples(qrels, _QRELS), negative=negative)
+
+
+def _triples(given: Any, side: _Side) -> Triples:
+    if isinstance(given, (str, os.PathLike)):
+        path = Path(given)
+        if path.suffix not in _NAMED_BY_SUFFIX:
+            return side.read(path)
+        stored = _triples(_stored_form(path), side)
+        queries, items = (list(map(str, names)) for names in (stored.queries, stored.items))  # as in a TREC file
+        return stored._replace(queries=queries, items=items, source=path.name)
+    if is_frame(given):
+        return _from_frame(given, side)
+    if is_records(given):
+        return _from_rows(_records(given, side), {}, side.value, f"records, by {side.value}", side.kind)
+    source = "mapping"
+    if not isinstance(given, Mapping) and hasattr(given, "to_dict"):
+        source = f"{type(given).__module__.partition('.')[0]} {type(given).__name__}"
+        given = given.to_dict()
+    if not isinstance(given, Mapping):
+        raise OptionError(f"a {type(given).__name__}", expected=side.forms, remedy="or mappings for both run and qrels")
+    rows = ((name, *entry) for name, own in given.items() for entry in _entries(name, own, side))
+    queries = {name: number for number, name in enumerate(given)}  # some may have no item
+    return _from_rows(rows, queries, "value", source, side.kind)
+
+
+def is_records(values: Any) -> bool:
+    """Whether it may be an iterable of records: an iterator, or a list or tuple that begins with one."""
+    if isinstance(values, (list, tuple)):
+        return bool(values) and hasattr(values[0], "query_id")
+    return isinstance(values, Iterator)
+
+
+def _from_rows(
+    rows: Iterable[tuple[Any, Any, Any]],
+    queries: dict[Hashable, int],
+    value: str,
+    source: str,
+    kind: type[InputError],
+) -> Triples:
+    """Triples of (query, item, value)."""
+    items: dict[Hashable, int] = {}
+    query, item, values = [], [], []
+    for name, what, own in rows:
+        query.append(number_of(name, queries, "query"))
+        item.append(number_of(what, items, "item"))
+        values.append(own)
+    numbers = np.array(query, np.int64), np.array(item, np.int64)
+    return Triples([*queries], [*items], *numbers, _floats(values, value, kind), source)
+
+
+def _records(records: Any, side: _Side) -> Iterator[tuple[Any, Any, Any]]:
+    """Objects with ``query_id``, ``doc_id`` and a score or a relevance, as ir_measures and ir_datasets yield them."""
+    fields = ("query_id", "doc_id", side.value)
+    for record in records:
+        if not all(hasattr(record, field) for field in fields):
+            expected = f"records of {', '.join(fields)}, or {side.forms}"
+            raise OptionError(f"the record {record!r:.80}", expected=expected)
+        yield record.query_id, record.doc_id, getattr(record, side.value)
+
+
+def _from_frame(given: Any, side: _Side) -> Triples:
+    import pandas as pd
+
+    frame = given if isinstance(given, pd.DataFrame) else pd.DataFrame(frame_columns(given))
+    by = "level" if side is _QRELS else "score" if _column(frame, "score", required=False) else "rank"
+    columns, names = [], []
+    for role in ("query", "item"):
+        cells = frame[_column(frame, role)]
+        try:
+            numbers, found = cells.factorize()
+        except TypeError as error:
+            raise PathError(f"a frame: {role}: {error}", expected="text or numbers") from None
+        if (numbers < 0).any():
+            raise OptionError(f"a frame without {role} in row {int(np.argmax(numbers < 0))}", expected="a name")
+        columns.append(numbers.astype(np.int64))
+        names.append(found.tolist())
+    values = _floats(frame[_column(frame, by)].tolist(), by, side.kind)
+    return Triples(*names, *columns, -values if by == "rank" else values, f"frame, by {by}")
+
+
+def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
+    """The name of the column that plays a role; empty if none does and none need."""
+    found = [name for name in _COLUMNS[role] if name in frame.columns]
+    if not found and role == "level" and "score" in frame.columns:  # what ranx calls the grades of its Qrels
+        return "score"
+    if len(found) > 1 or (required and not found):
+        shown = ", ".join(map(str, frame.columns))
+        raise OptionError(f"a frame of columns {shown}", expected=f"one for the {role}: {' or '.join(_COLUMNS[role])}")
+    return found[0] if found else ""
+
+
+def _entries(query: Hashable, own: Any, side: _Side) -> Iterator[tuple[Hashable, Any]]:
+    """The items of one query with their values; those of a list fall by one a place."""
+    if isinstance(own, np.ndarray):
+        is_list = own.ndim == 1
+    else:
+        is_list = isinstance(own, Sequence) and not isinstance(own, (str, bytes))
+    if isinstance(own, Mapping):
+        yield from own.items()
+    elif is_list and side is _RUN:
+        yield from ((item, -float(place)) for place, item in enumerate(own, start=1))
+    else:
+        remedy = "call tolist() for listed items, to_dict() for scored ones" if hasattr(own, "tolist") else None
+        raise OptionError(f"a {type(own).__name__} for query {query!r}", expected=side.forms, remedy=remedy)
+
+
+def _floats(values: Sequence[Any], what: str, kind: type[InputError]) -> NDArray[np.float64]:
+    numbers = as_float64(values, name=what, kind=kind)
+    if numbers.ndim > 1:
+        raise kind(f"{what}: {values[0]!r:.80}", expected="numbers")
+    return numbers
+
+
+def _stored_form(path: Path) -> Any:
+    """The frame in a Parquet or CSV file, or the mapping from query to item to number in JSON, as ranx saves it."""
+    if path.suffix == ".csv":
+        return read_table(path)
+    return _parquet(path) if path.suffix == ".parquet" else _json(path)
+
+
+def _parquet(path: Path) -> Any:
+    require_package("pyarrow", extra="arrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path).to_pandas()
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"{path}: {error}", expected="a readable Parquet file") from None
+
+
+def _json(path: Path) -> dict[str, dict[str, float]]:
+    try:
+        content = json.loads(path.read_bytes(), object_pairs_hook=_without_repeats)
+    except (OSError, ValueError, RecursionError) as error:
+        raise TableError(f"{path}: {error}", expected="a JSON file as ranx saves it") from None
+    if not isinstance(content, dict) or not all(isinstance(own, dict) for own in content.values()):
+        raise TableError(f"{path}: no object of objects", expected="query → item → number, as ranx saves it")
+    return content
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; a name in it twice would lose a number."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is listed twice")
+    return dict(pairs)
