@@ -116,7 +116,7 @@ def _records(records: Any, side: _Side) -> Iterator[tuple[Any, Any, Any]]:
     fields = ("query_id", "doc_id", side.value)
     for record in records:
         if not all(hasattr(record, field) for field in fields):
-            expected = f"records of {', '.join(fields)}, or {side.forms}"
+            expected = f"records of query_id, doc_id and {side.value}, or {side.forms}"
             raise OptionError(f"the record {record!r:.80}", expected=expected)
         yield record.query_id, record.doc_id, getattr(record, side.value)
 
