@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,29 +13,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hiertree import LabelTree
-from hiertree.errors import InputError, OptionError
+from hiertree.datasets.readers.images import FileImages, SelectedImages, inside
+from hiertree.errors import HiertreeError, ImageError, InputError, OptionError
+from hiertree.io.provenance import MANIFEST
 from hiertree.io.tables import read_table
 
+from ..local_pages.thumbnails import shrink, thumbnail
 from ..stored_embeddings.label_columns import IMAGE, LabelColumns, LabeledRows, rows_with_table, shared_paths
-from .pictures import find_pictures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hiertree.datasets import ImageSource
+    from hiertree.datasets import ImageDataset, ImageSource
 
 AnyPath = str | os.PathLike[str]
+_ONE_READER = threading.Lock()  # archives are read at one place at a time
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model's embeddings of all images.
-
-    Attributes:
-        name: that of the folder.
-        queries: (Q, d), on the disk.
-        gallery: (N, d), on the disk; the queries themselves unless these have a gallery of their own.
-    """
+    """A model's embeddings of all images, on the disk: (Q, d) queries, and (N, d) of a gallery or again the queries."""
 
     name: str
     queries: NDArray[Any]
@@ -80,14 +79,8 @@ class EmbeddedImages:
 def read_embedded(folders: Sequence[AnyPath], *, images: AnyPath | None = None) -> EmbeddedImages:
     """Read folders that ``hiertree embed`` wrote, one a model, of the same images.
 
-    Args:
-        folders: with ``embeddings.npy`` and its table, or ``queries.npy`` and ``gallery.npy`` and theirs.
-        images: the folder below which the names lie; default: where they were embedded from, if they are still there.
-
-    Raises:
-        OptionError: a folder of another kind, one named twice, or images that differ between the folders.
-        InputError: an array that cannot be read, or of another number of rows than its table.
-        TableError: a table that cannot be read, or an image outside its folder.
+    A folder holds ``embeddings.npy`` and its table, or ``queries.npy`` and ``gallery.npy`` and theirs. ``images`` is
+    the folder below which the names lie; unless given, where they were embedded from, if they are still there.
     """
     paths = [Path(folder) for folder in folders]
     tables = _tables(paths[0])
@@ -176,3 +169,57 @@ def _model_names(folders: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     raise OptionError(f"folders {', '.join(map(str, folders))}", expected="each named once")
+
+
+def find_pictures(
+    folder: Path, names: Sequence[str], images: str | os.PathLike[str] | None
+) -> tuple[ImageSource | None, str]:
+    """The images of these names, or None and the reason."""
+    if images is not None:
+        if not Path(images).is_dir():
+            raise OptionError(f"no folder {images}", expected="the one below which the images lie")
+        return _files(Path(images), names, folder), ""
+    try:
+        made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["parameters"]
+        if "embedded" in made:
+            photos = Path(made["embedded"])
+            return _files(photos if photos.is_dir() else photos.resolve(strict=True).parent, names, folder), ""
+        found, listed = _of_recipe(made, source=folder / MANIFEST)
+    except (HiertreeError, OSError, KeyError, ValueError) as error:
+        return None, f"The images are not where they were embedded from: {error}"
+    if listed != list(names):
+        return None, "There are other images now where these were embedded from."
+    return found, ""
+
+
+def picture_of(images: ImageSource, row: int, *, side: int, crop: bool) -> bytes | None:
+    """A JPEG of one image, or None where it is missing or does not decode; cropped, it is square."""
+    if isinstance(images, FileImages):
+        return thumbnail(images.root / images.name(row), side=side, crop=crop)
+    try:
+        with _ONE_READER:
+            return shrink(images[row], side=side, crop=crop)
+    except (ImageError, OSError):
+        return None
+
+
+def _files(root: Path, names: Sequence[str], folder: Path) -> FileImages:
+    return FileImages(root, inside(names, lambda row: f"{folder}, image {row + 1}"))
+
+
+def _of_recipe(made: dict[str, Any], *, source: Path) -> tuple[ImageSource, list[str]]:
+    """The images of the split that a recipe names, and their names, in the order of the tables."""
+    from ..training.data.splits import load_split
+    from ..training.recipe.reading import check_recipe
+
+    split = made.pop("split")
+    dataset = load_split(check_recipe(made, source=str(source)), split)
+    parts = [part for part in (dataset.queries, dataset.gallery) if part is not None]
+    rows = np.concatenate(parts) if parts else np.arange(len(dataset))
+    images = SelectedImages(dataset.images, rows) if parts else dataset.images
+    return images, [_name(dataset, row) for row in rows.tolist()]
+
+
+def _name(dataset: ImageDataset, row: int) -> str:
+    """As the table of ``hiertree embed`` has it."""
+    return dataset.images.name(row) if dataset.ids is None else str(dataset.ids[row])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -13,22 +15,112 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from ..local_pages.application import local_app
-from ..local_pages.serving import serve_until_interrupted, served_in_background
-from ..local_pages.thumbnails import THUMBNAIL, image_response
-from .embedded_images import EmbeddedImages
-from .pictures import picture_of
-from .searching import Node, Searching
+from hiertree import levels
+from hiertree.errors import OptionError
 
+from ..local_pages.local_server import local_app, serve_until_interrupted, served_in_background
+from ..local_pages.thumbnails import THUMBNAIL, image_response
+from ..stored_embeddings.neighbors import nearest_images
+from .embedded_images import EmbeddedImages, picture_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+AT_ONCE = 60  # images
 LARGE = 640  # pixels of a query
+Node = tuple[int, ...]  # the first numbers of a path; empty for the whole tree
+
+
+class Searching:
+    """Finds what the page shows: the images of a node, and the neighbors of one of them."""
+
+    def __init__(self, shown: EmbeddedImages) -> None:
+        self.shown = shown
+
+    @cached_property
+    def _mixed_order(self) -> NDArray[np.int64]:
+        """The queries, in an order that mixes classes and is the same each time."""
+        return np.random.default_rng(0).permutation(len(self.shown.models[0].queries))
+
+    @cached_property
+    def _photograph(self) -> NDArray[np.int64]:
+        """(n,) equal where one photograph is both a query and in the gallery."""
+        return np.unique(np.asarray(self.shown.names, dtype=str), return_inverse=True)[1].reshape(-1)
+
+    def children(self, node: Node) -> list[dict[str, Any]]:
+        """The nodes below a node: number, label and how many images each has, by label."""
+        tree, paths = self.shown.tree, self.shown.paths
+        if tree is None or len(node) >= tree.num_levels:
+            return []
+        numbers, counts = np.unique(paths[self._inside(node), len(node)], return_counts=True)
+        labels = [str(tree.labels_of([*node, number])[-1]) for number in numbers.tolist()]
+        found = sorted(zip(labels, numbers.tolist(), counts.tolist(), strict=True))
+        return [{"label": label, "number": number, "images": count} for label, number, count in found]
+
+    def images(self, node: Node, *, start: int = 0) -> dict[str, Any]:
+        """Some queries of a node, and how many it has."""
+        rows = self._queries(node)
+        return {"images": [self._image(row) for row in rows[start : start + AT_ONCE].tolist()], "of": len(rows)}
+
+    def random(self, node: Node) -> int:
+        """One query of a node."""
+        rows = self._queries(node)
+        if not len(rows):
+            raise OptionError("a node without queries", expected="a node with images that are queries")
+        return int(np.random.default_rng().choice(rows))
+
+    def neighbors(self, query: int, *, model: int = 0, within: Node = (), count: int = AT_ONCE) -> dict[str, Any]:
+        """The gallery's images most similar to an image by cosine, and how many share each level with it.
+
+        ``query`` and each of ``neighbors`` have the row, name and labels; a neighbor also its ``similarity``
+        and its ``level``, the depth of the lowest common ancestor. ``at_level`` counts those at each level, 0 … L.
+        """
+        shown, embedded, rows = self.shown, self.shown.models[model], self.shown.gallery_rows
+        kept = self._inside(within)[rows] & (self._photograph[rows] != self._photograph[query])
+        vector = embedded.vector(query)
+        nearest = nearest_images(vector, [0], count=count, gallery=embedded.gallery, left_out=[np.flatnonzero(~kept)])[
+            0
+        ]
+        depths = levels(shown.paths[[query]], shown.paths[rows])[0] if shown.tree else np.zeros(len(rows), np.uint8)
+        similarities = _cosines(vector[0], embedded.gallery[nearest])
+        return {
+            "query": self._image(query),
+            "neighbors": [
+                {**self._image(row), "level": level, "similarity": similarity}
+                for row, level, similarity in zip(
+                    rows[nearest].tolist(), depths[nearest].tolist(), similarities.tolist(), strict=True
+                )
+            ],
+            "at_level": np.bincount(depths[kept], minlength=len(self.level_names) + 1).tolist(),
+        }
+
+    @property
+    def level_names(self) -> Sequence[str]:
+        """Names of the levels, coarse → fine; none without labels."""
+        return () if self.shown.tree is None else self.shown.tree.level_names
+
+    def _image(self, row: int) -> dict[str, Any]:
+        return {"row": row, "name": self.shown.names[row], "labels": self.shown.labels(row)}
+
+    def _queries(self, node: Node) -> NDArray[np.int64]:
+        return self._mixed_order[self._inside(node)[self._mixed_order]]
+
+    def _inside(self, node: Node) -> NDArray[np.bool_]:
+        """(n,) which images lie below a node."""
+        if len(node) > len(self.level_names):
+            raise OptionError(f"node {node}", expected=f"at most {len(self.level_names)} numbers, one a level")
+        return np.asarray((self.shown.paths[:, : len(node)] == np.array(node, np.int32)).all(axis=1))
+
+
+def _cosines(vector: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
+    """(k,) cosines, 0 where a vector has no length."""
+    own, rest = np.asarray(vector, np.float64), np.asarray(others, np.float64)
+    lengths = np.linalg.norm(own) * np.linalg.norm(rest, axis=1)
+    return (rest @ own) / np.where(lengths > 0, lengths, 1.0)
 
 
 class SearchPage:
-    """Answers the page's requests.
-
-    Args:
-        shown: the images and their embeddings.
-    """
+    """Answers the page's requests."""
 
     def __init__(self, shown: EmbeddedImages) -> None:
         self.shown, self.searching = shown, Searching(shown)
@@ -71,13 +163,7 @@ class SearchPage:
 
 
 def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
-    """The page behind its guard.
-
-    Args:
-        shown: the images and their embeddings.
-        token: the secret of the first address.
-        port: that of the server on 127.0.0.1.
-    """
+    """The page behind its guard."""
     page = SearchPage(shown)
     routes = [
         Route("/api/everything", page.everything),
@@ -94,17 +180,7 @@ def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
 def serve(
     shown: EmbeddedImages, *, port: int = 0, open_browser: bool = True, say: Callable[[str], object] = print
 ) -> None:
-    """Show the page on 127.0.0.1 until Ctrl-C.
-
-    Args:
-        shown: from :func:`hiertree.pipelines.browse.embedded_images.read_embedded`.
-        port: 0 for any that is free.
-        open_browser: whether to open the page.
-        say: prints the address.
-
-    Raises:
-        OptionError: the port is taken.
-    """
+    """Show the page on 127.0.0.1 until Ctrl-C, on any free port if that is 0; ``say`` prints the address."""
 
     def announce(url: str) -> None:
         if shown.without:

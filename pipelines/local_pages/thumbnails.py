@@ -19,13 +19,7 @@ FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 
 
 def thumbnail(path: Path, *, side: int = THUMBNAIL, crop: bool = True) -> bytes | None:
-    """A small JPEG of an image file, or None where it is missing or does not decode.
-
-    Args:
-        path: the file.
-        side: pixels of the longer side.
-        crop: whether to make it square.
-    """
+    """A small JPEG of an image file, or None where it is missing or does not decode; cropped, it is square."""
     from PIL import Image
 
     from hiertree.datasets.readers.images import eight_bit
@@ -39,7 +33,7 @@ def thumbnail(path: Path, *, side: int = THUMBNAIL, crop: bool = True) -> bytes 
 
 
 def shrink(image: Image.Image, *, side: int = THUMBNAIL, crop: bool = True) -> bytes:
-    """A small JPEG of an image; arguments as for :func:`thumbnail`."""
+    """A small JPEG of an image."""
     from PIL import ImageOps
 
     picture = image.convert("RGB")

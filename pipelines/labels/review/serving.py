@@ -22,8 +22,7 @@ from starlette.types import ASGIApp
 
 from hiertree.errors import OptionError, ReviewConflictError
 
-from ...local_pages.application import local_app
-from ...local_pages.serving import serve_until_interrupted, served_in_background
+from ...local_pages.local_server import local_app, serve_until_interrupted, served_in_background
 from ...local_pages.thumbnails import image_response, thumbnail
 from ..cluster.proposal_files import read_proposal
 from ..encode.text_encoders import TextEncoder

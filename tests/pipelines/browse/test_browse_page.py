@@ -14,8 +14,7 @@ from PIL import Image
 
 from hiertree.errors import InputError, OptionError, TableError
 from hiertree.pipelines.browse.embedded_images import read_embedded
-from hiertree.pipelines.browse.searching import Searching
-from hiertree.pipelines.browse.server import served
+from hiertree.pipelines.browse.server import Searching, served
 from hiertree.pipelines.cli.application import main
 
 Keys = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed").Keys

@@ -1,0 +1,217 @@
+"""Pages that a server on 127.0.0.1 shows to this machine's browser alone.
+
+A web site elsewhere can make a browser send requests to 127.0.0.1. It is kept out four times: by the Host header (its
+own name, which may resolve to 127.0.0.1), by a cookie that browsers send for no other site, by the Origin of what
+changes anything, and by a policy under which the page runs no script, shows no image and is framed by nothing but its
+own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import socket
+import threading
+import webbrowser
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request, cookie_parser
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from hiertree.errors import HiertreeError, OptionError
+
+LOOPBACK = "127.0.0.1"
+MakeApp = Callable[..., ASGIApp]  # given the keywords token and port, once the port is known
+_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
+
+
+def local_app(
+    package: str, routes: Sequence[Route], *, token: str, port: int, handlers: Mapping[Any, Any] | None = None
+) -> ASGIApp:
+    """A page with what it asks for, behind its guard.
+
+    The folder ``page`` of the package holds ``index.html``, a template, and the files that this names as
+    ``/page/NAME``. ``token`` is the secret of the first address; ``handlers`` answer further errors than HTTP's and
+    hiertree's.
+    """
+
+    async def page(request: Request) -> Response:
+        """One of the bundled files; no other name leads anywhere."""
+        name = request.path_params.get("name", "index.html")
+        content = page_files(package).get(name)
+        if content is None:
+            raise HTTPException(404, "no such page")
+        return Response(content, media_type=_TYPES[Path(name).suffix])
+
+    known: dict[Any, Any] = {HTTPException: _refused, HiertreeError: _impossible, **(handlers or {})}
+    found = Starlette(routes=[Route("/", page), Route("/page/{name}", page), *routes], exception_handlers=known)
+    return Guard(found, token=token, port=port)
+
+
+@cache
+def page_files(package: str) -> Mapping[str, bytes]:
+    """The files of a page by name: those that all pages share, and its own, ``index.html`` inside the common frame."""
+    from jinja2 import DictLoader, Environment
+
+    folders = [resources(home) / "page" for home in (__package__, package)]
+    found = [file for folder in folders for file in folder.iterdir() if Path(file.name).suffix in _TYPES]
+    files = {file.name: file.read_bytes() for file in found}
+    templates = DictLoader({name: files.pop(name).decode() for name in ("frame.html", "index.html")})
+    page = Environment(autoescape=True, loader=templates).get_template("index.html").render()
+    return {**files, "index.html": page.encode()}
+
+
+async def _refused(_: Request, error: HTTPException) -> Response:
+    return JSONResponse({"error": error.detail}, error.status_code)
+
+
+async def _impossible(_: Request, error: HiertreeError) -> Response:
+    return JSONResponse({"error": str(error)}, 422)
+
+
+class Guard:
+    """Refuses requests before the application sees them, and adds headers to what it answers."""
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+        self._app, self._token = app, token
+        self._cookie = f"hiertree-{port}"  # cookies do not tell ports apart
+        self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or let it pass."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"a connection of type {scope['type']!r}, expected http")
+        answer = self._answer(scope, Headers(scope=scope))
+        await (answer or self._app)(scope, receive, _with_headers(send))
+
+    def _answer(self, scope: Scope, headers: Headers) -> Response | None:
+        """A refusal, the cookie for the right token, or None to let it pass."""
+        host = headers.get("host", "")
+        if host not in self._hosts:
+            return PlainTextResponse("This server answers to 127.0.0.1 only.", 421)
+        if scope["method"] in UNSAFE and headers.get("origin") != f"http://{host}":
+            return PlainTextResponse("Another site's page asked.", 403)
+        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if scope["path"] == "/" and self._is_token(token):
+            return self._welcome()
+        if not self._is_token(cookie_parser(headers.get("cookie", "")).get(self._cookie, "")):
+            return PlainTextResponse("Open the address that the terminal printed: it holds the token.", 403)
+        return None
+
+    def _welcome(self) -> Response:
+        answer = RedirectResponse("/", 303)
+        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+        return answer
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token.encode())
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            headers.update(HEADERS)
+            headers.setdefault("Cache-Control", "no-store")
+        await send(message)
+
+    return sending
+
+
+def serve_until_interrupted(
+    make_app: MakeApp, *, announce: Callable[[str], None], port: int = 0, open_browser: bool = True
+) -> None:
+    """Serve an application on 127.0.0.1 until Ctrl-C, on any free port if that is 0.
+
+    ``announce`` is given the address before the first request is answered.
+    """
+    with listening(port) as listener:
+        server, url = _server(make_app, listener)
+        announce(url)
+        if open_browser:
+            webbrowser.open(url)
+        with suppress(KeyboardInterrupt):  # uvicorn shuts down, then passes it on
+            server.run(sockets=[listener])
+
+
+@contextmanager
+def served_in_background(make_app: MakeApp) -> Iterator[str]:
+    """The address of an application that is served until the block ends."""
+    with listening(0) as listener:
+        server, url = _server(make_app, listener)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            yield url
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+class _Server(uvicorn.Server):
+    """Leaves no connection open: neither one accepted while it ended nor one whose client does not read."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().shutdown(sockets)
+        for connection in self.server_state.connections:
+            connection.transport.abort()
+        await asyncio.sleep(0)  # in which the event loop closes them
+
+
+def _server(make_app: MakeApp, listener: socket.socket) -> tuple[uvicorn.Server, str]:
+    """A quiet server that speaks HTTP alone and ends within two seconds, and the address with its token."""
+    token, port = secrets.token_urlsafe(24), listener.getsockname()[1]
+    settings = uvicorn.Config(
+        make_app(token=token, port=port),
+        http="h11",
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+    return _Server(settings), f"http://{LOOPBACK}:{port}/?token={token}"
+
+
+def listening(port: int) -> socket.socket:
+    """A socket that listens on 127.0.0.1; an OptionError if the port is taken, or not ours to take."""
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except OSError as error:
+        raise OptionError(f"port {port}: {error.strerror}", expected="a free one", remedy="leave out --port") from None
