@@ -110,8 +110,6 @@ def forward(
     For the targets k of the grades ``by_grid[row]``, over the candidates j of lower grades.
     """
     for row in rows:
-        if not by_grid[row].any():
-            continue
         positions, num_nodes = _layout(ranking.values[row, : ranking.number[row]], grid.per_tau / step.tau)
         start, ones = candidates.start[row], np.ones(len(positions))
         moments, spread = np.zeros((NODES, num_nodes)), 0
@@ -142,8 +140,6 @@ def backward(
 ) -> None:
     """Add Σ_k upstream_k·σ(1 − σ)/τ at every candidate j of those targets k."""
     for row in rows:
-        if not by_grid[row].any():
-            continue
         positions, num_nodes = _layout(ranking.values[row, : ranking.number[row]], grid.per_tau / step.tau)
         items, moments, weights = ranking.items[row], np.zeros((NODES, num_nodes)), np.empty(len(positions))
         received_from = by_grid.shape[1]

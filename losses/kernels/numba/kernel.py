@@ -165,12 +165,12 @@ class NumbaKernel:
 
     def _each_route(self, direction: str, saved: SavedRows, *ends: NDArray[Any]) -> None:
         """Forward or backward, by pairs and by the grid."""
-        accuracy, step, rows = ACCURACY[self._dtype], saved.step, self._rows
+        accuracy, step = ACCURACY[self._dtype], saved.step
         graded = (saved.candidates, saved.targets, step)
         reach = accuracy.reach * step.tau
-        if saved.by_pairs.any():
+        if len(rows := np.flatnonzero(saved.by_pairs.any(axis=1))):
             getattr(_pair_rows, direction)(rows, saved.by_pairs, self._ranking, saved.decays, *graded, reach, *ends)
-        if saved.by_grid.any():
+        if len(rows := np.flatnonzero(saved.by_grid.any(axis=1))):
             grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents), _num_terms(step, accuracy)
             getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
             exact = (self._ranking, saved.decays, *graded, terms, saved.beyond)

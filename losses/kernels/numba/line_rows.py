@@ -92,13 +92,16 @@ def backward(
     behind, running = np.empty(most + 2, np.uint32), np.empty((most + 1, SIDE_BY_SIDE + 1))
     for row in rows:
         number, values, items, decay = ranking.number[row], ranking.values[row], ranking.items[row], decays.values[row]
-        if not by_grid[row].any() or not np.float64(values[0]) - values[number - 1] > step.margin:
+        if not np.float64(values[0]) - values[number - 1] > step.margin:
             continue
+        highest = 0
+        for grade in range(by_grid.shape[1]):
+            highest = grade if by_grid[row, grade] else highest
         for place in range(number):
             growths[place] = 1.0 / decay[place]
-        for lower in range(by_grid.shape[1] - 1):
+        for lower in range(highest):
             receiving = candidates.places[row, candidates.start[row, lower] : candidates.start[row, lower + 1]]
-            if len(receiving) == 0 or not by_grid[row, lower + 1 :].any():
+            if len(receiving) == 0:
                 continue
             behind[:] = 0
             for place in range(number - 1, -1, -1):

@@ -39,8 +39,6 @@ def forward(
     For the targets k of the grades ``by_pairs[row]``, over the candidates j of lower grades.
     """
     for row in rows:
-        if not by_pairs[row].any():
-            continue
         scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
         grades = candidates.grades[row]
         for grade in range(1, by_pairs.shape[1]):
@@ -72,8 +70,6 @@ def backward(
 ) -> None:
     """Add Σ_k upstream_k·slope to the gradient at every candidate j of those targets k."""
     for row in rows:
-        if not by_pairs[row].any():
-            continue
         scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
         grades, items = candidates.grades[row], ranking.items[row]
         received = np.zeros(len(scores))

@@ -96,9 +96,9 @@ def sort_rows(rows: NDArray[np.int64], scores: NDArray[Any], valid: NDArray[np.b
             if valid[row, item]:
                 bucket[item] = np.int32((top - own[item]) * scale)
                 ends[bucket[item] + np.uint32(1)] += np.int32(1)
-        fullest = ends.max()
-        number = np.int32(0)
+        fullest, number = np.int32(0), np.int32(0)
         for interval in range(2 * num_items + 1):
+            fullest = max(fullest, ends[interval])
             number += ends[interval]
             ends[interval] = number
         for item in range(num_items):
