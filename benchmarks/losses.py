@@ -149,13 +149,14 @@ def implementation(
 ) -> Callable[[], None]:
     """One forward and backward pass."""
     from hiertree import losses
+    from hiertree.losses.pairs.blocks import in_chunks
     from hiertree.losses.pairs.pairs import pairs_of
 
     module, detached = getattr(losses, loss)(), embeddings.detach()
 
     def backend() -> None:
         embeddings.grad = None
-        module.of_vectors(pairs_of(embeddings, paths, *memory)._replace(backend=name)).backward()
+        in_chunks(module.query_losses, pairs_of(embeddings, paths, *memory)._replace(backend=name)).mean().backward()
 
     def products() -> None:
         candidates = memory[0] if memory else detached

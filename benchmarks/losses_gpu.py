@@ -23,6 +23,7 @@ from hiertree import level_counts, levels, losses
 from hiertree.losses import functional
 from hiertree.losses.base import PairLoss
 from hiertree.losses.kernels.base import Backend
+from hiertree.losses.pairs.blocks import in_chunks
 from hiertree.losses.pairs.pairs import pairs_of
 from hiertree.relevance import hap
 
@@ -76,7 +77,7 @@ def print_row(name: str, num_levels: int, size: int, *, memory: int = 0) -> None
     others = (torch.randn(memory, DIMENSIONS, device="cuda"), batch_paths(memory, num_levels)) if memory else ()
 
     def run(backend: Backend) -> None:
-        module.of_vectors(pairs_of(embeddings, paths, *others)._replace(backend=backend)).backward()
+        in_chunks(module.query_losses, pairs_of(embeddings, paths, *others)._replace(backend=backend)).mean().backward()
 
     triton, mebibytes = milliseconds(lambda: run("triton"))
     candidates = memory or size

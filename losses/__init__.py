@@ -35,23 +35,19 @@ require_package("torch", extra="train")
 
 from . import functional
 from .base import Loss
-from .baselines.binned_ap import FastAP, SoftBinAP
-from .baselines.blackbox import BlackboxAP
+from .baselines.average_precision import BlackboxAP, FastAP, SoftBinAP
 from .baselines.csl import CSL
-from .baselines.level_sum import LevelSum
-from .baselines.metric_learning import PytorchMetricLearning, as_pytorch_metric_learning
+from .baselines.metric_learning import LevelSum, PytorchMetricLearning, as_pytorch_metric_learning
 from .baselines.tree_miner import TreeMiner
-from .batches.distributed import DistributedLoss
-from .batches.gathering import all_gather
+from .batches.distributed import DistributedLoss, all_gather
 from .batches.memory import CrossBatchMemory
 from .batches.two_pass import large_batch_backward
 from .combined import HAPPIER, ROADMAP, RODNDCG, RODRecall
 from .decomposability import PairDecomposability
 from .decomposability_bounds import decomposability_bound, decomposability_bound_with_margins, decomposability_gap
-from .hashing.codes import GrowingAlpha, binary_codes
-from .hashing.tie_aware_losses import TieAwareAP, TieAwareNDCG
-from .pairs.of_scores import ScoreOptions
-from .pairs.steps import StepOptions
+from .hashing import GrowingAlpha, TieAwareAP, TieAwareNDCG, binary_codes
+from .of_scores import ScoreOptions
+from .pairs.objectives import StepOptions
 from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import SmoothRecall, SupRecall

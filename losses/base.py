@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hiertree.errors import OptionError
 
-from .pairs.blocks import LossPerQuery, Objective, in_blocks, in_chunks
+from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
 from .pairs.inputs import check_references
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
@@ -116,6 +116,9 @@ class Loss(nn.Module):
 class PairLoss(Loss):
     """A loss with one term: a mean over queries of a function of their pairs."""
 
+    _needs_all_scores = False  # at once, which takes the memory of the whole matrix
+    _weighs_levels = False  # whether query_losses takes a table of relevance too
+
     def __init__(self, *, include_self: bool) -> None:
         super().__init__()
         self.include_self = include_self
@@ -126,24 +129,22 @@ class PairLoss(Loss):
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
         pairs = self.pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return {type(self).__name__: self.of_vectors(pairs)}
+        if self._needs_all_scores:
+            return {type(self).__name__: self.of_scores(pairs.compared())}
+        return {type(self).__name__: self._mean(in_chunks(self.query_losses, pairs))}
 
     def pairs_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> VectorPairs:
         """What the loss compares."""
         return pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid, include_self=self.include_self)
 
-    def of_vectors(self, pairs: VectorPairs) -> Tensor:
-        """As :meth:`of_scores`, without a matrix of all scores."""
-        return self._mean(in_chunks(lambda block, _: self.query_losses(block), pairs))
-
     def of_scores(self, pairs: ScoredPairs) -> Tensor:
         """The mean over the queries that have a positive; the others are counted."""
-        return self.mean_of(lambda block, _: self.query_losses(block), pairs)
+        return self._mean(self.losses_of(pairs))
 
-    def mean_of(self, objective: Objective, pairs: ScoredPairs) -> Tensor:
-        """The mean of an objective over the queries that have a positive; the others are counted."""
-        return self._mean(in_blocks(objective, pairs))
+    def losses_of(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
+        """The loss of each query; a table (B, L+1) may replace a loss's own relevance."""
+        return in_blocks(self.query_losses, pairs, table if self._weighs_levels else None)
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        """One loss a query."""
+        """The loss of each of some queries."""
         raise NotImplementedError

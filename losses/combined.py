@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -12,8 +12,7 @@ from hiertree.options import check_number, require, split_options, with_options_
 
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
-from .pairs.objectives import SplitBy
-from .pairs.steps import StepOptions, SupStep
+from .pairs.objectives import SplitBy, StepOptions, SupStep
 from .proxies import ProxyDecomposability, ProxyOptions
 from .ranking import SupAP, SupHAP, SupNDCG
 from .recall import KS, SupRecall
@@ -135,7 +134,7 @@ class RODRecall(_Decomposable):
         num_classes: int | None = None,
         embedding_size: int | None = None,
         *,
-        ks: tuple[int, ...] = KS,
+        ks: Sequence[int] = KS,
         tau_star: float = 1.0,
         level: int | None = None,
         decomposability: str = "proxy",

@@ -9,29 +9,9 @@ from hiertree.options import check_integer, check_number, require
 
 from .base import PairLoss
 from .pairs.blocks import LossPerQuery
-from .pairs.pairs import ScoredPairs, VectorPairs
+from .pairs.pairs import ScoredPairs
 
 PAIR_REDUCTIONS = ("mean", "avg_nonzero")
-
-
-def pair_losses(pairs: ScoredPairs, *, alpha: float, beta: float) -> LossPerQuery:
-    """Mean over positives of [α − s]₊ + mean over negatives of [s − β]₊, a query."""
-    positives, negatives = _pair_terms(pairs, alpha, beta)
-    num_positives, num_negatives = pairs.counts()[:, 1], pairs.counts()[:, 0]
-    values = positives.sum(dim=1) / num_positives.clamp(min=1) + negatives.sum(dim=1) / num_negatives.clamp(min=1)
-    counted = num_positives > 0
-    return LossPerQuery(values * counted, counted)
-
-
-def pair_loss_avg_nonzero(pairs: ScoredPairs, *, alpha: float, beta: float) -> Tensor:
-    """The same two sums over the whole batch, each divided by the number of its non-zero terms."""
-    terms = _pair_terms(pairs, alpha, beta)
-    return torch.stack([term.sum() / (term > 0).sum().clamp(min=1) for term in terms]).sum()
-
-
-def _pair_terms(pairs: ScoredPairs, alpha: float, beta: float) -> tuple[Tensor, Tensor]:
-    positive, negative = pairs.valid & (pairs.levels > 0), pairs.valid & (pairs.levels == 0)
-    return (alpha - pairs.scores).relu() * positive, (pairs.scores - beta).relu() * negative
 
 
 class PairDecomposability(PairLoss):
@@ -70,25 +50,34 @@ class PairDecomposability(PairLoss):
         check_number("alpha", alpha)
         check_number("beta", beta)
         self.alpha, self.beta, self.level, self.reduction = alpha, beta, level, reduction
+        self._needs_all_scores = reduction == "avg_nonzero"
 
     @property
     def is_mean_over_queries(self) -> bool:
         """Not where the non-zero terms of the whole batch are counted."""
         return self.reduction == "mean"
 
-    def of_vectors(self, pairs: VectorPairs) -> Tensor:
-        """The loss by the reduction asked for, of all scores at once where it counts all non-zero terms."""
-        return super().of_vectors(pairs) if self.reduction == "mean" else self.of_scores(pairs.compared())
-
     def of_scores(self, pairs: ScoredPairs) -> Tensor:
         """The loss by the reduction asked for."""
-        if self.reduction == "avg_nonzero":
-            return pair_loss_avg_nonzero(pairs.binary(self.level), alpha=self.alpha, beta=self.beta)
-        return super().of_scores(pairs)
+        if self.reduction == "mean":
+            return super().of_scores(pairs)
+        _, *terms = self._terms(pairs)
+        return torch.stack([term.sum() / (term > 0).sum().clamp(min=1) for term in terms]).sum()
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         """Eq. 7, a query."""
-        return pair_losses(pairs.binary(self.level), alpha=self.alpha, beta=self.beta)
+        counts, positives, negatives = self._terms(pairs)
+        num_negatives, num_positives = counts.T
+        values = positives.sum(dim=1) / num_positives.clamp(min=1) + negatives.sum(dim=1) / num_negatives.clamp(min=1)
+        counted = num_positives > 0
+        return LossPerQuery(values * counted, counted)
+
+    def _terms(self, pairs: ScoredPairs) -> tuple[Tensor, Tensor, Tensor]:
+        """How many negatives and positives there are, and [α − s]₊ of the positives, [s − β]₊ of the negatives."""
+        binary = pairs.binary(self.level)
+        positive, negative = binary.valid & (binary.levels > 0), binary.valid & (binary.levels == 0)
+        scores = binary.scores
+        return binary.counts(), (self.alpha - scores).relu() * positive, (scores - self.beta).relu() * negative
 
     def extra_repr(self) -> str:
         """The options, for ``print(loss)``."""

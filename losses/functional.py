@@ -26,7 +26,6 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,16 +33,15 @@ from torch import Tensor
 
 from hiertree.options import check_number, split_options, with_options_of
 
-from . import decomposability as _decomposability
-from . import proxies as _proxies
-from .baselines.binned_ap import fast_ap
-from .baselines.blackbox import blackbox_ap
-from .hashing.tie_aware import tie_aware_ap, tie_aware_ndcg
+from .baselines.average_precision import blackbox_ap, fast_ap
+from .decomposability import PairDecomposability
+from .of_scores import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
 from .pairs.blocks import LossPerQuery
-from .pairs.objectives import SplitBy, ap_losses, check_split, h_ap_losses, ndcg_losses
-from .pairs.of_scores import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
-from .pairs.steps import Sigmoid, SupStep
+from .pairs.objectives import SplitBy, SupStep
+from .proxies import proxy_losses
+from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import smooth_recall, sup_recall
+from .tie_aware import tie_aware_ap, tie_aware_ndcg
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -101,9 +99,8 @@ def sup_hap(
         PathError: levels outside 0 … L.
         OptionError: an option outside its range, or a relevance that is not.
     """
-    check_split(split_by)
-    step, rest = _sup_step(options)
-    return loss_of_scores(lambda pairs, rows: h_ap_losses(pairs, rows, step, split_by), scores, levels, table, **rest)
+    step, rest = split_options(options, SupStep, loss_of_scores)
+    return loss_of_scores(SupHAP(split_by=split_by, **step), scores, levels, table, **rest)
 
 
 @with_options_of(SupStep, loss_of_scores)
@@ -126,9 +123,8 @@ def sup_ndcg(
     >>> round(float(sup_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    check_split(split_by)
-    step, rest = _sup_step(options)
-    return loss_of_scores(lambda pairs, rows: ndcg_losses(pairs, rows, step, split_by), scores, levels, table, **rest)
+    step, rest = split_options(options, SupStep, loss_of_scores)
+    return loss_of_scores(SupNDCG(split_by=split_by, **step), scores, levels, table, **rest)
 
 
 @with_options_of(SupStep, loss_of_scores)
@@ -151,8 +147,8 @@ def sup_ap(
     >>> float(sup_ap(scores, levels, torch.ones(1, 3)))
     0.0
     """
-    step, rest = _sup_step(options)
-    return loss_of_scores(lambda pairs, _: ap_losses(pairs, level, step), scores, levels, table, **rest)
+    step, rest = split_options(options, SupStep, loss_of_scores)
+    return loss_of_scores(SupAP(level=level, **step), scores, levels, table, **rest)
 
 
 @with_options_of(loss_of_scores)
@@ -171,8 +167,7 @@ def smooth_hap(
     >>> round(float(smooth_hap(scores, levels, linear(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    step = Sigmoid(tau)
-    return loss_of_scores(lambda pairs, rows: h_ap_losses(pairs, rows, step), scores, levels, table, **options)
+    return loss_of_scores(SmoothHAP(tau=tau), scores, levels, table, **options)
 
 
 @with_options_of(loss_of_scores)
@@ -191,8 +186,7 @@ def smooth_ndcg(
     >>> round(float(smooth_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    step = Sigmoid(tau)
-    return loss_of_scores(lambda pairs, rows: ndcg_losses(pairs, rows, step), scores, levels, table, **options)
+    return loss_of_scores(SmoothNDCG(tau=tau), scores, levels, table, **options)
 
 
 @with_options_of(loss_of_scores)
@@ -211,8 +205,7 @@ def smooth_ap(
     >>> round(float(smooth_ap(scores, levels, torch.ones(1, 2))), 3)
     0.0
     """
-    step = Sigmoid(tau)
-    return loss_of_scores(lambda pairs, _: ap_losses(pairs, level, step), scores, levels, table, **options)
+    return loss_of_scores(SmoothAP(level=level, tau=tau), scores, levels, table, **options)
 
 
 def pair_decomposability(
@@ -246,12 +239,11 @@ def pair_decomposability(
     >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
     0.4
     """
-    check_number("alpha", alpha)
-    check_number("beta", beta)
+    loss = PairDecomposability(
+        alpha=alpha, beta=beta, reduction="avg_nonzero" if reduction == "avg_nonzero" else "mean"
+    )
     pairs = binary_pairs(scores, levels, level, valid)
-    if reduction == "avg_nonzero":
-        return _decomposability.pair_loss_avg_nonzero(pairs, alpha=alpha, beta=beta)
-    return reduced(_decomposability.pair_losses(pairs, alpha=alpha, beta=beta), reduction)
+    return loss.of_scores(pairs) if reduction == "avg_nonzero" else reduced(loss.query_losses(pairs), reduction)
 
 
 def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
@@ -275,12 +267,6 @@ def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, re
     True
     """
     check_number("eta", eta, above=0)
-    losses = _proxies.proxy_losses(scores, torch.as_tensor(classes), eta=eta)
+    losses = proxy_losses(scores, torch.as_tensor(classes), eta=eta)
     check_scores(scores)
     return reduced(LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)
-
-
-def _sup_step(options: Mapping[str, object]) -> tuple[SupStep, dict[str, Any]]:
-    """The step, and the options that are not its own."""
-    step, rest = split_options(options, SupStep, loss_of_scores)
-    return SupStep(**step), rest

@@ -5,21 +5,32 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from hiertree.errors import ShapeError
-from hiertree.options import check_integer, check_number, check_shares, require, with_options_of
+from hiertree.options import check_choice, check_integer, check_number, check_shares, require, with_options_of
 from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
 from .pairs.blocks import LossPerQuery
-from .pairs.objectives import SplitBy, ap_losses, check_split, h_ap_losses, ndcg_losses
+from .pairs.objectives import (
+    Sigmoid,
+    SplitBy,
+    StepOptions,
+    SupStep,
+    ap_losses,
+    h_ap_losses,
+    ndcg_losses,
+)
 from .pairs.pairs import ScoredPairs
-from .pairs.steps import Sigmoid, StepOptions, SupStep
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
 class _HAP(PairLoss):
+    _weighs_levels = True
+
     def __init__(
         self,
         step: SupStep | Sigmoid,
@@ -34,17 +45,18 @@ class _HAP(PairLoss):
         if level_weights is not None:
             require(alpha == 1, "alpha", alpha, "its default together with level_weights")
             level_weights = check_shares("level_weights", level_weights)
-        check_split(split_by)
+        check_choice("split_by", split_by, SplitBy)
         self.step, self.alpha, self.level_weights, self.split_by = step, alpha, level_weights, split_by
 
-    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        if self.level_weights is None:
-            return h_ap_losses(pairs, pairs.table(partial(hap, alpha=self.alpha)), self.step, self.split_by)
-        if len(self.level_weights) != pairs.num_levels:
-            expected = f"{len(self.level_weights)}, as level_weights has"
-            raise ShapeError(f"paths of {pairs.num_levels} levels", expected=expected)
-        weighted = partial(weighted_ap, weights=self.level_weights)
-        return h_ap_losses(pairs, pairs.table(weighted), self.step, self.split_by)
+    def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
+        if table is None and self.level_weights is None:
+            table = pairs.table(partial(hap, alpha=self.alpha))
+        elif table is None:
+            if len(self.level_weights) != pairs.num_levels:
+                expected = f"{len(self.level_weights)}, as level_weights has"
+                raise ShapeError(f"paths of {pairs.num_levels} levels", expected=expected)
+            table = pairs.table(partial(weighted_ap, weights=self.level_weights))
+        return h_ap_losses(pairs, table, self.step, self.split_by)
 
     def extra_repr(self) -> str:
         relevance = f"alpha={self.alpha}" if self.level_weights is None else f"level_weights={self.level_weights}"
@@ -52,13 +64,17 @@ class _HAP(PairLoss):
 
 
 class _NDCG(PairLoss):
-    def __init__(self, step: SupStep | Sigmoid, *, include_self: bool) -> None:
-        super().__init__(include_self=include_self)
-        self.step = step
+    _weighs_levels = True
 
-    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        any_counts = pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1))  # a gain does not depend on them
-        return ndcg_losses(pairs, gain(any_counts), self.step)
+    def __init__(self, step: SupStep | Sigmoid, *, include_self: bool, split_by: SplitBy = "level") -> None:
+        super().__init__(include_self=include_self)
+        check_choice("split_by", split_by, SplitBy)
+        self.step, self.split_by = step, split_by
+
+    def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
+        if table is None:  # a gain does not depend on the counts
+            table = gain(pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1)))
+        return ndcg_losses(pairs, table, self.step, self.split_by)
 
     def extra_repr(self) -> str:
         return f"step={self.step}, include_self={self.include_self}"
@@ -123,7 +139,7 @@ class SupNDCG(_NDCG):
 
     .. math:: 1 - \frac{1}{IDCG} \sum_{k \in \Omega^+} \frac{2^{l_k} - 1}{\log_2(1 + rank^+(k) + rank^-_s(k))}
 
-    Source: Ramzi et al. (TPAMI 2025), Eq. 24. Options as in :class:`SupHAP`.
+    Source: Ramzi et al. (TPAMI 2025), Eq. 24. Options as in :class:`SupHAP`, without alpha and level_weights.
 
     >>> import torch
     >>> round(float(SupNDCG()(torch.eye(3), torch.tensor([[0, 0], [0, 0], [0, 1]]))), 4) > 0
@@ -131,8 +147,8 @@ class SupNDCG(_NDCG):
     """
 
     @with_options_of(SupStep)
-    def __init__(self, *, include_self: bool = False, **step: Unpack[StepOptions]) -> None:
-        super().__init__(SupStep(**step), include_self=include_self)
+    def __init__(self, *, split_by: SplitBy = "level", include_self: bool = False, **step: Unpack[StepOptions]) -> None:
+        super().__init__(SupStep(**step), include_self=include_self, split_by=split_by)
 
 
 class SupAP(_AP):

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hiertree.options import check_each, check_integer, check_number, split_options, with_options_of
+from hiertree.options import check_each, check_integer, check_number, require, split_options, with_options_of
 
 from .base import PairLoss
+from .of_scores import ScoreOptions, SupOptions, loss_of_scores
 from .pairs.blocks import LossPerQuery
-from .pairs.mixup import mixed_pairs_of
-from .pairs.of_scores import ScoreOptions, SupOptions, loss_of_scores
-from .pairs.pairs import ScoredPairs, VectorPairs
-from .pairs.ranks import soft_ranks
-from .pairs.steps import Sigmoid, StepOptions, SupStep
+from .pairs.inputs import check_same_paths, float_vectors, full_mask, path_tensor, unit_vectors
+from .pairs.objectives import Sigmoid, SoftRanks, StepOptions, SupStep
+from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,44 +23,33 @@ if TYPE_CHECKING:
 KS = (1, 2, 4, 8, 16)
 
 
-def recall_losses(
-    pairs: ScoredPairs, level: int | None, step: SupStep | Sigmoid, *, ks: Sequence[int], tau_star: float
-) -> LossPerQuery:
-    """1 − mean over k of min(1, Σ_{j ∈ Ω⁺} σ((k − rank(j))/τ*) / min(k, |Ω⁺|)), a query."""
-    binary = pairs.binary(level)
-    positive = binary.valid & (binary.levels > 0)
-    num_positives, rank = positive.sum(dim=1), soft_ranks(binary, step).rank()
-    recalls = []
-    for k in ks:
-        found = (torch.sigmoid((k - rank) / tau_star) * positive).sum(dim=1)
-        recalls.append((found / num_positives.clamp(min=1, max=k)).clamp(max=1))
-    counted = num_positives > 0
-    return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * counted, counted)
-
-
-def check_recall(ks: Sequence[int], tau_star: float) -> None:
-    """Refuse lists that cannot be cut, and a temperature that cannot divide."""
-    check_each("ks", ks, check_integer, "one integer ≥ 1 or more")
-    check_number("tau_star", tau_star, above=0)
-
-
 class _Recall(PairLoss):
     def __init__(
         self,
         step: SupStep | Sigmoid,
         *,
-        ks: tuple[int, ...],
+        ks: Sequence[int],
         tau_star: float,
         level: int | None,
         include_self: bool,
     ) -> None:
         super().__init__(include_self=include_self)
-        check_recall(ks, tau_star)
+        self.ks = check_each("ks", ks, check_integer, "one integer ≥ 1 or more")
+        check_number("tau_star", tau_star, above=0)
         check_integer("level", level, or_none=True)
-        self.step, self.ks, self.tau_star, self.level = step, tuple(ks), tau_star, level
+        self.step, self.tau_star, self.level = step, tau_star, level
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        return recall_losses(pairs, self.level, self.step, ks=self.ks, tau_star=self.tau_star)
+        """1 − mean over k of min(1, Σ_{j ∈ Ω⁺} σ((k − rank(j))/τ*) / min(k, |Ω⁺|)), a query."""
+        binary = pairs.binary(self.level)
+        positive = binary.valid & (binary.levels > 0)
+        num_positives, rank = positive.sum(dim=1), SoftRanks(binary, self.step).rank()
+        recalls = []
+        for k in self.ks:
+            found = (torch.sigmoid((k - rank) / self.tau_star) * positive).sum(dim=1)
+            recalls.append((found / num_positives.clamp(min=1, max=k)).clamp(max=1))
+        counted = num_positives > 0
+        return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * counted, counted)
 
     def extra_repr(self) -> str:
         return f"ks={self.ks}, tau_star={self.tau_star}, level={self.level or 'finest'}, step={self.step}"
@@ -95,7 +83,7 @@ class SupRecall(_Recall):
     def __init__(
         self,
         *,
-        ks: tuple[int, ...] = KS,
+        ks: Sequence[int] = KS,
         tau_star: float = 1.0,
         level: int | None = None,
         include_self: bool = False,
@@ -128,7 +116,7 @@ class SmoothRecall(_Recall):
     def __init__(
         self,
         *,
-        ks: tuple[int, ...] = KS,
+        ks: Sequence[int] = KS,
         tau_star: float = 1.0,
         level: int | None = None,
         tau: float = 0.01,
@@ -147,15 +135,54 @@ class SmoothRecall(_Recall):
         """The batch and, with similarity mixup, its virtual images."""
         if not (self.similarity_mixup and self.training):
             return super().pairs_of(embeddings, paths, ref_embeddings, ref_paths, valid=valid)
-        return mixed_pairs_of(
-            embeddings,
-            paths,
-            ref_embeddings,
-            ref_paths,
-            level=self.level,
-            valid=valid,
-            include_self=self.include_self,
-        )
+        options = {"level": self.level, "valid": valid, "include_self": self.include_self}
+        return mixed_pairs_of(embeddings, paths, ref_embeddings, ref_paths, **options)
+
+
+def mixed_pairs_of(
+    embeddings: Any,
+    paths: Any,
+    ref_embeddings: Any = None,
+    ref_paths: Any = None,
+    *,
+    level: int | None = None,
+    valid: Any = None,
+    include_self: bool = False,
+) -> VectorPairs:
+    """The embeddings and every mixture of two of one class, to be compared with every candidate.
+
+    A virtual image is α·x + (1 − α)·z, α ~ U(0, 1), not normalized: its inner product with any vector is the mixture
+    of the two similarities. It follows the embeddings as a query and, without reference embeddings, as a candidate;
+    what is valid for x and for z is valid for it. A class is what agrees down to ``level`` (None: the finest).
+    """
+    vectors = unit_vectors(embeddings)
+    classes = path_tensor(paths, vectors)
+    x, z = _same_class(classes, level)
+    alpha = torch.rand(len(x), 1, dtype=vectors.dtype, device=vectors.device)
+    mixed = torch.cat([vectors, alpha * vectors[x] + (1 - alpha) * vectors[z]])
+    mixed_paths = torch.cat([classes, classes[x]])
+    within_batch = ref_embeddings is None or ref_embeddings is embeddings
+    if within_batch and ref_paths is not None:
+        check_same_paths(classes, path_tensor(ref_paths, vectors, name="ref_paths"))
+    if valid is not None:
+        shape = len(vectors), len(vectors) if within_batch else len(ref_embeddings)
+        valid = _extended(full_mask(valid, shape, vectors.device), x, z, both=within_batch)
+    references = (None, None) if within_batch else (unit_vectors(ref_embeddings, name="ref_embeddings"), ref_paths)
+    return pairs_of(mixed, mixed_paths, *references, valid=valid, include_self=include_self, to_vectors=float_vectors)
+
+
+def _same_class(paths: Tensor, level: int | None) -> tuple[Tensor, Tensor]:
+    """Every two rows of one class, the smaller first."""
+    require(level is None or 1 <= level <= paths.shape[1], "level", level, f"None, or 1 to {paths.shape[1]}")
+    same = torch.unique(paths[:, :level], dim=0, return_inverse=True)[1]
+    pairs = (same[:, None] == same[None, :]).triu(diagonal=1).nonzero()
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _extended(valid: Tensor, x: Tensor, z: Tensor, *, both: bool) -> Tensor:
+    """The mask with rows, and columns too where the batch is compared with itself, of virtual images."""
+    valid = torch.cat([valid, valid[x] & valid[z]])
+    return torch.cat([valid, valid[:, x] & valid[:, z]], dim=1) if both else valid
 
 
 @with_options_of(SupStep, loss_of_scores)
@@ -177,12 +204,9 @@ def sup_recall(
     >>> round(float(sup_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))), 3) > 0.9
     True
     """
-    check_recall(ks, tau_star)
-    of_step, of_scores = split_options(options, SupStep, loss_of_scores)
-    step = SupStep(**of_step)
-    return loss_of_scores(
-        lambda pairs, _: recall_losses(pairs, level, step, ks=ks, tau_star=tau_star), scores, levels, table, **of_scores
-    )
+    step, rest = split_options(options, SupStep, loss_of_scores)
+    loss = SupRecall(ks=ks, tau_star=tau_star, level=level, **step)
+    return loss_of_scores(loss, scores, levels, table, **rest)
 
 
 @with_options_of(loss_of_scores)
@@ -203,8 +227,5 @@ def smooth_recall(
     >>> 0 < float(smooth_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))) < 1
     True
     """
-    check_recall(ks, tau_star)
-    step = Sigmoid(tau)
-    return loss_of_scores(
-        lambda pairs, _: recall_losses(pairs, level, step, ks=ks, tau_star=tau_star), scores, levels, table, **options
-    )
+    loss = SmoothRecall(ks=ks, tau_star=tau_star, level=level, tau=tau)
+    return loss_of_scores(loss, scores, levels, table, **options)

@@ -1,26 +1,27 @@
-"""Losses of pytorch-metric-learning as losses of hiertree, and the other way round."""
+"""Losses of pytorch-metric-learning as losses of hiertree, and the other way round; flat losses summed over levels."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_each, check_integer, require
 
 from ..base import Loss, check_loss
-from ..pairs.inputs import finite_vectors, full_mask, has_candidate, path_tensor
+from ..pairs.inputs import finite_vectors, float_vectors, full_mask, has_candidate, path_tensor
 from ..proxies import check_classes
-from .from_library import LIBRARY, built, library_class
-from .tree_miner import TreeMiner
+from .tree_miner import LIBRARY, TreeMiner, built, library_class
 
 if TYPE_CHECKING:
     from .as_metric_learning import MetricLearningLoss
 
+LossFactory: TypeAlias = Callable[[int], nn.Module]
+"""Makes a loss for so many classes."""
 Indices: TypeAlias = "tuple[Tensor, ...]"  # as the library returns them: anchors and positives, anchors and negatives
 
 
@@ -140,6 +141,66 @@ class PytorchMetricLearning(Loss):
         return f"level={self.level or 'finest'}"
 
 
+class LevelSum(Loss):
+    """Σ over levels of a loss whose classes are that level's nodes: ΣTL, ΣNSM, ΣNCA++ of the papers' tables.
+
+    The loss of level l gets column l of the paths as flat labels. Its term is called ``level l``.
+
+    Args:
+        loss: makes the loss of a level from its number of classes: a loss of this package, or one of
+            pytorch-metric-learning.
+        level_sizes: classes at each level, coarse → fine, :attr:`hiertree.LabelTree.level_sizes`.
+
+    Raises:
+        OptionError: no levels.
+        ShapeError: paths of another depth.
+
+    >>> import torch
+    >>> from hiertree.losses import ProxyDecomposability
+    >>> loss = LevelSum(lambda num_classes: ProxyDecomposability(num_classes, 4), level_sizes=(2, 3))
+    >>> sorted(loss.terms(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])))
+    ['level 1', 'level 2']
+    """
+
+    def __init__(self, loss: LossFactory, level_sizes: Sequence[int]) -> None:
+        super().__init__()
+        require(callable(loss), "loss", loss, "a function that makes a loss for so many classes")
+        _check_level_sizes(level_sizes)
+        self.losses = nn.ModuleList(_as_loss(loss(size)) for size in level_sizes)
+        self.weights = {f"level {level}": 1.0 for level in range(1, len(self.losses) + 1)}
+
+    @property
+    def last_num_skipped(self) -> int:
+        """Queries of the last batch without a positive, counted anew at each level."""
+        return sum(loss.last_num_skipped for loss in self._by_level().values())
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The loss of each level."""
+        own = self._checked(paths, embeddings, "paths")
+        refs = None if ref_paths is None else self._checked(ref_paths, ref_embeddings, "ref_paths")
+        terms = {}
+        for column, (name, loss) in enumerate(self._by_level().items()):
+            ref_column = None if refs is None else refs[:, column]
+            terms[name] = loss(embeddings, own[:, column], ref_embeddings, ref_column, valid=valid)
+        return terms
+
+    def _by_level(self) -> Mapping[str, Loss]:
+        losses: Mapping[str, Any] = dict(zip(self.weights, self.losses, strict=True))
+        return losses
+
+    def _checked(self, paths: Any, embeddings: Any, name: str) -> Tensor:
+        tensor = path_tensor(paths, float_vectors(embeddings), name=name)
+        if tensor.shape[1] != len(self.losses):
+            raise ShapeError(f"{name} of {tensor.shape[1]} levels", expected=f"{len(self.losses)}, as level_sizes has")
+        return tensor
+
+
+def _as_loss(made: nn.Module) -> Loss:
+    return made if isinstance(made, Loss) else PytorchMetricLearning(made)
+
+
 def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> MetricLearningLoss:
     """A loss of this package as one of pytorch-metric-learning: in its trainers and its wrappers.
 
@@ -175,7 +236,7 @@ def _learns_proxies(library_class: type) -> bool:
     return {"num_classes", "embedding_size"} <= {name for make in makers for name in inspect.signature(make).parameters}
 
 
-def check_level_sizes(level_sizes: Sequence[int]) -> None:
+def _check_level_sizes(level_sizes: Sequence[int]) -> None:
     """Refuse what are not the numbers of classes at each level."""
     check_each("level_sizes", level_sizes, check_integer, "the number of classes at each level")
 
@@ -183,7 +244,7 @@ def check_level_sizes(level_sizes: Sequence[int]) -> None:
 def _num_classes(level_sizes: Sequence[int] | None, level: int | None) -> int | None:
     if level_sizes is None:
         return None
-    check_level_sizes(level_sizes)
+    _check_level_sizes(level_sizes)
     require(level is None or level <= len(level_sizes), "level", level, f"1 to {len(level_sizes)}")
     return level_sizes[-1 if level is None else level - 1]
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 Backend: TypeAlias = Literal["auto", "torch", "numba", "triton"]
-BACKENDS = ("auto", "torch", "numba", "triton")
 
 
 class StepParameters(NamedTuple):
@@ -45,9 +44,11 @@ class BlockPlan(NamedTuple):
 
 
 class PairKernel(Protocol):
-    """Counts and sums over the pairs of one batch, or of some of its queries.
+    """Counts and sums over the valid pairs of some queries.
 
-    Only valid candidates count. Ranks at an item that is no positive are finite and have no meaning.
+    A sum has a value for each target k: out(q, k) = Σ step(s_qj − s_qk) over candidates j ≠ k. Its gradient is, for
+    upstream gradients g, Σ_k g_k·slope(s_j − s_k) for j as a candidate, minus the same over j for k as a target. Ranks
+    at an item that is no positive are finite and have no meaning.
     """
 
     @staticmethod

@@ -40,17 +40,17 @@ class LossPerQuery(NamedTuple):
         return self.values.sum() / self.counted.sum().clamp(min=1)
 
 
-Objective: TypeAlias = "Callable[[ScoredPairs, slice], LossPerQuery]"
-"""From the pairs of some queries, and which ones these are, to their losses."""
+Objective: TypeAlias = Callable[..., LossPerQuery]
+"""From the pairs of some queries, and their rows of a tensor where one is given, to their losses."""
 Keep: TypeAlias = Callable[[slice, Tensor], Any]
 Mapped: TypeAlias = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable[Any]]
 
 
-def in_blocks(objective: Objective, pairs: ScoredPairs) -> LossPerQuery:
-    """The losses, differentiable in the scores, once (no double backward)."""
+def in_blocks(objective: Objective, pairs: ScoredPairs, per_query: Tensor | None = None) -> LossPerQuery:
+    """The losses, differentiable in the scores, once (no double backward); the objective also gets rows of a tensor."""
     anchor = pairs.scores[:1, :1].clone()  # tied to the scores, without keeping them
-    values, counted, _ = _OfScores.apply(pairs.scores, anchor, pairs, objective, _gets_gradient(pairs.scores))
-    return LossPerQuery(values, counted)
+    arguments = (pairs, objective, per_query, _gets_gradient(pairs.scores))
+    return LossPerQuery(*_OfScores.apply(pairs.scores, anchor, *arguments)[:2])
 
 
 def in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
@@ -110,12 +110,17 @@ def whole_batch(tensor: Tensor) -> Tensor:
 class _OfScores(OneBatch):
     @staticmethod
     def forward(
-        scores: Tensor, _anchor: Tensor, pairs: ScoredPairs, objective: Objective, wanted: bool
+        scores: Tensor,
+        _anchor: Tensor,
+        pairs: ScoredPairs,
+        objective: Objective,
+        per_query: Tensor | None,
+        wanted: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         values, counted = _empty_losses(scores)
         gradient = torch.empty_like(scores) if wanted else None
         keep = None if gradient is None else gradient.__setitem__
-        evaluate = _evaluator(objective, pairs.of_queries, LossPerQuery(values, counted), keep)
+        evaluate = _evaluator(objective, per_query, pairs.of_queries, LossPerQuery(values, counted), keep)
         rows_at_once, threads = pairs.kernel_type().plan(scores.shape[1], scores.device)
         with sharing(threads) as mapped:
             list(mapped(evaluate, ranges(0, len(scores), rows_at_once)))
@@ -129,9 +134,11 @@ class _OfScores(OneBatch):
         ctx.save_for_backward(gradient, inputs[1])
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, upstream: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         gradient, anchor = ctx.saved_tensors
-        return first_derivative(gradient * upstream[:, None], anchor), None, None, None, None
+        if upstream is None:
+            return (None,) * 6
+        return first_derivative(gradient * upstream[:, None], anchor), None, None, None, None, None
 
 
 class _OfVectors(OneBatch):
@@ -177,7 +184,8 @@ class _OfVectors(OneBatch):
         def add_by_candidates(columns: slice, chunk: slice) -> None:
             _add_product(by_candidates, columns, gradient_of(chunk)[:, columns].T, queries[chunk])
 
-        evaluate = _evaluator(objective, pairs.compared, LossPerQuery(values, counted), keep if any(wanted) else None)
+        losses = LossPerQuery(values, counted)
+        evaluate = _evaluator(objective, None, pairs.compared, losses, keep if any(wanted) else None)
         with in_full_precision(candidates.device), sharing(threads) as mapped:
             for chunk in ranges(0, len(queries), kept_at_once):
                 list(mapped(evaluate, ranges(chunk.start, chunk.stop, rows_at_once)))
@@ -202,8 +210,10 @@ class _OfVectors(OneBatch):
         ctx.save_for_backward(anchor, *gradients)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, upstream: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         anchor, *gradients = ctx.saved_tensors
+        if upstream is None:
+            return (None,) * 7
         weight = upstream[:1]
         if upstream.stride() != (0,) and bool((upstream != weight).any()):  # not a mean
             gradients = list(_OfVectors.forward(*ctx.again, upstream)[2:])
@@ -213,15 +223,19 @@ class _OfVectors(OneBatch):
 
 
 def _evaluator(
-    objective: Objective, pairs_of: Callable[[slice], ScoredPairs], losses: LossPerQuery, keep: Keep | None
+    objective: Objective,
+    per_query: Tensor | None,
+    compared: Callable[[slice], ScoredPairs],
+    losses: LossPerQuery,
+    keep: Keep | None,
 ) -> Callable[[slice], None]:
     """What computes a block: writes the losses of its queries, and keeps the gradient of each by its own scores."""
 
     def evaluate(rows: slice) -> None:
-        pairs = pairs_of(rows)
+        pairs, given = compared(rows), () if per_query is None else (per_query[rows],)
         scores = pairs.scores.detach().requires_grad_(keep is not None)
         with torch.set_grad_enabled(keep is not None):
-            values, losses.counted[rows] = objective(pairs._replace(scores=scores), rows)
+            values, losses.counted[rows] = objective(pairs._replace(scores=scores), *given)
             total = values.sum()  # given a gradient for each of the values, torch would first import sympy, in 0.4 s
         losses.values[rows] = values.detach()
         if keep is not None:

@@ -1,4 +1,7 @@
-"""Pairs of queries and candidates: vectors that are yet to be compared, and scores.
+"""Pairs of queries and candidates: vectors that are yet to be compared, scores, and the kernel that evaluates them.
+
+A backend is ``"torch"`` (any device, every pair evaluated), ``"numba"`` (a CPU, compiled), ``"triton"`` (a GPU,
+compiled) or ``"auto"``: numba on a CPU, triton on CUDA where it is installed, torch elsewhere.
 
 Conventions: similarity is the cosine, computed in float32 or better even under autocast. Without reference embeddings
 the candidates are the batch itself and a query is not its own candidate, unless ``include_self``. With reference
@@ -7,17 +10,19 @@ embeddings (a memory) all of them are candidates, unless they *are* the batch's 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from functools import cache
+from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from hiertree.errors import ShapeError
+from hiertree.errors import OptionError, ShapeError
 from hiertree.options import check_integer, require
 
 from ..kernels.base import Backend, PairKernel
-from ..kernels.choice import kernel_for
 from .blocks import in_full_precision, plain
 from .inputs import (
     GivenLevels,
@@ -50,7 +55,7 @@ class ScoredPairs(NamedTuple):
     num_levels: int
     """L."""
     backend: Backend = "auto"
-    """What evaluates them; see :mod:`hiertree.losses.kernels.choice`."""
+    """What evaluates them."""
 
     def of_queries(self, rows: slice) -> ScoredPairs:
         """The pairs of some queries."""
@@ -133,22 +138,7 @@ def pairs_of(
     include_self: bool = False,
     to_vectors: ToVectors = unit_vectors,
 ) -> VectorPairs:
-    """What is to be compared, checked.
-
-    Args:
-        embeddings: (B, d), any float type.
-        paths: (B, L) or (B,) labels.
-        ref_embeddings: (M, d) candidates; None compares the batch with itself.
-        ref_paths: (M, L) or (M,), given exactly when ``ref_embeddings`` is.
-        valid: booleans that broadcast to (B, M); False where an item is no candidate of a query.
-        include_self: whether a query is its own candidate.
-        to_vectors: makes the vectors whose inner products are the scores.
-
-    Raises:
-        ShapeError: shapes that do not fit together.
-        EmbeddingError: NaN, infinite or zero-norm embeddings, by row.
-        PathError: paths that are not non-negative integers.
-    """
+    """What is to be compared, checked; arguments as those of a loss."""
     check_references(ref_embeddings, ref_paths)
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     queries = to_vectors(embeddings, name="embeddings")
@@ -171,3 +161,44 @@ def cosine(queries: Tensor, candidates: Tensor) -> Tensor:
     dtype = torch.promote_types(queries.dtype, candidates.dtype)
     with in_full_precision(queries.device):
         return queries.to(dtype) @ candidates.to(dtype).T
+
+
+def kernel_for(backend: Backend, device: torch.device) -> type[PairKernel]:
+    """The kernel of a backend for scores on a device, or an OptionError where it does not work."""
+    chosen = _automatic(device.type) if backend == "auto" else backend
+    if chosen == "torch":
+        from ..kernels.torch_kernel import TorchKernel
+
+        return TorchKernel
+    if chosen == "triton":
+        expected = "CUDA scores, and triton, which comes with torch on Linux"
+        _refuse_unless(_triton_works_on(device.type), backend, device, expected)
+        from ..kernels.triton_kernel import TritonKernel
+
+        return TritonKernel
+    _refuse_unless(device.type == "cpu", backend, device, "scores on a CPU")
+    from ..kernels.numba_kernel import NumbaKernel  # compiled code is loaded when it is first needed
+
+    return NumbaKernel
+
+
+def _automatic(device: str) -> Backend:
+    if device == "cpu":
+        return "numba"
+    return "triton" if _triton_works_on(device) else "torch"
+
+
+def _triton_works_on(device: str) -> bool:
+    """Whether triton is installed and compiles for the device, or interprets, as tests let it do on a CPU."""
+    interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+    return (device == "cuda" or interpreted) and _triton_is_installed()
+
+
+@cache
+def _triton_is_installed() -> bool:
+    return find_spec("triton") is not None
+
+
+def _refuse_unless(holds: bool, backend: Backend, device: torch.device, expected: str) -> None:
+    if not holds:
+        raise OptionError(f"backend={backend!r} for scores on {device}", expected=expected, remedy="pass 'auto'")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from hiertree.losses.kernels.numba import kernel as _numba_kernel
+from hiertree.losses.kernels import numba_kernel as _numba_kernel
 
 FREE = {"torch": (), "numba by pairs": ("PAIR",), "numba by a grid": ("ITEM", "NODE", "TAP")}
 """Estimates of time that are set to 0, so that this way is chosen wherever it can be."""

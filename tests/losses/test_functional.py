@@ -17,9 +17,9 @@ from hiertree import level_counts
 from hiertree import levels as levels_of
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import HAPPIER, SupHAP, functional
+from hiertree.losses.kernels import numba_kernel as _numba_kernel
 from hiertree.losses.kernels import torch_kernel as _torch_kernel
 from hiertree.losses.kernels.base import Backend
-from hiertree.losses.kernels.numba import kernel as _numba_kernel
 from hiertree.metrics import evaluate_scores
 from hiertree.relevance import gain, hap, linear
 

@@ -393,7 +393,7 @@ def test_a_mask_says_who_queries_and_who_is_ranked(similarity_mixup: bool) -> No
 
 
 def test_virtual_images_have_mixed_similarities_to_all() -> None:
-    from hiertree.losses.pairs.mixup import mixed_pairs_of
+    from hiertree.losses.recall import mixed_pairs_of
 
     embeddings, paths = batch(1, num_items=9)
     torch.manual_seed(0)

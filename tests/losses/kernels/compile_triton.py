@@ -6,8 +6,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from hiertree.losses.kernels.triton import rows as _triton_rows
-from hiertree.losses.kernels.triton.kernel import BLOCK, OWN, POINTS, TILE
+from hiertree.losses.kernels import triton_rows as _triton_rows
+from hiertree.losses.kernels.triton_kernel import BLOCK, OWN, POINTS, TILE
 
 INTEGERS = {"width", "num_slots"}
 INDICES = {"items", "arranged_items", "own_items", "first", "own_first", "acting"}

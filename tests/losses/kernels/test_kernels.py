@@ -15,8 +15,8 @@ from torch import Tensor
 from hiertree import levels
 from hiertree.errors import OptionError
 from hiertree.losses.kernels.base import Backend
-from hiertree.losses.kernels.choice import kernel_for
-from hiertree.losses.kernels.numba.sorted_rows import SortedRows, sort_rows
+from hiertree.losses.kernels.sorted_rows import SortedRows, sort_rows
+from hiertree.losses.pairs.pairs import kernel_for
 
 LOSSES = ["sup_hap", "sup_ndcg", "sup_ap", "smooth_hap", "smooth_ndcg", "smooth_ap"]
 

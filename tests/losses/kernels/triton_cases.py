@@ -16,7 +16,7 @@ from torch import Tensor
 from hiertree import level_counts
 from hiertree.losses import HAPPIER, SmoothRecall, SupHAP, functional
 from hiertree.losses.base import PairLoss
-from hiertree.losses.kernels.triton import kernel as triton_kernel
+from hiertree.losses.kernels import triton_kernel
 from hiertree.losses.pairs.pairs import ScoredPairs, pairs_of
 from hiertree.relevance import hap
 

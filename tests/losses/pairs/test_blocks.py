@@ -12,7 +12,7 @@ from torch import Tensor
 from hiertree.errors import OptionError
 from hiertree.losses import FastAP, PairDecomposability, SmoothRecall, SupHAP, SupNDCG
 from hiertree.losses.base import PairLoss
-from hiertree.losses.kernels.numba import kernel as _numba_kernel
+from hiertree.losses.kernels import numba_kernel as _numba_kernel
 from hiertree.losses.pairs import blocks as _blocks
 from hiertree.losses.pairs.blocks import LossPerQuery, ranges, sharing
 from hiertree.losses.pairs.pairs import pairs_of

@@ -27,7 +27,7 @@ from hiertree.losses import (
     binary_codes,
     functional,
 )
-from hiertree.losses.hashing.tied_means import discount_of_mean, mean_discount, mean_reciprocal, mean_rise
+from hiertree.losses.tie_aware import discount_of_mean, mean_discount, mean_reciprocal, mean_rise
 from hiertree.metrics import average_precision, evaluate_scores, ndcg
 from hiertree.relevance import gain
 

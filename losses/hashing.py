@@ -1,22 +1,83 @@
-"""Hashing losses as modules: embeddings in, binary codes learned."""
+"""Losses that learn binary codes, and the codes: relaxed while training, packed into bytes for retrieval."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from hiertree.options import check_integer, check_number
 from hiertree.relevance import gain
 
-from ..base import Loss
-from ..pairs.blocks import LossPerQuery, in_blocks
-from ..pairs.pairs import ScoredPairs, pairs_of
-from .codes import GrowingAlpha, relaxed_codes
-from .histogram import Bins, bins_over, hamming
-from .tie_aware import tie_aware_ap_losses, tie_aware_ndcg_losses
+from .base import Loss
+from .pairs.blocks import LossPerQuery, in_blocks
+from .pairs.inputs import finite_vectors
+from .pairs.pairs import ScoredPairs, pairs_of
+from .tie_aware import Bins, bins_over, tie_aware_ap_losses, tie_aware_ndcg_losses
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def _relaxed_codes(embeddings: Any, *, alpha: float, name: str = "embeddings") -> Tensor:
+    """tanh(α·f), in float32 or better: between −1 and 1, nearer to −1 or 1 the larger α is."""
+    return torch.tanh(alpha * finite_vectors(embeddings, name=name))
+
+
+def binary_codes(embeddings: Any) -> NDArray[np.uint8]:
+    """The codes of learned embeddings: bit i of an item is 1 where its i-th number is positive.
+
+    Args:
+        embeddings: (n, b) floats, as given to the hashing losses.
+
+    Returns:
+        (n, ⌈b/8⌉) bytes, the first bit being the highest of the first byte, as in ``numpy.packbits`` and faiss; what
+        :func:`hiertree.metrics.evaluate_codes` takes. Bits beyond b are 0.
+
+    Raises:
+        ShapeError: not (n, b) with n, b ≥ 1.
+        EmbeddingError: NaN or infinite embeddings; the message names the rows.
+
+    >>> binary_codes(torch.tensor([[0.3, -1.0, 2.0, 0.0, -0.1, 0.2, 0.1, 0.4, 5.0]]))
+    array([[167, 128]], dtype=uint8)
+    """
+    positive = _relaxed_codes(embeddings, alpha=1.0) > 0
+    return np.packbits(positive.cpu().numpy(), axis=1)
+
+
+@dataclass(frozen=True)
+class GrowingAlpha:
+    """α by epoch, initial·factor^⌊epoch/every⌋: codes become more binary as training goes on.
+
+    Args:
+        initial: α of the first epochs.
+        factor: α is multiplied by it after every ``every`` epochs.
+        every: epochs between two growths.
+
+    Raises:
+        OptionError: an option outside its range.
+
+    >>> growth = GrowingAlpha(initial=1.0, factor=2.0, every=10)
+    >>> [growth(epoch) for epoch in (0, 9, 10, 35)]
+    [1.0, 1.0, 2.0, 8.0]
+    """
+
+    initial: float = 1.0
+    factor: float = 2.0
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        check_number("initial", self.initial, above=0)
+        check_number("factor", self.factor, least=1)
+        check_integer("every", self.every)
+
+    def __call__(self, epoch: int) -> float:
+        """α of an epoch, counted from 0."""
+        return self.initial * self.factor ** (epoch // self.every)
 
 
 class _TieAware(Loss):
@@ -27,12 +88,12 @@ class _TieAware(Loss):
     def __init__(
         self,
         *,
-        alpha: float,
-        alpha_factor: float,
-        alpha_every: int,
-        num_bins: int | None,
-        simplified: bool,
-        include_self: bool,
+        alpha: float = 1.0,
+        alpha_factor: float = 1.0,
+        alpha_every: int = 1,
+        num_bins: int | None = None,
+        simplified: bool = False,
+        include_self: bool = False,
     ) -> None:
         super().__init__()
         check_number("alpha", alpha, above=0)
@@ -57,19 +118,12 @@ class _TieAware(Loss):
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
         """The one term, under the name of the class."""
-        to_codes = partial(relaxed_codes, alpha=self.alpha)
-        pairs = pairs_of(
-            embeddings,
-            paths,
-            ref_embeddings,
-            ref_paths,
-            valid=valid,
-            include_self=self.include_self,
-            to_vectors=to_codes,
-        )
-        num_bits = pairs.queries.shape[1]
-        bins = bins_over(num_bits, self.num_bins)
-        losses = in_blocks(lambda block, _: self.query_losses(block, bins), hamming(pairs.compared(), num_bits))
+        options: dict[str, Any] = {"valid": valid, "include_self": self.include_self}
+        to_codes = partial(_relaxed_codes, alpha=self.alpha)
+        pairs = pairs_of(embeddings, paths, ref_embeddings, ref_paths, to_vectors=to_codes, **options)
+        num_bits, products = pairs.queries.shape[1], pairs.compared()
+        distances = products._replace(scores=(products.scores - num_bits) / 2)  # −distance
+        losses = in_blocks(partial(self.query_losses, bins=bins_over(num_bits, self.num_bins)), distances)
         return {type(self).__name__: self._mean(losses)}
 
     def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
@@ -164,25 +218,6 @@ class TieAwareNDCG(_TieAware):
     >>> round(float(TieAwareNDCG()(embeddings, paths)), 4)
     0.0
     """
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        alpha_factor: float = 1.0,
-        alpha_every: int = 1,
-        num_bins: int | None = None,
-        simplified: bool = False,
-        include_self: bool = False,
-    ) -> None:
-        super().__init__(
-            alpha=alpha,
-            alpha_factor=alpha_factor,
-            alpha_every=alpha_every,
-            num_bins=num_bins,
-            simplified=simplified,
-            include_self=include_self,
-        )
 
     def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
         """1 − NDCG_r or 1 − NDCG_s, a query."""

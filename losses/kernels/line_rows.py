@@ -18,7 +18,7 @@ from hiertree.jit import jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..base import StepParameters
+    from .base import StepParameters
     from .sorted_rows import Decays, GradedItems, SortedRows
 
 SIDE_BY_SIDE = 4  # sums that run at once, none waiting for another

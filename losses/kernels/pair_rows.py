@@ -17,7 +17,7 @@ from hiertree.jit import jit, reordering_jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..base import StepParameters
+    from .base import StepParameters
     from .sorted_rows import Decays, GradedItems, SortedRows
 
 

@@ -1,8 +1,7 @@
-"""What every functional loss does: check scores, levels and the table, evaluate an objective, reduce it."""
+"""What every functional loss does: check scores, levels and the table, evaluate a loss, reduce it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import torch
@@ -10,19 +9,16 @@ from torch import Tensor
 
 from hiertree.arrays import MAX_LEVELS
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.options import check_integer, require
+from hiertree.options import check_choice, check_integer
 
-from ..kernels.base import Backend
-from ..kernels.choice import check_backend
-from .blocks import LossPerQuery, in_blocks, whole_batch
-from .inputs import full_mask, real_tensor
-from .pairs import ScoredPairs
-from .steps import StepOptions
+from .base import PairLoss
+from .kernels.base import Backend
+from .pairs.blocks import LossPerQuery, whole_batch
+from .pairs.inputs import full_mask, real_tensor
+from .pairs.objectives import StepOptions
+from .pairs.pairs import ScoredPairs
 
 Reduction: TypeAlias = Literal["mean", "none"]
-REDUCTIONS = ("mean", "none")
-TableObjective: TypeAlias = Callable[[ScoredPairs, Tensor], LossPerQuery]
-"""From the pairs of some queries and their rows of the table to a loss per query."""
 
 
 class ScoreOptions(TypedDict, total=False):
@@ -47,7 +43,7 @@ class SupOptions(StepOptions, ScoreOptions, total=False):
 
 
 def loss_of_scores(
-    objective: TableObjective,
+    loss: PairLoss,
     scores: Any,
     levels: Any,
     table: Any,
@@ -56,20 +52,16 @@ def loss_of_scores(
     reduction: Reduction = "mean",
     backend: Backend = "auto",
 ) -> Tensor:
-    """Evaluate an objective block by block and reduce it.
-
-    Raises:
-        ShapeError, EmbeddingError, PathError, OptionError: arguments that cannot be used.
-    """
+    """Evaluate a loss of given scores, with the relevance of a table, and reduce it."""
     pairs, table = checked_pairs(scores, levels, table, valid, backend)
-    return reduced(in_blocks(lambda block, rows: objective(block, table[rows]), pairs), reduction)
+    return reduced(loss.losses_of(pairs, table), reduction)
 
 
 def checked_pairs(
     scores: Any, levels: Any, table: Any, valid: Any, backend: Backend = "auto"
 ) -> tuple[ScoredPairs, Tensor]:
     """The arguments as pairs and a table on one device, or an error about them."""
-    check_backend(backend)
+    check_choice("backend", backend, Backend)
     scores = whole_batch(real_tensor(scores, "scores"))
     levels, table = real_tensor(levels, "levels", scores.device), real_tensor(table, "table", scores.device)
     if scores.ndim != 2 or scores.shape[1] == 0 or levels.shape != scores.shape:
@@ -111,5 +103,5 @@ def binary_pairs(scores: Any, levels: Any, level: int, valid: Any) -> ScoredPair
 
 def reduced(losses: LossPerQuery, reduction: str) -> Tensor:
     """The mean over the queries that have a loss, or all of them."""
-    require(reduction in REDUCTIONS, "reduction", reduction, f"one of {', '.join(map(repr, REDUCTIONS))}")
+    check_choice("reduction", reduction, Reduction)
     return losses.mean() if reduction == "mean" else losses.values

@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..base import BlockPlan
+from hiertree.jit import jit
+
 from . import grid_rows as _grid_rows
 from . import line_rows as _line_rows
 from . import pair_rows as _pair_rows
-from .routes import choose
+from .base import BlockPlan
 from .sorted_rows import (
     Decays,
     GradedItems,
@@ -30,11 +31,12 @@ from .sorted_rows import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from ..base import Step, StepParameters
+    from .base import Step, StepParameters
 
 PAIR, ITEM, NODE, TAP = 1.3, 45.0, 22.0, 0.32
 """Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node; a value tabulated for it."""
 MOST_TERMS = 40
+LARGEST_POWER = 600.0  # e to this power, times itself, is finite, also when thousands are added up
 
 
 class GridAccuracy(NamedTuple):
@@ -155,7 +157,7 @@ class NumbaKernel:
         grid = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents)
         costs = (PAIR, ITEM, NODE + TAP * len(grid.sigmoid.near))
         graded = (self._ranking, candidates, targets)
-        choose(*graded, costs, step.tau, accuracy.per_tau, _num_terms(step, accuracy), by_pairs, by_grid)
+        _choose(*graded, costs, step.tau, accuracy.per_tau, _num_terms(step, accuracy), by_pairs, by_grid)
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
         exponentiate(self._rows, self._ranking, step.tau, decays)
         slopes = torch.zeros_like(sums)
@@ -184,3 +186,33 @@ def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:
     first_left_out = accuracy.exponents * step.tau / max(step.margin, 1e-300)
     terms = math.ceil(min(first_left_out, MOST_TERMS + 2) / _line_rows.SIDE_BY_SIDE) * _line_rows.SIDE_BY_SIDE
     return terms if terms <= MOST_TERMS else -1
+
+
+@jit
+def _choose(
+    ranking: SortedRows,
+    candidates: GradedItems,
+    targets: GradedItems,
+    costs: tuple[float, float, float],
+    tau: float,
+    per_tau: int,
+    terms: int,
+    by_pairs: NDArray[np.bool_],
+    by_grid: NDArray[np.bool_],
+) -> None:
+    """Set which targets of each row and grade go by pairs and which by the grid; none where there are no pairs.
+
+    ``costs`` are those of a pair, of an item on the grid, and of a node. The grid has ``per_tau`` nodes in ``tau``; the
+    series beyond δ, which must stay finite, has so many ``terms``, or too many if negative.
+    """
+    pair, item, node = costs
+    for row in range(len(by_grid)):
+        number = ranking.number[row]
+        span = (np.float64(ranking.values[row, 0]) - ranking.values[row, max(number - 1, 0)]) / tau
+        on_grid = item * number + node * span * per_tau
+        works = terms >= 0 and span * terms <= 2 * LARGEST_POWER
+        for grade in range(by_grid.shape[1]):
+            wanted = targets.start[row, grade + 1] - targets.start[row, grade]
+            compared = grade > 0 and wanted > 0 and candidates.start[row, grade] > 0
+            by_grid[row, grade] = compared and works and on_grid < pair * wanted * number
+            by_pairs[row, grade] = compared and not by_grid[row, grade]

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from hiertree import level_counts, levels
 
-from ..base import BlockPlan, StepParameters
-from . import rows as _triton_rows
+from . import triton_rows as _triton_rows
+from .base import BlockPlan, StepParameters
 
 if TYPE_CHECKING:
-    from ..base import Step
+    from .base import Step
 
 ActingGroups: TypeAlias = Literal["below", "not below", "above", "positive", "all"]
 """Which groups of sources act on a group of destinations."""

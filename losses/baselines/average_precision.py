@@ -1,0 +1,249 @@
+"""AP by other means: of similarities sorted into bins (FastAP, SoftBin-AP), and of true ranks (blackbox)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from hiertree.options import check_integer, check_number
+
+from ..base import PairLoss
+from ..of_scores import Reduction, binary_pairs, reduced
+from ..pairs.blocks import LossPerQuery, in_blocks
+from ..pairs.objectives import one_minus
+from ..pairs.pairs import ScoredPairs
+from ..tie_aware import Bins, soft_histogram
+
+COSINE_RANGE = 2  # 1 − cosine lies in 0 … 2
+
+
+class _BinnedAP(PairLoss):
+    def __init__(self, *, num_intervals: int, level: int | None, include_self: bool) -> None:
+        super().__init__(include_self=include_self)
+        check_integer("level", level, or_none=True)
+        self.num_intervals, self.level = num_intervals, level
+
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
+        """1 − (1/|Ω⁺|)·Σ_z h⁺_z·H⁺_z/H_z, with soft counts h of 1 − cosine in bins, H those up to a bin; a query."""
+        binary = pairs.binary(self.level)
+        distances = binary._replace(scores=binary.scores.clamp(-1, 1) - 1)
+        counts = soft_histogram(distances, Bins(COSINE_RANGE, self.num_intervals))
+        positives = counts[:, 1]
+        up_to = positives.cumsum(dim=1), counts.sum(dim=1).cumsum(dim=1)
+        precision = up_to[0] / up_to[1].clamp(min=1e-12)  # a bin before the first item holds nothing
+        losses = one_minus((precision * positives).sum(dim=1), binary.counts()[:, 1])
+        return losses._replace(values=losses.values.to(pairs.scores.dtype))
+
+    def extra_repr(self) -> str:
+        return f"num_intervals={self.num_intervals}, level={self.level or 'finest'}"
+
+
+class FastAP(_BinnedAP):
+    r"""FastAP: 1 − AP with soft counts of squared distances in bins.
+
+    .. math:: 1 - \frac{1}{|\Omega^+|} \sum_z \frac{h^+_z H^+_z}{H_z}
+
+    h_z being the soft count of items in bin z (a triangular kernel) and H_z those of all bins up to z; averaged over
+    the queries that have a positive. Squared distances of unit vectors are 2 − 2·cosine, so that their bins are bins of
+    the cosine. Time and memory are O(B·M) whatever the number of bins.
+    Source: Cakir et al., *Deep Metric Learning to Rank* (CVPR 2019), Eq. 9.
+
+    Args:
+        num_bins: intervals between the ``num_bins + 1`` centers over squared distances 0 … 4.
+        level: positives agree with the query down to this level; None: the finest.
+        include_self: a query is its own candidate.
+
+    >>> import torch
+    >>> perfect = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> round(float(FastAP()(perfect, torch.tensor([0, 0, 1, 1]))), 6)
+    0.0
+    """
+
+    def __init__(self, *, num_bins: int = 10, level: int | None = None, include_self: bool = False) -> None:
+        check_integer("num_bins", num_bins)
+        super().__init__(num_intervals=num_bins, level=level, include_self=include_self)
+
+
+class SoftBinAP(_BinnedAP):
+    """SoftBin-AP: the formula of :class:`FastAP` with ``num_bins`` centers over the cosines 1 … −1.
+
+    Source: Revaud et al., *Learning with Average Precision: Training Image Retrieval with a Listwise Loss* (ICCV 2019).
+
+    Args:
+        num_bins: centers, the outermost at 1 and −1.
+        level: positives agree with the query down to this level; None: the finest.
+        include_self: a query is its own candidate.
+
+    >>> import torch
+    >>> perfect = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    >>> round(float(SoftBinAP()(perfect, torch.tensor([0, 0, 1, 1]))), 6)
+    0.0
+    """
+
+    def __init__(self, *, num_bins: int = 20, level: int | None = None, include_self: bool = False) -> None:
+        check_integer("num_bins", num_bins, least=2)
+        super().__init__(num_intervals=num_bins - 1, level=level, include_self=include_self)
+
+
+class BlackboxAP(PairLoss):
+    r"""1 − AP of the true ranks, learned by blackbox differentiation.
+
+    The ranks r of a query, divided by the number of its candidates, get the gradient g of the mean loss; the scores get
+    (r(s + λ·g) − r(s))/λ. The margin: while ranked, positives are moved down and negatives up by half of it times
+    \|N(0, 1)\|, from torch's generator. Source: Rolínek et al., *Optimizing Rank-based Metrics with Blackbox
+    Differentiation* (CVPR 2020).
+
+    Args:
+        blackbox_lambda: λ, how far the scores are shifted along their gradient.
+        margin: how far positives should stand ahead of negatives; 0: no noise.
+        level: positives agree with the query down to this level; None: the finest.
+        include_self: a query is its own candidate.
+
+    >>> import torch
+    >>> embeddings = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.8, 0.6]], requires_grad=True)
+    >>> loss = BlackboxAP(margin=0.0)(embeddings, torch.tensor([0, 0, 1]))
+    >>> round(loss.item(), 4)  # the one positive is second for both queries
+    0.5
+    """
+
+    _needs_all_scores = True
+
+    def __init__(
+        self,
+        *,
+        blackbox_lambda: float = 4.0,
+        margin: float = 0.02,
+        level: int | None = None,
+        include_self: bool = False,
+    ) -> None:
+        super().__init__(include_self=include_self)
+        check_number("blackbox_lambda", blackbox_lambda, above=0)
+        check_number("margin", margin, least=0)
+        check_integer("level", level, or_none=True)
+        self.blackbox_lambda, self.margin, self.level = blackbox_lambda, margin, level
+
+    @property
+    def is_mean_over_queries(self) -> bool:
+        """Its value is; but how far a query's scores are shifted depends on the number of queries."""
+        return False
+
+    def losses_of(self, pairs: ScoredPairs, _: Tensor | None = None) -> LossPerQuery:
+        """The loss of each query; λ acts on the gradient of the mean over those of them that have a positive."""
+        num_counted = int((pairs.binary(self.level).counts()[:, 1] > 0).sum())
+        strength = self.blackbox_lambda / max(num_counted, 1)
+        lowered = torch.randn_like(pairs.scores).abs() * (self.margin / 2)  # of all: threads take blocks in any order
+        return in_blocks(partial(self.query_losses, strength=strength), pairs, lowered)
+
+    def query_losses(
+        self, pairs: ScoredPairs, lowered: Tensor | None = None, *, strength: float | None = None
+    ) -> LossPerQuery:
+        """1 − (1/|Ω⁺|)·Σ_{k ∈ Ω⁺} rank⁺(k)/rank(k), a query.
+
+        ``lowered`` (b, M) is how far positives move down, and negatives up; ``strength`` is λ for the gradient of a
+        query's own loss.
+        """
+        binary = pairs.binary(self.level)
+        positive = binary.valid & (binary.levels > 0)
+        by = torch.zeros_like(binary.scores) if lowered is None else lowered
+        moved = torch.where(positive, binary.scores - by, binary.scores + by)
+        scores = moved.masked_fill(~binary.valid, -torch.inf)
+        num_candidates = binary.valid.sum(dim=1, keepdim=True)
+        strength = self.blackbox_lambda if strength is None else strength
+        rank: Tensor = _NormalizedRanks.apply(scores, num_candidates.clamp(min=1), strength)
+        among_positives = _ranks(-rank.detach().masked_fill(~positive, torch.inf)) / num_candidates
+        precision = torch.where(positive, among_positives, 0) / rank
+        return one_minus(precision.sum(dim=1), positive.sum(dim=1))
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        return f"blackbox_lambda={self.blackbox_lambda}, margin={self.margin}, level={self.level or 'finest'}"
+
+
+def _ranks(scores: Tensor) -> Tensor:
+    """1 for the largest of a row, then 2 …; the first of equal ones before the next."""
+    order = scores.argsort(dim=1, descending=True, stable=True)
+    places = torch.arange(1, scores.shape[1] + 1, dtype=scores.dtype, device=scores.device)
+    return torch.empty_like(scores).scatter_(1, order, places.expand_as(scores))
+
+
+class _NormalizedRanks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, num_candidates: Tensor, strength: float) -> Tensor:
+        ranks = _ranks(scores) / num_candidates
+        ctx.strength = strength
+        ctx.save_for_backward(scores, num_candidates, ranks)
+        return ranks
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
+        scores, num_candidates, ranks = ctx.saved_tensors
+        shifted = _ranks(scores + ctx.strength * upstream) / num_candidates
+        return (shifted - ranks) / ctx.strength, None, None
+
+
+def fast_ap(
+    scores: Tensor,
+    levels: Any,
+    *,
+    level: int,
+    num_bins: int = 10,
+    valid: Any = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """FastAP of cosines (Cakir et al., CVPR 2019, Eq. 9); the formula is in :class:`hiertree.losses.FastAP`.
+
+    Args:
+        scores: (B, M) cosines.
+        levels: (B, M) integers.
+        level: positives are at this level and finer.
+        num_bins: intervals between the ``num_bins + 1`` centers. SoftBin-AP counts the centers: ``num_bins=19`` is its
+            20 bins.
+        valid: (B, M) booleans; False where the item is no candidate.
+        reduction: "mean" over the queries that have a positive, or "none": (B,), 0 for the others.
+
+    Raises:
+        ShapeError, EmbeddingError, OptionError: as in :func:`sup_hap`.
+
+    >>> import torch
+    >>> round(float(fast_ap(torch.tensor([[0.9, 0.2, -0.8]]), torch.tensor([[0, 1, 0]]), level=1)), 3)
+    0.5
+    """
+    loss = FastAP(num_bins=num_bins)
+    return reduced(loss.query_losses(binary_pairs(scores, levels, level, valid)), reduction)
+
+
+def blackbox_ap(
+    scores: Tensor,
+    levels: Any,
+    *,
+    level: int,
+    blackbox_lambda: float = 4.0,
+    margin: float = 0.02,
+    valid: Any = None,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """Blackbox AP (Rolínek et al., CVPR 2020), as in :class:`hiertree.losses.BlackboxAP`.
+
+    Args:
+        scores: (B, M) similarities.
+        levels: (B, M) integers.
+        level: positives are at this level and finer.
+        blackbox_lambda: λ, for the gradient of the mean over the queries that have a positive.
+        margin: how far positives should stand ahead of negatives; 0: no noise.
+        valid: (B, M) booleans; False where the item is no candidate.
+        reduction: "mean" over the queries that have a positive, or "none": (B,), 0 for the others.
+
+    Raises:
+        ShapeError, EmbeddingError, OptionError: as in :func:`sup_hap`.
+
+    >>> import torch
+    >>> float(blackbox_ap(torch.tensor([[0.9, 0.2]]), torch.tensor([[0, 1]]), level=1, margin=0.0))
+    0.5
+    """
+    loss = BlackboxAP(blackbox_lambda=blackbox_lambda, margin=margin)
+    return reduced(loss.losses_of(binary_pairs(scores, levels, level, valid)), reduction)

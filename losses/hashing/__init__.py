@@ -1,1 +1,0 @@
-"""Tie-aware losses that learn binary codes."""

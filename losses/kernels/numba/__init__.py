@@ -1,1 +1,0 @@
-"""Pairs on a CPU, compiled by numba."""

@@ -1,1 +1,0 @@
-"""Pairs on a GPU, compiled by Triton."""
