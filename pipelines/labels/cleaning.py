@@ -47,6 +47,7 @@ from .scrape.store import Store
 from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, Settings, Step, StepRecord
 
 Multi: TypeAlias = Literal["drop", "first", "all"]
+Unnamed: TypeAlias = Literal["drop", "keep"]
 
 _ITEM_ID = re.compile(r"Q[0-9]+")
 _NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
@@ -61,7 +62,7 @@ class Cleaned:
     mended: dict[str, str]
 
 
-def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> Cleaned:
+def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unnamed: Unnamed = "drop") -> Cleaned:
     """Apply the rules: Wikimedia's own pages go first, then landmarks without a label, then those with several.
 
     Spellings that differ in case, or in British and American use, are one label, written as it is most often.
@@ -69,17 +70,19 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> 
     Args:
         landmarks: as read.
         multi: a landmark with several labels is ``"drop"``-ped as in the paper, keeps its ``"first"``, or ``"all"``.
+        unnamed: a landmark whose classes have no name, only Wikidata ids, is ``"drop"``-ped or ``"keep"``-s the ids.
 
     Raises:
-        OptionError: another ``multi``.
+        OptionError: another ``multi`` or ``unnamed``.
 
     >>> scraped = [Landmark(1, "A", (InstanceValue("lake"),)), Landmark(2, "B", ()), Landmark(3, "C", None)]
     >>> cleaned = clean_landmarks(scraped)
     >>> [kept.labels for kept in cleaned.kept], [dropped.reason for dropped in cleaned.dropped]
     ([('lake',)], ['no label', 'not scraped'])
     """
-    if multi not in get_args(Multi):
-        raise OptionError(f"multi={multi!r}", expected=f"one of {', '.join(map(repr, get_args(Multi)))}")
+    for name, value, known in (("multi", multi, get_args(Multi)), ("unnamed", unnamed, get_args(Unnamed))):
+        if value not in known:
+            raise OptionError(f"{name}={value!r}", expected=f"one of {', '.join(map(repr, known))}")
     read = list(landmarks)
     texts = [value.text for landmark in read for value in landmark.values or () if not is_wikimedia_page(value)]
     spelling = _common_spellings(texts)
@@ -87,6 +90,8 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop") -> 
     dropped: list[DroppedLandmark] = []
     for landmark in read:
         labels = _labels(landmark.values or (), spelling)
+        if not labels and unnamed == "keep":
+            labels = {one.text.strip(): one.item_id for one in landmark.values or () if _is_unnamed(one)}
         about = (landmark.landmark_id, landmark.category)
         if (reason := _reason(landmark, labels, multi)) is None:
             taken = list(labels.items()) if multi == "all" else list(labels.items())[:1]
@@ -133,9 +138,15 @@ def _common_spellings(texts: Sequence[str]) -> dict[str, str]:
 def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
     """The origin, with the reason that there is no label where the values themselves say it: no word among them."""
     texts = [text.strip() for text in scraped]
+    if origin.reason:
+        return origin
     if texts and all(map(_ITEM_ID.fullmatch, texts)):
         return origin._replace(reason="only a Wikidata id")
     return origin._replace(reason="no letter") if any(texts) and not any(map(str.isalpha, "".join(texts))) else origin
+
+
+def _is_unnamed(value: InstanceValue) -> bool:
+    return _ITEM_ID.fullmatch(value.text.strip()) is not None and not is_wikimedia_page(value)
 
 
 def _says_nothing(label: str) -> bool:
@@ -152,6 +163,9 @@ class CleanSettings(Settings):
 
     multi: Annotated[Multi, Field(description="What becomes of landmarks with several labels.")] = "drop"
     separator: Annotated[str, Field(min_length=1, description="What stands between several values.")] = "|"
+    unnamed: Annotated[
+        Unnamed, Field(description="What becomes of landmarks whose classes have no name, only Wikidata ids.")
+    ] = "drop"
 
 
 DEFAULTS = CleanSettings()
@@ -207,7 +221,7 @@ class CleanStep(Step[tuple[Cleaned, dict[str, Any]]]):
             read, unknown_ids = read_landmarks(self.landmarks, self.instances, columns=columns, separator=separator)
         else:
             read, unknown_ids = _read_stored(self.landmarks, self.store, columns=columns)
-        cleaned = clean_landmarks(read, multi=self.settings.multi)
+        cleaned = clean_landmarks(read, multi=self.settings.multi, unnamed=self.settings.unnamed)
         return cleaned, cleaning_report(cleaned, unknown_ids=unknown_ids)
 
     def _write(self, result: tuple[Cleaned, dict[str, Any]], folder: Path) -> None:

@@ -13,7 +13,18 @@ from typing import Any
 
 from hiertree.errors import CategoryError
 
-from .client import Client, HttpAnswer, Incomplete, Read, TryAgain, Unanswered, check_error, check_parts, check_status
+from .client import (
+    Client,
+    HttpAnswer,
+    Incomplete,
+    Read,
+    TryAgain,
+    Unanswered,
+    check_error,
+    check_parts,
+    check_status,
+    decoded,
+)
 from .facts import (
     FOUND,
     INVALID,
@@ -125,8 +136,8 @@ def _ask(client: Client, url: str, parameters: Mapping[str, str], read: Callable
 def _json(answer: HttpAnswer) -> dict[str, Any]:
     check_parts(answer.body, b",{[", MOST_VALUES)
     try:
-        content = json.loads(answer.body.decode("utf-8"))
-    except (ValueError, RecursionError):  # UnicodeDecodeError is a ValueError
+        content = json.loads(decoded(answer))
+    except (ValueError, RecursionError):
         raise TryAgain(f"HTTP {answer.status} without JSON ({answer.headers.get('content-type', '')})") from None
     if not isinstance(content, dict):
         raise TryAgain("JSON of another shape")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from hiertree.errors import CategoryError
 
-from .client import Client, HttpAnswer, Incomplete, TryAgain, check_parts, check_status
+from ..label_texts import visible
+from .client import Client, HttpAnswer, Incomplete, check_parts, check_status, decoded
 from .facts import FOUND, MISSING, MOVED, NO_INFOBOX, NO_INSTANCE, UNREADABLE_MOVE, Page, is_item_id
 from .titles import category_title, linked_title, normal_title, page_path
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_TAGS = 200_000  # a category that lists 200 files and 200 categories has about 10,000
 SITE_NAME = " - Wikimedia Commons"
+_TABLE = re.compile(r"<table[\s>]")
+_NOT_SHOWN = 'sup.reference, .sortkey, [style*="display:none"], [style*="display: none"]'
 
 
 def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
@@ -25,21 +29,17 @@ def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
 
     def read(answer: HttpAnswer) -> Page:
         check_status(answer, client.clock.now())
-        try:
-            text = answer.body.decode("utf-8")
-        except UnicodeDecodeError:
-            raise TryAgain("a page that is not UTF-8") from None
-        page = read_page(title, text)
+        page = read_page(title, decoded(answer), is_there=answer.status != 404)
         return Page(title, MISSING) if answer.status == 404 else page
 
     return [client.ask(site.rstrip("/") + page_path(title), None, read)]
 
 
-def read_page(title: str, text: str) -> Page:
-    """Read a category page: its labels, or where it has moved to."""
+def read_page(title: str, text: str, *, is_there: bool = True) -> Page:
+    """Read a category page: its labels, or where it has moved to; one that was cut is Incomplete."""
     from bs4 import BeautifulSoup
 
-    if "</html>" not in text[-200:].lower():
+    if not _is_whole(text, is_there=is_there):
         raise Incomplete("a page that breaks off")
     check_parts(text.encode(), b"<", MOST_TAGS)
     soup = BeautifulSoup(text, "html.parser")
@@ -55,20 +55,49 @@ def read_page(title: str, text: str) -> Page:
     return Page(title, FOUND if values else NO_INSTANCE, _item(infobox), redirects, read=values)
 
 
+def _is_whole(text: str, *, is_there: bool) -> bool:
+    """Whether a page has its head and end, every table its own, and MediaWiki's what it writes below the content."""
+    end, page = text[-300:].lower(), text.lower()
+    footer = not is_there or "printfooter" in page or 'content="mediawiki' not in page
+    tables = len(_TABLE.findall(page)) == page.count("</table>")
+    return "</head>" in page and end.find("</html>") > end.find("</body>") >= 0 and tables and footer
+
+
 def _values(infobox: Tag) -> tuple[tuple[str, str], ...]:
     """Each list entry's whole text (its first piece alone would cut "county hall (…)") and the page it links to."""
+    for hidden in infobox.select(_NOT_SHOWN):
+        hidden.decompose()
     for header in infobox.find_all("th"):
         cell = header.find_next_sibling("td")
-        if cell is not None and " ".join(header.get_text().split()).casefold() == "instance of":
-            entries = [entry for entry in cell.find_all("li") if entry.find("li") is None] or [cell]
-            found = [(" ".join(entry.get_text().split()), _linked(entry)) for entry in entries]
+        if cell is not None and _text(header).casefold() == "instance of":
+            entries = [entry for entry in cell.find_all("li") if entry.find("ul") is None] or [cell]
+            found = [value for entry in entries for value in _entry(entry)]
             return tuple(dict.fromkeys(value for value in found if value[0]))
     return ()
 
 
-def _linked(entry: Tag) -> str:
-    link = entry.select_one("a[href]")
-    return (_title(link) or "") if link is not None else ""
+def _entry(entry: Tag) -> Iterator[tuple[str, str]]:
+    """The values of a list entry without the entries within it (``<li>`` is not always closed); ``<br>`` parts them."""
+    for within in entry.find_all("li"):
+        within.extract()
+    parts: list[list[Any]] = [[]]
+    for piece in entry.contents:
+        if getattr(piece, "name", None) == "br":
+            parts.append([])
+        else:
+            parts[-1].append(piece)
+    for part in parts:
+        links = [link for piece in part if hasattr(piece, "select") for link in _links(piece)]
+        yield _text(*part), (_title(links[0]) or "") if links else ""
+
+
+def _links(piece: Tag) -> list[Tag]:
+    return [piece] if piece.name == "a" and piece.has_attr("href") else piece.select("a[href]")
+
+
+def _text(*pieces: Any) -> str:
+    """The text as it is seen, in one line."""
+    return " ".join(visible(" ".join("".join(piece.get_text() for piece in pieces).split())).split())
 
 
 def _title(link: Tag) -> str | None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urljoin
@@ -84,6 +85,19 @@ def check_status(answer: HttpAnswer, now: datetime) -> None:
     if answer.status in (408, 429) or answer.status >= 500:
         raise TryAgain(message, _bearable(retry_after(answer.headers.get("retry-after"), now)))
     raise Refused(message)
+
+
+def decoded(answer: HttpAnswer) -> str:
+    """The text, which is UTF-8; one in another charset, which only a proxy can have made, may have lost letters."""
+    header = Message()
+    header["content-type"] = answer.headers.get("content-type", "")
+    charset = header.get_content_charset("utf-8")
+    if charset not in ("utf-8", "utf8"):
+        raise TryAgain(f"an answer in {charset}, not in UTF-8")
+    try:
+        return answer.body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise TryAgain("an answer that is not UTF-8") from None
 
 
 def check_parts(body: bytes, separators: bytes, most: int) -> None:

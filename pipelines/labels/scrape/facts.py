@@ -19,7 +19,7 @@ MOST_STEPS_UP = 5  # of "subclass of", from the classes of landmarks
 FOUND, MISSING = "found", "missing"
 MOVED, UNREADABLE_MOVE = "moved", "unreadable move"
 NO_ITEM, REDIRECT_LOOP, INVALID = "no item", "redirect loop", "invalid title"
-NO_INFOBOX, NO_INSTANCE = "no infobox", "no instance of"
+NO_INFOBOX, NO_INSTANCE, MISSING_CLASS = "no infobox", "no instance of", "missing class"
 Leads: TypeAlias = "tuple[tuple[Stage, str], ...]"  # what to ask next because of an answer
 
 
@@ -71,13 +71,14 @@ class Label:
     key: str
     text: str | None
     language: str | None
+    missing: bool = False  # whether Wikidata has no such item
     stage: ClassVar[Stage] = "label"
     leads: ClassVar[Leads] = ()
 
     @property
     def status(self) -> str:
         """The language, for counts."""
-        return self.language or "no label"
+        return MISSING if self.missing else self.language or "no label"
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Superclasses:
 
     key: str
     parents: tuple[str, ...]
+    missing: bool = False  # whether Wikidata has no such item, so that the chain ends here
     stage: ClassVar[Stage] = "class"
 
     @property
@@ -96,7 +98,7 @@ class Superclasses:
     @property
     def status(self) -> str:
         """Whether there are any, for counts."""
-        return FOUND if self.parents else "no subclass of"
+        return MISSING if self.missing else FOUND if self.parents else "no subclass of"
 
 
 Fact: TypeAlias = Page | Item | Superclasses | Label
@@ -131,6 +133,8 @@ def item_fact(key: str, entity: Mapping[str, Any]) -> Item:
 
 def label_fact(key: str, entity: Mapping[str, Any]) -> Label:
     """The label of an entity in the first of ``LANGUAGES`` that has one."""
+    if "missing" in entity:
+        return Label(key, None, None, missing=True)
     labels = _mapping(entity["labels"])
     for language in LANGUAGES:
         text = labels[language]["value"] if language in labels else ""
@@ -141,6 +145,8 @@ def label_fact(key: str, entity: Mapping[str, Any]) -> Label:
 
 def superclasses_fact(key: str, entity: Mapping[str, Any]) -> Superclasses:
     """What a class is a subclass of; an entity that is not whole raises KeyError or TypeError."""
+    if "missing" in entity:
+        return Superclasses(key, (), missing=True)
     parents = best_items(_mapping(entity["claims"]).get(SUBCLASS_OF, ()))
     return Superclasses(key, tuple(item for item in parents if item != key))
 

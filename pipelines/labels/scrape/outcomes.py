@@ -16,7 +16,19 @@ from hiertree.io.tables import write_table
 from ..label_texts import is_wikimedia_page
 from ..landmarks import InstanceValue, Origin
 from ..steps import AnyPath
-from .facts import FOUND, MISSING, MOST_MOVES, MOVED, PLURALS, REDIRECT_LOOP, Item, Page, Stage, is_item_id
+from .facts import (
+    FOUND,
+    MISSING,
+    MISSING_CLASS,
+    MOST_MOVES,
+    MOVED,
+    PLURALS,
+    REDIRECT_LOOP,
+    Item,
+    Page,
+    Stage,
+    is_item_id,
+)
 from .store import LandmarkRow, Store
 
 Tally: TypeAlias = "Counter[tuple[str, str]]"
@@ -121,17 +133,16 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
 
 
 def _of_page(store: Store, known: ScrapeOutcome, page: Page) -> ScrapeOutcome:
-    """From the labels on the page itself, or else from its item; a move that was not read yet is still to be asked.
+    """From the page's item, or else from the labels on the page; a move that was not read yet is still to be asked.
 
-    The page shows an id where a class has no English label; its item tells what it is called in another language.
+    A page shows what its item's classes are called, with notes, and an id where a class has no English label.
     """
     if page.read is not None:
+        shown = [Instance(text, "", "en") for text, _ in page.read]
         of_item = _of_item(store, known, page.item) if page.item else known
-        named = {name: instance for instance in of_item.instances for name in (instance.text, instance.item_id)}
-        shown = [text for text, _ in page.read]
-        if page.item and of_item.status in ("pending", "failed") and any(map(is_item_id, shown)):
+        if page.item and (of_item.instances or any(is_item_id(one.text) for one in shown)):
             return of_item
-        return _judged(known, [named.get(text, Instance(text, "", "en")) for text in shown], page.status)
+        return _judged(known, shown, page.status)
     if page.status == MOVED:
         return _unanswered(store, known, "move", page.key)
     if page.item is None:
@@ -164,6 +175,8 @@ def _of_instances(store: Store, known: ScrapeOutcome, values: Sequence[str]) -> 
         found = store.known("label", value)
         if found is None:
             return _unanswered(store, known, "label", value)
+        if found.fact.missing:
+            known = replace(known, reason=MISSING_CLASS)
         instances.append(Instance(found.fact.text or value, value, found.fact.language or ""))
     return _judged(known, instances, "no instance of")
 

@@ -10,7 +10,14 @@ from urllib.parse import quote
 from wikimedia.world import CommonsPage, World
 
 SOFT = {"ns": 14, "title": "Category:Category redirects"}
-ROW = '<tr><th class="wikidatainfobox-lcell">Instance of</th><td><div class="plainlist"><ul>{}</ul></div></td></tr>'
+ROW = '<tr><th class="wikidatainfobox-lcell">{}</th><td><div class="plainlist"><ul>{}</ul></div></td></tr>'
+NOTES = (
+    "{}",
+    "{} (since 1900)",
+    '{}<sup class="reference"><a href="#cite_note-1">[1]</a></sup>',
+    '<span style="display:none">~1900</span>{}',
+    "\u200b{}",
+)
 
 
 def api_answer(world: World, asked: dict[str, str], rng: random.Random, pages_an_answer: int | None) -> dict[str, Any]:
@@ -112,14 +119,18 @@ def page_answer(world: World, title: str) -> tuple[int, str]:
         link = f'<a href="/wiki/{quote(target.replace(" ", "_"))}">{html.escape(target)}</a>'
         return 200, _document(name, f'<div class="category-redirect-header">This category is located at {link}.</div>')
     values = world.infobox_values(page.item) if page.item else None
-    body = "" if values is None else _infobox(page.item or "", values)
+    body = "" if values is None else _infobox(page.item or "", values, noted=world.noted)
     return 200, _document(name, body if name == _normal(title) else _redirected_from(_normal(title)) + body)
 
 
-def _infobox(item: str, values: list[str]) -> str:
-    linked = [f"<li>{_linked(html.escape(value))}</li>" for value in values]
+def _infobox(item: str, values: list[str], *, noted: bool) -> str:
+    """The infobox; with notes it is as editors leave some: remarks, hidden sort keys, entries that are not closed."""
+    entries = [_linked(html.escape(value)) for value in values]
+    note = NOTES[int(item[1:]) % len(NOTES)] if noted else "{}"
+    linked = [f"<li>{note.format(entry)}" + ("" if noted else "</li>") for entry in entries]
+    header = "Instance\u200b of" if noted else "Instance of"
     edit = f'<a title="Edit infobox data on Wikidata" href="https://www.wikidata.org/wiki/{item}">edit</a>'
-    rows = ROW.format("".join(linked)) if values else ""
+    rows = ROW.format(header, "".join(linked)) if values else ""
     return (
         '<table class="fileinfotpl-type-information vevent infobox mw-collapsible" id="wdinfobox"><tbody>'
         f"{rows}<tr><th>Location</th><td><ul><li>somewhere</li></ul></td></tr><tr><td>{edit}</td></tr></tbody></table>"
@@ -143,4 +154,6 @@ def _linked(value: str) -> str:
 def _document(title: str, body: str) -> str:
     address = f"https://commons.wikimedia.org/wiki/{quote(title.replace(' ', '_'))}"
     head = f'<meta charset="utf-8"/><title>{html.escape(title)}</title><link rel="canonical" href="{address}"/>'
-    return f"<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>"
+    head += '<meta name="generator" content="MediaWiki 1.45.0"/>'
+    footer = f'<div class="printfooter">Retrieved from "<a href="{address}">{address}</a>"</div>'
+    return f"<!DOCTYPE html><html><head>{head}</head><body>{body}{footer}</body></html>"

@@ -42,6 +42,8 @@ FAULTS = (
     "HTML",
     "incomplete",
     "other shape",
+    "cut page",
+    "other charset",
 )
 
 
@@ -187,6 +189,12 @@ def _handler(wikimedia: Wikimedia) -> type[BaseHTTPRequestHandler]:
                     )
                 case "utf-16":
                     self.reply(status, headers, body.decode().encode("utf-16"))
+                case "cut page":
+                    self.reply(status, headers, body[: len(body) * 2 // 3] + b"</body></html>")
+                case "other charset":
+                    kind = headers["Content-Type"].partition(";")[0]
+                    text = body.decode().encode("ascii", "replace")
+                    self.reply(status, {"Content-Type": f"{kind}; charset=windows-1252"}, text)
                 case "empty":
                     self.reply(200, headers, b"")
                 case "HTML":

@@ -50,6 +50,7 @@ class World:
     pages: dict[str, CommonsPage] = field(default_factory=dict)
     entities: dict[str, dict[str, Any]] = field(default_factory=dict)
     gone: dict[str, str] = field(default_factory=dict)
+    noted: bool = False  # whether infoboxes hold what editors and templates add to the labels
 
     def add(self, *entities: dict[str, Any]) -> None:
         """Know further entities."""

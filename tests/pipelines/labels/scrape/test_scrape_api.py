@@ -11,7 +11,7 @@ from wikimedia.tools import FakeTime, places, scrape
 from wikimedia.world import CommonsPage, entity, recorded, statement
 
 from hiertree.errors import ScrapeError
-from hiertree.pipelines.labels import ColumnNames, read_landmarks
+from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept, read_landmarks
 from hiertree.pipelines.labels.scrape.facts import Item, Label, item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.scraping import read_categories
@@ -238,3 +238,46 @@ def test_published_ids_are_found_from_published_urls(shared_data, store):
         landmark.landmark_id: landmark.values[0].text for landmark in read
     }
     assert tally(store) == {("labeled", ""): 52}
+
+
+def gone_classes():
+    """A world of 40 landmarks, three of whose classes, and a parent of another, Wikidata does not have."""
+    world = World.numbered(40)
+    world.add(
+        entity("Q10020", statement("Q5001")),
+        entity("Q10021", statement("Q5002"), statement("Q101")),
+        entity("Q10022", statement("Q5001")),
+        entity("Q102", statement("Q6001", prop="P279"), labels={"en": "kind 2"}),
+    )
+    return world
+
+
+@pytest.mark.parametrize("source", ["api", "html"])
+def test_a_class_that_wikidata_does_not_have_settles_and_is_marked(store, source):
+    store.add_landmarks(places(40))
+    time = FakeTime()
+    with Wikimedia(gone_classes()) as wikimedia:
+        counts = scrape(store, wikimedia, time, source=source)
+        again = scrape(store, wikimedia, time, source=source)
+    found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
+    assert not any(outcome.status in ("failed", "pending") for outcome in found.values())
+    assert {key: found[key].reason for key in (20, 21, 22)} == dict.fromkeys((20, 21, 22), "missing class")
+    assert [one.text for one in found[20].instances] == ["Q5001"]
+    assert [one.text for one in found[21].instances] == ["Q5002", "kind 1"]
+    assert counts["class missing"] == 6  # three classes: what they are called, and what they are subclasses of
+    assert counts["class failed"] == again.total() == 0
+    assert max(time.slept) < 1  # nothing was asked again
+
+
+def test_landmarks_without_a_named_class_are_dropped_or_keep_its_id(store, tmp_path):
+    store.add_landmarks(places(40))
+    with Wikimedia(gone_classes()) as wikimedia:
+        scrape(store, wikimedia, FakeTime())
+    table = tmp_path / "landmarks.csv"
+    table.write_text("landmark_id,category\n" + "".join(f"{number},c{number}\n" for number in range(40)))
+    dropped = clean_step(table, store=store.path, out=tmp_path / "dropped")
+    assert dropped["because"]["no label"]["missing class"] == 2
+    clean_step(table, store=store.path, out=tmp_path / "kept", settings=CleanSettings(unnamed="keep"))
+    labels = {one.landmark_id: (one.labels, one.origin.reason) for one in read_kept(tmp_path / "kept")}
+    assert labels[20] == labels[22] == (("Q5001",), "missing class")
+    assert labels[21] == (("kind 1",), "missing class")

@@ -5,11 +5,14 @@ from itertools import pairwise
 
 import pytest
 from wikimedia import Wikimedia, World
+from wikimedia.answers import page_answer
+from wikimedia.dump import dump_text
 from wikimedia.server import FAULTS
 from wikimedia.tools import FakeTime, facts, places, scrape
 
 from hiertree.pipelines.labels.scrape.category_page import read_page
 from hiertree.pipelines.labels.scrape.client import TryAgain, Unusable
+from hiertree.pipelines.labels.scrape.dump import read_dump
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
@@ -42,6 +45,14 @@ def test_the_recorded_page_is_read(shared_data):
         ("<ul><li>kind<ul><li>inner</li></ul></li></ul>", ["inner"]),
         ("<ul><li>lake</li><li>lake</li></ul>", ["lake"]),
         ("<ul><li>R&amp;D &lt;b&gt;</li></ul>", ["R&D <b>"]),
+        ("<ul><li>lake<li><a href='/wiki/Category:Dams'>dam</a></ul>", ["lake", "dam"]),
+        ("lake<br/><a href='/wiki/Category:Dams'>dam</a><br>pond", ["lake", "dam", "pond"]),
+        (
+            "<ul><li>church building<sup class='reference'><a href='#cite_note-1'>[1]</a></sup></li></ul>",
+            ["church building"],
+        ),
+        ("<ul><li><span style='display:none'>0190</span>castle</li></ul>", ["castle"]),
+        ("<ul><li><span class='sortkey'>0190</span>castle\u200b</li></ul>", ["castle"]),
     ],
 )
 def test_whole_entries_are_read(cell, texts):
@@ -108,23 +119,42 @@ def test_a_page_of_too_many_elements_is_refused_before_it_is_parsed():
         page("<a>" * 200_000)
 
 
+def test_a_page_cut_anywhere_is_asked_for_again_whatever_end_it_was_given():
+    world = World.numbered(40)
+    _, whole = page_answer(world, "Category:Place 0")
+    read = read_page("Category:Place 0", whole)
+    assert read.read == (("kind 0", "Category:X"),)
+    for end in ("</html>", "</body></html>", "</table></body></html>"):
+        for cut in range(0, whole.index("printfooter"), 7):
+            with pytest.raises(TryAgain):
+                read_page("Category:Place 0", whole[:cut] + end)
+
+
 def test_a_page_cut_short_is_not_taken_for_one_without_infobox():
     with pytest.raises(TryAgain, match="breaks off"):
         read_page("Category:A", "<!DOCTYPE html><html><body>")
 
 
-def test_every_complication_has_the_labels_of_the_api(tmp_path):
-    found = {}
-    for source in ("api", "html"):
-        with Store(tmp_path / f"{source}.sqlite") as store, Wikimedia(World.numbered(40)) as wikimedia:
+@pytest.mark.parametrize("noted", [False, True])
+def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
+    found, world = {}, World.numbered(40)
+    world.noted = noted
+    (tmp_path / "dump.json").write_text(dump_text(world))
+    for source in ("api", "html", "dump"):
+        with Store(tmp_path / f"{source}.sqlite") as store, Wikimedia(world) as wikimedia:
             store.add_landmarks(places(40))
-            scrape(store, wikimedia, FakeTime(), source=source)
+            if source == "dump":
+                read_dump(tmp_path / "dump.json", store, processes=1)
+            scrape(store, wikimedia, FakeTime(), source="html" if source == "html" else "api")
             found[source] = {
-                outcome.landmark_id: (outcome.status, [instance.text for instance in outcome.instances])
+                outcome.landmark_id: (outcome.status, outcome.item, outcome.instances)
                 for outcome in outcomes(store)
+                if outcome.status != "unlabeled"
             }
-            reasons = {outcome.landmark_id: outcome.reason for outcome in outcomes(store) if outcome.reason}
-    assert found["api"] == found["html"]  # also of the class whose id the page shows, as it has no English label
+            if source == "html":
+                reasons = {outcome.landmark_id: outcome.reason for outcome in outcomes(store) if outcome.reason}
+    assert found["api"] == found["html"] == found["dump"]
+    assert len(found["api"]) == 40 - len(reasons)
     assert reasons == {
         3: "missing page",
         4: "no infobox",
