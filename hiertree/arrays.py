@@ -34,12 +34,7 @@ MAX_LEVELS = 255  # a level is a uint8
 def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
     """A numpy view or copy of an array, tensor (any device, any float dtype) or nested list.
 
-    Raises:
-        ShapeError: a nested list with rows of different lengths, or a masked array with masked entries.
-        InputError: a sparse tensor, for instance.
-
-    >>> to_numpy([1.0, 2.0])
-    array([1., 2.])
+    Rows of different lengths and masked entries are a ShapeError, a sparse tensor is an InputError.
     """
     if hasattr(values, "detach"):
         values = values.detach().cpu()
@@ -58,16 +53,7 @@ def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
 
 
 def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = InputError) -> NDArray[np.float64]:
-    """Numbers as float64; an integer that float64 rounds is refused, since it would equal its neighbors.
-
-    Raises:
-        InputError: no numbers, or an integer beyond 2^53 that float64 does not hold.
-
-    >>> as_float64([2**53, 2**53 + 1], name="scores")
-    Traceback (most recent call last):
-    ...
-    hiertree.errors.InputError: scores: float64 rounds 9007199254740993: expected integers up to 2^53
-    """
+    """Numbers as float64; an integer that float64 rounds is refused, since it would equal its neighbors."""
     try:
         numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -81,22 +67,15 @@ def as_float64(values: Any, *, name: str = "values", kind: type[InputError] = In
 
 
 def as_array(values: Any, *, name: str = "values") -> Any:
-    """An array of numpy or torch as it is; lists, frames and the like as one of numpy.
-
-    Raises:
-        ShapeError: rows of different lengths, or masked values.
-    """
+    """An array of numpy or torch as it is; lists, frames and the like as one of numpy."""
     is_array = type(values) is np.ndarray or hasattr(values, "detach")
     return values if is_array else to_numpy(values, name=name)
 
 
 def array_library(*arrays: Any) -> Any:
-    """The functions of the array API standard for arrays of one library.
+    """The functions of the array API standard for arrays of one library; for those of two it is a TypeError.
 
     NumPy follows the standard itself from 2.1 on; then the layer for other libraries, slow to import, is not needed.
-
-    Raises:
-        TypeError: arrays of two libraries.
     """
     if all(type(array) is np.ndarray for array in arrays) and hasattr(np, "astype"):
         return np
@@ -111,20 +90,11 @@ def is_on_host(array: Any) -> bool:
 
 
 def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
-    """Check embeddings and return them as a C-contiguous float32 or float64 array of shape (n, d).
-
-    float64 stays float64; every other real type becomes float32.
-
-    Args:
-        values: (n, d) array, tensor or nested list.
-        name: of the argument, for error messages.
+    """Embeddings, checked, as a C-contiguous (n, d) array: float64 stays, every other real type becomes float32.
 
     Raises:
         ShapeError: not two-dimensional, or without columns.
         EmbeddingError: a value is NaN or infinite, or a row has zero norm; the message names the row.
-
-    >>> as_embeddings([[3, 4], [1, 0]]).dtype
-    dtype('float32')
     """
     if isinstance(values, str | os.PathLike):
         given = f"{name}: the path {os.fspath(values)!r}"
@@ -143,19 +113,13 @@ def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
 def as_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
     """Label paths as a C-contiguous int64 array of shape (n, L).
 
-    Args:
-        values: (n, L) or (n,) labels, coarse → fine: integers, which stay as they are; or text, objects, or a frame or
-            series of pandas, polars and others, numbered in order of first appearance. One name under two parents is
-            two ids.
-        name: of the argument, for error messages.
-        num_items: when given, n must equal it.
+    Integers stay as they are. Text, objects, and frames or series of pandas, polars and others are numbered in order of
+    first appearance; one name under two parents is two ids. When ``num_items`` is given, n must equal it.
 
     Raises:
         ShapeError: neither one- nor two-dimensional, no level, more than 255 levels, or n is not ``num_items``.
         PathError: a missing label, a negative id, or numbers with a fraction; the message names the row.
 
-    >>> as_paths([7, 7, 9]).shape
-    (3, 1)
     >>> as_paths([("natural", "lake"), ("human-made", "lake"), ("natural", "lake")])
     array([[0, 0],
            [1, 1],
@@ -217,17 +181,7 @@ def _check_order(
 
 
 def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:
-    """As :func:`as_paths`, for integers alone: where ids are those of a tree, of proxies or of other batches.
-
-    Raises:
-        ShapeError: as :func:`as_paths`.
-        PathError: labels that are not integers, or are negative; the message names the row.
-
-    >>> as_integer_paths([[0, 1], [0, -1]])
-    Traceback (most recent call last):
-    ...
-    hiertree.errors.PathError: paths holds negative ids (1 rows: 1): expected ids from 0; correct or remove these rows
-    """
+    """As :func:`as_paths`, for integers alone: where ids are those of a tree, of proxies or of other batches."""
     array = to_numpy(values, name=name)
     if array.ndim == 1:
         array = array[:, None]

@@ -1,34 +1,6 @@
 """The exceptions that hiertree raises on purpose.
 
-::
-
-    HiertreeError
-    ├── InputError (also a ValueError)      a value given by the caller cannot be used
-    │   ├── ShapeError                      arrays whose shapes do not fit together
-    │   ├── EmbeddingError                  NaN, infinite or zero-norm embeddings, NaN scores
-    │   ├── PathError                       label paths that are not non-negative integers of one length
-    │   ├── OptionError                     an option outside its range, or a name that does not exist
-    │   │   └── UnknownMetricError (also a KeyError)  a metric that a result does not hold
-    │   ├── OutputError                     an output that would overwrite an input or other people's files
-    │   └── CategoryError                   a URL that leads to no category of Wikimedia Commons
-    ├── HierarchyError (also a ValueError)  labels that do not form a tree of one depth
-    │   ├── NotATreeError                   a cycle, several roots, or a node with two parents
-    │   ├── UnevenDepthError                leaves at different depths
-    │   ├── EmptyLabelError                 an empty, blank or NaN label
-    │   ├── DuplicateLeafError              the same leaf listed twice
-    │   └── UnknownLeafError (also a KeyError)  a leaf that is not in the tree
-    ├── TableError (also a ValueError)      a CSV, Parquet or JSON file that cannot be read as requested
-    ├── RecipeError (also a ValueError)     a recipe or a plan in YAML with a misspelt or impossible setting
-    ├── ImageError                          images that do not decode
-    ├── MissingResourceError                a data set or model that is missing
-    │   └── MissingPackageError (also a ModuleNotFoundError)  an optional package that is not installed
-    ├── DeviceError                         a requested device that is missing
-    ├── CheckpointError                     a checkpoint that cannot be resumed
-    ├── ScrapeError                         a scrape that cannot go on, or a store that cannot be used
-    ├── ReviewError                         a review log that cannot be used, or an action that is impossible
-    │   └── ReviewConflictError             an action on a state that is no longer the latest
-    ├── ExportError                         an exported network or index that differs from what it was made of
-    └── TrainingError                       a training run that cannot go on: the loss is no longer finite
+All are a :class:`HiertreeError`; those that a caller's values cause are a ValueError too.
 
 A message says what was given, what was expected, and how to fix it, and hides the passwords of URLs. The command line
 prints the message alone and exits with status 2.

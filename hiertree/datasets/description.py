@@ -8,7 +8,7 @@ missing folder is noticed; ``hiertree datasets check`` looks for every image.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -112,11 +112,7 @@ class Benchmark:
         object.__setattr__(self, "splits", MappingProxyType(dict(self.splits)))
 
     def check_options(self, split: str, verify: str) -> None:
-        """Refuse an unknown split or value of ``verify``.
-
-        Raises:
-            OptionError: either is unknown.
-        """
+        """Refuse an unknown split or value of ``verify``."""
         if split not in self.splits:
             raise OptionError(f"split={split!r} of {self.name}", expected=f"one of {', '.join(map(repr, self.splits))}")
         check_choice("verify", verify, Verify)
@@ -141,12 +137,7 @@ class Benchmark:
         return MissingResourceError(f"{self.title}: {given}", expected=expected, remedy="; ".join(self.steps))
 
     def image_files(self, home: Path, names: Iterable[str], where: Callable[[int], str]) -> FileImages:
-        """The image files of these names below a folder, some of which are looked for.
-
-        Args:
-            home: the folder.
-            names: of the files, relative to it.
-            where: names row i in error messages.
+        """The image files of these names below a folder, some of which are looked for; ``where`` names row i.
 
         Raises:
             TableError: a name leads out of the folder.
@@ -164,62 +155,32 @@ class Benchmark:
         return images
 
     def dataset(
-        self,
-        split: str,
-        labeled: Labeled,
-        images: ImageSource,
-        *,
-        verify: str,
-        queries: NDArray[np.int64] | None = None,
-        gallery: NDArray[np.int64] | None = None,
-        ids: NDArray[np.str_] | None = None,
+        self, split: str, labeled: Labeled, images: ImageSource, *, verify: str, **parts: NDArray[Any] | None
     ) -> ImageDataset:
-        """The data set of a split whose sizes were compared with the published ones.
+        """The data set of a split whose sizes were compared with the published ones; ``parts`` are its index arrays.
 
         Raises:
             TableError: they differ, and ``verify`` is "published".
         """
         self.verify(split, len(images), labeled.tree.level_sizes[-1], verify)
+        tree, paths = labeled
         return ImageDataset(
-            name=self.name,
-            split=split,
-            tree=labeled.tree,
-            paths=labeled.paths,
-            images=images,
-            queries=queries,
-            gallery=gallery,
-            ids=ids,
-            protocol=self.protocol,
+            name=self.name, split=split, tree=tree, paths=paths, images=images, protocol=self.protocol, **parts
         )
 
     def query_and_gallery(
-        self,
-        split: str,
-        labeled: Labeled,
-        images: ImageSource,
-        *,
-        verify: str,
-        queries: NDArray[np.int64],
-        gallery: NDArray[np.int64],
+        self, split: str, labeled: Labeled, images: ImageSource, *, verify: str, **parts: NDArray[np.int64]
     ) -> ImageDataset:
-        """The "test" split of queries and gallery, or one of its parts, "query" or "gallery", with the same tree.
-
-        Raises:
-            TableError: as :meth:`dataset`.
-        """
-        test = self.dataset("test", labeled, images, verify=verify, queries=queries, gallery=gallery)
+        """The "test" split of ``queries`` and ``gallery``, or its part "query" or "gallery", with the same tree."""
+        test = self.dataset("test", labeled, images, verify=verify, **parts)
         if split == "test":
             return test
-        part = test.select(queries if split == "query" else gallery, split=split)
+        part = test.select(parts["queries" if split == "query" else "gallery"], split=split)
         self.verify(split, len(part), len(np.unique(part.paths[:, -1])), verify)
         return part
 
     def verify(self, split: str, images: int, classes: int, verify: str) -> None:
-        """Compare the sizes of a split with the published ones.
-
-        Raises:
-            TableError: they differ, and ``verify`` is "published".
-        """
+        """Compare the sizes of a split with the published ones; a TableError says how they differ."""
         differences = self.splits[split].differences(images, classes) if verify == "published" else []
         if differences and self.lists_of(split, images, classes) is None:
             raise TableError(
@@ -240,33 +201,19 @@ def _published() -> Mapping[str, Benchmark]:
     text = (Path(__file__).parent / "benchmarks" / "benchmarks.yaml").read_text(encoding="utf-8")
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is built
     listed: dict[str, dict[str, Any]] = loader(text).get_single_data()
-    return MappingProxyType({name: _described(name, **values) for name, values in listed.items()})
+    return MappingProxyType({name: Benchmark(name=name, **_typed(values)) for name, values in listed.items()})
 
 
-def _described(
-    name: str,
-    *,
-    splits: Mapping[str, Any],
-    levels: Sequence[str],
-    steps: Sequence[str],
-    by_hand: Sequence[str] = (),
-    downloads: Iterable[Mapping[str, Any]] = (),
-    other_lists: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
-    **values: Any,
-) -> Benchmark:
-    def counts(sizes: Mapping[str, Any]) -> dict[str, Counts]:
-        return {split: Counts(**size) for split, size in sizes.items()}
+def _typed(values: dict[str, Any]) -> dict[str, Any]:
+    typed = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    typed["splits"] = _counts(values["splits"])
+    typed["downloads"] = tuple(Download(**file) for file in values.get("downloads", ()))
+    typed["other_lists"] = {whose: _counts(sizes) for whose, sizes in values.get("other_lists", {}).items()}
+    return typed
 
-    return Benchmark(
-        name=name,
-        splits=counts(splits),
-        levels=tuple(levels),
-        steps=tuple(steps),
-        by_hand=tuple(by_hand),
-        downloads=tuple(Download(**file) for file in downloads),
-        other_lists={whose: counts(sizes) for whose, sizes in other_lists.items()},
-        **values,
-    )
+
+def _counts(sizes: dict[str, Any]) -> dict[str, Counts]:
+    return {split: Counts(**size) for split, size in sizes.items()}
 
 
 BENCHMARKS = _published()

@@ -91,12 +91,7 @@ def check_duplicates(dataset: ImageDataset, *, content: bool = False, on_duplica
 def check_apart(train: ImageDataset, test: ImageDataset) -> None:
     """Refuse a test split with files that the training split has: what was learned by heart is no retrieval.
 
-    Args:
-        train: what is learned from.
-        test: what is measured. Files and members of archives are compared by path; images in memory are not.
-
-    Raises:
-        TableError: a file stands in both; the message names the first, and how many there are.
+    Files and members of archives are compared by path; images in memory are not.
     """
     if not (_are_files(train.images) and _are_files(test.images)):
         return

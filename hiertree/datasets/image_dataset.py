@@ -85,12 +85,7 @@ class ImageDataset:
         return len(self.images)
 
     def __getitem__(self, index: int) -> tuple[Any, NDArray[np.int64]]:
-        """An image and its (L,) path, as int64, which losses and ``torch.utils.data.DataLoader`` take.
-
-        Raises:
-            IndexError: there is no such image.
-            ImageError: it does not decode.
-        """
+        """An image and its (L,) path as int64, which losses and ``torch.utils.data.DataLoader`` take."""
         place = operator.index(index)
         if not -len(self) <= place < len(self):
             raise IndexError(f"image {index} of {len(self)}")

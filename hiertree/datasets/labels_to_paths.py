@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..options import check_choice
 from ..tree.label_rows import Gaps, LeafKey, Uneven, Where, filled_gaps, trimmed
 from ..tree.label_tree import LabelTree
 
@@ -32,22 +33,16 @@ def label_paths(
 ) -> Labeled:
     """The tree of the distinct rows of labels, in order of first appearance, and the images' paths in it.
 
-    Args:
-        columns: L sequences of n labels, coarse → fine.
-        level_names: L names.
-        where: names image i in error messages.
-        leaf: as in :meth:`LabelTree.from_paths`, and so the next two.
-        uneven: see there; with a policy, a path ends where the rest of a row has no label.
-        gaps: see there.
-
-    Raises:
-        HierarchyError: the labels do not form a tree; the message names an image that shows it.
+    ``columns`` are L sequences of n labels, coarse → fine. ``where`` names image i in messages. With a policy
+    ``uneven``, a path ends where the rest of a row has no label; ``leaf`` and ``gaps`` are as in
+    :meth:`LabelTree.from_paths`.
 
     >>> tree, paths = label_paths(
     ...     [["cat", "dog", "cat"], [7, 4, 7]], level_names=["kind", "pet"], where=lambda row: f"line {row + 2}")
     >>> tree.leaves, paths.tolist()
     ((7, 4), [[0, 0], [1, 1], [0, 0]])
     """
+    check_choice("gaps", gaps, Gaps)
     group, firsts = _distinct_rows(columns)
     rows = [tuple(_plain(column[first]) for column in columns) for first in firsts.tolist()]
     if gaps != "error":
@@ -72,23 +67,7 @@ def label_leaves(
     level_names: Sequence[str],
     where: Where,
 ) -> Labeled:
-    """The tree of the distinct leaves and the images' paths in it; the labels above each leaf are looked up.
-
-    Args:
-        leaves: n leaf ids, one per image.
-        above: from the distinct ids to the labels above each, coarse → fine.
-        level_names: L names.
-        where: names image i in error messages.
-
-    Raises:
-        HierarchyError: the labels do not form a tree.
-
-    >>> kinds = {7: ["cat"], 4: ["dog"]}
-    >>> tree, paths = label_leaves(
-    ...     [7, 4, 7], lambda ids: map(kinds.get, ids), level_names=["kind", "pet"], where=lambda row: f"line {row}")
-    >>> tree.labels_of(paths[1].tolist())
-    ('dog', 4)
-    """
+    """As :func:`label_paths`, for n leaf ids; ``above`` looks up the labels above the distinct ones, coarse → fine."""
     group, firsts = _distinct_rows([leaves])
     different = [_plain(leaves[first]) for first in firsts.tolist()]
     rows = [(*labels, leaf) for labels, leaf in zip(above(different), different, strict=True)]

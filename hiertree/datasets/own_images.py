@@ -22,7 +22,7 @@ from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
-from .labels_to_paths import label_paths
+from .labels_to_paths import Labeled, label_paths
 from .readers.images import FileImages, decode, image_files, inside, missing_files
 
 if TYPE_CHECKING:
@@ -75,14 +75,9 @@ def load_folder(
     check_integer("seed", seed, least=0)
     home = Path(root) if split is None or holdout is not None else _folder_of(Path(root), split)
     names = image_files(home)
-    bad = undecodable_files(names, home) if on_bad_image == "skip" else []
-    if bad:
-        shown = ", ".join(map(repr, bad[:5])) + (", …" if len(bad) > 5 else "")
-        if len(bad) == len(names):
-            raise ImageError(f"none of {len(bad)} images in {home} decodes: {shown}", expected="image files")
-        _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(names), shown)
-        skipped = set(bad)
-        names = [name for name in names if name not in skipped]
+    bad = _undecodable(names, home) if on_bad_image == "skip" else []
+    skipped = set(bad)
+    names = [name for name in names if name not in skipped]
     rows = _rows_of_folders(names, home, uneven)
     if holdout is not None:
         check_number("holdout", holdout, above=0, most=1)
@@ -94,15 +89,12 @@ def load_folder(
         raise OptionError(given, expected=f"{len(rows[0])} names, one for each folder on the way to an image")
     columns = [[str(label) for label in column] for column in zip(*rows, strict=True)]
     labeled = label_paths(columns, level_names=level_names, leaf="path", where=lambda row: f"{home / names[row]}")
-    images = FileImages(home, names)
-    dataset = ImageDataset(
-        name=Path(root).resolve().name,
-        split=split or "all",
-        tree=labeled.tree,
-        paths=labeled.paths,
-        images=images,
-        left_out=tuple(bad),
-    )
+    return _dataset(Path(root).resolve().name, split, labeled, FileImages(home, names), bad)
+
+
+def _dataset(name: str, split: str | None, labeled: Labeled, images: FileImages, bad: Sequence[str]) -> ImageDataset:
+    tree, paths = labeled
+    dataset = ImageDataset(name=name, split=split or "all", tree=tree, paths=paths, images=images, left_out=tuple(bad))
     check_duplicates(dataset, on_duplicates="warn")
     return dataset
 
@@ -197,8 +189,6 @@ def load_table(
         split_column="split")``
     """
     _check_table(split, split_column, levels, on_bad_image)
-    check_choice("uneven", uneven, Uneven)
-    check_choice("gaps", gaps, Gaps)
     file, folder = Path(path), Path(root)
     columns = [image, *levels, *([] if split_column is None else [split_column])]
     table = read_table(file, required=columns, needs_rows=True)[list(dict.fromkeys(columns))]
@@ -207,8 +197,10 @@ def load_table(
     lines = table.index.to_numpy()
     list(inside(table[image].tolist(), lambda row: f"{file}, line {lines[row]}"))
     listed = table[image].unique().tolist()
-    bad = missing_files(folder, listed) if on_bad_image == "error" else undecodable_files(listed, folder)
-    table = _kept_rows(table, image, bad, folder, on_bad_image)
+    if on_bad_image == "error":
+        _refuse_missing(listed, folder)
+    bad = _undecodable(listed, folder) if on_bad_image == "skip" else []
+    table = table[~table[image].isin(bad)]
     kept = table.index.to_numpy()
     labeled = label_paths(
         [table[level].to_numpy(dtype=object) for level in levels],
@@ -218,16 +210,7 @@ def load_table(
         gaps=gaps,
         where=lambda row: f"{file.name}, line {kept[row]}",
     )
-    dataset = ImageDataset(
-        name=file.stem,
-        split="all" if split is None else split,
-        tree=labeled.tree,
-        paths=labeled.paths,
-        images=FileImages(folder, table[image].tolist()),
-        left_out=tuple(bad),
-    )
-    check_duplicates(dataset, on_duplicates="warn")
-    return dataset
+    return _dataset(file.stem, split, labeled, FileImages(folder, table[image].tolist()), bad)
 
 
 def _check_table(split: str | None, split_column: str | None, levels: Sequence[str], on_bad_image: str) -> None:
@@ -265,12 +248,17 @@ def _misspells(name: str, split: str) -> bool:
     return not bare.startswith(split) and bool(get_close_matches(bare, [split], cutoff=0.75))
 
 
-def undecodable_files(names: Sequence[str], folder: Path) -> list[str]:
-    """The files that do not decode; every one is tried, several at a time."""
+def _undecodable(names: Sequence[str], folder: Path) -> list[str]:
+    """The files that do not decode, logged; every one is tried, several at a time."""
     with ThreadPoolExecutor() as pool:
         fails = pool.map(lambda name, limits: limits.run(_fails, folder, name), names, iter(copy_context, None))
-        shown = track(fails, description="checking images", total=len(names))
-        return [name for name, failed in zip(names, shown, strict=True) if failed]
+        tracked = track(fails, description="checking images", total=len(names))
+        bad = [name for name, failed in zip(names, tracked, strict=True) if failed]
+    if bad and len(bad) == len(names):
+        raise ImageError(f"none of {len(bad)} images in {folder} decodes: {_shown(bad)}", expected="image files")
+    if bad:
+        _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(names), _shown(bad))
+    return bad
 
 
 def _fails(folder: Path, name: str) -> bool:
@@ -281,30 +269,22 @@ def _fails(folder: Path, name: str) -> bool:
     return False
 
 
-def _kept_rows(table: pd.DataFrame, image: str, bad: list[str], folder: Path, on_bad_image: OnBadImage) -> pd.DataFrame:
-    if not bad:
-        return table
-    kept: pd.DataFrame = table[~table[image].isin(bad)]
-    named = ", ".join(map(repr, bad[:5])) + (", …" if len(bad) > 5 else "")
-    if on_bad_image == "error":
+def _refuse_missing(names: Sequence[str], folder: Path) -> None:
+    missing = missing_files(folder, names)
+    if missing:
         raise ImageError(
-            f"{len(bad)} of {table[image].nunique()} images are not in {folder}: {named}",
+            f"{len(missing)} of {len(names)} images are not in {folder}: {_shown(missing)}",
             expected="a file for every row",
             remedy="correct root or the table, or pass on_bad_image='skip'",
         )
-    if kept.empty:
-        raise ImageError(f"none of {len(bad)} images in {folder} decodes: {named}", expected="image files")
-    _log.warning("%d of %d images do not decode and are left out: %s", len(bad), table[image].nunique(), named)
-    return kept
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
 
 
 class HuggingFaceImages:
-    """The images of one column, decoded when asked for.
-
-    Args:
-        rows: a data set of Hugging Face with that column alone, whose images are not decoded by it.
-        column: its name.
-    """
+    """The images of one column of a data set of Hugging Face, decoded when asked for, not by it."""
 
     def __init__(self, rows: Any, column: str) -> None:
         self._rows, self._column = rows, column
@@ -364,8 +344,6 @@ def from_huggingface(
     import datasets as huggingface
 
     check_level_columns(levels)
-    check_choice("uneven", uneven, Uneven)
-    check_choice("gaps", gaps, Gaps)
     if not isinstance(rows, huggingface.Dataset):
         several = isinstance(rows, huggingface.DatasetDict)
         remedy = f"choose one of its splits, {', '.join(rows)}" if several else "load it without streaming=True"
@@ -389,13 +367,9 @@ def from_huggingface(
         where=lambda row: f"row {row}",
     )
     stored = rows.select_columns([image]).cast_column(image, huggingface.Image(decode=False)).with_format(None)
-    return ImageDataset(
-        name=str(rows.info.dataset_name or "huggingface"),
-        split=split or str(rows.split or "all"),
-        tree=labeled.tree,
-        paths=labeled.paths,
-        images=HuggingFaceImages(stored, image),
-    )
+    name, split = str(rows.info.dataset_name or "huggingface"), split or str(rows.split or "all")
+    images = HuggingFaceImages(stored, image)
+    return ImageDataset(name=name, split=split, tree=labeled.tree, paths=labeled.paths, images=images)
 
 
 def _huggingface_labels(rows: Any, column: str, class_label: Any) -> Any:

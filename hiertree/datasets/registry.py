@@ -81,11 +81,7 @@ LOADERS: Mapping[str, Callable[..., ImageDataset]] = MappingProxyType(
 
 
 def entry_of(name: str) -> Entry:
-    """The benchmark of that name.
-
-    Raises:
-        OptionError: an unknown name.
-    """
+    """The benchmark of that name; an OptionError names a similar one."""
     if not any(name == known for known in ENTRIES):
         close = get_close_matches(str(name), ENTRIES, n=1)
         raise OptionError(

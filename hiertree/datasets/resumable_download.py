@@ -12,7 +12,6 @@ import hashlib
 import os
 import shutil
 import tarfile
-import tempfile
 import time
 import zipfile
 from collections.abc import Callable
@@ -21,8 +20,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from ..errors import MissingResourceError, OptionError, require_package
-from ..io.files import locked_folder, prefix_of, remove_abandoned, write_text
+from ..io.files import temporary_folder, write_text
 from ..io.progress import show_progress
+from ..io.provenance import file_digest
 from .description import Benchmark, Download
 
 if TYPE_CHECKING:
@@ -89,31 +89,19 @@ def _provide(wanted: Download, root: Path, mirror: str | None, sleep: Callable[[
 
 def md5(path: Path) -> str:
     """The MD5 of a file, in hexadecimal. Benchmarks publish it; it guards against damage, not against malice."""
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
-    return digest.hexdigest()
+    return file_digest(path, hashlib.md5(usedforsecurity=False))
 
 
 def unpack(archive: Path, root: Path) -> None:
-    """Unpack an archive into a folder. No member can be placed, or link to, outside of it.
-
-    Raises:
-        MissingResourceError: the archive cannot be read, a member leads out of the folder, or the disk is full.
-    """
+    """Unpack an archive into a folder; no member can be placed, or link to, outside of it."""
     _require_room(archive, archive.stat().st_size)
-    remove_abandoned(root / archive.name, stem=archive.name)
-    aside = Path(tempfile.mkdtemp(dir=root, prefix=prefix_of(archive.name)))
     try:
-        with locked_folder(aside):
+        with temporary_folder(root / archive.name) as aside:
             _extract(archive, aside)
             for entry in sorted(aside.iterdir()):
                 _merge(entry, root / entry.name)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise MissingResourceError(f"{archive} does not unpack ({error})", expected="a complete archive") from error
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _extract(archive: Path, folder: Path) -> None:
@@ -186,10 +174,8 @@ def _ask(url: str, part: Path) -> bool:
                 raise _BrokenError(f"status {answer.status_code}")
             if answer.status_code not in (200, 206):
                 raise MissingResourceError(f"{url} (status {answer.status_code})", expected="the file")
-            resumed = answer.status_code == 206 and answer.headers.get("Content-Range", "").startswith(
-                f"bytes {start}-"
-            )
-            return _append(answer, part, start if resumed else 0)
+            sent = answer.headers.get("Content-Range", "") if answer.status_code == 206 else ""
+            return _append(answer, part, start if sent.startswith(f"bytes {start}-") else 0)
     except (requests.RequestException, HTTPError, ConnectionError) as error:
         raise _BrokenError(type(error).__name__) from error
 

@@ -154,10 +154,7 @@ NOISE = 0.03
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The traits of n figures. Lengths are in half image widths, angles and hues in turns.
-
-    The first block of traits belongs to a figure's class; the second varies from image to image.
-    """
+    """The traits of n figures, in half image widths and turns: those of a class, then those that vary by image."""
 
     silhouette: NDArray[np.int64]  # (n,) index in SILHOUETTES
     texture: NDArray[np.int64]  # (n,) index in TEXTURES

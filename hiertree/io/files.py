@@ -44,7 +44,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     with _naming(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(target, stem=target.stem, suffix=target.suffix)
+        _remove_abandoned(target, stem=target.stem, suffix=target.suffix)
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=prefix_of(target.stem), suffix=target.suffix)
         temporary = Path(name)
         try:
@@ -67,20 +67,26 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.is_symlink():
         target = target.resolve()
-    with _naming(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        remove_abandoned(target, stem=target.name)
-        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix_of(target.name)))
-        try:
-            with locked_folder(temporary):
-                yield temporary
-                for file in temporary.rglob("*"):
-                    if file.is_file():
-                        _flush(file)
-                temporary.chmod(0o777 & ~_umask())
-                _swap(temporary, target)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+    with _naming(target), temporary_folder(target) as temporary:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                _flush(file)
+        temporary.chmod(0o777 & ~_umask())
+        _swap(temporary, target)
+
+
+@contextmanager
+def temporary_folder(target: Path) -> Iterator[Path]:
+    """A locked folder beside ``target``, which is removed at the end unless it was renamed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(target, stem=target.name)
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=prefix_of(target.name)))
+    try:
+        with _locked_folder(temporary):
+            yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _swap(temporary: Path, target: Path) -> None:
@@ -89,7 +95,7 @@ def _swap(temporary: Path, target: Path) -> None:
         temporary.rename(target)
         return
     aside = temporary.with_name(temporary.name + _SET_ASIDE)
-    with locked_folder(target):
+    with _locked_folder(target):
         target.rename(aside)
         try:
             temporary.rename(target)
@@ -174,13 +180,12 @@ def lock(handle: int) -> bool:
 
 
 @contextmanager
-def locked_folder(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a folder; whether that was possible."""
+def _locked_folder(folder: Path) -> Iterator[bool]:
     with _opened(folder) as handle:
         yield handle is not None and lock(handle)
 
 
-def remove_abandoned(target: Path, *, stem: str, suffix: str = "") -> None:
+def _remove_abandoned(target: Path, *, stem: str, suffix: str = "") -> None:
     """Remove temporary files and folders of ``target`` that no living process has locked.
 
     If a process was killed while it replaced a folder, the earlier folder, which was set aside, gets its name back.

@@ -22,15 +22,10 @@ _BYTES_AT_ONCE = 1 << 26
 
 
 class PartStore:
-    """A folder of arrays, one for each range of rows; each file appears whole.
+    """A folder of arrays, one for each range of rows; each file appears whole, its name beginning with ``rows``.
 
-    Args:
-        folder: made if it is not there.
-        fingerprint: what the arrays are computed from, by name.
-        rows: what a row is, the beginning of the files' names.
-
-    Raises:
-        CheckpointError: the folder holds parts that were computed from something else; the message names what differs.
+    The fingerprint says by name what the arrays are computed from; a CheckpointError names what differs from the
+    folder's.
     """
 
     def __init__(self, folder: str | os.PathLike[str], fingerprint: Mapping[str, str], *, rows: str = "rows") -> None:

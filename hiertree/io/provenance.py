@@ -41,11 +41,15 @@ _RECORDED_PACKAGES = (
 
 def sha256(path: str | os.PathLike[str]) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
-    digest = hashlib.sha256()
+    return file_digest(path, hashlib.sha256())
+
+
+def file_digest(path: AnyPath, digest: Any) -> str:
+    """A hash of :mod:`hashlib` of a file's bytes, in hexadecimal."""
     with Path(path).open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
-    return digest.hexdigest()
+    return str(digest.hexdigest())
 
 
 def manifest(

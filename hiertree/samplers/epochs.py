@@ -103,9 +103,7 @@ class PlannedBatches(BatchSampler, ABC):
         """As :meth:`set_epoch`, for a count of epochs by Lightning, which may restart at 0 when a run is resumed.
 
         An epoch that :meth:`set_epoch` or :meth:`load_state_dict` has chosen stands, and the count goes on from it.
-
-        Raises:
-            TrainingError: batches of another epoch were taken before Lightning announced its first.
+        Batches of another epoch that were taken before the first count are a TrainingError.
         """
         is_first, self._is_announced = not self._is_announced, True
         if self._is_chosen and (is_first or not self._is_begun):

@@ -73,9 +73,6 @@ def load_gldv2(
         hierarchy: H-GLDv2's three levels, as ``load("h-gldv2")`` reads them; without it landmarks alone, as
             ``load("gldv2")`` does.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_gldv2("data/gldv2", "test")``
     """
     benchmark = GLDV2[hierarchy]
     benchmark.check_options(split, verify)

@@ -53,9 +53,6 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
         root: the folder ``Stanford_Online_Products`` or its parent.
         split: "train", "test", or "info" for both.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_sop("data/Stanford_Online_Products", "test")``
     """
     SOP.check_options(split, verify)
     home, file = SOP.files(root, f"Ebay_{split}.txt")
@@ -72,9 +69,6 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
         root: the folder ``CUB_200_2011`` or its parent.
         split: "train", classes 1 to 100, or "test", classes 101 to 200.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_cub("data/CUB_200_2011", "test")``
     """
     CUB.check_options(split, verify)
     home, *files = CUB.files(root, "images.txt", "image_class_labels.txt", "classes.txt")
@@ -110,9 +104,6 @@ def load_inshop(
             "query" or "gallery".
         hierarchy: True reads three levels; False the item alone, as in published numbers.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_inshop("data/inshop", "test")``
     """
     INSHOP.check_options(split, verify)
     homes = [Path(root), Path(root, INSHOP.folder)]
@@ -174,9 +165,6 @@ def load_vehicleid(
         gallery: what a test image is searched in: the rest of its "list", or a gallery of "one-image" of each vehicle.
         seed: of the draw of that gallery.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_vehicleid("data/VehicleID_V1.0", "test", test_classes=1600)``
     """
     check_choice("test_classes", test_classes, TestClasses)
     check_choice("gallery", gallery, TestGallery)
@@ -207,9 +195,6 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
             or its parent, if it is called ``cars196`` or ``stanford_cars``.
         split: "train", classes 1 to 98, or "test", classes 99 to 196.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_cars("data/cars196", "test")``
     """
     CARS.check_options(split, verify)
     home, paths, class_ids, class_names = _cars(root)

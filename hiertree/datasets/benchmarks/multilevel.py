@@ -57,9 +57,6 @@ def load_inaturalist(
         hierarchy: "full", kingdom → phylum → class → order → family → genus → species; or "base", the folder's
             super-category → species.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_inaturalist("data/inaturalist", "test", hierarchy="base")``
     """
     check_choice("hierarchy", hierarchy, Hierarchy)
     benchmark = INATURALIST[hierarchy]
@@ -146,9 +143,6 @@ def load_dyml(
         split: "train", or a test split as above.
         collection: "vehicle", "animal" or "product".
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_dyml("data/dyml_animal", "test_middle", collection="animal")``
     """
     check_choice("collection", collection, Collection)
     benchmark = DYML[collection]
@@ -205,11 +199,7 @@ def _beside_each_other(home: Path, pairs: Sequence[ImageDataset]) -> ImageDatase
 
 
 def read_glued(path: Path) -> TextList:
-    """Read a list with commas between its cells, whose first row may be glued to the header.
-
-    Raises:
-        TableError: no such header, or a line with too many or too few cells; the message names the line.
-    """
+    """Read a list with commas between its cells, whose first row may be glued to the header."""
     lines = text_lines(path)
     header = _HEADER.fullmatch(lines[0]) if lines else None
     if header is None:
@@ -222,10 +212,7 @@ def read_glued(path: Path) -> TextList:
 
 
 def _first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """For each file, the first one of the same file name and the same bytes, in whichever folder; or itself.
-
-    Only files of equal name and size are read.
-    """
+    """For each file, the first one of the same file name and bytes, in whichever folder; or itself."""
     alike: dict[tuple[str, int], list[str]] = {}
     for name in dict.fromkeys(names):
         alike.setdefault((name.rpartition("/")[2], _size(f"{folder}/{name}")), []).append(name)

@@ -72,9 +72,6 @@ def load_omniglot(
             characters of every alphabet, so that training sees the test alphabets but not the test characters.
         image_size: height and width in pixels; the published drawings of 105 pixels are averaged by area.
         seed: of the draw of what is held out. The draw in an alphabet does not depend on which others are present.
-
-    Example:
-        ``load_omniglot("data/omniglot", "test", holdout="characters")``
     """
     OMNIGLOT.check_options(split, "structure")
     check_choice("holdout", holdout, Holdout)
@@ -137,13 +134,7 @@ class Drawings:
 
 
 def read_drawings(root: Path, *, image_size: int) -> Drawings:
-    """Read the drawings of the file ``root`` or of the files in the folder ``root``.
-
-    Raises:
-        MissingResourceError: no drawings are there.
-        ImageError: an archive or a drawing cannot be read; the message names it.
-        OptionError: the npz holds another size than the one asked for.
-    """
+    """The drawings of the file ``root`` or of the files in the folder ``root``; their size is the one asked for."""
     sources = _find(root)
     if sources[0].suffix == ".npz":
         return _read_npz(sources[0], image_size)
@@ -172,7 +163,6 @@ def read_drawings(root: Path, *, image_size: int) -> Drawings:
 
 
 def _find(root: Path) -> list[Path]:
-    """The archives, folders of images, or npz to read."""
     if root.is_file():
         return [root]
     if root.is_dir():
@@ -189,7 +179,6 @@ def _find(root: Path) -> list[Path]:
 
 
 def _files(source: Path) -> Iterator[tuple[str, bytes]]:
-    """Name and content of every PNG of a folder or an archive."""
     return _folder_files(source) if source.is_dir() else _archive_files(source)
 
 

@@ -70,9 +70,6 @@ def load_cifar(
             train. ``"s2"``: the published test images are queries, and the training images are the gallery.
         seed: of the draw in ``"s1"``.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_cifar("data/cifar-100-python", "test")``
     """
     check_choice("classes", classes, Classes)
     check_choice("setting", setting, Setting)
@@ -197,9 +194,6 @@ def load_revisited(
         distractors: the folder ``revisitop1m`` of R1M, or its parent. The images of ``revisitop1m.txt`` follow the
             gallery's own, so that the indices in the ground truth stay valid. None adds none.
         verify: as in :func:`hiertree.datasets.load`.
-
-    Example:
-        ``load_revisited("data/rparis6k", city="rparis6k", distractors="data/revisitop1m").ground_truth``
     """
     check_choice("city", city, City)
     benchmark = REVISITED[city]

@@ -37,11 +37,7 @@ class ImageSource(Protocol):
         ...
 
     def __getitem__(self, index: int) -> Image.Image:
-        """Decode one image.
-
-        Raises:
-            ImageError: it does not decode; the message names it.
-        """
+        """Decode one image; an ImageError names it."""
         ...
 
     def name(self, index: int) -> str:
@@ -50,12 +46,7 @@ class ImageSource(Protocol):
 
 
 class PackedNames:
-    """A read-only list of strings, stored as one byte string and the offsets at which they end.
-
-    >>> names = PackedNames(["a.png", "été.png"])
-    >>> len(names), names[1]
-    (2, 'été.png')
-    """
+    """A read-only list of strings, stored as one byte string and the offsets at which they end."""
 
     def __init__(self, names: Iterable[str]) -> None:
         encoded = [name.encode("utf-8", "surrogateescape") for name in names]
@@ -73,12 +64,7 @@ class PackedNames:
 
 
 class ArrayImages:
-    """Images held in memory as one uint8 array, (n, height, width) for gray or (n, height, width, 3) for RGB.
-
-    >>> source = ArrayImages(np.zeros((1, 4, 6, 3), np.uint8), names=["black"])
-    >>> source[0].size, source.name(0)
-    ((6, 4), 'black')
-    """
+    """Images held in memory as one uint8 array, (n, height, width) for gray or (n, height, width, 3) for RGB."""
 
     def __init__(self, pixels: NDArray[np.uint8], *, names: Iterable[str]) -> None:
         self.pixels = pixels
@@ -98,12 +84,7 @@ class ArrayImages:
 
 
 class FileImages:
-    """Images in files below a folder, decoded when asked for.
-
-    Args:
-        root: the folder.
-        names: of the files, relative to it; the caller has checked that they lie inside.
-    """
+    """Images in files below a folder, decoded when asked for; the caller has checked that the names lie inside."""
 
     def __init__(self, root: Path, names: Iterable[str]) -> None:
         self.root = root
@@ -173,12 +154,7 @@ class JoinedImages:
 
 
 def stamp_of(source: ImageSource, index: int) -> str:
-    """What changes when another image takes the place of this one: its file, size and time, or else its pixels.
-
-    >>> black = ArrayImages(np.zeros((2, 4, 6), np.uint8), names=["a", "b"])
-    >>> stamp_of(black, 0) == stamp_of(black, 1)
-    True
-    """
+    """What changes when another image takes the place of this one: its file, size and time, or else its pixels."""
     own = getattr(source, "stamp", None)
     if own is not None:
         return str(own(index))
@@ -210,10 +186,9 @@ _reading: ContextVar[Reading] = ContextVar("reading", default=_WHOLE)
 def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterator[None]:
     """Within it, images are decoded to make views of them; sources of every kind obey.
 
-    Args:
-        max_pixels: an image of more is refused; None takes Pillow's ``Image.MAX_IMAGE_PIXELS``, 89 million.
-        side: height and width of the views. An image above 16 megapixels is then reduced while it is decoded, to no
-            less than four times that.
+    An image of more than ``max_pixels`` is refused; None takes Pillow's ``Image.MAX_IMAGE_PIXELS``, 89 million. Where
+    the views have a ``side``, an image above 16 megapixels is reduced while it is decoded, to no less than four times
+    that.
     """
     token = _reading.set(Reading(max_pixels, side))
     try:
@@ -223,12 +198,7 @@ def reading(*, max_pixels: int | None = None, side: int | None = None) -> Iterat
 
 
 def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
-    """Decode one image completely, to 8 bits a channel (see :func:`eight_bit`), within the limits of :func:`reading`.
-
-    Raises:
-        ImageError: it is missing, truncated, not an image, too large, or its values have no known range; the message
-            names it.
-    """
+    """Decode one image completely, to 8 bits a channel and as :func:`reading` says; an ImageError names it."""
     try:
         image = _opened(file, name)
         with image:
@@ -268,14 +238,8 @@ def _reduced(image: Image.Image, least: int, name: str) -> Image.Image:
 def eight_bit(image: Image.Image, *, name: str) -> Image.Image:
     """An image with 8 bits a channel; deeper gray ones are scaled by the range of their type, not by their values.
 
-    Integers keep their 8 highest bits, as Pillow keeps those of 16-bit RGB. Floats in [0, 1] become 0 … 255.
-
-    Raises:
-        ImageError: values outside the range, or so small that the image would be black; the message names it.
-
-    >>> deep = Image.fromarray(np.array([[0, 128 * 257, 65535]], dtype=np.uint16))
-    >>> np.asarray(eight_bit(deep, name="deep"))
-    array([[  0, 128, 255]], dtype=uint8)
+    Integers keep their 8 highest bits, as Pillow keeps those of 16-bit RGB. Floats in [0, 1] become 0 … 255. Values
+    outside the range, or so small that the image would be black, are an ImageError.
     """
     if image.mode[0] not in "IF":
         return image
@@ -303,11 +267,7 @@ def _depth(image: Image.Image) -> tuple[int, bool]:
 
 
 def inside(names: Iterable[str], where: Callable[[int], str]) -> Iterator[str]:
-    """Yield the names unless one leads out of its folder, by Posix or Windows rules. Links in the folder are allowed.
-
-    Raises:
-        TableError: a name leads out; the message says in which row.
-    """
+    """Yield the names unless one leads out of its folder, by Posix or Windows rules; links in it are allowed."""
     for row, name in enumerate(names):
         suspicious = ".." in name or "\0" in name or ":" in name[:2] or not name[:1].strip().strip("/\\")
         if suspicious and _LEADS_OUT.search(name):  # the expression alone takes ten times as long
@@ -316,11 +276,7 @@ def inside(names: Iterable[str], where: Callable[[int], str]) -> Iterator[str]:
 
 
 def image_files(folder: str | os.PathLike[str]) -> list[str]:
-    """List the image files below a folder, relative to it, sorted; hidden ones are left out.
-
-    Raises:
-        ImageError: there is no such folder, or no image file in it.
-    """
+    """List the image files below a folder, relative to it, sorted; hidden ones are left out."""
     root = Path(folder)
     if not root.is_dir():
         raise ImageError(f"{folder} is {'a file' if root.exists() else 'not there'}", expected="a folder of images")
@@ -334,10 +290,7 @@ def image_files(folder: str | os.PathLike[str]) -> list[str]:
 def missing_files(folder: Path, names: Iterable[str], *, listing: bool = True) -> list[str]:
     """The names that are not files below a folder.
 
-    Args:
-        folder: where they should be.
-        names: relative to it.
-        listing: list each subfolder once, which is faster for many names, instead of looking for each file.
+    ``listing`` lists each subfolder once, which is faster for many names, instead of looking for each file.
     """
     if not listing:
         return [name for name in names if not os.path.isfile(f"{folder}/{name}")]  # noqa: PTH113 - ten times faster

@@ -26,15 +26,7 @@ _STRUCTURE = (None, None, None, -1, -1, 0)  # of a plain type: no parts, no fiel
 def read_plain_pickle(path: Path) -> Any:
     """Read dictionaries, lists, text, numbers and numeric arrays; bytes of Python 2 become text, decoded as Latin-1.
 
-    Raises:
-        TableError: the file is not a pickle, is truncated, or names anything else; the message says what.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder) / "numbers.pkl"
-    ...     _ = file.write_bytes(pickle.dumps({"easy": np.array([3, 1])}))
-    ...     read_plain_pickle(file)
-    {'easy': array([3, 1])}
+    A TableError says what else a file is, or names.
     """
     try:
         with path.open("rb") as file:

@@ -30,15 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class TarIndex(NamedTuple):
-    """The positions of all files in a folder of archives.
-
-    Attributes:
-        stamps: (s,) name, size and time of every archive.
-        names: (n,) file names as bytes, without a leading "./", sorted.
-        archives: (n,) index of each file's archive.
-        offsets: (n,) of each file's first byte in its archive.
-        sizes: (n,) of the files, in bytes.
-    """
+    """Where all files of a folder of archives are, sorted by name; stamps hold name, size and time of every archive."""
 
     stamps: NDArray[np.str_]
     names: NDArray[np.bytes_]
@@ -56,16 +48,7 @@ class TarIndex(NamedTuple):
 
 
 class TarImages:
-    """Images inside the archives of a folder.
-
-    Args:
-        folder: of the archives.
-        index: of their content.
-        names: of the images in the archives.
-
-    Raises:
-        ImageError: one of them is in no archive; the message names it.
-    """
+    """Images inside the archives of a folder; an ImageError names one that is in none of them."""
 
     def __init__(self, folder: Path, index: TarIndex, names: Sequence[str]) -> None:
         rows = index.rows(names)
@@ -107,11 +90,7 @@ class TarImages:
 
 
 def tar_index(folder: Path, pattern: str = "*.tar") -> TarIndex:
-    """The index of the archives in a folder, read if it is up to date, else made now.
-
-    Raises:
-        ImageError: an archive is damaged or truncated; the message names it.
-    """
+    """The index of the archives in a folder, read if it is up to date, else made now."""
     archives = sorted(folder.glob(pattern))
     stamps = np.array([f"{path.name}/{path.stat().st_size}/{path.stat().st_mtime_ns}" for path in archives])
     kept = _kept(folder / INDEX)

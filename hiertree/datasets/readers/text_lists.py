@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextList:
-    """A list by columns.
-
-    Attributes:
-        path: the file.
-        columns: n words under each name.
-        lines: n line numbers in the file, from 1.
-    """
+    """A list by columns: n words under each name, and their n line numbers in the file, from 1."""
 
     path: Path
     columns: Mapping[str, list[str]]
@@ -46,11 +40,7 @@ class TextList:
         return TextList(self.path, columns, [self.lines[row] for row in chosen])
 
     def integers(self, column: str) -> NDArray[np.int64]:
-        """A column as int64.
-
-        Raises:
-            TableError: a word is not an integer; the message names its line.
-        """
+        """A column as int64; a TableError names the line of a word that is none."""
         words = self.columns[column]
         try:
             return np.fromiter(map(int, words), dtype=np.int64, count=len(words))
@@ -60,11 +50,7 @@ class TextList:
 
 
 def text_list(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]], first_line: int) -> TextList:
-    """Rows of words as columns.
-
-    Raises:
-        TableError: no rows, or one with too many or too few words; the message names its line.
-    """
+    """Rows of words as columns; a TableError names the line with too many or too few words."""
     if not rows:
         raise TableError(f"{path} has no rows", expected=f"lines of {', '.join(columns)}")
     for line, row in enumerate(rows, start=first_line):
@@ -78,15 +64,7 @@ def text_list(path: Path, columns: Sequence[str], rows: Sequence[Sequence[str]],
 def read_words(path: Path, columns: Sequence[str], *, header: bool = False, count: bool = False) -> TextList:
     """Read a list with one word per column in each line, separated by white space. Empty lines at the end are skipped.
 
-    Args:
-        path: a UTF-8 file.
-        columns: their names, in order.
-        header: whether a line of these names precedes the rows.
-        count: whether the first line of the file is the number of rows.
-
-    Raises:
-        TableError: not UTF-8, another header or count, or a line with too many or too few words; the message names the
-            line.
+    ``header`` says that a line of the columns' names precedes the rows, ``count`` that the first line is their number.
     """
     lines = text_lines(path)
     above = count + header
@@ -99,11 +77,7 @@ def read_words(path: Path, columns: Sequence[str], *, header: bool = False, coun
 
 
 def text_lines(path: Path) -> list[str]:
-    """The lines of a UTF-8 file without trailing empty ones.
-
-    Raises:
-        TableError: bytes that are not UTF-8; the message names the line.
-    """
+    """The lines of a UTF-8 file without trailing empty ones."""
     try:
         lines = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
