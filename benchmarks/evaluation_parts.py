@@ -24,10 +24,10 @@ from evaluation import clustered, inaturalist_like, shop_like
 
 PARTS = {
     "product": ["engine.similarity:Similarity.fill"],
-    "whole lists put in order": ["engine.on_processor:rank_by_full_sort"],
-    "positives put in order": ["ranking.gallery:Gallery.gather", "engine.on_processor:sort"],
+    "whole lists put in order": ["engine.compute:rank_by_full_sort"],
+    "positives put in order": ["ranking.gallery:Gallery.gather", "engine.compute:sort"],
     "others counted among them": ["ranking.gallery:Gallery.count"],
-    "ranks and ties": ["engine.on_processor:ranked_positives", "ranking.ranked:tie_groups"],
+    "ranks and ties": ["engine.compute:ranked_positives", "ranking.ranked:tie_groups"],
     "H-AP, AP, mAP@R": ["formulas.average_precision:hierarchical", "formulas.average_precision:compute"],
     "NDCG": ["formulas.ndcg:compute"],
     "ASI": ["formulas.asi:compute"],

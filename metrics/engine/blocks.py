@@ -30,17 +30,11 @@ Way: TypeAlias = Literal["in memory", "tiled", "on a device"]
 
 
 class Layout(NamedTuple):
-    """How the work is cut.
+    """How the work is cut."""
 
-    Attributes:
-        way: where the scores of a block are held.
-        height: queries multiplied at once, a power of two.
-        rows: queries in a block, a multiple of the height.
-    """
-
-    way: Way
-    height: int
-    rows: int
+    way: Way  # where the scores of a block are held
+    height: int  # queries multiplied at once, a power of two
+    rows: int  # queries in a block, a multiple of the height
 
 
 def num_threads() -> int:

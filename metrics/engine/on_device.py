@@ -8,8 +8,9 @@ while the device is at work on the next block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -19,21 +20,110 @@ from hiertree.errors import DeviceError
 from hiertree.io.progress import Advance
 
 from ..ranking.sorted_positives import SortedPositives, empty_positives
-from .blocks import loaded, ranges
-from .on_processor import parts_with_positives, values_of_positives
+from .blocks import Layout, loaded, ranges
 
 if TYPE_CHECKING:
     from hiertree.jit import Array, Floats, Ints
 
-    from .blocks import Layout
-    from .device import Device
     from .retrieval import Retrieval
-    from .similarity import Similarity
+    from .similarity import Precision, Similarity
 
+_GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
+_BLOCK_BYTES_OF_A_GPU = 2**31
+_LARGEST_INTEGERS = {None: 2**24, "float32": 2**24, "tf32": 2**11, "bfloat16": 2**8}  # held with no rounding
+_WITH_FLOAT64 = ("cpu", "cuda")
 _LONGEST_ROW = 2**18  # scores of one query
 _SCORES_AT_ONCE = 2**22
 _INDEX_BITS = 32
 _UNREAD = 2**14  # cells for the items behind a list's last positive: most items, which one cell would make wait
+
+
+class Device:
+    """A torch device that multiplies blocks of vectors, in the precision given or else in that of the vectors.
+
+    A gallery of up to ``gallery_bytes`` is kept there, on a GPU a half of what is free, and ``block_bytes`` are for the
+    positives of a product. Products of integers up to ``largest_integer`` are exact.
+    """
+
+    def __init__(self, name: str, precision: Precision | None = None) -> None:
+        self.where, self.precision = _available(name), precision
+        if precision == "tf32" and self.where.type != "cuda":
+            remedy = "precision='float32' gives the products of full precision"
+            raise DeviceError(f"precision='tf32' with device={name!r}", expected="a CUDA device", remedy=remedy)
+        self.largest_integer = _LARGEST_INTEGERS[precision] if self.where.type in _WITH_FLOAT64 else 0
+        self.gallery_bytes, self.block_bytes = _GALLERY_BYTES, _BLOCK_BYTES
+        if self.where.type == "cuda":
+            self.gallery_bytes, self.block_bytes = torch.cuda.mem_get_info(self.where)[0] // 2, _BLOCK_BYTES_OF_A_GPU
+
+    def __str__(self) -> str:
+        name = torch.cuda.get_device_name(self.where) if self.where.type == "cuda" else self.where.type
+        return f"torch {torch.__version__} on {name}, {self.precision}"
+
+    def send(self, values: Array) -> torch.Tensor:
+        """An array there, as it is."""
+        return torch.from_numpy(values).to(self.where)
+
+    def put(self, vectors: Array) -> torch.Tensor:
+        """The vectors there, rounded where the precision asks for it."""
+        tensor = self.send(vectors)
+        return tensor.bfloat16() if self.precision == "bfloat16" else tensor
+
+    def rounded(self, vectors: Array) -> Array:
+        """The vectors as the precision rounds them."""
+        if self.precision != "bfloat16":
+            return vectors
+        rounded: Array = torch.from_numpy(vectors).bfloat16().float().numpy()
+        return rounded
+
+    def put_all(self, parts: Iterable[Array], shape: tuple[int, int], dtype: np.dtype[np.generic]) -> torch.Tensor:
+        """The same of vectors that come part by part."""
+        kept = torch.bfloat16 if self.precision == "bfloat16" else torch.from_numpy(np.empty(0, dtype)).dtype
+        whole, start = torch.empty(shape, dtype=kept, device=self.where), 0
+        for part in parts:
+            whole[start : start + len(part)] = self.send(part)
+            start += len(part)
+        return whole
+
+    def multiply(self, queries: torch.Tensor, items: torch.Tensor, *, exact: bool = False) -> torch.Tensor:
+        """Queries × itemsᵀ, in float32 or float64, or the squared cosines of small integers with their signs."""
+        products = self._multiply(queries, items)
+        if not exact:
+            return products
+        norms = [vectors.double().square().sum(dim=1) for vectors in (queries, items)]
+        signed = products.double() * products.double().abs()
+        return (signed / (norms[0][:, None] * norms[1])).to(products.dtype)
+
+    def _multiply(self, queries: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        """Products of bfloat16 are exact in float32 and summed in it."""
+        with _tf32(self.precision == "tf32"):
+            if self.precision != "bfloat16":
+                return queries @ items.T
+            if self.where.type == "cuda" and hasattr(torch.ops.aten.mm, "dtype"):
+                return torch.mm(queries, items.T, out_dtype=torch.float32)
+            return queries.float() @ items.T.float()
+
+
+@contextmanager
+def _tf32(allowed: bool) -> Iterator[None]:
+    """Products of float32 on a GPU with or without tf32, whatever the program has set, and that again afterwards."""
+    matmul = torch.backends.cuda.matmul
+    new = hasattr(matmul, "fp32_precision")  # torch ≥ 2.9, where mixing both names is an error
+    name, value = ("fp32_precision", "tf32" if allowed else "ieee") if new else ("allow_tf32", allowed)
+    before = getattr(matmul, name)
+    setattr(matmul, name, value)
+    try:
+        yield
+    finally:
+        setattr(matmul, name, before)
+
+
+def _available(device: str) -> torch.device:
+    """The torch device of that name, once a number has been put there."""
+    try:
+        return torch.zeros(1, device=device).device
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+        remedy = "leave device out to use the processor"
+        raise DeviceError(f"device={device!r}", expected="a device that torch finds here", remedy=remedy) from error
 
 
 def values_on_device(
@@ -58,12 +148,18 @@ def values_on_device(
             yield computed.result()
 
 
+def _values(retrieval: Retrieval[Similarity], rows: Ints, products: list[SortedPositives]) -> Floats:
+    stops = np.cumsum([len(positives.number) for positives in products])[:-1]
+    parts = zip(np.split(rows, stops), products, strict=True)
+    return np.concatenate([retrieval.values_of_positives(own, positives) for own, positives in parts])
+
+
 class _Product(NamedTuple):
     """Queries of a block that are multiplied at once: their rows, vectors and positives."""
 
     rows: slice
     queries: torch.Tensor
-    positives: DevicePositives
+    positives: _DevicePositives
 
 
 class _Work(NamedTuple):
@@ -76,27 +172,22 @@ class _Work(NamedTuple):
 
     def sorted_positives(self, rows: Ints) -> list[SortedPositives]:
         """The positives of the queries of a block among all items, product by product."""
-        products = self._products(rows)
-        if self.retrieval.source.held and len(self.order) <= _LONGEST_ROW:
+        vectors, similarity = self.retrieval.source.queries(rows, self.height), self.retrieval.source
+        products = []
+        for part in ranges(len(rows), self.height):
+            queries = self.device.put(vectors[part.start : part.start + self.height])
+            products.append(_Product(part, queries, _DevicePositives(self.retrieval, rows[part], self.order)))
+        if similarity.held and len(self.order) <= _LONGEST_ROW:
             self._count_at_once(products)
         else:
             self._gather(rows, products)
-            self._count(products)
+            for places, items in loaded(similarity.items, similarity.parts):
+                for product in products:
+                    product.positives.count(self._scores(product, places, items), places)
         return [product.positives.on_processor() for product in products]
 
-    def _products(self, rows: Ints) -> list[_Product]:
-        vectors = self.retrieval.source.queries(rows, self.height)
-        return [
-            _Product(
-                part,
-                self.device.put(vectors[part.start : part.start + self.height]),
-                DevicePositives(self.retrieval, rows[part], self.order),
-            )
-            for part in ranges(len(rows), self.height)
-        ]
-
     def _count_at_once(self, products: list[_Product]) -> None:
-        """Multiply once, the scores of a product with the whole gallery held."""
+        """Multiply each product once, with the whole gallery."""
         places, similarity = np.arange(len(self.order)), self.retrieval.source
         items = [similarity.items(places[tile]) for tile in similarity.tiles]
         for product in products:
@@ -106,20 +197,15 @@ class _Work(NamedTuple):
             product.positives.count(scores, places)
 
     def _gather(self, rows: Ints, products: list[_Product]) -> None:
-        parts = parts_with_positives(self.retrieval.source, rows, [product.rows for product in products])
+        similarity = self.retrieval.source
+        parts = similarity.parts_with_positives(rows, [product.rows for product in products])
         of_rows = {product.rows.start: product for product in products}
-        for (places, chosen), items in loaded(lambda part: self.retrieval.source.items(part[0]), parts):
+        for (places, chosen), items in loaded(lambda part: similarity.items(part[0]), parts):
             for part in chosen:
                 product = of_rows[part.start]
                 product.positives.gather(self._scores(product, places, items), places)
         for product in products:
             product.positives.sort()
-
-    def _count(self, products: list[_Product]) -> None:
-        similarity = self.retrieval.source
-        for places, items in loaded(similarity.items, similarity.parts):
-            for product in products:
-                product.positives.count(self._scores(product, places, items), places)
 
     def _scores(self, product: _Product, places: Ints, *items: torch.Tensor) -> torch.Tensor:
         """The scores of a product's queries, masked ones −inf."""
@@ -133,14 +219,7 @@ class _Work(NamedTuple):
         return scores
 
 
-def _values(retrieval: Retrieval[Similarity], rows: Ints, products: list[SortedPositives]) -> Floats:
-    """The values of a block, product by product."""
-    stops = np.cumsum([len(positives.number) for positives in products])[:-1]
-    parts = zip(np.split(rows, stops), products, strict=True)
-    return np.concatenate([values_of_positives(retrieval, own, positives) for own, positives in parts])
-
-
-class DevicePositives:
+class _DevicePositives:
     """The positives of the queries ``rows`` of one product; ``order`` is the gallery's tree order on the device.
 
     Scores are held negated, so that the best comes first in rising order; an item that is not there is +∞.

@@ -9,12 +9,12 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import torch
+from torch import distributed
 
-from hiertree.errors import OptionError, ShapeError, require_package
+from hiertree.errors import OptionError, ShapeError
 
 if TYPE_CHECKING:
-    import torch
-
     from hiertree.jit import Floats
 
     from .blocks import Layout
@@ -37,9 +37,6 @@ class Share(NamedTuple):
 
     def agreed(self, layout: Layout) -> Layout:
         """The smallest layout of all processes: what each one chooses may depend on the free memory of its device."""
-        import torch
-        from torch import distributed
-
         sizes = torch.tensor([layout.height, layout.rows], device=_device_of_group())
         distributed.all_reduce(sizes, op=distributed.ReduceOp.MIN)
         height, rows = sizes.tolist()
@@ -47,9 +44,6 @@ class Share(NamedTuple):
 
     def gathered(self, values: Floats) -> Floats:
         """The values of all processes."""
-        import torch
-        from torch import distributed
-
         whole = torch.from_numpy(values).to(_device_of_group())
         distributed.all_reduce(whole)
         found: Floats = whole.cpu().numpy()
@@ -63,9 +57,6 @@ def share_of_group(retrieval: Retrieval[Similarity]) -> Share:
         OptionError: there is no process group.
         ShapeError: its processes have other labels, options or embeddings; of these some rows are compared.
     """
-    require_package("torch", extra="train")
-    from torch import distributed
-
     if not (distributed.is_available() and distributed.is_initialized()):
         raise OptionError(
             "distributed=True",
@@ -77,9 +68,6 @@ def share_of_group(retrieval: Retrieval[Similarity]) -> Share:
 
 
 def _check_alike(retrieval: Retrieval[Similarity]) -> None:
-    import torch
-    from torch import distributed
-
     request, tree, mask = retrieval.request, retrieval.source.gallery.tree, retrieval.source.gallery.mask
     digest = zlib.crc32(f"{request.names} {request.ties} {request.rules} {mask.place}".encode())
     labels = tree.order, tree.low, tree.high, mask.start, mask.item
@@ -98,7 +86,4 @@ def _check_alike(retrieval: Retrieval[Similarity]) -> None:
 
 def _device_of_group() -> torch.device:
     """Where the group sums numbers."""
-    import torch
-    from torch import distributed
-
     return torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")

@@ -16,6 +16,7 @@ import numpy as np
 from hiertree import level_counts
 
 from ..ranking.ranked import RankedLists, ranked_positives, sort_matrix
+from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
 from ..result import Evaluation
 from .blocks import for_each, row_ranges
 
@@ -40,26 +41,15 @@ Source = TypeVar("Source", bound=_Source)
 
 @dataclass(frozen=True, eq=False)
 class Retrieval(Generic[Source]):
-    r"""What is ranked, and what is computed from the rankings.
+    """What is ranked, and what is computed from the rankings."""
 
-    Attributes:
-        source: what ranks: embeddings (:class:`~hiertree.metrics.engine.similarity.Similarity`), binary codes
-            (:class:`~hiertree.metrics.engine.codes.Codes`) or :class:`ScoredLists`.
-        request: what to compute.
-        totals: (Q, L+1) items of each level that a query's list could hold; level 0 counts only what is known.
-        counts: (Q, L+1) \|Ω^(l)\| as the relevance of ``H-AP`` counts it; None for the totals.
-        convention: how the values are computed.
-        query_ids: Q ids.
-        query_paths: (Q, L) label ids of the queries, where they are known.
-    """
-
-    source: Source
+    source: Source  # what ranks: embeddings, binary codes or lists
     request: MetricRequest
-    totals: Ints
-    counts: Ints | None
+    totals: Ints  # (Q, L+1) items of each level that a list could hold; level 0 counts only what is known
+    counts: Ints | None  # (Q, L+1) |Ω^(l)| as the relevance of H-AP counts it; None for the totals
     convention: Convention
     query_ids: Sequence[Any]
-    query_paths: Ints | None = None
+    query_paths: Ints | None = None  # (Q, L) where they are known
 
     def __len__(self) -> int:
         return len(self.totals)
@@ -75,10 +65,7 @@ class Retrieval(Generic[Source]):
     ) -> Floats:
         """(r, M) values for some queries; NaN, or 0 by the rules, where a query has no positive for a metric.
 
-        Args:
-            rank: ranks their positives, as :class:`~hiertree.metrics.ranking.ranked.RankedLists` takes it.
-            rows: the queries.
-            totals: (r, L+1) items of each level where lists lost some since they were counted.
+        ``rank`` ranks them as :class:`RankedLists` asks it to; ``totals`` (r, L+1) are given where lists lost items.
         """
         own = self.totals[rows] if totals is None else totals
         counts = own if self.counts is None else self.counts[rows]
@@ -92,23 +79,28 @@ class Retrieval(Generic[Source]):
                 values[np.isnan(values[:, column]), column] = 0.0
         return values
 
+    def values_of_positives(self, rows: Ints, positives: SortedPositives) -> Floats:
+        """The values of queries whose positives are sorted, the other items counted among them."""
+        values = np.empty((len(rows), len(self.request.metrics)))
+
+        def work(part: slice) -> None:
+            values[part] = self.values(partial(ranked_positives, positives.rows(part)), rows[part])
+
+        row_bytes = 4 * BYTES_OF_A_POSITIVE * max(positives.score.shape[1], 1)
+        for_each(work, *row_ranges(len(rows), row_bytes=row_bytes))
+        return values
+
     def evaluation(self, values: Floats) -> Evaluation:
         """The result."""
         return Evaluation(self.request.names, values, self.query_ids, self.convention, self.query_paths)
 
 
 class ScoredLists(NamedTuple):
-    """Lists of one length whose scores and levels are given: a score matrix, or ranked lists made elsewhere.
+    """Lists of one length whose scores and levels are given: a score matrix, or ranked lists made elsewhere."""
 
-    Attributes:
-        scores: (Q, K) float32 or float64 without NaN, larger being better.
-        levels: (Q, K).
-        excluded: (Q, K) True where a list has no item or leaves it out.
-    """
-
-    scores: Array
-    levels: Bytes
-    excluded: Bools
+    scores: Array  # (Q, K) float32 or float64 without NaN, larger being better
+    levels: Bytes  # (Q, K)
+    excluded: Bools  # (Q, K) True where a list has no item or leaves it out
 
     @property
     def num_ranks(self) -> int:

@@ -13,20 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from hiertree.errors import OptionError, require_package
 from hiertree.jit import Array, Ints, jit
+from hiertree.options import check_choice
 
 from .blocks import for_each, num_threads, ranges
 from .vectors import LARGEST_SUM, first_of_equal
 
 if TYPE_CHECKING:
     from ..ranking.gallery import Gallery
-    from .device import Device
+    from .on_device import Device
     from .vectors import Vectors
 
+Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 _LARGEST_COPY = 2**29  # bytes of a gallery of which a normalized copy is held
 _TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of one tile of a larger one
 _LONGEST_TILE = 2**14  # items of one tile, whose scores many threads hold
@@ -34,23 +37,12 @@ _COLUMNS = 2048  # items of one product: its scores stay in the cache while they
 
 
 class Similarity:
-    """The products of queries with a gallery.
+    """The products of Q queries with N items, given in the user's order, whose tree order is the gallery's.
 
-    Args:
-        query: Q embeddings.
-        items: N embeddings, in the order the user gave them.
-        gallery: their tree order, and what each list leaves out.
-        tile_size: gallery items multiplied at once; unless given all, if a normalized copy of the gallery may be held.
-        device: where torch multiplies, or None for numpy.
-        dtype: of the products; unless given that of the embeddings.
-
-    Attributes:
-        gallery: as given.
-        dtype: of the scores.
-        exact: whether small integers are multiplied, whose scores are squared cosines with their signs.
-        device: what multiplies, or None for numpy.
-        held: whether a normalized copy of the gallery is kept.
-        tiles: consecutive ranges of the gallery in tree order.
+    A normalized copy of the gallery is ``held`` if it is small enough; then all items are multiplied at once unless
+    ``tile_size`` says how many. ``tiles`` are consecutive ranges in tree order. Products have the embeddings' type
+    unless a precision is given. Where ``exact``, small integers are multiplied, and scores are squared cosines with
+    their signs.
     """
 
     def __init__(
@@ -60,23 +52,30 @@ class Similarity:
         gallery: Gallery,
         *,
         tile_size: int | None = None,
-        device: Device | None = None,
-        dtype: np.dtype[Any] | None = None,
+        device: str | None = None,
+        precision: Precision | None = None,
     ) -> None:
-        self._query, self._items, self.gallery, self.device = query, items, gallery, device
-        self.dtype = np.result_type(query.dtype, items.dtype) if dtype is None else dtype
+        self._query, self._items, self.gallery, self._precision = query, items, gallery, precision
+        self.device = _device(device, precision)
+        self.dtype = np.dtype(np.result_type(query.dtype, items.dtype) if precision is None else np.float32)
         longest = query.longest, items.longest
-        within = LARGEST_SUM if device is None else device.largest_integer
+        within = LARGEST_SUM if self.device is None else self.device.largest_integer
         self.exact = max(longest) <= within**2 and longest[0] * longest[1] <= LARGEST_SUM**2  # |q·x| ≤ ‖q‖·‖x‖
         num_items, row_bytes = len(gallery), items.dimensions * self.dtype.itemsize
-        self._piece = max((_TILE if device is None else _TILE_ON_A_DEVICE) // row_bytes, 1024)
-        if device is None:
+        self._piece = max((_TILE if self.device is None else _TILE_ON_A_DEVICE) // row_bytes, 1024)
+        if self.device is None:
             self.held = not items.mapped and num_items * row_bytes <= _LARGEST_COPY
             width = num_items if self.held else min(self._piece, _LONGEST_TILE)
         else:
-            self.held = num_items * row_bytes <= device.gallery_bytes
+            self.held = num_items * row_bytes <= self.device.gallery_bytes
             width = self._piece  # whatever memory is free
         self.tiles = ranges(num_items, width if tile_size is None else tile_size)
+
+    def __str__(self) -> str:
+        """The scores, for the convention card."""
+        if self._precision == "bfloat16":
+            return "cosine similarity of embeddings rounded to bfloat16, summed in float32"
+        return f"cosine similarity, {self.dtype}{' multiplied as tf32' if self._precision == 'tf32' else ''}"
 
     @property
     def num_ranks(self) -> int:
@@ -118,6 +117,14 @@ class Similarity:
         """The number of items in the longest part."""
         return max(len(part) for part in self.parts)
 
+    def parts_with_positives(self, rows: Ints, products: list[slice]) -> Iterator[tuple[Ints, list[slice]]]:
+        """The parts of the gallery that hold positives, and the products of these rows with some there."""
+        for places in self.parts:
+            low, high = self.gallery.positive_columns(places, rows)
+            chosen = [product for product in products if (low[product] < high[product]).any()]
+            if chosen:
+                yield places, chosen
+
     def queries(self, rows: Ints, height: int) -> Array:
         """The vectors of some queries, and of the first of them again up to a multiple of ``height``."""
         return self._vectors(self._query, np.append(rows, np.repeat(rows[:1], -len(rows) % height)))
@@ -133,7 +140,7 @@ class Similarity:
     def fill(self, queries: Array, items: Any, places: Ints, scores: Array, height: int, *, threads: int) -> None:
         """Write the scores of padded queries with the items of a part."""
         width = _COLUMNS if self.device is None else len(places)
-        products = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(places), width)]
+        pairs = [(rows, tile) for rows in ranges(len(queries), height) for tile in ranges(len(places), width)]
 
         def multiply(product: tuple[slice, slice]) -> None:
             rows, tile = product
@@ -142,9 +149,10 @@ class Similarity:
                 if self.exact:
                     _square(queries[rows], items[tile], scores[rows, tile])
             else:
-                self.device.multiply_into(self.device.put(queries[rows]), items, scores[rows], exact=self.exact)
+                products = self.device.multiply(self.device.put(queries[rows]), items, exact=self.exact)
+                scores[rows] = products.cpu().numpy()
 
-        for_each(multiply, products, threads=threads)
+        for_each(multiply, pairs, threads)
         copies, originals = self.equal_columns(places)
         if len(copies):
             scores[:, copies] = scores[:, originals]
@@ -187,6 +195,20 @@ class Similarity:
     def _rounded(self, vectors: Array) -> Array:
         """Vectors as they are multiplied."""
         return vectors if self.device is None else self.device.rounded(vectors)
+
+
+def _device(name: str | None, precision: Precision | None) -> Device | None:
+    """The device of that name, or None for numpy, which has no precision but the embeddings' own and float32."""
+    if precision is not None:
+        check_choice("precision", precision, Precision)
+    if name is not None:
+        require_package("torch", extra="train")
+        from .on_device import Device
+
+        return Device(name, precision)
+    if precision not in (None, "float32"):
+        raise OptionError(f"precision={precision!r}", expected="a device", remedy="pass device='cuda'")
+    return None
 
 
 @jit

@@ -36,17 +36,11 @@ LARGEST_SUM = 2.0**24  # of integers, up to which a float32 holds each
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Checked embeddings.
+    """Checked embeddings."""
 
-    Attributes:
-        array: (n, d), of any real type where it is memory-mapped, else float32 or float64.
-        dtype: float64 or float32, the type of their scores.
-        mapped: whether they lie in a file, of which no whole copy is taken.
-    """
-
-    array: Array
-    dtype: np.dtype[Any]
-    mapped: bool
+    array: Array  # (n, d), of any real type where it is memory-mapped, else float32 or float64
+    dtype: np.dtype[Any]  # float64 or float32, the type of their scores
+    mapped: bool  # whether they lie in a file, of which no whole copy is taken
 
     def __len__(self) -> int:
         return len(self.array)
@@ -91,12 +85,7 @@ class Vectors:
 
 
 def as_vectors(values: Any, *, name: str) -> Vectors:
-    """Check embeddings; those of a memory map are read a few rows at a time.
-
-    Raises:
-        ShapeError: not two-dimensional, or without columns.
-        EmbeddingError: a value is NaN or infinite, or a row has zero norm.
-    """
+    """Check embeddings, as :func:`hiertree.arrays.as_embeddings` does; those of a memory map a few rows at a time."""
     if not isinstance(values, np.memmap):
         array = as_embeddings(values, name=name)
         return Vectors(array, array.dtype, mapped=False)
@@ -112,9 +101,7 @@ def as_vectors(values: Any, *, name: str) -> Vectors:
 def first_of_equal(parts: Iterable[Array], rows_of: Callable[[Ints], Array]) -> Ints | None:
     """(N,) for each row the first one that equals it, or None where all differ.
 
-    Args:
-        parts: the vectors, some rows after others.
-        rows_of: gives the vectors of some rows again.
+    ``parts`` are the vectors, some rows after others; ``rows_of`` gives the vectors of some rows again.
     """
     hashes = np.concatenate([_hashes(part) for part in parts])
     order = np.argsort(hashes, kind="stable")

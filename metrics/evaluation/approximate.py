@@ -15,7 +15,6 @@ from hiertree.errors import OptionError, require_package
 from hiertree.io.progress import show_progress
 from hiertree.options import check_choice, check_integer
 
-from ..ranking.masks import Mask
 from ..request import MetricRequest
 from ..result import Evaluation
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..engine.vectors import Vectors
+    from ..ranking.gallery import Mask
     from .inputs import Labels
 
 IndexName: TypeAlias = Literal["hnsw", "ivf"]

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from hiertree.errors import OptionError
 from hiertree.options import check_choice, check_integer, with_options_of
 
-from ..engine.device import Precision, describe_scores, device_of
 from ..request import CheckedOptions
 from ..result import Evaluation
 from .approximate import Approximate, IndexName, evaluate_approximately
@@ -18,6 +15,8 @@ from .inputs import MaskOptions, RetrievalOptions, check_inputs
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from ..engine.similarity import Precision
 
 
 @with_options_of(CheckedOptions, MaskOptions)
@@ -131,10 +130,8 @@ def evaluate(
     if approximate is not None:
         return labels.named(evaluate_approximately(queries, items, labels, request, approximate, progress=progress))
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, labels.mask, request.rules)
-    dtype = None if precision is None else np.dtype(np.float32)
-    where = device_of(device, precision)
-    similarity = Similarity(queries, items, ranked, tile_size=tile_size, device=where, dtype=dtype)
-    card = request.convention(self_rule=labels.mask.rule, scores=describe_scores(similarity.dtype, precision))
+    similarity = Similarity(queries, items, ranked, tile_size=tile_size, device=device, precision=precision)
+    card = request.convention(self_rule=labels.mask.rule, scores=str(similarity))
     retrieval = Retrieval(
         similarity, request, ranked.totals, ranked.counts, card, range(len(queries)), labels.query_paths
     )

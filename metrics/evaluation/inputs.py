@@ -14,12 +14,13 @@ from hiertree.level_columns import LabelNames, check_same_rows
 from hiertree.options import is_integer, split_options
 
 from ..conventions import Rules
-from ..ranking.masks import Mask, describe_distractors, mask_of, with_distractors
 from ..request import CheckedOptions, MetricOptions, MetricRequest
 from ..result import Evaluation
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from ..ranking.gallery import Mask
 
 
 class RetrievalOptions(MetricOptions, total=False):
@@ -122,6 +123,8 @@ def checked_labels(
     query_paths: Any, gallery_paths: Any, num_queries: int, num_items: int | None, options: MaskOptions, rules: Rules
 ) -> Labels:
     """Check the paths of queries and of a gallery, if there is one, and make a mask of what lists leave out."""
+    from ..ranking.gallery import describe_distractors, mask_of, with_distractors  # takes numba with it
+
     sides, marked = {"query_paths": query_paths}, None
     if num_items is not None:
         sides["gallery_paths"] = gallery_paths

@@ -101,11 +101,7 @@ def _harmonic_numbers(num_items: int) -> Floats:
 def _overlap_sums(
     ranked: Ranked, within: Ints, ties: TieGroups, totals: Ints, harmonic: Floats, paper: bool, sums: Floats
 ) -> None:
-    """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row.
-
-    ``within`` counts the positives that begin there, ``totals`` the items by level, and ``harmonic`` holds the harmonic
-    numbers up to |Ω⁺|.
-    """
+    """Expected Σ_{p ≤ |Ω⁺|} Σ_l min(C_l(p), I_l(p)) / p of each row, to which ``within`` positives add."""
     num_levels = totals.shape[1] - 1
     above = np.zeros(num_levels + 1, np.int64)  # s_l
     met = np.empty(num_levels + 1, np.int32)  # s_l and the items of the level so far

@@ -105,14 +105,7 @@ def _sums_by_level(lists: RankedLists) -> Floats:
 
 
 def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool) -> Floats:
-    """(r, S) expected Σ_j P(j) over the items of each set of levels in the whole list, P being the precision of such.
-
-    Args:
-        ranked: the lists.
-        ties: their tie groups.
-        sets: (r, L+1, S) whether a level is in a set; level 0 is in none.
-        paper: whether every item of equal score counts as ahead.
-    """
+    """(r, S) expected precision summed over the items of each set of levels, (r, L+1, S), level 0 being in none."""
     sums = np.empty((len(sets), 0))
     for first in range(0, sets.shape[2], _AT_ONCE):
         part = sets[:, :, first : first + _AT_ONCE].astype(np.uint64)
@@ -245,10 +238,7 @@ def _sums_within(ranked: Ranked, wanted: int, cutoffs: Ints, paper: bool, sums: 
 
 @jit
 def _left_sums(ranked: Ranked, wanted: int, paper: bool, sums: Floats) -> None:
-    """Expected Σ over the positives of the precision one place ahead of each, which is 1 at the first place.
-
-    The mean of this and of the precisions is the area by trapezoids under precision over recall.
-    """
+    """Expected Σ over the positives of the precision one place ahead of each, which is 1 at the first place."""
     for row in range(len(sums)):
         number = ranked.number[row]
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]

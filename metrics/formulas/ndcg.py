@@ -39,15 +39,10 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
 
 
 class _Discounts(NamedTuple):
-    """1 / log2(1 + rank), read-only.
+    """1 / log2(1 + rank), read-only."""
 
-    Attributes:
-        at: (n,) of rank = 1 … n.
-        of_run: (n // _RUN,) sums over as many ranks.
-    """
-
-    at: Floats
-    of_run: Floats
+    at: Floats  # (n,) of rank = 1 … n
+    of_run: Floats  # (n // _RUN,) sums over as many ranks
 
 
 @lru_cache(maxsize=1)

@@ -20,8 +20,7 @@ from ..engine.retrieval import Retrieval, ScoredLists, values_of_lists
 from ..engine.vectors import Vectors
 from ..evaluation.embeddings import evaluate
 from ..evaluation.inputs import check_inputs
-from ..ranking.gallery import labeled_gallery
-from ..ranking.masks import drop_ranked
+from ..ranking.gallery import drop_ranked, labeled_gallery
 from ..request import CheckedOptions, RelevanceFunction, parse_metrics
 from ..result import Evaluation
 

@@ -38,12 +38,7 @@ _LEFT_OUT = np.uint32(2**32 - 1)
 def rank_by_full_sort(scores: Array, low: Ints, high: Ints, *, ties: Ties) -> Ranked | None:
     """The ranked positives of r rows of scores, (r, N) in tree order, or None where keys do not fit or do not pay.
 
-    Args:
-        scores: −inf marks an item that is left out.
-        low: (r, L) first place of the range of each level, as in
-            :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`.
-        high: (r, L) one past its last place.
-        ties: the policy; only ``"average"`` and ``"paper"``, which keep tie groups, are served.
+    A score of −inf marks an item that is left out; ``low`` and ``high`` (r, L) are the ranges of the tree order.
     """
     num_positives = int((high[:, 0] - low[:, 0]).max(initial=0))
     keys_suffice = scores.dtype == np.float32 and low.shape[1] <= _LEVELS

@@ -27,46 +27,28 @@ Value = TypeVar("Value")
 
 
 class Ranked(NamedTuple):
-    """The positives of r queries in ranked order; row i holds ``number[i]`` of them.
+    """The positives of r queries in ranked order; row i holds ``number[i]`` of them."""
 
-    Attributes:
-        level: (r, P).
-        before: (r, P) items ahead of the tie group.
-        size: (r, P) items of the tie group, irrelevant ones included.
-        number: (r,).
-    """
-
-    level: Bytes
-    before: Int32s
-    size: Int32s
-    number: Ints
+    level: Bytes  # (r, P)
+    before: Int32s  # (r, P) items ahead of the tie group
+    size: Int32s  # (r, P) items of the tie group, irrelevant ones included
+    number: Ints  # (r,)
 
 
 class TieGroups(NamedTuple):
-    """The tie groups of several items that hold a positive; row i has some, and then one that begins at its end.
+    """The tie groups of several items that hold a positive; row i has some, and then one that begins at its end."""
 
-    Attributes:
-        first: (r, G+1) the first positive of each.
-        stop: (r, G) one past its last.
-        members: (r, G, L+1) its positives of each level.
-    """
-
-    first: Int32s
-    stop: Int32s
-    members: Ints
+    first: Int32s  # (r, G+1) the first positive of each
+    stop: Int32s  # (r, G) one past its last
+    members: Ints  # (r, G, L+1) its positives of each level
 
 
 class RankedLists:
     """The lists of r queries: all that a formula reads.
 
-    Args:
-        rank: ranks the positives under a policy for ties; ``"best"`` and ``"worst"`` order the levels of equal scores
-            by a preference (r, L+1), as :func:`ranked_positives` does.
-        request: what is asked for.
-        rows: which queries of the request these are.
-        totals: (r, L+1) items of each level that exist, ranked or not.
-        counts: (r, L+1) items of each level as the relevance of ``H-AP`` counts them.
-        num_ranks: the length of the longest list.
+    ``rank`` is :func:`ranked_positives` or takes its place; ``rows`` says which queries of the request these are.
+    ``totals`` (r, L+1) count the items of each level that exist, ranked or not, ``counts`` those that the relevance of
+    ``H-AP`` counts.
     """
 
     def __init__(
@@ -87,7 +69,7 @@ class RankedLists:
 
     @property
     def counts_ties_ahead(self) -> bool:
-        """Whether every item of equal score counts as ahead, as ``ties="paper"`` asks for."""
+        """Whether every item of equal score counts as ahead."""
         return self.request.ties == "paper"
 
     def relevance(self, metric: Metric) -> Floats:
@@ -151,11 +133,8 @@ def sort_matrix(scores: Array, levels: Bytes, excluded: Bools, *, ties: Ties) ->
 def ranked_positives(positives: SortedPositives, ties: Ties, preference: Floats) -> Ranked:
     """The ranking of sorted positives, the other items counted among them.
 
-    Args:
-        positives: in the order of their scores.
-        ties: ``"average"`` and ``"paper"`` keep tie groups; the others put them in order.
-        preference: (r, L+1) value of each level; ``"best"`` places the highest first, ``"worst"`` the lowest,
-            and of equal values the deeper level counts as higher.
+    ``"average"`` and ``"paper"`` keep tie groups. ``"best"`` places levels of high ``preference`` (r, L+1) first,
+    ``"worst"`` last; of equal ones the deeper level counts as higher.
     """
     shape = positives.score.shape
     ranked = Ranked(positives.level, np.empty(shape, np.int32), np.empty(shape, np.int32), positives.number)

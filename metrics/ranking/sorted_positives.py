@@ -18,6 +18,7 @@ import numpy as np
 from hiertree.jit import Array, Bools, Bytes, Int32s, Ints, jit, jit_without_nan
 
 _INTERVALS = 3  # of the table, for each positive
+BYTES_OF_A_POSITIVE = 8 + 1 + 8 + 4 * _INTERVALS
 _AT_ONCE = 512
 _FEW = 24
 _LEVEL_BITS = np.uint64(8)
@@ -29,37 +30,20 @@ _BELOW_SIGN = np.uint64(2**31 - 1)
 
 
 class SortedPositives(NamedTuple):
-    """The positives of r queries, best first; row i holds ``number[i]`` of them.
+    """The positives of r queries, best first; row i holds ``number[i]`` of them."""
 
-    Attributes:
-        score: (r, P) float32 or float64.
-        level: (r, P) from 1.
-        item: (r, P) gallery indices if these break ties, else (r, 0).
-        number: (r,).
-        others: (r, P+1, 2) items of level 0: those between positives i − 1 and i, and those with the score of i,
-            counted where i is the first of that score.
-        first: (r, T) for each interval of the score twice the first positive that is not in an earlier one, and 1 more
-            if it is in this one.
-        top, scale: (r,) the score at which the intervals begin, and how many there are for each unit of score.
-    """
-
-    score: Array
-    level: Bytes
-    item: Ints
-    number: Ints
-    others: Int32s
-    first: Int32s
-    top: Array
-    scale: Array
+    score: Array  # (r, P) float32 or float64
+    level: Bytes  # (r, P) from 1
+    item: Ints  # (r, P) gallery indices if these break ties, else (r, 0)
+    number: Ints  # (r,)
+    others: Int32s  # (r, P+1, 2) negatives between i − 1 and i, and with the score of i if i is the first of it
+    first: Int32s  # (r, T) of each interval of scores twice the first positive not in an earlier one, + 1 if in it
+    top: Array  # (r,) the score at which the intervals begin
+    scale: Array  # (r,) intervals for each unit of score
 
     def rows(self, part: slice) -> SortedPositives:
         """Some of the queries, as views."""
         return SortedPositives._make(field[part] for field in self)
-
-
-def row_bytes(num_positives: int) -> int:
-    """Memory of one row of :class:`SortedPositives`, in bytes."""
-    return num_positives * (8 + 1 + 8 + 4 * _INTERVALS)
 
 
 def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any], *, by_index: bool) -> SortedPositives:
