@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -209,6 +209,7 @@ def user_agent(contact: str | None) -> str:
 
 
 LONGEST_BACKOFF = 300.0  # seconds
+LONGEST_SILENCE = 30.0  # seconds of waiting without a word
 JITTER = 0.25  # the back-off is lengthened at random by up to this share
 SLOW_ANSWER, REST = 1.0, 5.0  # after an answer of more seconds the API is left alone for so many
 MOST_INCOMPLETE = 2  # incomplete answers after which what was asked is the likely reason
@@ -233,21 +234,26 @@ class Pace:
 
     def __init__(self, requests_per_minute: float, clock: Clock, memory: Store | None = None) -> None:
         self._spacing, self._clock, self._memory = 60.0 / requests_per_minute, clock, memory
-        self._earliest = float("-inf")
+        self._earliest, self._reason = float("-inf"), ""
         if memory is not None:
             left = memory.next_request() - clock.now().timestamp()
             self._earliest = clock.monotonic() + min(left, LONGEST_RETRY_AFTER)  # more would be a clock put back
+            self._reason = "an earlier run was to pause until then, or the clock was set back"
 
     def wait(self, *, spacing: float = 0.0) -> None:
         """Sleep until the next request may start, and count it as started; the one after comes no sooner than that."""
         while (left := self._earliest - self._clock.monotonic()) > 0:
+            if left > LONGEST_SILENCE:
+                until = (self._clock.now() + timedelta(seconds=left)).astimezone().strftime("%H:%M:%S")
+                _log.warning("waiting %.0f s, until %s: %s", left, until, self._reason)
             self._clock.sleep(left)
         self.pause(max(self._spacing, spacing))
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, seconds: float, reason: str = "") -> None:
         """Start no request for so many seconds from now."""
         now = self._clock.monotonic()
-        self._earliest = max(self._earliest, now + seconds)
+        if now + seconds > self._earliest:
+            self._earliest, self._reason = now + seconds, reason
         if self._memory is not None:
             self._memory.keep_next_request(self._clock.now().timestamp() + self._earliest - now)
 
@@ -278,15 +284,15 @@ class Client:
             except TryAgain as trouble:
                 last = trouble
             incomplete += isinstance(last, Incomplete)
-            self._pace.pause(last.after or 0.0)
+            self._pace.pause(last.after or 0.0, last.reason)
             if attempt == self.settings.max_retries or incomplete > MOST_INCOMPLETE:
                 break
             seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random_share())
             if self._on_retry is not None:
                 self._on_retry(last.reason, seconds)
-            if attempt:  # one wait is nothing unusual
+            if attempt and seconds <= LONGEST_SILENCE:  # one wait is nothing unusual, a long one says so itself
                 _log.warning("no answer (%s); retry %d in %.0f s", last.reason, attempt + 1, seconds)
-            self._pace.pause(seconds)
+            self._pace.pause(seconds, last.reason)
         raise Unusable(last.reason) if isinstance(last, Incomplete) else Unanswered(last.reason)
 
     def _get(self, url: str, parameters: Mapping[str, str] | None) -> HttpAnswer:

@@ -7,6 +7,7 @@ request in flight and nothing else. ``schema.sql`` describes the tables.
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,11 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from pydantic import ValidationError
+
 from hiertree.errors import ScrapeError
 
 from .facts import JSON, MOST_MOVES, MOST_STEPS_UP, MOVED, PLURALS, STAGES, Fact, SourceName, Stage
 
 APPLICATION, VERSION = 0x68697274, 2  # "hirt"
+_READ_ONLY = re.compile("readonly|unable to open database file")
 
 _MISSING = """
     WITH RECURSIVE reached (stage, key, hop) AS (
@@ -33,7 +37,8 @@ _MISSING = """
     )
     SELECT stage, key FROM wanted LEFT JOIN answers USING (stage, key) WHERE answer IS NULL OR time < :before
     UNION SELECT 'move', key FROM answers
-    WHERE stage = 'page' AND json_extract(answer, '$.status') = :moved AND json_extract(answer, '$.target') IS NULL
+    WHERE stage = 'page' AND json_valid(answer)
+    AND json_extract(answer, '$.status') = :moved AND json_extract(answer, '$.target') IS NULL
     EXCEPT SELECT stage, key FROM failures ORDER BY stage, key"""
 
 
@@ -66,14 +71,31 @@ class Store:
             self.connection = sqlite3.connect(self.path, isolation_level="IMMEDIATE", timeout=30)
             self._prepare()
         except sqlite3.DatabaseError as error:
-            raise ScrapeError(f"{self.path}: {error}", expected="a store of 'labels scrape'") from None
+            wanted = "a store of 'labels scrape'"
+            if create or not _READ_ONLY.search(str(error)):
+                raise ScrapeError(f"{self.path}: {error}", expected=wanted) from None
+            self._open_read_only()
 
-    def _prepare(self) -> None:
+    def _open_read_only(self) -> None:
+        """Open a file on a disk that takes no log beside it, as long as no log holds what the file lacks."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            remedy = "copy both to a folder that can be written to"
+            raise ScrapeError(f"{self.path} is read-only and {log.name} was not merged into it", remedy=remedy)
+        self.connection = sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+        self._check_version()
+
+    def _check_version(self) -> bool:
+        """Refuse another file than a store; whether there are tables."""
         one = self.connection.execute
         application, version = one("PRAGMA application_id").fetchone()[0], one("PRAGMA user_version").fetchone()[0]
-        known = {name for (name,) in one("SELECT name FROM sqlite_master")}
+        known = one("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
         if known and (application, version) != (APPLICATION, VERSION):
             raise ScrapeError(f"{self.path}", expected=f"a store of 'labels scrape', version {VERSION}")
+        return known
+
+    def _prepare(self) -> None:
+        one, known = self.connection.execute, self._check_version()
         one("PRAGMA journal_mode = WAL")
         one("PRAGMA synchronous = NORMAL")
         one("PRAGMA foreign_keys = ON")
@@ -146,7 +168,14 @@ class Store:
         """What was answered, or None."""
         query = "SELECT answer, source, time FROM answers WHERE stage = ? AND key = ?"
         row = self.connection.execute(query, (stage, key)).fetchone()
-        return None if row is None else Known(JSON[stage].validate_json(row[0]), *row[1:])
+        try:
+            return None if row is None else Known(JSON[stage].validate_json(row[0]), *row[1:])
+        except ValidationError as error:
+            raise ScrapeError(
+                f"{self.path}: the answer to {stage} {key!r} is damaged ({error.errors()[0]['msg']})",
+                expected="the JSON that 'labels scrape' wrote",
+                remedy="restore the store from a copy, or scrape with --refresh-older-than 0",
+            ) from None
 
     def save(self, facts: Iterable[Fact], *, source: SourceName, time: int) -> None:
         """Keep facts in place of earlier ones of the same keys, in one transaction."""

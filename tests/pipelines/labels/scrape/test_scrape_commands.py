@@ -1,13 +1,19 @@
 """``hiertree labels scrape``, ``status`` and ``retry`` as they are typed, and what they refuse."""
 
 import json
+import os
+import shutil
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from wikimedia import Wikimedia, World
 from wikimedia.dump import dump_text
 from wikimedia.tools import CONTACT
 
-from hiertree.errors import OptionError
+from hiertree.errors import OptionError, ScrapeError
 from hiertree.pipelines.cli.application import main
 from hiertree.pipelines.labels import build
 from hiertree.pipelines.labels.scrape import ScrapeSettings, count_failed, scrape
@@ -240,3 +246,62 @@ def test_pages_may_be_read_faster_than_the_api_is_asked():
     assert ScrapeSettings(source="html", requests_per_minute=1000).source == "html"
     with pytest.raises(OptionError, match="fewer than 1200"):
         ScrapeSettings(source="html", requests_per_minute=1200)
+
+
+@contextmanager
+def read_only(folder):
+    """The folder as on a disk that is mounted read-only; root may write everywhere and becomes nobody."""
+    for path in (folder, *folder.iterdir()):
+        path.chmod(0o555)
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if os.getuid() == 0:
+            os.seteuid(0)
+        folder.chmod(0o755)
+
+
+@pytest.fixture
+def shared_folder():
+    """A folder that everybody may read, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="hiertree-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_store_on_a_read_only_disk_is_read(table, shared_folder, capsys):
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        assert run("scrape", table, "--store", shared_folder / "s.sqlite", *web_options(wikimedia)) == 0
+    expected = capsys.readouterr().out
+    with read_only(shared_folder):
+        assert run("status", shared_folder / "s.sqlite") == 0
+        with pytest.raises(ScrapeError, match=r"readonly|read-only|unable to open"), Store(shared_folder / "s.sqlite"):
+            pass
+    assert capsys.readouterr().out.startswith(expected.rstrip())
+
+
+def test_a_read_only_store_with_a_log_that_was_not_merged_is_refused(shared_folder):
+    with Store(shared_folder / "s.sqlite"):
+        pass
+    (shared_folder / "s.sqlite-wal").write_bytes(b"something")
+    with read_only(shared_folder), pytest.raises(ScrapeError, match=r"was not merged.*copy both to a folder"):
+        Store(shared_folder / "s.sqlite", create=False)
+
+
+@pytest.mark.parametrize(("stage", "key"), [("page", "Category:Place 0"), ("item", "Q10000"), ("label", "Q100")])
+def test_damaged_json_in_a_store_gives_one_line_and_is_mended_by_asking_again(table, tmp_path, capsys, stage, key):
+    store = tmp_path / "s.sqlite"
+    with Wikimedia(World.numbered(60)) as wikimedia:
+        assert run("scrape", table, "--store", store, *web_options(wikimedia)) == 0
+        whole = capsys.readouterr().out
+        with Store(store) as opened, opened.connection as connection:
+            connection.execute("UPDATE answers SET answer = '{\"key' WHERE (stage, key) = (?, ?)", (stage, key))
+        assert run("clean", table, "--store", store, "--out", tmp_path / "cleaned") == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"the answer to {stage} '{key}' is damaged" in line
+        assert "--refresh-older-than 0" in line
+        time.sleep(1.1)  # facts are as old as whole seconds say
+        assert run("scrape", table, "--store", store, "--refresh-older-than", "0", *web_options(wikimedia)) == 0
+    assert capsys.readouterr().out == whole

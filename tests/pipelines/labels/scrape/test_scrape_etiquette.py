@@ -1,5 +1,6 @@
 """Politeness, in time that nobody waits for: rates, rests, Retry-After, back-off, and when to stop asking."""
 
+import re
 from datetime import datetime, timezone
 from itertools import pairwise
 
@@ -321,12 +322,25 @@ def test_pauses_outlive_the_process(store, fault, pause):
         assert wikimedia.asked[1].time - answered >= pause - 1e-6
 
 
-def test_a_clock_that_was_put_back_does_not_stop_the_scraper_for_long(store):
+def test_a_clock_that_was_put_back_stops_the_scraper_for_an_hour_at_most_and_says_so(store, caplog):
     time = FakeTime()
     store.keep_next_request(time.now().timestamp() + 10**9)
     pace = Pace(200, time.clock, store)
-    pace.wait()
+    with caplog.at_level("WARNING"):
+        pace.wait()
     assert time.seconds <= 3600
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert re.fullmatch(r"waiting 3600 s, until \d\d:\d\d:\d\d: an earlier run .* or the clock was set back", said)
+
+
+def test_a_long_wait_that_the_server_asks_for_says_so_at_once(store, caplog):
+    time = FakeTime()
+    with Wikimedia(World.numbered(2), fault=lambda index: "429" if index == 0 else None, retry_after=1800) as wikimedia:
+        store.add_landmarks(places(2))
+        scrape(store, wikimedia, time)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert re.match(r"waiting 18\d\d s, until .*: HTTP 429: Too many requests", said[0])
 
 
 def test_a_dripping_answer_is_cut_off_by_time_and_a_huge_one_by_size(monkeypatch):
