@@ -20,7 +20,8 @@ from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import read_table
 
 from .labels import build
-from .report import MetricRow, branches_of, side_by_side, write_demo_page
+from .report.page import MetricRow, side_by_side, write_demo_page
+from .report.tree_nodes import branches_of
 from .training.data.splits import load_split
 from .training.recipe.reading import load_recipe
 from .training.run.experiment import train
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.tree import Tree
 
-    from .report import TreeBranch
+    from .report.tree_nodes import TreeBranch
     from .training.recipe.schema import Recipe
     from .training.run.experiment import TrainedRun
 
@@ -54,13 +55,7 @@ _QUICK = {
 
 @dataclass(frozen=True)
 class Demo:
-    """What the demonstration made.
-
-    Attributes:
-        page: the HTML page.
-        labels: folder of the hierarchical labels.
-        runs: folders of the two runs, Smooth-AP's first.
-    """
+    """What the demonstration made: the page, the folder of the labels, and those of the runs, Smooth-AP's first."""
 
     page: Path
     labels: Path
@@ -77,17 +72,9 @@ def run_demo(
 ) -> Demo:
     """Build labels, train and measure two models, print the results and write ``out/index.html``. Offline.
 
-    Finished runs of the same recipes that are in ``out`` already are not run again, interrupted ones go on.
-
-    Args:
-        out: folder for everything it makes.
-        data: Omniglot, as a zip, npz or folder; unless given, images are drawn.
-        seed: the one seed.
-        quick: a tiny network and a few steps only, to see that everything runs.
-        fresh: train again even where finished runs are there.
-
-    Raises:
-        HiertreeError: ``data`` is not there or cannot be read, or ``out`` holds other files where it wants to write.
+    Finished runs of the same recipes that are in ``out`` already are not run again unless ``fresh``, interrupted ones
+    go on. ``data`` is Omniglot, as a zip, npz or folder; without it images are drawn. ``quick`` trains a tiny network
+    for a few steps only, to see that everything runs.
     """
     from rich.console import Console
 
@@ -133,7 +120,7 @@ def landmark_names() -> dict[Hashable, str]:
 
 
 def _recipes(data: str | os.PathLike[str] | None, *, seed: int, quick: bool) -> list[Recipe]:
-    """Smooth-AP's recipe and HAPPIER's, alike in everything but the loss."""
+    """Smooth-AP's recipe and HAPPIER's, the same but for the loss."""
     source = "synthetic" if data is None else "omniglot"
     overrides = [f"seed={seed}", *(_QUICK if quick else _SHORT)[source]]
     overrides += [] if data is None else [f"data.root={os.fspath(data)}"]

@@ -45,12 +45,9 @@ STYLE: Any = {  # matplotlib types its keys one by one, and each release has oth
 
 
 def fill_page(package: str, values: Mapping[str, Any], *, scripted: bool = False) -> str:
-    """Fill in the template of a package inside the frame of all pages; every value that is not Markup is escaped.
+    """Fill in ``page.html`` of a package inside the frame of all pages; every value that is not Markup is escaped.
 
-    Args:
-        package: its full name; it holds ``page.html``.
-        values: what the template names, ``title`` among them.
-        scripted: whether the page runs the ``page.js`` of the package; its policy lets no other script run.
+    If ``scripted``, the page runs ``page.js`` of the package; its policy lets no other script run.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
     from markupsafe import Markup
@@ -85,9 +82,7 @@ def breakable(text: object) -> Markup:
 
 
 def data_uri(image: Image.Image, *, largest_side: int = LARGEST_SIDE) -> str:
-    """A picture as a data URI, at most 160 pixels a side unless another size is given.
-
-    Pictures that are already that small are kept exactly, as PNG; larger ones are reduced and become JPEG.
+    """A picture as a data URI: PNG where it is no larger than that already, or else reduced and JPEG.
 
     >>> from PIL import Image
     >>> data_uri(Image.new("L", (2, 2))).partition(",")[0]
@@ -110,11 +105,9 @@ def run_color(color: int) -> str:
 
 
 def inline_svg(figure: Figure, *, name: str) -> str:
-    """The ``<svg>`` element of a figure that was drawn with :data:`STYLE`, in the page's colors and fonts.
+    """The ``<svg>`` element of a figure that was drawn with :data:`STYLE` and :func:`run_color`, in the page's colors.
 
-    Args:
-        figure: drawn with the colors :data:`INK` and :func:`run_color`; others stay what they are.
-        name: of which its ids are made, so that no other figure of the page has them.
+    Its ids are made of the name, so that no other figure of the page has them.
     """
     prefix, text = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-"), StringIO()
     figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})

@@ -18,7 +18,7 @@ from hiertree.errors import HiertreeError, ImageError, InputError, OptionError
 from hiertree.io.provenance import MANIFEST
 from hiertree.io.tables import read_table
 
-from ..local_pages.thumbnails import shrink, thumbnail
+from ..local_pages.local_server import shrink, thumbnail
 from ..stored_embeddings.label_columns import IMAGE, LabelColumns, LabeledRows, rows_with_table, shared_paths
 
 if TYPE_CHECKING:
@@ -46,16 +46,9 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedImages:
-    """Images that models have embedded.
+    """Images that models have embedded: the queries, then those of a separate gallery.
 
-    Attributes:
-        models: at least one.
-        names: of the images; the queries, then those of a separate gallery.
-        tree: of their labels; None without labels.
-        paths: (n, L) int32 in it.
-        separate: whether the queries have a gallery of their own.
-        images: the pictures, or None.
-        without: why there are none; empty where there are.
+    ``paths`` are (n, L) in the tree of their labels, if they have any; ``without`` says why there are no pictures.
     """
 
     models: tuple[Model, ...]

@@ -18,8 +18,13 @@ from starlette.types import ASGIApp
 from hiertree import levels
 from hiertree.errors import OptionError
 
-from ..local_pages.local_server import local_app, serve_until_interrupted, served_in_background
-from ..local_pages.thumbnails import THUMBNAIL, image_response
+from ..local_pages.local_server import (
+    THUMBNAIL,
+    image_response,
+    local_app,
+    serve_until_interrupted,
+    served_in_background,
+)
 from ..stored_embeddings.neighbors import nearest_images
 from .embedded_images import EmbeddedImages, picture_of
 
@@ -119,7 +124,7 @@ def _cosines(vector: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
     return (rest @ own) / np.where(lengths > 0, lengths, 1.0)
 
 
-class SearchPage:
+class _SearchPage:
     """Answers the page's requests."""
 
     def __init__(self, shown: EmbeddedImages) -> None:
@@ -133,16 +138,13 @@ class SearchPage:
         return JSONResponse({**names, **sizes, "without": shown.without})
 
     async def children(self, request: Request) -> Response:
-        """The nodes below a node."""
         return JSONResponse(await run_in_threadpool(self.searching.children, _node(request, "node")))
 
     async def images(self, request: Request) -> Response:
-        """Some images of a node."""
         start = _number(request, "start", below=len(self.shown.names))
         return JSONResponse(await run_in_threadpool(self.searching.images, _node(request, "node"), start=start))
 
     async def random(self, request: Request) -> Response:
-        """One image of a node."""
         return JSONResponse(await run_in_threadpool(self.searching.random, _node(request, "node")))
 
     async def neighbors(self, request: Request) -> Response:
@@ -164,7 +166,7 @@ class SearchPage:
 
 def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
     """The page behind its guard."""
-    page = SearchPage(shown)
+    page = _SearchPage(shown)
     routes = [
         Route("/api/everything", page.everything),
         Route("/api/children", page.children),

@@ -15,9 +15,8 @@ from hiertree.io.provenance import manifest
 from ..training.run.experiment import train
 from .figures import plot_lines, plot_points
 from .planned_runs import Grid, PlannedRun, plan_runs
-from .result_table import ResultTable, make_table, runs_table, varied_number
+from .result_table import ResultTable, html, latex, make_table, markdown, runs_table, varied_number
 from .significance import QueryValues, choose_reference, compare_with_reference, describe_tests, query_values
-from .table_formats import html, latex, markdown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,35 +37,17 @@ def compare(
     published: bool = True,
     launch: Launch | None = None,
 ) -> pd.DataFrame:
-    """Run every recipe with every combination of a grid and every seed, and write a table.
+    """Run every recipe with every combination of a grid and every seed, write a table, and return one row for each run.
 
     Runs live in ``out/<recipe>/seed-<seed>``, those of a grid in ``out/<recipe>/<settings>/seed-<seed>``; finished
-    ones are not run again, interrupted ones go on. ``out`` then holds ``comparison.csv`` (one row a run),
-    ``comparison-tests.csv`` (one row a test), the table as ``comparison.md``, ``.tex``, ``.html`` and ``.json``,
+    ones are not run again, interrupted ones go on. ``out`` then holds ``comparison.csv`` (a row for each run),
+    ``comparison-tests.csv`` (a row for each test), the table as ``comparison.md``, ``.tex``, ``.html`` and ``.json``,
     ``comparison.png``, where one setting takes three or more numbers ``comparison-lines.png`` with the metrics over it,
     and ``manifest.json``.
 
-    Args:
-        recipes: files or names of built-in recipes.
-        seeds: the seeds, in place of the recipes' own.
-        out: the folder.
-        overrides: ``"section.key=value"``, applied to every recipe.
-        grid: values to try, ``{"loss.lambda_": [0.1, 0.5]}``: each combination is a row. Applied after the overrides.
-        against: the row that the others are tested against, see
-            :func:`hiertree.pipelines.comparison.significance.choose_reference`.
-        published: show what papers report for a built-in recipe below its rows.
-        launch: what finishes the runs; unless given, they are trained here, one after the other. See
-            :meth:`hiertree.pipelines.comparison.cluster_jobs.ClusterJobs.finish`.
-
-    Returns:
-        One row a run, with columns ``recipe``, one a key of the grid, ``seed`` and one a metric, in [0, 1].
-
-    Raises:
-        OptionError: no recipe or no seed, or one given twice; a grid without values or with one twice; a reference that
-            is no row.
-        TrainingError: runs failed; the others have finished.
-        HiertreeError: as :func:`hiertree.pipelines.training.run.experiment.train`; every recipe is checked before the
-            first is run.
+    ``overrides`` apply to every recipe, and the values of the grid, ``{"loss.lambda_": [0.1, 0.5]}``, after them. The
+    other rows are tested ``against`` a row, or the first one of a recipe; the first of all unless given. ``launch``
+    finishes the runs; unless given, they are trained here, one after the other.
     """
     require_package("matplotlib", extra="train")
     planned = plan_runs(recipes, seeds=seeds, out=Path(out), overrides=overrides, grid=grid or {})

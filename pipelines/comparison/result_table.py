@@ -1,4 +1,4 @@
-"""The table of a comparison, whatever its format: rows of means, in percent, and columns in the papers' order.
+"""The table of a comparison: rows of means, in percent, and columns in the papers' order; as Markdown, LaTeX and HTML.
 
 Papers group columns by what they measure: the finest level first (R@k, mAP@R, AP), then each coarser level, then the
 hierarchy as a whole (H-AP, ASI, NDCG).
@@ -14,9 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ..report import has_a_best
+from ..pages import fill_page
+from ..report.page import has_a_best
 from ..training.recipe.built_in import PublishedRow, published_rows
 from .planned_runs import Settings, row_name, setting_text
 from .significance import SIGNIFICANT
@@ -28,18 +30,28 @@ _OF_A_LEVEL = re.compile(r"(?P<kind>AP|ASI|R|TR|P|mAP)(@R|@(?P<cutoff>\d+))?(\[(
 _OF_THE_TREE = ("H-AP", "ASI", "NDCG")
 _KINDS = ("R", "TR", "P", "mAP", "AP", "ASI")
 _FINEST, _TREE, _MEANS, _OTHERS = "finest level", "hierarchy", "mean over levels", "others"
+_LATEX: Mapping[str, str] = MappingProxyType(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+        "†": r"$^{\dagger}$",
+        "−": "$-$",
+        "<": r"$<$",
+        ">": r"$>$",
+        **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+        **{bracket: f"{{{bracket}}}" for bracket in "[]"},  # after \\ they would be an option
+    }
+)
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """A number of the table.
+    """A number of the table: its mean over seeds in percent, and the sample standard deviation; None for one run.
 
-    Attributes:
-        mean: over seeds, in percent.
-        deviation: the sample standard deviation over seeds; None for one run.
-        best: whether no other row, except published ones, has a larger mean.
-        differs: whether it differs significantly from the reference.
-        difference: of a published value: ours less this one, in percentage points; None where ours has several rows.
+    It may be the ``best`` of the rows that are not published, or differ significantly from the reference's.
+    ``difference`` is ours less a published value, in percentage points; None where ours has several rows.
     """
 
     mean: float
@@ -99,13 +111,11 @@ def runs_table(rows: Sequence[tuple[str, Settings, int, Mapping[str, float]]]) -
     """
     import pandas as pd
 
-    keys = list(rows[0][1])
-    numeric = {key: all(_is_number(settings[key]) for _, settings, _, _ in rows) for key in keys}
-    listed: list[dict[str, Any]] = []
-    for recipe, settings, seed, metrics in rows:
-        cells = {key: value if numeric[key] else setting_text(value) for key, value in settings.items()}
-        listed.append({"recipe": recipe, **cells, "seed": seed, **metrics})
-    table: pd.DataFrame = pd.DataFrame(listed)
+    found = [{"recipe": recipe, **settings, "seed": seed, **metrics} for recipe, settings, seed, metrics in rows]
+    table: pd.DataFrame = pd.DataFrame(found)
+    for key in rows[0][1]:
+        if not all(_is_number(row[key]) for row in found):
+            table[key] = [setting_text(row[key]) for row in found]
     return table
 
 
@@ -177,37 +187,28 @@ def make_table(
 def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[ColumnGroup]:
     """The metrics in groups, in the order of papers."""
     names = list(metrics)
-    levels = [level for name in names if (level := _level(name))]
-    finest = num_levels or max((int(level) for level in levels if level.isdigit()), default=1)
+    found = [match["level"] for name in names if (match := _OF_A_LEVEL.fullmatch(name)) and match["level"]]
+    finest = num_levels or max((int(level) for level in found if level.isdigit()), default=1)
     coarser = (f"level {level}" for level in range(finest - 1, 0, -1))
-    lists = (_list(level) for level in levels if not level.isdigit())
+    lists = (f"{level} list" for level in found if not level.isdigit())
     grouped: dict[str, list[str]] = {title: [] for title in (_FINEST, *coarser, *lists, _TREE, _MEANS, _OTHERS)}
     for name in names:
-        title = _title(name, finest)
-        grouped[title if title in grouped else _OTHERS].append(name)
+        grouped.get(_title(name, finest), grouped[_OTHERS]).append(name)
     return [ColumnGroup(title, tuple(sorted(own, key=_place))) for title, own in grouped.items() if own]
 
 
-def _level(metric: str) -> str | None:
-    """What a metric has in brackets: a level, or one of several lists of queries."""
-    found = _OF_A_LEVEL.fullmatch(metric)
-    return found["level"] if found else None
-
-
-def _list(name: str) -> str:
-    return f"{name} list"
-
-
 def _title(metric: str, finest: int) -> str:
+    """The group of a metric: in brackets it has a level, or one of several lists of queries."""
     if metric.startswith("mean "):
         return _MEANS
     if metric == "ASI" or metric.startswith(("H-AP", "NDCG")):
         return _TREE
-    if not _OF_A_LEVEL.fullmatch(metric):
+    found = _OF_A_LEVEL.fullmatch(metric)
+    if found is None:
         return _OTHERS
-    level = _level(metric) or str(finest)
+    level = found["level"] or str(finest)
     if not level.isdigit():
-        return _list(level)
+        return f"{level} list"
     return _FINEST if int(level) == finest else f"level {level}"
 
 
@@ -246,3 +247,73 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
                 cells[metric] = TableCell(mean, deviation, mean == best.get(metric), (str(name), metric) in differing)
         rows.append(TableRow(str(name), int(size), cells))
     return rows
+
+
+def markdown(table: ResultTable) -> str:
+    """A pipe table, and the notes below it."""
+    head = ["recipe", "runs", *table.metrics]
+    lines = [_pipes(head), "|" + "---|" * len(head)]
+    for row in table.rows:
+        name = row.name if row.runs else f"*{row.name}*"
+        cells = [_markdown_cell(row.cells.get(metric)) for metric in table.metrics]
+        lines.append(_pipes([name.replace("|", r"\|"), str(row.runs or ""), *cells]))
+    return "\n\n".join(["\n".join(lines), *table.notes])
+
+
+def latex(table: ResultTable) -> str:
+    r"""A ``tabular`` of booktabs, the notes as comments: ``\usepackage{booktabs}`` is all that it needs."""
+    groups, end = table.groups, r" \\"
+    rules, first = [], 3
+    for group in groups:
+        rules.append(rf"\cmidrule(lr){{{first}-{first + len(group.metrics) - 1}}}")
+        first += len(group.metrics)
+    heads = [rf"\multicolumn{{{len(group.metrics)}}}{{c}}{{{escaped(group.title)}}}" for group in groups]
+    lines = [
+        rf"\begin{{tabular}}{{lr{'c' * len(table.metrics)}}}",
+        r"\toprule",
+        " & ".join(["", "", *heads]) + end,
+        "".join(rules),
+        " & ".join(["recipe", "runs", *map(escaped, table.metrics)]) + end,
+        r"\midrule",
+        *(_latex_row(row, table) + end for row in table.rows),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join([r"% \usepackage{booktabs}", *lines, *(f"% {note}" for note in table.notes)])
+
+
+def html(table: ResultTable, *, title: str, lead: str, figures: Iterable[tuple[str, str]]) -> str:
+    """The page, in the look of the report; figures are SVG elements, each with what it shows."""
+    page = {"table": table, "title": title, "lead": lead, "pictures": list(figures)}
+    return fill_page("hiertree.pipelines.comparison", page)
+
+
+def escaped(text: str) -> str:
+    r"""Text that LaTeX prints as it is.
+
+    >>> print(escaped("loss.lambda_=0.1, 100 %"))
+    loss.lambda\_=0.1, 100 \%
+    """
+    return re.sub("|".join(map(re.escape, _LATEX)), lambda found: _LATEX[found[0]], text)
+
+
+def _pipes(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _markdown_cell(cell: TableCell | None) -> str:
+    if cell is None:
+        return "–"
+    return (f"**{cell.text}**" if cell.best else cell.text) + ("†" if cell.differs else "")
+
+
+def _latex_row(row: TableRow, table: ResultTable) -> str:
+    name = escaped(row.name) if row.runs else rf"\quad\textit{{{escaped(row.name)}}}"
+    return " & ".join([name, str(row.runs or ""), *(_latex_cell(row.cells.get(metric)) for metric in table.metrics)])
+
+
+def _latex_cell(cell: TableCell | None) -> str:
+    if cell is None:
+        return "--"
+    text = escaped(cell.text)
+    return (rf"\textbf{{{text}}}" if cell.best else text) + (escaped("†") if cell.differs else "")

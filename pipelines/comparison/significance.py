@@ -30,11 +30,9 @@ COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p"
 
 @dataclass(frozen=True)
 class ListValues:
-    """The values of every query of one list: the test split, or a further list that the benchmark has.
+    """The values of every query of one list, a row for each and a column for each metric, and (Q, L) their paths.
 
-    Attributes:
-        values: a row for each query, a column for each metric; NaN where a query has none.
-        paths: (Q, L) of the queries.
+    A list is the test split, or a further one that the benchmark has. NaN stands where a query has no value.
     """
 
     values: pd.DataFrame
@@ -47,11 +45,9 @@ class ListValues:
 
 @dataclass(frozen=True)
 class QueryValues:
-    """The values of every query of a row.
+    """The values of every query of a row, for each list of the benchmark.
 
-    Attributes:
-        lists: the test split, and further lists of the benchmark.
-        data: the ``data`` section of the recipe: equal classes alone do not make equal queries.
+    With the ``data`` section of the recipe, as equal classes alone do not make equal queries.
     """
 
     lists: Sequence[ListValues]

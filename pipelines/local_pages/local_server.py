@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import io
 import secrets
 import socket
 import threading
@@ -19,7 +20,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import uvicorn
@@ -31,8 +32,13 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hiertree.errors import HiertreeError, OptionError
+from hiertree.errors import HiertreeError, ImageError, OptionError
 
+if TYPE_CHECKING:
+    from PIL import Image
+
+THUMBNAIL = 224  # pixels
+FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 LOOPBACK = "127.0.0.1"
 MakeApp = Callable[..., ASGIApp]  # given the keywords token and port, once the port is known
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -215,3 +221,35 @@ def listening(port: int) -> socket.socket:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
         raise OptionError(f"port {port}: {error.strerror}", expected="a free one", remedy="leave out --port") from None
+
+
+def thumbnail(path: Path, *, side: int = THUMBNAIL, crop: bool = True) -> bytes | None:
+    """A small JPEG of an image file, or None where it is missing or does not decode; cropped, it is square."""
+    from PIL import Image
+
+    from hiertree.datasets.readers.images import eight_bit
+
+    try:
+        with Image.open(path, formats=FORMATS) as image:
+            image.draft("RGB", (side, side))
+            return shrink(eight_bit(image, name=path.name), side=side, crop=crop)
+    except (ImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return None
+
+
+def shrink(image: Image.Image, *, side: int = THUMBNAIL, crop: bool = True) -> bytes:
+    """A small JPEG of an image."""
+    from PIL import ImageOps
+
+    picture = image.convert("RGB")
+    small = ImageOps.fit(picture, (side, side)) if crop else ImageOps.contain(picture, (side, side))
+    buffer = io.BytesIO()
+    small.save(buffer, "JPEG", quality=82)
+    return buffer.getvalue()
+
+
+def image_response(content: bytes | None) -> Response:
+    """A JPEG that the browser keeps for an hour; 404 where there is none."""
+    if content is None:
+        raise HTTPException(404, "no image")
+    return Response(content, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})

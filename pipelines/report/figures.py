@@ -1,23 +1,45 @@
-"""Drawings inside the page: SVG in the page's fonts and colors, light or dark, and what each shows in words."""
+"""Drawings inside the page, as SVG in its fonts and colors, and what each shows in words: curves and maps."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from ..pages import COLORS, STYLE, inline_svg, run_color
-from .plots import curve_points, plot_learning, plot_spread
+from hiertree.errors import ImageError
+
+from ..pages import COLORS, STYLE, data_uri, inline_svg, run_color
+from .plots import (
+    Projection,
+    curve_points,
+    group_looks,
+    plot_embeddings,
+    plot_learning,
+    plot_spread,
+    project_embeddings,
+)
+from .queries_and_gallery import own_label, sample_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from .queries_and_gallery import QueriesAndGallery
+    from .sources import Measurement
+
     Histories = Mapping[str, Sequence[Mapping[str, Any]]]  # rows of history.jsonl, by the name of the run
+
+MOST_POINTS = 1_500
+MOST_THUMBNAILS = 300  # on a page, shared by its maps
+THUMBNAIL = 32  # pixels of its longer side
+_POINT = re.compile(r"<use\b([^>]*?)/>|<path (?!id=)([^>]*?)/>")
 
 
 @dataclass(frozen=True)
@@ -81,3 +103,92 @@ def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> SvgF
     halves = (f"{name}: half of them from {low:.1f} to {high:.1f}." for name, (low, high) in spread.items())
     title = f"Percent of the queries in each twentieth of {metric}"
     return drawn(lambda: plot_spread(values, metric=metric), title=title, description=" ".join(halves))
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """The picture of a point: a data URI, labels and file, and its place in percent of the drawing's sides."""
+
+    image: str
+    name: str
+    left: float
+    top: float
+
+
+@dataclass(frozen=True)
+class ModelMap:
+    """The drawing of a model and the pictures over it."""
+
+    figure: SvgFigure
+    thumbnails: list[Thumbnail]
+
+
+@dataclass(frozen=True)
+class MapFigures:
+    """The maps, whose points are colored by a level; so many queries are shown, some of them with their picture."""
+
+    method: Projection
+    shown: int
+    level: str
+    maps: list[ModelMap]
+    pictured: int
+
+
+def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, method: Projection) -> MapFigures:
+    """Draw the queries of each model, at most 1,500."""
+    queries = sample_of(np.arange(len(data.query_paths)), MOST_POINTS)
+    groups = [own_label(data.tree.labels_of(path)) for path in data.query_paths[queries, :1].tolist()]
+    names = [_name(data, int(query)) for query in queries]
+    order = [row for rows, *_ in group_looks(groups).values() for row in rows.tolist()]
+    thumbnails = _thumbnails(data, queries, most=MOST_THUMBNAILS // len(found))
+    maps = []
+    for model, run in found.items():
+        figure, places = _drawn_map(project_embeddings(run.vectors[0][queries], method=method), groups, model)
+        titled = SvgFigure(_with_names(figure.svg, [names[row] for row in order]), figure.description)
+        over = [Thumbnail(image, names[row], *places[row].tolist()) for row, image in thumbnails.items()]
+        maps.append(ModelMap(titled, over))
+    return MapFigures(method, len(queries), data.tree.level_names[0], maps, len(thumbnails))
+
+
+def _drawn_map(projected: NDArray[np.float64], groups: list[str], model: str) -> tuple[SvgFigure, NDArray[np.float64]]:
+    """The drawing, and (n, 2) where its points lie, in percent from the left and from the top."""
+    kept: list[Axes] = []
+
+    def draw() -> Axes:
+        kept.append(plot_embeddings(projected, groups))
+        return kept[0]
+
+    figure = drawn(draw, title=f"{model}: map", description="Points that lie close are similar.")
+    to_figure = kept[0].transData - kept[0].figure.transFigure
+    return figure, np.abs(100 * to_figure.transform(projected) - [0, 100])
+
+
+def _thumbnails(data: QueriesAndGallery, queries: NDArray[np.int64], *, most: int) -> dict[int, str]:
+    """Pictures of some of the points, by their row; those that do not decode are left out."""
+    found: dict[int, str] = {}
+    if data.images is not None:
+        for row in sample_of(np.arange(len(queries)), most).tolist():
+            with suppress(ImageError):
+                found[row] = data_uri(data.images[int(data.query_rows[queries[row]])], largest_side=THUMBNAIL)
+    return found
+
+
+def _name(data: QueriesAndGallery, query: int) -> str:
+    """Labels, and where there are pictures the file's name."""
+    label = data.label(data.query_paths[query])
+    return label if data.images is None else f"{label} ({data.images.name(int(data.query_rows[query]))})"
+
+
+def _with_names(svg: str, names: list[str]) -> str:
+    """The drawing with a title in each point, in the order in which matplotlib draws them."""
+    head, found, points = svg.partition("-points-0")
+    left = iter(names)
+
+    def titled(point: re.Match[str]) -> str:
+        name = next(left, None)
+        if name is None:
+            return point[0]
+        tag, attributes = ("use", point[1]) if point[1] is not None else ("path", f" {point[2]}")
+        return f"<{tag}{attributes}><title>{escape(name)}</title></{tag}>"
+
+    return head + found + _POINT.sub(titled, points)

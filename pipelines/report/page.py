@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +15,31 @@ from hiertree.io import files
 from ..pages import fill_page
 from ..training.data.splits import load_split
 from .figures import SvgFigure, learning_curves
-from .measurements import FinishedRun, Measurement, read_runs
-from .metric_rows import side_by_side
 from .queries_and_gallery import QueriesAndGallery
 from .rankings import RankingGrids, ShownQuery, choose_queries
-from .sources import require_measured_on
+from .sources import FinishedRun, Measurement, read_runs, require_measured_on
 from .tree_nodes import TreeBranch, branches_of
 
 if TYPE_CHECKING:
     from hiertree.datasets import ImageDataset
     from hiertree.tree import LabelTree
+
+_NAME = re.compile(r"(?P<kind>[A-Za-z-]+(@R)?)(@(?P<k>\d+))?(\[(?P<level>\d+)\])?")
+_OF_THE_TREE = {
+    "H-AP": "hierarchical average precision: close relatives first",
+    "NDCG": "deep agreement counts more, late ranks count less",
+    "NDCG@k": "deep agreement counts more, late ranks count less, in the first {k}",
+    "ASI": "the order as a whole against the order of the tree",
+}
+_OF_A_LEVEL = {
+    "AP": "images of the same {level} come first",
+    "R@1": "the nearest image shows the same {level}",
+    "R@k": "an image of the same {level} among the first {k}",
+    "TR@k": "images of the same {level} in the first {k}, of those that fit there",
+    "P@k": "share of the same {level} among the first {k}",
+    "mAP@R": "precision over the first R, with R images of the same {level}",
+    "mAP@k": "precision over the first {k}, for the same {level}",
+}
 
 
 def write_demo_page(
@@ -41,29 +57,12 @@ def write_demo_page(
     hits: int = 10,
     seed: int = 0,
 ) -> Path:
-    """Write finished runs on the same images as one self-contained HTML page.
+    """Write finished runs on the same images as one self-contained HTML page; the same runs give the same page.
 
     It holds the metrics side by side with their convention card, retrievals of the same queries by every run, learning
-    curves, a label tree if one is given, and how to make it all again. The same runs give the same page.
-
-    Args:
-        path: the HTML file.
-        runs: folders of finished runs, as :func:`hiertree.pipelines.training.run.experiment.train` leaves them.
-        title: of the page.
-        lead: paragraphs at its top.
-        dataset: the images that the runs were measured on; unless given, loaded as the first run's recipe says.
-        tree: a label tree to show.
-        tree_lead: paragraphs above it.
-        leaf_names: what to call its leaves; others are called by their labels.
-        commands: how to make the page again; unless given, how to train each run.
-        queries: how many queries are shown, drawn by ``seed`` from as many of the coarsest categories as possible.
-        hits: how many images of each ranking are shown.
-        seed: of the draw.
-
-    Raises:
-        OptionError: no run, one that is not finished, runs on different images or without a metric in common, or fewer
-            than one query or hit.
-        CheckpointError: the folder of a run is damaged.
+    curves, a label tree if one is given, and how to make it all again. ``dataset`` holds the images that the runs were
+    measured on, unless given those of the first run's recipe; ``leaf_names`` are for leaves of the tree; ``seed`` draws
+    the queries, from as many of the coarsest categories as possible.
     """
     if queries < 1 or hits < 1:
         raise OptionError(f"queries={queries}, hits={hits}", expected="1 or more of each")
@@ -180,3 +179,48 @@ def _in_words(convention: Mapping[str, Any]) -> dict[str, str]:
 def _versions(manifest: Mapping[str, Any]) -> dict[str, str]:
     chosen = {"hiertree": manifest["hiertree"], "revision": manifest["source_revision"], "python": manifest["python"]}
     return {name: str(text) for name, text in (chosen | manifest["packages"]).items() if text}
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric of every run: what it asks, empty for the rarer ones, and a number in 0 … 1 for each run."""
+
+    metric: str
+    meaning: str
+    values: tuple[float, ...]
+
+    def is_best(self, run: int) -> bool:
+        """Whether no other run does better; False for a single run, and for metrics without a best."""
+        return len(self.values) > 1 and has_a_best(self.metric) and self.values[run] == max(self.values)
+
+    @property
+    def gain(self) -> float:
+        """The last run's value less the first one's."""
+        return self.values[-1] - self.values[0]
+
+
+def has_a_best(metric: str) -> bool:
+    """Whether a larger value is better: True for every metric but the shares of first errors."""
+    return not metric.startswith("first-error")
+
+
+def side_by_side(metrics: Sequence[Mapping[str, float]], *, level_names: Sequence[str]) -> list[MetricRow]:
+    """One row for each metric that all runs have, in the order of the first run; level names are coarse → fine.
+
+    >>> rows = side_by_side([{"H-AP": 0.5, "R@1": 0.9}, {"H-AP": 0.6, "R@1": 0.9}], level_names=["kind", "place"])
+    >>> [(row.metric, row.meaning, row.is_best(0), row.is_best(1)) for row in rows][1]
+    ('R@1', 'the nearest image shows the same place', True, True)
+    """
+    shared = [name for name in metrics[0] if all(name in others for others in metrics)]
+    return [MetricRow(name, _meaning(name, level_names), tuple(values[name] for values in metrics)) for name in shared]
+
+
+def _meaning(metric: str, level_names: Sequence[str]) -> str:
+    found = _NAME.fullmatch(metric)
+    if found is None:
+        return ""
+    k, kind = found["k"], found["kind"] + ("@k" if found["k"] else "")
+    if found["level"] is None and kind in _OF_THE_TREE:
+        return _OF_THE_TREE[kind].format(k=k)
+    level = level_names[int(found["level"] or len(level_names)) - 1]
+    return _OF_A_LEVEL.get("R@1" if (kind, k) == ("R@k", "1") else kind, "").format(k=k, level=level)

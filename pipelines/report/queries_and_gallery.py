@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hiertree.datasets import ImageDataset, ImageSource
     from hiertree.tree import LabelTree
 
-    from .measurements import Measurement
+    from .sources import Measurement
 
 _BLOCK = 4_000_000  # scores that are held at once
 
@@ -125,13 +125,7 @@ def own_label(labels: tuple[Hashable, ...]) -> str:
 
 
 class ScoredBlock(NamedTuple):
-    """Some queries with the scores of the whole gallery.
-
-    Attributes:
-        scores: (q, N) cosines.
-        levels: (q, N) uint8.
-        valid: (q, N) booleans, False where a query's list leaves an item out.
-    """
+    """(q, N) cosines, levels and booleans of some queries; False where the list of a query leaves an item out."""
 
     scores: NDArray[np.floating]
     levels: NDArray[np.uint8]

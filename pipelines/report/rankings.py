@@ -20,8 +20,8 @@ from ..stored_embeddings.neighbors import nearest_images
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .measurements import Measurement
     from .queries_and_gallery import QueriesAndGallery
+    from .sources import Measurement
 
 Match = Literal["same", "near", "wrong"]  # at the finest level, in a shared supercategory, with nothing shared
 STRIP = 100  # ranks that are shown as a strip of bars, below the few that are shown as pictures
@@ -134,13 +134,7 @@ def ranked_images(
 
 @dataclass(frozen=True)
 class LevelStyle:
-    """How the page shows that an image shares a certain level with the query.
-
-    Attributes:
-        match: which color and border.
-        mark: the sign below the picture, for readers who cannot tell the colors apart.
-        text: what the sign means.
-    """
+    """How the page shows a level that an image shares with the query: color and border, a sign, and what it means."""
 
     match: Match
     mark: str
@@ -168,15 +162,7 @@ class RankBar:
 
 @dataclass(frozen=True)
 class ModelRanking:
-    """The ranking of one model for one query.
-
-    Attributes:
-        run: the model's name.
-        score: of the whole ranking, by the metric that judges.
-        pictures: of the first ranks.
-        bars: of the first 100 ranks.
-        counts: how many of these share which level, in words.
-    """
+    """The ranking of one model for one query, its value of the metric that judges, and what the page shows of it."""
 
     run: str
     score: float
@@ -195,11 +181,7 @@ class ShownQuery:
 
 
 class RankingGrids:
-    """Makes what the page shows of queries; each picture is encoded once.
-
-    Attributes:
-        unreadable: names of pictures that were to be shown and do not decode.
-    """
+    """Makes what the page shows of queries; each picture is encoded once, and ``unreadable`` names those that fail."""
 
     def __init__(self, data: QueriesAndGallery) -> None:
         self._data = data

@@ -11,11 +11,9 @@ import numpy as np
 
 from hiertree.errors import OptionError, require_package
 
-from .batch_gap import batch_gap
-from .error_figures import error_figures
-from .figures import histogram, learning_curves
-from .map_figures import map_figures
+from .figures import histogram, learning_curves, map_figures
 from .page import QueryGroup, judging_metric, write_page
+from .ranking_figures import batch_gap, error_figures
 from .rankings import RankingGrids, changed_queries, extreme_queries
 from .sources import EmbeddingsOptions, is_comparison, read_sources, values_of
 from .tree_nodes import answered_nodes, node_table, tree_of_means
@@ -23,9 +21,9 @@ from .tree_nodes import answered_nodes, node_table, tree_of_means
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .measurements import Measurement
     from .plots import Projection
     from .queries_and_gallery import QueriesAndGallery
+    from .sources import Measurement
 
 QUANTILES = {"least": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "greatest": 1.0}
 _TITLES = {"worst": "Worst queries", "median": "Median queries", "best": "Best queries"}

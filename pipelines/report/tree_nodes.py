@@ -62,16 +62,10 @@ def _branch(graph: nx.DiGraph[Any], node: Hashable, leaf_names: Mapping[Hashable
 
 @dataclass(frozen=True)
 class NodeMeans:
-    """A node and the queries below it.
+    """A node, how many queries below it have a value, and the mean of these for each run, NaN where none has one.
 
-    Attributes:
-        label: its own.
-        path: the labels above it too.
-        level: 1 is the coarsest.
-        queries: how many have a value.
-        means: of their values, one for each run; NaN where none has one.
-        below: nodes of the next level that are shown.
-        left_out: how many more there are.
+    ``path`` holds the labels above it too; level 1 is the coarsest. ``below`` are the nodes of the next level that are
+    shown, and ``left_out`` counts the others.
     """
 
     label: str
@@ -119,13 +113,7 @@ def _first_nodes(nodes: Sequence[NodeMeans]) -> tuple[tuple[NodeMeans, ...], int
 
 @dataclass(frozen=True)
 class NodeTable:
-    """Nodes of all levels in one table.
-
-    Attributes:
-        columns: metric and model of each mean.
-        nodes: those with the most queries first; their means are of all columns.
-        of: how many nodes have queries.
-    """
+    """Nodes of all levels, those with the most queries first; their means are of each metric and model."""
 
     columns: list[tuple[str, str]]
     nodes: list[NodeMeans]

@@ -21,7 +21,8 @@ from hiertree.pipelines.browse.server import served
 from hiertree.pipelines.comparison.recipe_comparison import compare
 from hiertree.pipelines.labels.export.tables import HierarchicalRow
 from hiertree.pipelines.labels.export.tree_page import show_tree
-from hiertree.pipelines.report import make_report, write_demo_page
+from hiertree.pipelines.report import make_report
+from hiertree.pipelines.report.page import write_demo_page
 
 FAULTS = (Path(__file__).parent.parent / "support" / "page_faults.js").read_text(encoding="utf-8")
 TWO = ("synthetic-happier", "synthetic-smooth-ap")

@@ -22,8 +22,13 @@ from starlette.types import ASGIApp
 
 from hiertree.errors import OptionError, ReviewConflictError
 
-from ...local_pages.local_server import local_app, serve_until_interrupted, served_in_background
-from ...local_pages.thumbnails import image_response, thumbnail
+from ...local_pages.local_server import (
+    image_response,
+    local_app,
+    serve_until_interrupted,
+    served_in_background,
+    thumbnail,
+)
 from ..cluster.proposal_files import read_proposal
 from ..encode.text_encoders import TextEncoder
 from ..landmark_images import ImageFolder

@@ -16,14 +16,13 @@ from hiertree.errors import OptionError, RecipeError, TrainingError
 from hiertree.metrics.statistics import paired_randomization_test
 from hiertree.pipelines.comparison.planned_runs import read_grid
 from hiertree.pipelines.comparison.recipe_comparison import compare
-from hiertree.pipelines.comparison.result_table import ResultTable, make_table
+from hiertree.pipelines.comparison.result_table import ResultTable, html, latex, make_table, markdown
 from hiertree.pipelines.comparison.significance import (
     choose_reference,
     compare_with_reference,
     describe_tests,
     query_values,
 )
-from hiertree.pipelines.comparison.table_formats import html, latex, markdown
 from hiertree.pipelines.training.recipe.reading import load_recipe
 from hiertree.pipelines.training.recipe.schema import Recipe
 

@@ -14,7 +14,7 @@ from near_ties import metric_bounds
 from numpy.typing import NDArray
 
 from hiertree.pipelines.report import make_report
-from hiertree.pipelines.report.batch_gap import balanced_batches
+from hiertree.pipelines.report.ranking_figures import balanced_batches
 
 
 def test_the_table_of_a_run_shows_the_ap_in_batches_and_in_the_whole(runs: list[Path], tmp_path: Path):

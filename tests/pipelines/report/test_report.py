@@ -20,7 +20,8 @@ from hiertree import LabelTree
 from hiertree.datasets import ImageDataset
 from hiertree.errors import CheckpointError, OptionError
 from hiertree.pipelines.pages import data_uri
-from hiertree.pipelines.report import make_report, side_by_side, write_demo_page
+from hiertree.pipelines.report import make_report
+from hiertree.pipelines.report.page import side_by_side, write_demo_page
 
 HOSTILE = "<script>alert('label')</script>"
 

@@ -26,8 +26,7 @@ from hiertree.pipelines.labels.cluster.proposal_files import write_proposal
 from hiertree.pipelines.labels.landmarks import KeptLandmark
 from hiertree.pipelines.labels.review import reviewed_proposal
 from hiertree.pipelines.labels.review.serving import MOST_BYTES, ImageFolder, examples
-from hiertree.pipelines.local_pages.local_server import listening, served_in_background
-from hiertree.pipelines.local_pages.thumbnails import thumbnail
+from hiertree.pipelines.local_pages.local_server import listening, served_in_background, thumbnail
 
 RENAME = json.dumps({"seq": 0, "action": {"do": "rename", "cluster": 0, "name": "crossing"}}).encode()
 

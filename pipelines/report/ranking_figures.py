@@ -1,12 +1,15 @@
-"""Drawings of errors: hierarchical precision over recall, how severe errors are, and confusion between nodes."""
+"""What the page says of whole rankings: precision over recall, severe errors, confused nodes, and batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from hiertree.metrics import average_precision
 
 from .figures import SvgFigure, drawn
 from .plots import (
@@ -20,15 +23,17 @@ from .plots import (
 )
 from .plots.errors import height_names
 from .queries_and_gallery import own_label, sample_of, scored_blocks
+from .sources import FinishedRun
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from .measurements import Measurement
     from .queries_and_gallery import QueriesAndGallery
+    from .sources import Measurement
 
 MOST_QUERIES = 1_000
 MOST_NODES = 30
+_MOST_IN_BATCHES = 250  # queries: each is ranked once for every batch that holds one of its positives
 _MOST_NAMED = 3  # confusions that are put in words
 
 
@@ -43,14 +48,7 @@ class _Errors:
 
 @dataclass(frozen=True)
 class ConfusionFigures:
-    """A matrix for each model.
-
-    Attributes:
-        level: name of the nodes' level.
-        shown: how many of its nodes a matrix has.
-        of: how many have queries or wrong items.
-        figures: the matrices.
-    """
+    """A matrix for each model, of the shown nodes of a level; ``of`` is how many have queries or wrong items."""
 
     level: str
     shown: int
@@ -60,14 +58,7 @@ class ConfusionFigures:
 
 @dataclass(frozen=True)
 class ErrorFigures:
-    """The section of the page.
-
-    Attributes:
-        queries: how many were looked at.
-        of: how many there are.
-        figures: the curves and bars.
-        confusion: the matrices; None where no query has an item of its class.
-    """
+    """Curves and bars, drawn from so many queries ``of`` all; no confusion where no query has an item of its class."""
 
     queries: int
     of: int
@@ -180,3 +171,71 @@ def _drawn_matrix(name: str, number: int, matrix: NDArray[np.float64], nodes: li
         description=most,
         letters=28,
     )
+
+
+@dataclass(frozen=True)
+class BatchGap:
+    """For each model its mean AP in a batch and in the whole gallery, for so many queries."""
+
+    batch_size: int
+    images_per_class: int
+    queries: int
+    means: dict[str, tuple[float, float]]
+
+
+def batch_gap(found: Mapping[str, Measurement], data: QueriesAndGallery) -> BatchGap | None:
+    """Rank some queries in batches as the first run was trained on, and in the whole gallery.
+
+    None without runs or without torch, where the gallery is no larger than a batch, or where no query has a positive.
+    """
+    first = next(iter(found.values()))
+    if not isinstance(first, FinishedRun) or find_spec("torch") is None:
+        return None
+    options = first.recipe.sampler.options()
+    size, per_class = int(options["batch_size"]), int(options["images_per_class"])
+    classes, counts = np.unique(data.gallery_paths[:, -1], return_counts=True)
+    several = np.isin(data.query_paths[:, -1], classes[counts > (0 if data.separate else 1)])
+    queries = sample_of(np.flatnonzero(several), _MOST_IN_BATCHES)
+    if not len(queries) or len(data.gallery_paths) <= size:
+        return None
+    batches = balanced_batches(
+        data.gallery_paths[:, -1], classes_per_batch=size // per_class, images_per_class=per_class
+    )
+    means = {name: _means_in_batches(run, data, queries, batches) for name, run in found.items()}
+    return BatchGap(size, per_class, len(queries), means)
+
+
+def balanced_batches(
+    labels: NDArray[np.integer], *, classes_per_batch: int, images_per_class: int
+) -> NDArray[np.int64]:
+    """Share items among batches by a fixed seed: (n,) the batch of each.
+
+    A class is cut into groups of ``images_per_class`` items, and a batch takes ``classes_per_batch`` groups, first one
+    of each class, then a second of those that have more.
+
+    >>> balanced_batches(np.array([7, 7, 7, 7, 9, 9]), classes_per_batch=2, images_per_class=2)
+    array([1, 1, 0, 0, 0, 0])
+    """
+    generator = np.random.default_rng(0)
+    shuffled = generator.permutation(len(labels))
+    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    _, first, sizes = np.unique(labels[order], return_index=True, return_counts=True)
+    turn = (np.arange(len(labels)) - np.repeat(first, sizes)) // images_per_class
+    drawn = np.repeat(generator.permutation(len(sizes)), sizes)
+    _, group = np.unique(np.stack([turn, drawn]), axis=1, return_inverse=True)
+    batches = np.empty(len(labels), dtype=np.int64)
+    batches[order] = group.ravel() // classes_per_batch
+    return batches
+
+
+def _means_in_batches(
+    run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64], batches: NDArray[np.int64]
+) -> tuple[float, float]:
+    from hiertree import losses
+
+    gaps, wholes, level = [], [], data.tree.num_levels
+    for block in scored_blocks(run, data, queries):
+        gaps.append(losses.decomposability_gap(block.scores, block.levels, batches, level=level, valid=block.valid))
+        wholes.append(average_precision(block.scores, block.levels, level=level, valid=block.valid))
+    whole = float(np.nanmean(np.concatenate(wholes)))
+    return whole + float(np.nanmean(np.concatenate(gaps))), whole
