@@ -8,7 +8,18 @@ from typing import Any
 import click
 
 from .checked_paths import GROWING_FOLDER, INPUT_FILE, INPUT_PATH, NAME, NAME_OR_INPUT, OUTPUT_FILE, command
-from .options import COUNT, INTEGERS, NAMES, NUMBERS, SEED, backbone_option, json_option, print_json, typed_options
+from .options import (
+    COUNT,
+    INTEGERS,
+    NAMES,
+    NUMBERS,
+    SEED,
+    backbone_option,
+    choice,
+    json_option,
+    print_json,
+    typed_options,
+)
 
 labels_option = click.option(
     "--labels",
@@ -32,12 +43,10 @@ _OF_EMBEDDINGS = (
     *("labels", "gallery", "gallery_labels", "junk", "distractors", "counts"),
     *("codes", "block_size", "device", "precision", "approximate", "resume"),
 )
-protocol_option = click.option(
+protocol_option = choice(
     "--protocol",
-    type=click.Choice(
-        ["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"]
-    ),
-    help="A benchmark: its metrics and its rules.",
+    ["sop", "inat", "dyml", "gldv2", "revisitop", "cub", "vehicleid", "vehicleid-one-image", "inshop"],
+    "A benchmark: its metrics and its rules.",
 )
 
 
@@ -77,15 +86,10 @@ def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) ->
     help="Instead, a table of the names and labels of all items; 'hiertree tree' makes one of a graph.",
 )
 @query_labels_option
-@click.option(
-    "--unjudged",
-    type=click.Choice(["irrelevant", "error"]),
-    default="irrelevant",
-    help="What listed items without judgment or labels are.",
+@choice(
+    "--unjudged", ["irrelevant", "error"], "What listed items without judgment or labels are.", default="irrelevant"
 )
-@click.option(
-    "--negative-qrels", type=click.Choice(["error", "irrelevant"]), default="error", help="What judgments below 0 are."
-)
+@choice("--negative-qrels", ["error", "irrelevant"], "What judgments below 0 are.", default="error")
 @labels_option
 @levels_option
 @gallery_option
@@ -104,11 +108,8 @@ def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) ->
 )
 @click.option("--metrics", type=NAMES, metavar="A,B,…", help="H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
 @click.option("--alpha", type=float, default=1.0, help="α of H-AP's relevance.")
-@click.option(
-    "--relevance",
-    type=click.Choice(["hap", "linear", "gain"]),
-    default="hap",
-    help="Relevance of H-AP: (l/L)^α / |Ω^(l)|, l/L or 2^l − 1.",
+@choice(
+    "--relevance", ["hap", "linear", "gain"], "Relevance of H-AP: (l/L)^α / |Ω^(l)|, l/L or 2^l − 1.", default="hap"
 )
 @click.option(
     "--weights",
@@ -116,32 +117,17 @@ def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) ->
     metavar="A,B,…",
     help="Weight of each level, coarse → fine: H-AP is the mean of the levels' APs with these weights.",
 )
-@click.option(
-    "--counts",
-    type=click.Choice(["strict", "official"]),
-    help="Whether |Ω^(L)| holds the query; default: as --compat says, or else strict.",
+@choice(
+    "--counts", ["strict", "official"], "Whether |Ω^(L)| holds the query; default: as --compat says, or else strict."
 )
-@click.option(
-    "--ties",
-    type=click.Choice(["average", "worst", "best", "paper", "index"]),
-    default="average",
-    help="What equal scores mean.",
-)
+@choice("--ties", ["average", "worst", "best", "paper", "index"], "What equal scores mean.", default="average")
 @protocol_option
-@click.option(
-    "--compat", type=click.Choice(["official", "delf", "revisitop"]), help="Compute as the authors' code does."
-)
+@choice("--compat", ["official", "delf", "revisitop"], "Compute as the authors' code does.")
 @click.option("--codes", is_flag=True, help="Rank by Hamming distance between the signs of embeddings.")
 @click.option("--block-size", type=COUNT, help="Queries at once; changes no number.")
 @click.option("--device", type=NAME, help="A torch device that multiplies, such as cuda.")
-@click.option(
-    "--precision",
-    type=click.Choice(["float32", "tf32", "bfloat16"]),
-    help="Precision of the products; default: that of the embeddings.",
-)
-@click.option(
-    "--approximate", type=click.Choice(["hnsw", "ivf"]), help="Search by a faiss index; metrics of a top k only."
-)
+@choice("--precision", ["float32", "tf32", "bfloat16"], "Precision of the products; default: that of the embeddings.")
+@choice("--approximate", ["hnsw", "ivf"], "Search by a faiss index; metrics of a top k only.")
 @click.option(
     "--resume", type=GROWING_FOLDER, help="Folder that keeps finished queries, to go on from when interrupted."
 )

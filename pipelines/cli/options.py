@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
@@ -143,6 +143,11 @@ backbone_option = click.option(
     help="Your own network, of a run that was trained with it; what a folder names is never imported.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def choice(name: str, values: Sequence[str], text: str, **more: Any) -> Option:
+    """An option with one of a few values."""
+    return click.option(name, type=click.Choice(values), help=text, **more)
 
 
 def print_json(value: Any) -> None:

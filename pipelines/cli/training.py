@@ -10,9 +10,9 @@ import click
 
 from hiertree.errors import OptionError
 
-from ..training.recipe.built_in import PAPERS, published_rows
+from ..training.recipe.built_in import PAPERS, all_built_in_recipes, built_in_recipe, published_rows, recipe_datasets
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, CheckedGroup, command
-from .options import INTEGERS, backbone_option, json_option, print_json
+from .options import INTEGERS, backbone_option, choice, json_option, print_json
 
 if TYPE_CHECKING:
     from ..comparison.cluster_jobs import ClusterJobs
@@ -26,8 +26,6 @@ def recipes(context: click.Context, as_json: bool) -> None:
     """List the built-in recipes by data set, with what each trains and the tables that report it."""
     if context.invoked_subcommand is not None:
         return
-    from ..training.recipe.built_in import all_built_in_recipes, recipe_datasets
-
     found = list(all_built_in_recipes())
     if as_json:
         print_json([_described(recipe) for recipe in found])
@@ -52,7 +50,6 @@ def show(context: click.Context, recipe: str, overrides: tuple[str, ...], as_jso
 
     What is printed can be saved, changed and trained.
     """
-    from ..training.recipe.built_in import built_in_recipe
     from ..training.recipe.reading import load_recipe, read_layers, recipe_yaml
 
     loaded, built_in = load_recipe(recipe, overrides), built_in_recipe(recipe)
@@ -80,8 +77,6 @@ def _sources(recipe: BuiltInRecipe) -> str:
 
 def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
     """What stands above the settings: what the recipe is, what was published, and the papers named."""
-    from ..training.recipe.built_in import recipe_datasets
-
     yield f"{recipe.name}: {recipe.about}. {recipe_datasets()[recipe.dataset]}."
     if recipe.note:
         yield recipe.note
@@ -106,7 +101,7 @@ def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, optimizer.lr=1e-4 for instance."
 )
-@click.option("--on-bad-image", type=click.Choice(["error", "skip"]), help="What becomes of images that do not decode.")
+@choice("--on-bad-image", ["error", "skip"], "What becomes of images that do not decode.")
 @click.option("--fresh", is_flag=True, help="Remove an earlier run in that folder first.")
 def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str | None, fresh: bool) -> None:
     """Train RECIPE, a YAML file or the name of a built-in one; an interrupted run goes on where it was."""
@@ -152,11 +147,11 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @click.option(
     "--published/--no-published", default=True, help="What papers report for a built-in recipe, below its rows."
 )
-@click.option(
+@choice(
     "--launcher",
-    type=click.Choice(["local", "slurm"]),
+    ["local", "slurm"],
+    "Where runs are trained: here in turn, or each as a job of a cluster.",
     default="local",
-    help="Where runs are trained: here in turn, or each as a job of a cluster.",
 )
 @click.option(
     "--slurm",

@@ -23,6 +23,7 @@ from hiertree.io.provenance import manifest
 from hiertree.metrics import evaluate_scores
 
 from .embeddings_files import LabeledEmbeddings, naming_files, read_embeddings
+from .evaluating import print_table
 from .label_columns import PathLike
 from .other_libraries import LIBRARIES, K, ScoredQueries, values_of
 
@@ -78,11 +79,6 @@ def audit(
     Returns:
         A row for each metric and library, with columns ``metric``, ``library``, ``ours``, ``theirs`` and ``reason``:
         empty where they agree, ``"not explained"`` where no known convention gives their number.
-
-    Raises:
-        MissingPackageError: none of the libraries is installed.
-        OptionError: no query asked for, or ids, junk or distractors, which few of the libraries know.
-        HiertreeError: as ``read_embeddings``.
     """
     if queries < 1:
         raise OptionError(f"queries={queries}", expected="at least 1")
@@ -168,23 +164,13 @@ def not_installed() -> list[str]:
 
 def print_audit(table: pd.DataFrame) -> None:
     """Show the table, and what is not installed, on standard output."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(show_lines=False)
-    for column in ("metric", "library"):
-        shown.add_column(column)
-    for column in ("ours", "theirs"):
-        shown.add_column(column, justify="right")
-    shown.add_column("reason")
-    for row in table.itertuples():
-        numbers = f"{row.ours:.4f}", f"{row.theirs:.4f}"
-        shown.add_row(Text(str(row.metric)), str(row.library), *numbers, str(row.reason) or "agree")
-    console = Console()
-    console.print(shown)
+    rows = (
+        (str(row.metric), str(row.library), f"{row.ours:.4f}", f"{row.theirs:.4f}", str(row.reason) or "agree")
+        for row in table.itertuples()
+    )
+    print_table(list(table.columns), rows, right=("ours", "theirs"))
     if missing := not_installed():
-        console.print(Text(f'not installed: {", ".join(missing)} (pip install "hiertree[interop]")'))
+        print(f'not installed: {", ".join(missing)} (pip install "hiertree[interop]")')
 
 
 class DifferenceReasons:

@@ -22,16 +22,22 @@ from hiertree.io.provenance import manifest
 from hiertree.tree import LabelTree
 
 from ..inference.image_inputs import listed_images
+from ..training.data.batches import batch_loader, keys_in_order
+from ..training.data.splits import load_learning_splits, load_split
+from ..training.data.views import ImageViews
+from ..training.distributed.devices import build_fabric
+from ..training.learning.starting_weights import initialize_projection, start_from_earlier
+from ..training.network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
+from ..training.network.model_files import WEIGHTS, Backbone, load_embedder
+from ..training.recipe.components import takes
+from ..training.recipe.reading import load_recipe
+from ..training.recipe.schema import Recipe
+from ..training.run.stopping import StopRequest
 from .label_columns import IMAGE
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
     from numpy.typing import NDArray
-
-    from ..training.network.embedder import Embedder
-    from ..training.network.model_files import Backbone
-    from ..training.recipe.schema import Recipe
-    from ..training.run.stopping import StopRequest
 
 
 class Embedded(NamedTuple):
@@ -79,11 +85,6 @@ def embed(
         CheckpointError: a folder with shards of other weights or images.
         SystemExit: on SIGTERM, with status 0; whole shards are kept for the next call.
     """
-    from ..training.data.splits import load_split
-    from ..training.distributed.devices import build_fabric
-    from ..training.network.model_files import WEIGHTS
-    from ..training.run.stopping import StopRequest
-
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")
     stop = StopRequest()
@@ -120,9 +121,6 @@ def _without_labels(data: Path) -> ImageDataset:
 
 def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequence[str]) -> Recipe:
     """The recipe of the run or of that name, its data where they are now."""
-    from ..training.recipe.components import takes
-    from ..training.recipe.reading import load_recipe
-
     source = model / "recipe.yaml" if model.is_dir() else model
     if model.is_dir() and not source.is_file():
         raise OptionError(f"{model} holds no recipe.yaml", expected="the folder of a finished run, or a recipe")
@@ -140,11 +138,6 @@ def _recipe(model: Path, data: str | os.PathLike[str] | None, overrides: Sequenc
 
 def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | None) -> Embedder:
     """The network of the run, or the one that the recipe's training would start from, on the CPU."""
-    from ..training.data.splits import load_learning_splits
-    from ..training.learning.starting_weights import initialize_projection
-    from ..training.network.embedder import require_sizes, warn_of_cut_images
-    from ..training.network.model_files import load_embedder
-
     embedder = load_embedder(model, backbone=backbone) if model.is_dir() else _untrained(model, recipe)
     require_sizes(embedder, recipe.images.size, recipe.evaluation.scales)
     warn_of_cut_images(embedder, recipe.images.size)
@@ -157,9 +150,6 @@ def _network(model: Path, recipe: Recipe, fabric: Fabric, backbone: Backbone | N
 def _untrained(model: Path, recipe: Recipe) -> Embedder:
     """Pretrained weights with a projection that the seed draws, or those of an earlier run."""
     import torch
-
-    from ..training.learning.starting_weights import start_from_earlier
-    from ..training.network.embedder import Embedder
 
     starts_anew = recipe.training.start_from is None
     if starts_anew and not recipe.model.pretrained:
@@ -215,10 +205,6 @@ def _embed_shards(
     """Write the shards that are not there yet, each whole; exit after the batch at hand when SIGTERM has come."""
     import torch
 
-    from ..training.data.batches import batch_loader, keys_in_order
-    from ..training.data.views import ImageViews
-    from ..training.network.embedder import embed_at_scales
-
     network = fabric.setup_module(embedder)
     views = ImageViews(dataset, recipe.images.model_copy(update={"cache": False}))
     size = recipe.evaluation.batch_size
@@ -254,11 +240,9 @@ def _write(
 
 
 def _write_array(path: Path, rows: NDArray[np.int64], shards: Sequence[Path]) -> None:
-    from numpy.lib.format import open_memmap
-
     first = np.load(shards[0], mmap_mode="r")
     with files.replacing(path) as temporary:
-        joined = open_memmap(temporary, mode="w+", dtype=np.float32, shape=(len(rows), first.shape[1]))
+        joined = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=(len(rows), first.shape[1]))
         for number, shard in enumerate(shards):
             here = np.flatnonzero(rows // len(first) == number)
             joined[here] = np.load(shard)[rows[here] - number * len(first)]

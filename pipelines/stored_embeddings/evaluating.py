@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 from typing_extensions import Unpack
@@ -134,10 +134,6 @@ def evaluate_run(
         unjudged: what an item without judgment or labels is.
         negative_qrels: what a judgment below 0 is.
         options: conventions, and where the result goes.
-
-    Raises:
-        OptionError: both or neither of qrels and tree, or an option of the other kind.
-        HiertreeError: as :func:`hiertree.metrics.evaluate_ranking` and :func:`hiertree.io.tables.read_table`.
     """
     given: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
     outputs = ResultOutputs.of(given)
@@ -193,70 +189,68 @@ def _relevance_of(given: str | Sequence[float]) -> Relevance | None:
     return known[given]
 
 
-class ResultOutputs:
-    """Where a result goes; the names of files are checked before anything is computed.
+class ResultOutputs(NamedTuple):
+    """Where a result goes, as :class:`ResultOptions` says."""
 
-    Raises:
-        OptionError: another suffix than .parquet or .csv.
-        MissingPackageError: Parquet without pyarrow.
-    """
-
-    def __init__(self, as_json: bool = False, per_query: PathLike | None = None, out: PathLike | None = None) -> None:
-        self.as_json, self.out = as_json, out
-        self.table = None if per_query is None else Path(per_query)
-        if self.table is not None and self.table.suffix not in (".parquet", ".csv"):
-            raise OptionError(f"a per-query file {self.table.name!r}", expected="a name that ends in .parquet or .csv")
-        if self.table is not None and self.table.suffix == ".parquet":
-            require_package("pyarrow", extra="arrow")
+    as_json: bool = False
+    per_query: PathLike | None = None
+    out: PathLike | None = None
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> ResultOutputs:
-        """Take the options of outputs out of all that were given."""
-        return cls(**{name: options.pop(name) for name in ("as_json", "per_query", "out") if name in options})
+        """Take the outputs out of all options; their names are checked before anything is computed."""
+        outputs = cls(**{name: options.pop(name) for name in cls._fields if name in options})
+        suffix = None if outputs.per_query is None else Path(outputs.per_query).suffix
+        if suffix not in (None, ".parquet", ".csv"):
+            given = f"a per-query file {Path(outputs.per_query or '').name!r}"
+            raise OptionError(given, expected="a name that ends in .parquet or .csv")
+        if suffix == ".parquet":
+            require_package("pyarrow", extra="arrow")
+        return outputs
 
     def deliver(self, result: Evaluation, *, parameters: Mapping[str, Any], inputs: Sequence[PathLike | None]) -> None:
         """Write the files that are asked for, and print the result."""
-        if self.table is not None:
-            with files.replacing(self.table) as temporary:
-                if self.table.suffix == ".parquet":
+        if self.per_query is not None:
+            with files.replacing(self.per_query) as temporary:
+                if temporary.suffix == ".parquet":
                     result.per_query().to_parquet(temporary)
                 else:
                     result.per_query().to_csv(temporary, lineterminator="\n")
         if self.out is not None:
-            made = manifest(
-                command="hiertree evaluate",
-                parameters={**parameters, "metrics": list(result.names)},
-                inputs=[Path(file) for file in inputs if file is not None],
-            )
+            recorded = {**parameters, "metrics": list(result.names)}
+            read = [Path(file) for file in inputs if file is not None]
+            made = manifest(command="hiertree evaluate", parameters=recorded, inputs=read)
             files.write_json(self.out, {**result.as_dict(), "manifest": made})
-        if self.as_json:
-            print(result.to_json())
-        else:
-            print_result(result)
+        print(result.to_json()) if self.as_json else print_result(result)
 
 
 def print_result(result: Evaluation) -> None:
     """Show means and bootstrap intervals in percent, skipped queries and the convention card on standard output."""
+    means, bounds = result.summary(), result.confidence_interval()
+    rows = []
+    for name, skipped in result.skipped.items():
+        mean, interval = "—", ""
+        if name in means.index:
+            mean, (low, high) = f"{100 * means[name]:.2f}", bounds.loc[name, ["low", "high"]]
+            interval = "—" if np.isnan(low) else f"{100 * low:.2f} … {100 * high:.2f}"  # of one class there is none
+        rows.append((name, mean, interval, str(skipped or "")))
+    drawn = "classes" if bounds["clusters"].max() < len(result) else "queries"
+    heads = ("metric", "mean, %", f"95 % interval over {drawn}", "skipped")
+    print_table(heads, rows, right=heads[1:], title=f"{len(result)} queries")
+    print_table((), result.convention.rows().items())
+
+
+def print_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = (), title: str | None = None
+) -> None:
+    """Show a table on standard output, columns named in ``right`` set to the right; without heads, a plain grid."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    means, bounds = result.summary(), result.confidence_interval()
-    table = Table(title=f"{len(result)} queries", title_justify="left")
-    drawn = "classes" if bounds["clusters"].max() < len(result) else "queries"
-    table.add_column("metric")
-    for column in ("mean, %", f"95 % interval over {drawn}", "skipped"):
-        table.add_column(column, justify="right")
-    for name, skipped in result.skipped.items():
-        shown = ("—", "")
-        if name in means.index:
-            low, high = bounds.loc[name, ["low", "high"]]
-            interval = "—" if np.isnan(low) else f"{100 * low:.2f} … {100 * high:.2f}"  # of one class there is none
-            shown = (f"{100 * means[name]:.2f}", interval)
-        table.add_row(Text(name), *shown, str(skipped) if skipped else "")
-    card = Table.grid(padding=(0, 2))
-    for name, text in result.convention.rows().items():
-        card.add_row(Text(name), Text(text))
-    console = Console()
-    console.print(table)
-    console.print(card)
+    table = Table(title=title, title_justify="left") if heads else Table.grid(padding=(0, 2))
+    for head in heads:
+        table.add_column(head, justify="right" if head in right else "left")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
