@@ -30,8 +30,8 @@ class HiertreeError(Exception):
     """
 
     def __init__(self, given: str, *, expected: str | None = None, remedy: str | None = None) -> None:
-        parts = (part if part is None else hide_credentials(part) for part in (given, expected, remedy))
-        self.given, self.expected, self.remedy = parts
+        self.given = hide_credentials(given)
+        self.expected, self.remedy = (part and hide_credentials(part) for part in (expected, remedy))
         message = self.given if expected is None else f"{self.given}: expected {self.expected}"
         super().__init__(message if remedy is None else f"{message}; {self.remedy}")
 

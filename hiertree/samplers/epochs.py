@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 else:
     try:
         from torch.utils.data import BatchSampler
-    except ImportError:  # samplers plan batches without torch too
-        BatchSampler = object
+    except ImportError:
+
+        class BatchSampler:
+            """Samplers plan batches without torch too."""
+
 
 SmallClasses = Literal["replace", "drop"]
 Share = Literal["split", "deal", "replicate"]

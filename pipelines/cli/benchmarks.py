@@ -16,7 +16,7 @@ from .options import json_option, print_json, print_report
 
 if TYPE_CHECKING:
     from hiertree.datasets import Benchmark
-    from hiertree.datasets.completeness import SplitReport
+    from hiertree.datasets.checks import SplitReport
 
 split_option = click.option(
     "--split", "splits", type=NAME, multiple=True, help="One split; may be repeated. Default: all."

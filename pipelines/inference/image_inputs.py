@@ -55,9 +55,10 @@ def as_image_source(images: object) -> ImageSource:
         return FileImages(Path(), [os.fspath(path)]) if path.is_file() else FileImages(path, image_files(path))
     if isinstance(images, Image.Image):
         return DecodedImages([images])
-    if callable(getattr(images, "name", None)) and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
+    if hasattr(images, "name") and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
         source: ImageSource = images
-        return source
+        if callable(source.name):
+            return source
     if hasattr(images, "to_list"):  # a column of a data frame
         images = images.to_list()
     if isinstance(images, Sequence) and not len(images):

@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -172,7 +172,12 @@ def _fingerprint(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shar
     settings = [recipe.experiment()["images"], scales, precision, dataset.split, shard_size]
     images = (f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in range(len(dataset)))
     weights = (tensor.numpy() for tensor in embedder.state_dict().values())
-    parts = {"settings": [json.dumps(settings)], "labels": [dataset.paths], "images": images, "weights": weights}
+    parts: dict[str, Iterable[Any]] = {
+        "settings": [json.dumps(settings)],
+        "labels": [dataset.paths],
+        "images": images,
+        "weights": weights,
+    }
     return {name: digest(values) for name, values in parts.items()}
 
 

@@ -166,8 +166,8 @@ def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors
     found = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
         return found
-    items = {"gallery_embeddings": gallery.embeddings, "gallery_paths": paths.gallery, "gallery_ids": gallery.ids}
-    return found._replace(**items, distractors=paths.distractors)
+    found = found._replace(gallery_embeddings=gallery.embeddings, gallery_paths=paths.gallery)
+    return found._replace(gallery_ids=gallery.ids, distractors=paths.distractors)
 
 
 def _from_arrays(queries: LabeledEmbeddings, gallery: LabeledEmbeddings, name: str) -> LabeledEmbeddings:
