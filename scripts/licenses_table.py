@@ -1,7 +1,8 @@
-"""Print docs/licenses.md: the license of every package that pyproject.toml names, as its metadata here states it."""
+"""Print docs/licenses.csv: the license of every package that pyproject.toml names, as its metadata here states it."""
 
 from __future__ import annotations
 
+import csv
 import re
 import sys
 from importlib import metadata
@@ -18,19 +19,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    """Print the page."""
+    """Print the table."""
     table = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {"": table["dependencies"], **table["optional-dependencies"]}
     needed: dict[str, list[str]] = {}
     for extra, lines in extras.items():
         for line in lines if extra not in ("all", "dev") else ():
             needed.setdefault(Requirement(line).name.lower(), []).append(extra or "core")
-    print("# Licenses of what hiertree installs\n")
-    print(f"hiertree is {table['license']}. None of these is part of it; pip installs them.")
-    print("Made by `python scripts/licenses_page.py` from the packages' own metadata.\n")
-    print("| package | license | needed by |\n|---|---|---|")
-    for name, parts in sorted(needed.items()):
-        print(f"| {name} | {_license(name)} | {', '.join(parts)} |")
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(("package", "license", "needed by"))
+    writer.writerows((name, _license(name), ", ".join(parts)) for name, parts in sorted(needed.items()))
 
 
 def _license(name: str) -> str:
