@@ -14,7 +14,7 @@ from ..errors import HiertreeError, ImageError, OptionError
 from ..io.progress import track
 from .description import Verify
 from .duplicate_images import duplicates
-from .readers.images import FileImages, JoinedImages, SelectedImages, missing_files
+from .readers.images import FileImages, by_source, missing_files
 from .registry import entry_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,9 @@ def check(
         except HiertreeError as error:
             reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
             continue
-        bad = tuple(_damaged(dataset.images) if decode else _absent(dataset.images))
+        images = dataset.images
+        missing = () if decode else np.flatnonzero(by_source(images, _absent)).tolist()
+        bad = tuple(_damaged(images) if decode else dict.fromkeys(map(images.name, missing)))
         repeats = tuple(duplicates(dataset, content=content and not bad))
         sizes = dataset.tree.level_sizes
         lists = entry.benchmark.lists_of(split, len(dataset), sizes[-1])
@@ -99,16 +101,13 @@ def check(
     return reports
 
 
-def _absent(images: ImageSource) -> Iterator[str]:
-    """Names of missing image files; loading has already found images in archives and in memory."""
-    if isinstance(images, JoinedImages):
-        yield from _absent(images.first)
-        yield from _absent(images.second)
-    elif isinstance(images, SelectedImages):
-        yield from set(map(images.name, range(len(images)))) & set(_absent(images.source))
-    elif isinstance(images, FileImages):
-        names = map(images.name, range(len(images)))
-        yield from missing_files(images.root, track(names, description="looking for images", total=len(images)))
+def _absent(images: ImageSource) -> NDArray[np.bool_]:
+    """Which image files of a source are missing; loading has already found images in archives and in memory."""
+    if not isinstance(images, FileImages):
+        return np.zeros(len(images), dtype=np.bool_)
+    names = list(map(images.name, range(len(images))))
+    missing = set(missing_files(images.root, track(names, description="looking for images")))
+    return np.array([name in missing for name in names], dtype=np.bool_)
 
 
 def _damaged(images: ImageSource) -> Iterator[str]:

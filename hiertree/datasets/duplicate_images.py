@@ -7,7 +7,6 @@ import logging
 import os
 import posixpath
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..errors import TableError
 from ..io.progress import track
 from ..io.provenance import sha256
 from ..options import check_choice
-from .readers.images import FileImages, JoinedImages, SelectedImages
+from .readers.images import FileImages, by_source
 from .readers.tar_images import TarImages
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from .readers.images import ImageSource
 
 OnDuplicates = Literal["error", "warn"]
+FILES = FileImages | TarImages  # the sources whose images are known by their paths
 _log = logging.getLogger(__name__)
 
 
@@ -56,7 +56,7 @@ def duplicates(dataset: ImageDataset, *, content: bool = False) -> dict[str, lis
     >>> duplicates(load_synthetic("train", families=2, kinds=2, instances=3, images=4))
     {}
     """
-    keys = _content_keys(dataset.images) if content else _file_keys(dataset.images)
+    keys = by_source(dataset.images, _content_keys if content else _file_keys)
     groups = (part for rows in _equal_rows(keys) for part in _without_twins(dataset, rows))
     return {dataset.images.name(rows[0]): rows for rows in groups if len(rows) > 1}
 
@@ -95,7 +95,7 @@ def check_apart(train: ImageDataset, test: ImageDataset) -> None:
     """
     if not (_are_files(train.images) and _are_files(test.images)):
         return
-    both = np.flatnonzero(np.isin(_file_keys(test.images), _file_keys(train.images)))
+    both = np.flatnonzero(np.isin(by_source(test.images, _file_keys), by_source(train.images, _file_keys)))
     if len(both):
         raise TableError(
             f"{test.name}: {len(both)} of {len(test)} images of the split {test.split!r} stand in {train.split!r} as "
@@ -106,11 +106,7 @@ def check_apart(train: ImageDataset, test: ImageDataset) -> None:
 
 
 def _are_files(images: ImageSource) -> bool:
-    if isinstance(images, SelectedImages):
-        return _are_files(images.source)
-    if isinstance(images, JoinedImages):
-        return _are_files(images.first) and _are_files(images.second)
-    return isinstance(images, FileImages | TarImages)
+    return bool(by_source(images, lambda source: np.full(len(source), isinstance(source, FILES))).all())
 
 
 def _without_twins(dataset: ImageDataset, rows: list[int]) -> Iterator[list[int]]:
@@ -133,33 +129,21 @@ def _equal_rows(keys: NDArray[np.int64]) -> list[list[int]]:
 
 def _file_keys(images: ImageSource) -> NDArray[np.int64]:
     """Equal for equal files; all different for images in memory."""
-    if isinstance(images, SelectedImages):
-        return _file_keys(images.source)[images.rows]
-    if isinstance(images, JoinedImages):
-        return np.concatenate([_file_keys(images.first), _file_keys(images.second)])
-    if isinstance(images, FileImages | TarImages):
-        folder = os.path.realpath(images.root)
-        return _hashes(f"{folder}/{_normalized(images.name(row))}" for row in range(len(images)))
-    return np.arange(len(images), dtype=np.int64)
+    if not isinstance(images, FILES):
+        return np.arange(len(images), dtype=np.int64)
+    folder = os.path.realpath(images.root)
+    return _hashes(f"{folder}/{_normalized(images.name(row))}" for row in range(len(images)))
 
 
 def _content_keys(images: ImageSource) -> NDArray[np.int64]:
     """Equal for equal content. Only files of equal size are read."""
-    if isinstance(images, SelectedImages):
-        return _content_keys(images.source)[images.rows]
-    if isinstance(images, JoinedImages):
-        return np.concatenate([_content_keys(images.first), _content_keys(images.second)])
     rows = track(range(len(images)), description="comparing images")
     if not isinstance(images, FileImages):
         return _hashes(hashlib.sha256(np.asarray(images[row]).tobytes()).hexdigest() for row in rows)
     paths = [images.root / images.name(row) for row in range(len(images))]
     sizes = [path.stat().st_size if path.is_file() else -1 for path in paths]
     alike = {row for group in _equal_rows(np.array(sizes, dtype=np.int64)) for row in group if sizes[row] >= 0}
-    return _hashes(_content(paths[row], is_read=row in alike) for row in rows)
-
-
-def _content(path: Path, *, is_read: bool) -> str:
-    return sha256(path) if is_read else os.fspath(path)
+    return _hashes(sha256(paths[row]) if row in alike else os.fspath(paths[row]) for row in rows)
 
 
 def _normalized(name: str) -> str:

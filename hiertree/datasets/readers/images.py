@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from PIL import Image
@@ -151,6 +151,15 @@ class JoinedImages:
 
     def _place(self, index: int) -> tuple[ImageSource, int]:
         return (self.first, index) if index < len(self.first) else (self.second, index - len(self.first))
+
+
+def by_source(images: ImageSource, values: Callable[[ImageSource], NDArray[Any]]) -> NDArray[Any]:
+    """A value for each image, asked of the sources that hold them, not of parts and unions of these."""
+    if isinstance(images, SelectedImages):
+        return np.asarray(by_source(images.source, values)[images.rows])
+    if isinstance(images, JoinedImages):
+        return np.concatenate([by_source(images.first, values), by_source(images.second, values)])
+    return values(images)
 
 
 def stamp_of(source: ImageSource, index: int) -> str:
