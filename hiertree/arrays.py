@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import EmbeddingError, InputError, PathError, ShapeError
+from .errors import EmbeddingError, InputError, PathError, ShapeError, some_of
 from .level_columns import (
     LabelNames,
     LevelColumns,
@@ -241,5 +241,8 @@ def _without(ids: NDArray[Any], unlabeled: NDArray[np.bool_] | None) -> NDArray[
 def _refuse(bad: Any, given: str, expected: str, *, kind: type[EmbeddingError | PathError] = EmbeddingError) -> None:
     rows = np.flatnonzero(bad)
     if len(rows):
-        shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
-        raise kind(f"{given} ({len(rows)} rows: {shown})", expected=expected, remedy="correct or remove these rows")
+        raise kind(
+            f"{given} ({len(rows)} rows: {some_of(rows.tolist())})",
+            expected=expected,
+            remedy="correct or remove these rows",
+        )

@@ -15,6 +15,7 @@ hiertree.errors.OptionError: ties='random': expected one of 'average', 'index'; 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]+@")
@@ -31,7 +32,8 @@ class HiertreeError(Exception):
 
     def __init__(self, given: str, *, expected: str | None = None, remedy: str | None = None) -> None:
         self.given = hide_credentials(given)
-        self.expected, self.remedy = (part and hide_credentials(part) for part in (expected, remedy))
+        self.expected = None if expected is None else hide_credentials(expected)
+        self.remedy = None if remedy is None else hide_credentials(remedy)
         message = self.given if expected is None else f"{self.given}: expected {self.expected}"
         super().__init__(message if remedy is None else f"{message}; {self.remedy}")
 
@@ -49,6 +51,16 @@ def hide_credentials(text: str) -> str:
     'http://***@mirror.org/a.zip did not answer'
     """
     return _CREDENTIALS.sub("***@", text)
+
+
+def some_of(values: Iterable[object], most: int = 5) -> str:
+    """The first values as a message lists them, with dots where there are more.
+
+    >>> some_of(["a", "b", "c"], 2)
+    "'a', 'b', …"
+    """
+    listed = list(values)
+    return ", ".join([*map(repr, listed[:most]), *["…"] * (len(listed) > most)])
 
 
 def _rebuild(kind: type[HiertreeError], given: str, expected: str | None, remedy: str | None) -> HiertreeError:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import yaml
 
-from ..errors import MissingResourceError, OptionError, TableError
+from ..errors import MissingResourceError, OptionError, TableError, some_of
 from ..options import check_choice
 from .image_dataset import ImageDataset
 from .readers.images import FileImages, inside, missing_files
@@ -147,11 +147,8 @@ class Benchmark:
         rows = np.unique(np.linspace(0, len(images) - 1, LOOKED_FOR).astype(int)).tolist() if len(images) else []
         absent = missing_files(home, map(images.name, rows), listing=False)
         if absent:
-            shown = ", ".join(absent[:3]) + (", …" if len(absent) > 3 else "")
-            raise self.missing(
-                f"{len(absent)} of {len(rows)} images looked for are not in {home} ({shown})",
-                expected="every image of the list",
-            )
+            given = f"{len(absent)} of {len(rows)} images looked for are not in {home} ({some_of(absent, 3)})"
+            raise self.missing(given, expected="every image of the list")
         return images
 
     def dataset(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..errors import ImageError, InputError, OptionError, TableError, UnevenDepthError, require_package
+from ..errors import ImageError, InputError, OptionError, TableError, UnevenDepthError, require_package, some_of
 from ..io.progress import track
 from ..io.tables import read_table
 from ..options import check_choice, check_integer, check_number
@@ -255,9 +255,9 @@ def _undecodable(names: Sequence[str], folder: Path) -> list[str]:
         tracked = track(fails, description="checking images", total=len(names))
         bad = [name for name, failed in zip(names, tracked, strict=True) if failed]
     if bad and len(bad) == len(names):
-        raise ImageError(f"none of {len(bad)} images in {folder} decodes: {_shown(bad)}", expected="image files")
+        raise ImageError(f"none of {len(bad)} images in {folder} decodes: {some_of(bad)}", expected="image files")
     if bad:
-        _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(names), _shown(bad))
+        _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(names), some_of(bad))
     return bad
 
 
@@ -273,14 +273,10 @@ def _refuse_missing(names: Sequence[str], folder: Path) -> None:
     missing = missing_files(folder, names)
     if missing:
         raise ImageError(
-            f"{len(missing)} of {len(names)} images are not in {folder}: {_shown(missing)}",
+            f"{len(missing)} of {len(names)} images are not in {folder}: {some_of(missing)}",
             expected="a file for every row",
             remedy="correct root or the table, or pass on_bad_image='skip'",
         )
-
-
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (", …" if len(names) > 5 else "")
 
 
 class HuggingFaceImages:
@@ -350,7 +346,7 @@ def from_huggingface(
         raise InputError(f"a {type(rows).__name__}", expected="one split, a datasets.Dataset", remedy=remedy)
     missing = [name for name in (image, *levels) if name not in rows.column_names]
     if missing:
-        given = f"no column {', '.join(map(repr, missing))}"
+        given = f"no column {some_of(missing)}"
         raise OptionError(given, expected=f"columns among {', '.join(rows.column_names)}")
     if not isinstance(rows.features[image], huggingface.Image):
         known = [name for name, kind in rows.features.items() if isinstance(kind, huggingface.Image)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..arrays import as_paths
-from ..errors import OptionError, PathError
+from ..errors import OptionError, PathError, some_of
 from ..options import check_choice, check_integer
 from .epochs import PlannedBatches, SmallClasses
 
@@ -156,9 +156,9 @@ class SuperCategoryPairSampler(PlannedBatches):
         self.supers_left_out = [int(number) for number, fits in zip(ids, large, strict=True) if not fits]
         self._classes_of_super = [own for own, fits in zip(classes, large, strict=True) if fits]
         if self.supers_left_out:
-            shown = ", ".join(map(str, self.supers_left_out[:5])) + (", …" if len(self.supers_left_out) > 5 else "")
             items = sum(int(self._class_sizes[own].sum()) for own, fits in zip(classes, large, strict=True) if not fits)
-            given = f"{len(self.supers_left_out)} of {len(ids)} super-categories left out ({shown}; {items} items)"
+            left_out, count = some_of(self.supers_left_out), len(self.supers_left_out)
+            given = f"{count} of {len(ids)} super-categories left out ({left_out}; {items} items)"
             warnings.warn(f"{given}: fewer than {self.classes_per_batch // 2} classes", UserWarning, stacklevel=2)
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError
+from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError, some_of
 from ..io.tables import frame_columns, is_frame
 from ..options import check_choice
 from .label_rows import Row, is_empty
@@ -125,9 +125,8 @@ def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[A
     if len(roots) == 1:
         return graph, roots[0]
     if policy == "error":
-        shown = ", ".join(map(repr, roots[:5])) + (", …" if len(roots) > 5 else "")
         raise NotATreeError(
-            f"the graph has {len(roots)} roots: {shown}",
+            f"the graph has {len(roots)} roots: {some_of(roots)}",
             expected="one node without a parent",
             remedy="pass forest='join' to make them the labels of level 1, or add an edge from one root to each",
         )
@@ -143,8 +142,7 @@ def _chosen_inner_leaves(
         return {node for node in graph if node != root and graph.out_degree(node)}
     unknown = [node for node in asked if node not in graph or node == root]
     if unknown:
-        shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
-        raise UnknownLeafError(f"inner_leaves: {shown}", expected="nodes of the tree below its root")
+        raise UnknownLeafError(f"inner_leaves: {some_of(unknown)}", expected="nodes of the tree below its root")
     return frozenset(asked)
 
 

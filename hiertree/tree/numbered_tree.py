@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..arrays import to_numpy
-from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, UnknownLeafError
+from ..errors import DuplicateLeafError, HierarchyError, InputError, ShapeError, UnknownLeafError, some_of
 from .label_rows import Homonyms, Nested, Numbered, Row, Uneven, even_depths, nest, number_nodes, refuse_homonyms
 
 if TYPE_CHECKING:
@@ -89,11 +89,12 @@ class NumberedTree:
             raise InputError(f"leaf ids {leaf_ids!r:.80}", expected="a sequence of leaf ids") from None
         except KeyError:
             unknown = [leaf_id for leaf_id in dict.fromkeys(listed) if leaf_id not in self._row_of_leaf]
-        shown = ", ".join(map(repr, unknown[:5])) + (", …" if len(unknown) > 5 else "")
         inner = next((label for label in unknown if any(label in labels for labels in self._labels[:-1])), None)
         remedy = None if inner is None else f"{inner!r} is an inner node; docs/hierarchy.md says how items carry one"
         raise UnknownLeafError(
-            f"{len(unknown)} unknown leaf ids: {shown}", expected=f"ids such as {self._leaf_ids[0]!r}", remedy=remedy
+            f"{len(unknown)} unknown leaf ids: {some_of(unknown)}",
+            expected=f"ids such as {self._leaf_ids[0]!r}",
+            remedy=remedy,
         ) from None
 
     def labels_of(self, path: Sequence[int]) -> Row:
