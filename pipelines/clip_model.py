@@ -33,11 +33,8 @@ def clip_identity(model: str, weights: str) -> dict[str, Any]:
 def load_clip(model: str, weights: str | None, device: str, *, image_size: int | None = None) -> Any:
     """The model with its weights, on a device, for inference.
 
-    Args:
-        model: an open_clip name, or ``local-dir:FOLDER`` with ``open_clip_config.json`` and weights in it.
-        weights: one of open_clip's names for pretrained weights, a file, or None; ignored with ``local-dir:``.
-        device: ``cpu``, ``cuda`` or ``cuda:N``.
-        image_size: height and width of the images; None for those of the model. Position embeddings are interpolated.
+    The model is an open_clip name, or ``local-dir:FOLDER`` with ``open_clip_config.json`` and weights in it; the
+    weights are one of open_clip's names, a file, or None. Position embeddings are interpolated for other sizes.
     """
     require_package("open_clip", "safetensors", "torch", extra="clip")
     import open_clip

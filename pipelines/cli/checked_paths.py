@@ -26,13 +26,9 @@ Kind = Literal["file", "folder", "either"]
 
 
 class DeclaredPath(click.Path):
-    """The path of a file or folder, and whether the command reads or writes it.
+    """The path of a file or folder that a command reads (``"input"``), replaces or adds to (``"grows"``).
 
-    Args:
-        role: ``"input"`` is read, ``"output"`` is replaced as a whole, ``"grows"`` keeps what it holds and gains more.
-        kind: a file, a folder, or either.
-        exists: whether it must exist; else the command itself says what is missing.
-        siblings: suffixes of further outputs, whose names are otherwise the same.
+    One that need not exist is looked for by the command itself; ``siblings`` are suffixes of further outputs.
     """
 
     def __init__(self, role: Role, kind: Kind, *, exists: bool = False, siblings: tuple[str, ...] = ()) -> None:
@@ -122,14 +118,8 @@ LONGEST = 200  # letters of the sentence that a list of commands shows of each
 class CheckedCommand(click.Command):
     """A command whose outputs are checked before it runs, and have a manifest beside them afterwards.
 
-    With an output file it has the option ``--force``; all have ``--quiet`` and ``--verbose``.
-
-    Args:
-        arguments: as click's.
-        example: a command line that shows how it is used.
-        then: the command line that usually comes next, with parameters in braces.
-        shared: whether several processes that a launcher started share the work; else the first does it.
-        options: as click's.
+    Its help ends with the example; ``then`` is the command that usually comes next, with parameters in braces. Several
+    processes that a launcher started run a ``shared`` one together; any other runs in the first of them.
     """
 
     def __init__(self, *arguments: Any, example: str, then: str = "", shared: bool = False, **options: Any) -> None:

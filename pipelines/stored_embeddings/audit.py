@@ -66,19 +66,11 @@ def audit(
     seed: int = 0,
     out: PathLike | None = None,
 ) -> pd.DataFrame:
-    """Compare libraries on embeddings on disk.
+    """Compare libraries on embeddings on disk, as ``read_embeddings`` takes them, by a draw of the queries.
 
-    Args:
-        embeddings: a file, as :func:`hiertree.pipelines.stored_embeddings.embeddings_files.read_embeddings` takes it.
-        labels: its table of labels.
-        levels: columns of labels, coarse → fine.
-        queries: how many queries are drawn, at most, fewer where the gallery is large; the gallery stays whole.
-        seed: of the draw.
-        out: a ``.json`` file for the table and its provenance.
-
-    Returns:
-        A row for each metric and library, with columns ``metric``, ``library``, ``ours``, ``theirs`` and ``reason``:
-        empty where they agree, ``"not explained"`` where no known convention gives their number.
+    The table has a row for each metric and library, with columns ``metric``, ``library``, ``ours``, ``theirs`` and
+    ``reason``: empty where they agree, ``"not explained"`` where no known convention gives their number. ``out`` is a
+    ``.json`` file for it and its provenance.
     """
     if queries < 1:
         raise OptionError(f"queries={queries}", expected="at least 1")

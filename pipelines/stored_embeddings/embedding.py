@@ -69,21 +69,10 @@ def embed(
     ``gallery.npy`` and ``gallery.csv`` of a split with a gallery of its own, and ``manifest.json``. A table holds each
     image's name and the labels of its path, coarse → fine; of images without labels, ``images.csv`` holds the names.
 
-    Args:
-        model: the folder of a finished run, or a recipe with pretrained weights.
-        data: the root of the images, in the format of the recipe's ``data`` section; if not ``labeled``, any folder of
-            images, or a table whose column ``image`` lists files.
-        out: the folder; new, empty, or that of the same call interrupted.
-        split: "test", "train" or another of the data set's splits.
-        shard_size: images in a shard.
-        overrides: ``"section.key=value"``, applied to the recipe.
-        labeled: False embeds images without labels, whatever data set the recipe names.
-        backbone: of a run that was trained with one of your own, as for :func:`hiertree.load_model`.
-
-    Raises:
-        OptionError: untrained weights, data that are drawn, or a folder with other files.
-        CheckpointError: a folder with shards of other weights or images.
-        SystemExit: on SIGTERM, with status 0; whole shards are kept for the next call.
+    ``model`` is the folder of a finished run, or a recipe with pretrained weights; ``data`` the root of the images, in
+    the format of the recipe's ``data`` section, or, unless ``labeled``, any folder of images or a table whose column
+    ``image`` lists files; ``out`` a folder that is new, empty, or that of the same call interrupted; ``backbone`` as
+    for :func:`hiertree.load_model`. On SIGTERM the call exits with status 0, and whole shards are kept.
     """
     if shard_size < 1:
         raise OptionError(f"shard_size={shard_size}", expected="an integer ≥ 1")

@@ -122,10 +122,6 @@ def read_embeddings(
         ids: the column of the images' ids in tables of labels; files of arrays have an array of them.
         junk: CSV or Parquet table of columns ``query`` and ``item``, rows of the queries and the gallery from 0.
         distractors: whether rows of the gallery's table whose labels are all empty are distractors.
-
-    Raises:
-        InputError, TableError: a file that cannot be read, or does not hold what it should.
-        OptionError: options that do not fit the file.
     """
     if gallery is None and (gallery_labels is not None or distractors):
         raise OptionError("labels or distractors of a gallery without a gallery", expected="both or neither")

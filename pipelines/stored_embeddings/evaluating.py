@@ -70,11 +70,6 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
     """Evaluate embeddings on disk, print the result, and write what is asked for.
 
     With ``codes``, binary codes (the signs of embeddings) are ranked by Hamming distance, without options of a search.
-
-    Raises:
-        InputError: a file that cannot be read, or does not hold what it should.
-        OptionError: labels for a file that has its own, no labels for a file without, or a suffix that is not known.
-        HiertreeError: as :func:`hiertree.metrics.evaluate` and :func:`hiertree.io.tables.read_table`.
     """
     source, given = Path(embeddings), dict(options)
     outputs = ResultOutputs.of(given)
@@ -124,16 +119,9 @@ def evaluate_run(
 ) -> Evaluation:
     """Evaluate ranked lists on disk, print the result, and write what is asked for.
 
-    Args:
-        run: a TREC run, a Parquet table or ranx JSON, as :func:`hiertree.metrics.evaluate_ranking` reads it.
-        qrels: judgments of the same kinds; graded ones are levels.
-        tree: instead of judgments, a CSV or Parquet table with the name and the labels of each item.
-        query_labels: the same of the queries, where these are not items themselves.
-        levels: columns of labels, coarse → fine; all but ``ids`` unless given.
-        ids: the column of names; ``image``, or else the first column, unless given.
-        unjudged: what an item without judgment or labels is.
-        negative_qrels: what a judgment below 0 is.
-        options: conventions, and where the result goes.
+    The lists are measured by ``qrels``, or by the labels in the table ``tree`` of all items; ``query_labels`` is that
+    of the queries, where these are not items. Names stand in the column ``ids``; in ``image`` or else the first unless
+    given. The rest is as for :func:`hiertree.metrics.evaluate_ranking`.
     """
     given: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
     outputs = ResultOutputs.of(given)

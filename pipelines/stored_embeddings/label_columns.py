@@ -31,19 +31,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LabelColumns:
-    """What the columns of a table mean.
+    """What the columns of a table mean."""
 
-    Attributes:
-        levels: labels, coarse → fine; all columns but that of ids unless given.
-        ids: the column of ids; unless given, ``image`` where a table has it and it is not among the levels.
-        distractors: whether a gallery row without any label is a distractor.
-        named: whether rows need ids, which are then those of the first column where no other is known.
-    """
-
-    levels: tuple[str, ...] = ()
-    ids: str | None = None
-    distractors: bool = False
-    named: bool = False
+    levels: tuple[str, ...] = ()  # labels, coarse → fine; all columns but that of ids unless given
+    ids: str | None = None  # unless given, ``image`` where a table has it and it is not among the levels
+    distractors: bool = False  # whether a gallery row without any label is a distractor
+    named: bool = False  # whether rows need ids, which are then those of the first column where no other is known
 
     @property
     def asked_for(self) -> list[str]:
@@ -179,12 +172,7 @@ def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRow
 
 
 def shared_paths(queries: LabeledRows, gallery: LabeledRows | None, *, distractors: bool) -> SharedPaths:
-    """One tree numbers the labels of both; the same text under two parents is two labels.
-
-    Raises:
-        OptionError: a gallery with other levels.
-        HierarchyError: labels that do not form a tree of one depth; the message names file and line.
-    """
+    """One tree numbers the labels of both; the same text under two parents is two labels."""
     if gallery is not None and gallery.levels != queries.levels:
         given = f"levels {', '.join(queries.levels)} of the queries and {', '.join(gallery.levels)} of the gallery"
         raise OptionError(given, expected="the same columns in one order", remedy="name them with --levels")

@@ -24,12 +24,8 @@ def nearest_images(
 ) -> NDArray[np.int64]:
     """(Q, at most ``count``) images most similar to each query by cosine, best first, the smaller index first in a tie.
 
-    Args:
-        embeddings: (n, d) real vectors of non-zero norm.
-        queries: Q indices.
-        count: images wanted; fewer where no query has as many.
-        gallery: (N, d) vectors to look in; the embeddings themselves unless given.
-        left_out: for each query, rows of the gallery that come last; the query itself unless given.
+    Queries are rows of the (n, d) ``embeddings``, compared with the (N, d) ``gallery``, or with each other; the rows of
+    it that a query leaves out, itself unless given, come last.
 
     >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
     array([[2, 1]])
