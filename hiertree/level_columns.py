@@ -191,7 +191,7 @@ def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
     Raises:
         OptionError: two of them differ; the message names the first row.
     """
-    indexes = {name: getattr(values, axis, None) for name, values in sides.items()}
+    indexes: dict[str, Any] = {name: getattr(values, axis, None) for name, values in sides.items()}
     indexed = [(name, index) for name, index in indexes.items() if hasattr(index, "equals")]  # not a list's method
     for (first, ours), (second, theirs) in combinations(indexed, 2):
         if len(ours) != len(theirs) or ours.equals(theirs):

@@ -261,7 +261,9 @@ class MetricRequest:
 
         The largest of a query is about 1, lest sums overflow: H-AP is a quotient, in which a power of two cancels.
         """
-        relevance = partial(relevances.hap, **metric.parameters) if metric.parameters else self.relevance
+        relevance: Relevance = self.relevance
+        if metric.parameters:
+            relevance = partial(relevances.hap, **metric.parameters)
         table = _checked_table(_as_numbers(relevance(counts)), counts.shape) if callable(relevance) else relevance[rows]
         return np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
 

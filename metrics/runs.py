@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,7 +14,17 @@ from hiertree.arrays import as_float64
 from hiertree.errors import EmbeddingError, InputError, OptionError, PathError, TableError, require_package
 from hiertree.io.tables import frame_columns, is_frame, read_table
 
-from .trec_reading import NegativeQrels, Triples, checked_qrels, checked_run, number_of, trec_qrels, trec_run
+from .trec_reading import (
+    TREC_QRELS,
+    TREC_RUN,
+    NegativeQrels,
+    TrecFormat,
+    Triples,
+    checked_qrels,
+    checked_run,
+    number_of,
+    read_triples,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,20 +46,20 @@ class _Side(NamedTuple):
     forms: str
     value: str  # of records
     kind: type[InputError]  # of a value that is none
-    read: Callable[[Path], Triples]  # a TREC file
+    format: TrecFormat  # of its files
 
 
 _RUN = _Side(
     "a file, a frame, a ranx Run, ScoredDocs of ir_measures, or a mapping from query to items, listed or scored",
     "score",
     EmbeddingError,
-    trec_run,
+    TREC_RUN,
 )
 _QRELS = _Side(
     "a file, a frame, a ranx Qrels, Qrels of ir_measures, or a mapping from query to items to levels",
     "relevance",
     PathError,
-    trec_qrels,
+    TREC_QRELS,
 )
 
 
@@ -67,10 +77,10 @@ def _triples(given: Any, side: _Side) -> Triples:
     if isinstance(given, (str, os.PathLike)):
         path = Path(given)
         if path.suffix not in _NAMED_BY_SUFFIX:
-            return side.read(path)
+            return read_triples(path, side.format)
         stored = _triples(_stored_form(path), side)
-        queries, items = (list(map(str, names)) for names in (stored.queries, stored.items))  # as in a TREC file
-        return stored._replace(queries=queries, items=items, source=path.name)
+        named = stored._replace(queries=list(map(str, stored.queries)), items=list(map(str, stored.items)))
+        return named._replace(source=path.name)  # names are text, as in a TREC file
     if is_frame(given):
         return _from_frame(given, side)
     if is_records(given):
@@ -126,7 +136,8 @@ def _from_frame(given: Any, side: _Side) -> Triples:
 
     frame = given if isinstance(given, pd.DataFrame) else pd.DataFrame(frame_columns(given))
     by = "level" if side is _QRELS else "score" if _column(frame, "score", required=False) else "rank"
-    columns, names = [], []
+    columns: list[NDArray[np.int64]] = []
+    names: list[Sequence[Hashable]] = []
     for role in ("query", "item"):
         cells = frame[_column(frame, role)]
         try:
@@ -138,7 +149,7 @@ def _from_frame(given: Any, side: _Side) -> Triples:
         columns.append(numbers.astype(np.int64))
         names.append(found.tolist())
     values = _floats(frame[_column(frame, by)].tolist(), by, side.kind)
-    return Triples(*names, *columns, -values if by == "rank" else values, f"frame, by {by}")
+    return Triples(names[0], names[1], columns[0], columns[1], -values if by == "rank" else values, f"frame, by {by}")
 
 
 def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:

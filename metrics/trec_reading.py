@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 NegativeQrels = Literal["error", "irrelevant"]
 
 
-class _Format(NamedTuple):
+class TrecFormat(NamedTuple):
+    """What the lines of a file hold."""
+
     name: str
     columns: str
     width: int
@@ -37,8 +39,8 @@ class _Format(NamedTuple):
     trailing: bool  # whether text may follow the last column, as trec_eval reads it
 
 
-_RUN = _Format("TREC run", "query Q0 item rank score tag", 6, 4, trailing=True)
-_QRELS = _Format("TREC qrels", "query 0 item level", 4, 3, trailing=False)
+TREC_RUN = TrecFormat("TREC run", "query Q0 item rank score tag", 6, 4, trailing=True)
+TREC_QRELS = TrecFormat("TREC qrels", "query 0 item level", 4, 3, trailing=False)
 _PACKED = (".bz2", ".lz4", ".xz", ".zip", ".zst")
 
 
@@ -151,7 +153,7 @@ def read_trec_run(path: str | os.PathLike[str]) -> dict[str, dict[str, float]]:
     ...     read_trec_run(file)
     {'q1': {'d7': 0.9}}
     """
-    return _nested(checked_run(trec_run(Path(path))), float)
+    return _nested(checked_run(read_triples(Path(path), TREC_RUN)), float)
 
 
 def read_trec_qrels(
@@ -180,20 +182,11 @@ def read_trec_qrels(
     ...     read_trec_qrels(file)
     {'q1': {'d7': 2}}
     """
-    return _nested(checked_qrels(trec_qrels(Path(path)), negative=negative_qrels), int)
+    return _nested(checked_qrels(read_triples(Path(path), TREC_QRELS), negative=negative_qrels), int)
 
 
-def trec_run(path: Path) -> Triples:
-    """A TREC run as triples, not yet checked."""
-    return _read(path, _RUN)
-
-
-def trec_qrels(path: Path) -> Triples:
-    """TREC qrels as triples, not yet checked."""
-    return _read(path, _QRELS)
-
-
-def _read(path: Path, form: _Format) -> Triples:
+def read_triples(path: Path, form: TrecFormat) -> Triples:
+    """A TREC file as triples, not yet checked."""
     queries: dict[Hashable, int] = {}
     items: dict[Hashable, int] = {}
     query, item, line, value = array("q"), array("q"), array("q"), array("d")
@@ -205,13 +198,11 @@ def _read(path: Path, form: _Format) -> Triples:
         query.append(queries.setdefault(words[0], len(queries)))
         item.append(items.setdefault(words[2], len(items)))
         line.append(number)
-    columns = (np.frombuffer(column, np.int64) for column in (query, item))
-    return Triples(
-        [*queries], [*items], *columns, np.frombuffer(value, np.float64), path.name, np.frombuffer(line, np.int64)
-    )
+    columns = np.frombuffer(query, np.int64), np.frombuffer(item, np.int64), np.frombuffer(value, np.float64)
+    return Triples([*queries], [*items], *columns, path.name, np.frombuffer(line, np.int64))
 
 
-def _lines(path: Path, form: _Format) -> Iterator[tuple[int, str]]:
+def _lines(path: Path, form: TrecFormat) -> Iterator[tuple[int, str]]:
     """The lines of a file, plain or compressed, numbered from 1."""
     if path.suffix in _PACKED:
         raise TableError(f"{path}: compressed", expected=f"a {form.name} in plain text or .gz", remedy="decompress it")
@@ -227,24 +218,20 @@ def _lines(path: Path, form: _Format) -> Iterator[tuple[int, str]]:
         raise TableError(f"{path}: {reason}", expected=f"a readable {form.name}") from None
 
 
-def _value(path: Path, number: int, words: list[str], form: _Format) -> float:
+def _value(path: Path, number: int, words: list[str], form: TrecFormat) -> float:
     if len(words) < form.width or (len(words) > form.width and not form.trailing):
         raise TableError(f"{path}, line {number}: {len(words)} columns", expected=f"{form.width}: {form.columns}")
-    word = words[form.value]
-    place = f"{path}, line {number}: {form.columns.split()[form.value]} {word!r}"
+    word, expected = words[form.value], "a number"
     try:
         value = float(word)
+        is_whole = abs(value) >= 2**53 and word.lstrip("+-").isdecimal()
+        if not (is_whole and int(word) != value) and (math.isfinite(value) or word.strip("+-").isalpha()):
+            return value
+        expected = "a number that float64 holds, lest it equal others"
     except ValueError:
-        raise TableError(place, expected="a number") from None
-    if abs(value) >= 2**53 and _is_rounded(word, value):
-        raise TableError(place, expected="a number that float64 holds: it would equal others")
-    return value
-
-
-def _is_rounded(word: str, value: float) -> bool:
-    if math.isinf(value):
-        return "inf" not in word.lower()
-    return word.lstrip("+-").isdecimal() and int(word) != value
+        pass
+    column = form.columns.split()[form.value]
+    raise TableError(f"{path}, line {number}: {column} {word!r}", expected=expected)
 
 
 def _nested(triples: Triples, kind: type) -> dict[str, dict[str, Any]]:

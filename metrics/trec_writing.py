@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
@@ -64,7 +64,7 @@ def write_trec_run(
         triples = as_run(run)
     else:
         raise OptionError("scores= or self_retrieval= beside a run with names", expected="them beside indices only")
-    _refuse_spaces([*triples.queries, *triples.items, tag])
+    _refuse_names(triples.queries, [*triples.items, tag])
     order = np.lexsort([-triples.value, triples.query])
     starts = np.searchsorted(triples.query[order], triples.query[order])
     with _open(path) as file:
@@ -124,12 +124,13 @@ def write_trec_qrels(
         queries, items = paths["query_paths"], paths.get("gallery_paths", paths["query_paths"])
         names = _names(query_names, len(queries), "query_names")
         item_names = names if gallery_paths is None else _names(gallery_names, len(items), "gallery_names")
+        _refuse_names(names, item_names)
         found = _levels_of_paths(queries, items, itself=gallery_paths is not None)
         grade = _checked_grades(grades, queries.shape[1])
         rows = ((names[query], item_names[item], grade[level]) for query, item, level in found if grade[level])
     else:
         judged = as_qrels(qrels)
-        _refuse_spaces([*judged.queries, *judged.items])
+        _refuse_names(judged.queries, judged.items)
         triples = zip(judged.query, judged.item, judged.value, strict=True)
         rows = ((judged.queries[query], judged.items[item], int(level)) for query, item, level in triples)
     with _open(path) as file:
@@ -140,9 +141,7 @@ def write_trec_qrels(
 def _names(names: Any, number: int, what: str) -> Sequence[object]:
     if names is None:
         return range(number)
-    listed = [*rows_of_names(names, what, number)]
-    _refuse_spaces(listed)
-    return listed
+    return [*rows_of_names(names, what, number)]
 
 
 def _checked_grades(grades: Any, num_levels: int) -> Sequence[int]:
@@ -204,7 +203,8 @@ def _levels_of_paths(
             yield start + int(row), int(item), int(found[row, item])
 
 
-def _refuse_spaces(names: list[Any]) -> None:
-    for text in map(str, names):
-        if len(text.split()) != 1 or text != text.strip() or text.startswith("#"):
-            raise OptionError(f"the name {text!r}", expected="names without white space, and no '#' at their start")
+def _refuse_names(queries: Iterable[object], others: Iterable[object]) -> None:
+    for names, at_start in ((queries, True), (others, False)):
+        for name in map(str, names):
+            if len(name.split()) != 1 or name != name.strip() or (at_start and name.startswith("#")):
+                raise OptionError(f"the name {name!r}", expected="no white space, and no '#' at the start of a query's")
