@@ -1,5 +1,9 @@
 """Hierarchical labels from raw landmark ids: scrape, clean, embed, cluster, name, review, export.
 
+A step (``clean_step`` … ``show_tree``) raises TableError where a table or the folder before cannot be read as asked,
+OptionError where an option is out of range or ``out`` holds other files; ScrapeError, ReviewError, ImageError and
+MissingResourceError say what is wrong with a store, a log, an image, or weights that are out of reach.
+
 >>> from hiertree.pipelines.labels import PlaceNounEncoder, propose
 >>> counts = {"lake": 5, "glacial lake": 1, "church building": 4, "Catholic cathedral": 2}
 >>> [cluster.name for cluster in propose(counts, PlaceNounEncoder(), clusters=2).clusters]

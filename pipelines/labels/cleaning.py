@@ -51,6 +51,8 @@ Unnamed: TypeAlias = Literal["drop", "keep"]
 
 _ITEM_ID = re.compile(r"Q[0-9]+")
 _NO_VALUE = {"unknown", "unknown value", "no value", "novalue", "somevalue", "nan", "none", "null", "na", "n/a"}
+COMMAND = "hiertree labels clean"
+_MENDED_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -154,10 +156,6 @@ def _says_nothing(label: str) -> bool:
     return not named or label.casefold() in _NO_VALUE
 
 
-COMMAND = "hiertree labels clean"
-_MENDED_SHOWN = 3
-
-
 class CleanSettings(Settings):
     """How landmarks are read and cleaned."""
 
@@ -189,11 +187,6 @@ def clean_step(
         store: a store of ``labels scrape`` instead.
         columns: what the columns of the tables are called.
         settings: how landmarks are read and cleaned.
-
-    Raises:
-        TableError: a table that cannot be read as asked, or holds no landmark.
-        ScrapeError: the store is something else.
-        OptionError: both ``instances`` and ``store``, or ``out`` holds other files.
     """
     return CleanStep(landmarks, instances, store, columns, settings).run(out)[1]
 

@@ -21,9 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from hiertree.errors import OptionError, ShapeError, TableError
@@ -36,10 +37,11 @@ from .landmark_images import EncodedImages, ImageFolderSettings, ImageVectors, S
 from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
 from .steps import REPORT, AnyPath, Count, Step, StepRecord, hypernyms_of
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
+Images = Iterable[tuple[int, "NDArray[np.float32]"]]
+COMMAND = "hiertree labels fill"
+FILLED = "filled.csv"
+FILLABLE = ("no label", "not scraped")
 
 
 class Filled(NamedTuple):
@@ -50,9 +52,6 @@ class Filled(NamedTuple):
     label: str  # of most votes
     votes: float  # the share of images that voted for it
     confidence: float  # its mean probability
-
-
-Images = Iterable[tuple[int, "NDArray[np.float32]"]]
 
 
 def fill_by_texts(
@@ -120,11 +119,6 @@ def _check(temperature: float) -> None:
         raise OptionError(f"temperature={temperature}", expected="a positive number")
 
 
-COMMAND = "hiertree labels fill"
-FILLED = "filled.csv"
-FILLABLE = ("no label", "not scraped")
-
-
 class FillSettings(ImageFolderSettings, ClipSettings):
     """Where images, or their vectors, come from, and how they give labels."""
 
@@ -163,12 +157,6 @@ def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict
         cleaned: a folder made by ``labels clean``.
         out: the folder to make.
         settings: where images come from and how they give labels.
-
-    Raises:
-        TableError: ``cleaned`` is no such folder or holds no label; a table that cannot be read.
-        OptionError: neither or both of images and embeddings, or ``out`` holds other files.
-        ImageError: an image does not decode.
-        MissingResourceError: CLIP's weights are out of reach.
     """
     return FillStep(cleaned, settings).run(out)[1]
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError, TableError, require_package
@@ -23,11 +24,9 @@ from ..clip_model import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
 from .steps import Settings
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _SIMPLE = re.compile(r"[\w.-]+")
+_CHUNK = 2048  # images that are held as vectors at a time
 
 
 class ImageFolderSettings(Settings):
@@ -98,9 +97,6 @@ def _image_ids(path: str | os.PathLike[str]) -> Mapping[int, list[str]]:
             raise TableError(f"{path}, line {line}: {column} {image!r}", expected="a plain file name without its end")
         found[landmark].append(image)
     return found
-
-
-_CHUNK = 2048  # images that are held as vectors at a time
 
 
 class ImageVectors(Protocol):
@@ -189,6 +185,8 @@ def _tower(encoder: ClipEncoder) -> Any:
     import torch
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
+    from hiertree.datasets.readers.images import decode
+
     model = load_clip(encoder.model, encoder.weights, encoder.device)
     prepare = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
 
@@ -197,14 +195,10 @@ def _tower(encoder: ClipEncoder) -> Any:
         with torch.inference_mode(), ThreadPoolExecutor() as pool:
             for start in range(0, len(paths), encoder.batch_size):
                 some = paths[start : start + encoder.batch_size]
-                images = torch.stack(list(pool.map(lambda path: _prepared(path, prepare), some)))
+                images = torch.stack(
+                    list(pool.map(lambda path: prepare(decode(path, name=str(path)).convert("RGB")), some))
+                )
                 batches.append(model.encode_image(images.to(encoder.device), normalize=True).float().cpu())
         return unit_rows(torch.cat(batches).double().numpy(), [str(path) for path in paths])
 
     return encode
-
-
-def _prepared(path: Path, prepare: Any) -> Any:
-    from hiertree.datasets.readers.images import decode
-
-    return prepare(decode(path, name=str(path)).convert("RGB"))

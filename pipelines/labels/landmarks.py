@@ -22,6 +22,10 @@ from .steps import AnyPath, Settings
 if TYPE_CHECKING:
     import pandas as pd
 
+Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
+ITEM_IDS = "item_ids"
+LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
+
 
 class ColumnNames(Settings):
     """What the columns of the tables are called; the defaults are GLDv2's."""
@@ -45,8 +49,6 @@ class ColumnNames(Settings):
 
 
 GLDV2_COLUMNS = ColumnNames()
-Reason: TypeAlias = Literal["not scraped", "no label", "Wikimedia page", "several labels", "irrelevant label"]
-ITEM_IDS = "item_ids"
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,6 @@ class DroppedLandmark:
     origin: Origin = NO_ORIGIN
 
 
-LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
 COLUMNS = ("landmark_id", "category", "labels", "item_ids", "confidence", *Origin._fields)
 DROPPED_COLUMNS = ("landmark_id", "category", "instance_of", "reason", *Origin._fields[:-1], "scrape_reason")
 

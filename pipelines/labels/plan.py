@@ -41,10 +41,13 @@ from .export.tables import EXPORTED, TREE
 from .export.tree_page import TreeSettings, TreeStep
 from .filling import FillSettings, FillStep
 from .landmarks import ColumnNames
-from .scrape.outcomes import Tally, count_failed, describe_outcomes
+from .scrape.outcomes import count_failed, describe_outcomes
 from .scrape.scraping import STORE, dump_step, scrape
 from .scrape.settings import ScrapeSettings
 from .steps import REPORT, AnyPath, Settings, Step, beside
+
+CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
+Say = Callable[[str], object]
 
 
 class LabelsPlan(Settings):
@@ -63,7 +66,7 @@ class LabelsPlan(Settings):
     tree: TreeSettings = TreeSettings()
 
 
-def read_plan(path: str | os.PathLike[str]) -> LabelsPlan:
+def read_plan(path: AnyPath) -> LabelsPlan:
     """Read and check a plan; its paths are then relative to the working directory.
 
     Args:
@@ -106,10 +109,6 @@ def check_plan(values: Any, *, source: str = "plan") -> LabelsPlan:
     if plan.scrape is not None and plan.scrape.contact is None and plan.scrape.dump is None:
         raise RecipeError(f"{source}: scrape: neither contact nor dump", expected="whom Wikimedia can reach, or a dump")
     return plan
-
-
-CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
-Say = Callable[[str], object]
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,11 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
             expected="the log of 'hiertree labels review'",
             remedy="leave review out until there is one",
         )
-    run = _Run(_checked_folder(Path(out)), say)
+    folder = Path(out)
+    if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
+        expected = "a new folder or an earlier one of 'hiertree labels build'"
+        raise OptionError(f"out={str(out)!r} holds other files", expected=expected)
+    run = _Run(folder, say)
     store = _scrape(plan, run)
     folder = run.step(CLEANED, CleanStep(plan.landmarks, plan.instances, store, plan.columns, plan.clean))
     if plan.fill is not None:
@@ -172,15 +175,6 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
         say(describe_exported(made, clusters=True))
     report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
     return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)
-
-
-def _checked_folder(folder: Path) -> Path:
-    if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
-        raise OptionError(
-            f"out={str(folder)!r} holds other files",
-            expected="a new folder or an earlier one of 'hiertree labels build'",
-        )
-    return folder
 
 
 class _Run:
@@ -218,15 +212,11 @@ def _scrape(plan: LabelsPlan, run: _Run) -> Path | None:
         store = run.folder / STORE
         found = scrape(plan.landmarks, store=store, settings=settings, columns=plan.columns, failed_too=True)
         run.note("scraped", describe_outcomes(found))
-        _check_failures(found, allowed=plan.allow_failed)
+        failed, landmarks = count_failed(found)
+        if failed > plan.allow_failed * landmarks:
+            raise IncompleteScrapeError(
+                f"{failed} of {landmarks} landmarks failed",
+                expected=f"at most a share of {plan.allow_failed:g}",
+                remedy="run the plan again, which asks for them again, or set allow_failed",
+            )
     return run.folder / STORE
-
-
-def _check_failures(found: Tally, *, allowed: float) -> None:
-    failed, landmarks = count_failed(found)
-    if failed > allowed * landmarks:
-        raise IncompleteScrapeError(
-            f"{failed} of {landmarks} landmarks failed",
-            expected=f"at most a share of {allowed:g}",
-            remedy="run the plan again, which asks for them again, or set allow_failed",
-        )

@@ -29,6 +29,9 @@ Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0)]
 FileOrName = Annotated[str, FILE_OR_NAME]
 AnySettings = TypeVar("AnySettings", bound="Settings")
+HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
+AnyPath = str | os.PathLike[str]
+Result = TypeVar("Result")
 
 
 class Settings(Section):
@@ -81,9 +84,6 @@ def beside(settings: AnySettings, folder: Path) -> AnySettings:
 
 
 # files that several steps write
-HISTORY, REPORT, LABELS, HYPERNYMS = "history.json", "report.json", "labels.csv", "hypernyms.csv"
-AnyPath = str | os.PathLike[str]
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.errors import OptionError
 from hiertree.io.progress import track
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ITERATIONS, RESTARTS = 25, 20
 _REACH = 2**0.5  # runs of up to so many times more or fewer clusters are joined

@@ -19,16 +19,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.errors import OptionError
 
 from ..encode.phrases import parse, thesaurus
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Counts = Mapping[str, int]  # label → number of landmarks
 _MAIN, _PROMINENT = 0.55, 0.3

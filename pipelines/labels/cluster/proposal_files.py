@@ -14,7 +14,6 @@ A cluster's id is its rank in the file; what is not known of a label is left out
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -31,13 +30,15 @@ from hiertree.io.tables import write_table
 from ..encode.hypernyms import ARROW
 from ..encode.phrases import KINDS
 from ..landmarks import SEPARATOR, KeptLandmark
+from ..steps import AnyPath
 from .proposing import Cluster, LabelPlace, Proposal
 
 FORMAT = "hiertree-proposal-1"
 PROPOSAL = "proposal.json"
+CLUSTERS = "clusters.csv"
 
 
-def write_proposal(path: str | os.PathLike[str], proposal: Proposal) -> None:
+def write_proposal(path: AnyPath, proposal: Proposal) -> None:
     """Write a proposal, whole or not at all.
 
     Args:
@@ -51,7 +52,7 @@ def write_proposal(path: str | os.PathLike[str], proposal: Proposal) -> None:
     write_json(path, _as_json(proposal))
 
 
-def read_proposal(path: str | os.PathLike[str]) -> Proposal:
+def read_proposal(path: AnyPath) -> Proposal:
     """Read what :func:`write_proposal` wrote.
 
     Args:
@@ -151,9 +152,6 @@ def _parsed(file: Path) -> _File:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the file"
         raise TableError(f"{file}: {place}: {first['msg']}", expected=f"a proposal in the format {FORMAT}") from None
-
-
-CLUSTERS = "clusters.csv"
 
 
 def clusters_of(kept: Iterable[KeptLandmark], proposal: Proposal) -> Iterator[Cluster]:

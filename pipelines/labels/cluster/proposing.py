@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.errors import OptionError
 
@@ -23,11 +24,6 @@ from ..encode.phrases import HUMAN_MADE, NATURAL, parse, thesaurus
 from ..encode.text_encoders import TextEncoder
 from .clustering import RESTARTS, choose_k, silhouettes, spherical_kmeans, unit_centers
 from .naming import groups_above, propose_names
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..encode.hypernyms import Hypernyms
 
 _MARGIN = {NATURAL: 1.0, HUMAN_MADE: -1.0}
 _NATURAL = (-1, 0, 1, 4), (0.02, 0.07, 0.5, 0.94)  # margins in units of the certain one, shares of natural labels

@@ -9,20 +9,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.errors import OptionError, ShapeError, TableError
 from hiertree.io.tables import read_table
 
 from ..label_texts import normalize_label
 from .clustering import silhouette, unit_centers
+from .proposing import Embedding, Proposal
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .proposing import Embedding, Proposal
+_MOST_PAIRS, _MOST_OUTLIERS = 20, 50
 
 
 def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict[str, float]:
@@ -87,9 +86,6 @@ def against(reference: Mapping[str, str], cluster_of: Mapping[str, Hashable]) ->
     classes = [reference[label.casefold()] for label in shared]
     found = agreement([cluster_of[label] for label in shared], classes)
     return {"labels": len(shared), "classes": len(set(classes)), **found}
-
-
-_MOST_PAIRS, _MOST_OUTLIERS = 20, 50
 
 
 def measure_quality(

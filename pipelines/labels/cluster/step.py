@@ -86,11 +86,6 @@ def cluster_step(
         out: the folder to make.
         settings: how labels are embedded and clustered.
         encoder: your own; default: that of the settings.
-
-    Raises:
-        TableError: ``cleaned`` is no such folder or holds no label; a reference cannot be read or knows no label.
-        OptionError: more clusters than labels, or ``out`` holds other files.
-        MissingResourceError: the encoder's weights are out of reach.
     """
     return ClusterStep(cleaned, settings, encoder or settings.build()).run(out)
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from hiertree.errors import OptionError
 from hiertree.io.files import replacing
 
-from ..steps import GROWS, Count, FileOrName, Settings
+from ..steps import GROWS, AnyPath, Count, FileOrName, Settings
 from .place_noun_encoder import PlaceNounEncoder
 from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, check_prompts
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class CachedEncoder:
@@ -30,7 +27,7 @@ class CachedEncoder:
     One that learns from the texts it is given together (place nouns) is asked every time.
     """
 
-    def __init__(self, encoder: TextEncoder, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, encoder: TextEncoder, folder: AnyPath) -> None:
         self.encoder, self.folder, self.settings = encoder, folder, encoder.settings
         self.name, self.kind_margin, self.independent = encoder.name, encoder.kind_margin, encoder.independent
 
@@ -43,7 +40,8 @@ class CachedEncoder:
         missing = [text for text in dict.fromkeys(texts) if _hash(text) not in known]
         if missing:
             known |= dict(zip(map(_hash, missing), self.encoder.encode(missing), strict=True))
-            _write(file, known)
+            with replacing(file) as temporary, temporary.open("wb") as stream:
+                np.savez(stream, texts=np.array(list(known)), vectors=np.stack(list(known.values())))
         return np.stack([known[_hash(text)] for text in texts])
 
     def _file(self) -> Path:
@@ -63,11 +61,6 @@ def _read(file: Path) -> dict[str, NDArray[np.float32]]:
             return dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise OptionError(f"{file}: {error}", expected="vectors kept earlier", remedy="remove the file") from None
-
-
-def _write(file: Path, known: dict[str, NDArray[np.float32]]) -> None:
-    with replacing(file) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, texts=np.array(list(known)), vectors=np.stack(list(known.values())))
 
 
 class ClipSettings(Settings):

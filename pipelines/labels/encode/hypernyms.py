@@ -8,24 +8,23 @@ classes. A walk that has come to a common ancestor spreads over its many childre
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.errors import TableError
 from hiertree.io.tables import read_table, write_table
 
+from ..steps import AnyPath
 from .phrases import HUMAN_MADE, NATURAL, head_endings, parse, thesaurus, words_of
 from .text_encoders import truncated_svd, unit_rows
 
 if TYPE_CHECKING:
     import networkx as nx
-    from numpy.typing import NDArray
-
 EDGE_COLUMNS = ("child_qid", "child_label", "parent_qid", "parent_label")
 ARROW = " → "
 KIND_OF_ROOT = {
@@ -184,7 +183,7 @@ def _names_of(label: str) -> Iterator[tuple[str, ...]]:
         yield words_of(phrase.sense)
 
 
-def read_hypernyms(path: str | os.PathLike[str], *, items: Mapping[str, Sequence[str]] | None = None) -> Hypernyms:
+def read_hypernyms(path: AnyPath, *, items: Mapping[str, Sequence[str]] | None = None) -> Hypernyms:
     """Read edges."""
     table = read_table(path, required=EDGE_COLUMNS)
     edges: list[tuple[str, str]] = []
@@ -198,7 +197,7 @@ def read_hypernyms(path: str | os.PathLike[str], *, items: Mapping[str, Sequence
     return Hypernyms(tuple(dict.fromkeys(edges)), names, items or {})
 
 
-def copy_hypernyms(path: str | os.PathLike[str], out: str | os.PathLike[str], *, children: Set[str]) -> None:
+def copy_hypernyms(path: AnyPath, out: AnyPath, *, children: Set[str]) -> None:
     """Write the edges of a table that lead up from some classes, with all its columns."""
     table = read_table(path, required=EDGE_COLUMNS)
     kept = table[table["child_qid"].str.strip().isin(children)]

@@ -17,15 +17,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .phrases import Phrase, parse, singular, thesaurus
 from .text_encoders import truncated_svd, unit_rows
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _SHARES = {"theme": 0.15, "sense": 0.6, "head": 0.08, "words": 0.07, "characters": 0.1}
 _LITTLE = 0.25  # weight of administrative words and proper names beside other words

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.errors import DeviceError, EmbeddingError, MissingResourceError, OptionError, require_package
 from hiertree.io.progress import track
@@ -17,7 +18,8 @@ from ...clip_model import clip_identity, load_clip
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
+
+PROMPT = "A picture of a {label}"
 
 
 class TextEncoder(Protocol):
@@ -93,9 +95,6 @@ def mean_direction(
     """(n, d) float32 unit rows: each text in every template, encoded, averaged."""
     sums = sum(encode([prompt.replace("{label}", text) for text in texts]) for prompt in prompts)
     return unit_rows(np.asarray(sums), texts)
-
-
-PROMPT = "A picture of a {label}"
 
 
 @dataclass(frozen=True)

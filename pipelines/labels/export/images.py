@@ -11,9 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from hiertree.errors import ImageError, TableError
@@ -23,9 +24,6 @@ from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 from ..landmark_images import ImageFolder, ImageFolderSettings
 from ..steps import AnyPath, Count, Seed, Step, StepRecord
 from .tables import TREE, export_folder, hierarchical_table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 COMMAND = "hiertree labels images"
 IMAGES = "images.csv"
@@ -64,11 +62,6 @@ def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> I
         export: a folder made by ``labels export`` or ``labels build``, or a table in GLDv2's published columns.
         out: the folder to make.
         settings: where the images are, which landmarks are listed, and which of them are held out.
-
-    Raises:
-        OptionError: no such folder, or ``out`` holds other files.
-        TableError: a table that cannot be read.
-        ImageError: no landmark of the tree has enough images.
     """
     listed = ImagesStep(export, settings).run(out)
     return replace(listed, table=Path(out) / IMAGES)

@@ -90,11 +90,6 @@ def export_step(
         out: the folder to make.
         review: the log of a review or of an adjudication.
         settings: how the export is called.
-
-    Raises:
-        TableError: ``clustered`` is no such folder, or its files do not fit together.
-        ReviewError: the log is damaged, of another proposal, or leaves no label.
-        OptionError: ``out`` holds other files.
     """
     made = ExportStep(clustered, review, settings).run(out)
     return Exported(Path(out), made.proposal, made.tree, made.report)

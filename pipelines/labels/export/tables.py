@@ -21,6 +21,11 @@ from ..landmarks import SEPARATOR, DroppedLandmark, KeptLandmark, Origin
 from ..steps import AnyPath
 
 HIERARCHICAL, TREE, EXPORTED = "hierarchical.csv", "tree.json", "exported"
+PROVENANCE = "provenance.parquet"
+_LISTS = ("labels", "label_ids", "above")
+_TEXTS = ("category", "status", "reason", "hierarchical_label", "natural_or_human_made", "label_source")
+_PROPOSED = ("proposed_label", "proposed_kind", "review")
+_ORIGIN = ("wikidata_item", *Origin._fields[1:-1], "scrape_reason")
 
 
 class HierarchicalRow(NamedTuple):
@@ -76,13 +81,6 @@ def hierarchical_table(path: AnyPath) -> Path:
         expected = "one, as in a folder made by 'hiertree labels export'"
         raise TableError(f"{folder} holds {len(found)} files *{HIERARCHICAL}", expected=expected)
     return found[0]
-
-
-PROVENANCE = "provenance.parquet"
-_LISTS = ("labels", "label_ids", "above")
-_TEXTS = ("category", "status", "reason", "hierarchical_label", "natural_or_human_made", "label_source")
-_PROPOSED = ("proposed_label", "proposed_kind", "review")
-_ORIGIN = ("wikidata_item", *Origin._fields[1:-1], "scrape_reason")
 
 
 def provenance_rows(

@@ -37,6 +37,19 @@ if TYPE_CHECKING:
 EXAMPLES = 6
 _LEVELS = {"natural_or_human_made": "kind", "hierarchical_label": "supercategory"}
 Example = tuple[int, str]  # a landmark's id and name
+_HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
+_PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
+_NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
+_STYLE: Any = {
+    "svg.fonttype": "path",
+    "svg.hashsalt": "hiertree",
+    "text.parse_math": False,
+    "text.color": _INK,
+    "font.size": 9,
+}
+_NO_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
+COMMAND = "hiertree labels tree"
+PAGE = "index.html"
 
 
 @dataclass(frozen=True)
@@ -92,19 +105,6 @@ def level_sizes(root: TreeNode) -> dict[str, int]:
     sizes = Counter(node.level for node in root.below())
     del sizes[root.level]
     return dict(sizes)
-
-
-_HEIGHT, _SMALLEST_TEXT = 11.0, 0.009  # inches; share of the whole below which a block has no name
-_PALER = (0.95, 0.75, 0.55, 0.4, 0.3)
-_NATURAL_COLOR, _HUMAN_MADE_COLOR, _INK = "#2c7a4b", "#5747b8", "#23211e"
-_STYLE: Any = {
-    "svg.fonttype": "path",
-    "svg.hashsalt": "hiertree",
-    "text.parse_math": False,
-    "text.color": _INK,
-    "font.size": 9,
-}
-_NO_GLYPH = re.compile(r"Glyph (\d+) .* missing from font")
 
 
 def draw_tree(stem: Path, root: TreeNode) -> None:
@@ -171,10 +171,6 @@ def _draw(axes: Axes, node: TreeNode, *, depth: int, start: int, color: str, tot
         start += child.count
 
 
-COMMAND = "hiertree labels tree"
-PAGE = "index.html"
-
-
 class TreeSettings(ImageFolderSettings):
     """What the page shows."""
 
@@ -204,17 +200,14 @@ def show_tree(export: AnyPath, *, out: AnyPath, settings: TreeSettings = DEFAULT
         export: a folder made by ``labels export`` or ``labels build``.
         out: the HTML file.
         settings: what the page shows.
-
-    Raises:
-        TableError: the files of ``export`` cannot be read.
-        OptionError: no such folder of images.
-        ImageError: an image does not decode.
     """
     _show(tree_of(export), Path(out), settings)
 
 
 def _show(root: TreeNode, out: Path, settings: TreeSettings) -> None:
-    pictures = {landmark: _embedded(path) for landmark, path in settings.pictured(root).items()}
+    from hiertree.datasets.readers.images import decode
+
+    pictures = {landmark: data_uri(decode(path, name=str(path))) for landmark, path in settings.pictured(root).items()}
     page = {"title": settings.title, "root": root, "levels": level_sizes(root), "pictures": pictures}
     write_text(out, fill_page(__package__, page, scripted=True))
     draw_tree(out.with_suffix(""), root)
@@ -240,9 +233,3 @@ class TreeStep(Step[TreeNode]):
 
     def _write(self, result: TreeNode, folder: Path) -> None:
         _show(result, folder / PAGE, self.settings)
-
-
-def _embedded(path: Path) -> str:
-    from hiertree.datasets.readers.images import decode
-
-    return data_uri(decode(path, name=str(path)))

@@ -29,6 +29,18 @@ from .log_file import replayed
 from .session import Session
 from .state import ReviewCluster, State
 
+COMMAND = "hiertree labels agreement"
+_NAMES = {
+    "relevance_kappa": "κ, relevant or not",
+    "kind_share": "labels of one kind",
+    "kind_kappa": "κ of kinds",
+    "place_share": "labels placed alike",
+    "place_kappa": "κ of clusters, matched",
+    "ari": "adjusted Rand index",
+    "nmi": "normalized mutual information",
+    "name_share": "matched clusters of one name",
+}
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -125,19 +137,6 @@ def _count(state: State) -> int:
 def _share(first: Sequence[Hashable], second: Sequence[Hashable]) -> float | None:
     """The part that is equal, or None of nothing."""
     return sum(one == other for one, other in zip(first, second, strict=True)) / len(first) if first else None
-
-
-COMMAND = "hiertree labels agreement"
-_NAMES = {
-    "relevance_kappa": "κ, relevant or not",
-    "kind_share": "labels of one kind",
-    "kind_kappa": "κ of kinds",
-    "place_share": "labels placed alike",
-    "place_kappa": "κ of clusters, matched",
-    "ari": "adjusted Rand index",
-    "nmi": "normalized mutual information",
-    "name_share": "matched clusters of one name",
-}
 
 
 @dataclass(frozen=True)

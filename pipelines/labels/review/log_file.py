@@ -54,7 +54,7 @@ class LogContent:
     torn: bytes  # what follows: the part of a line whose writing was cut short
 
 
-def read_log(path: str | os.PathLike[str]) -> LogContent:
+def read_log(path: AnyPath) -> LogContent:
     """Read a log without touching it."""
     try:
         content = Path(path).read_bytes()
@@ -73,7 +73,7 @@ def parse_log(content: bytes, *, source: str) -> LogContent:
 class LogFile:
     """A log that is written to, perhaps by several processes: whoever writes holds its lock and has read all of it."""
 
-    def __init__(self, path: str | os.PathLike[str], header: Header) -> None:
+    def __init__(self, path: AnyPath, header: Header) -> None:
         from filelock import FileLock
 
         self.path = Path(path)

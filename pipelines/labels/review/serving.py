@@ -41,6 +41,8 @@ from .log_file import replayed
 from .session import News, PostedRequest, Session, load_two_means
 
 SHOWN, LOOKED_AT = 6, 24  # of a label's landmarks; those with an image come first
+MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
+_ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,6 @@ def _shown(landmarks: list[KeptLandmark], images: ImageFolder | None) -> list[Ex
         for at in landmarks
     ]
     return sorted(found, key=lambda example: not example.image)[:SHOWN]
-
-
-MOST_BYTES = 4 << 20  # of a request: all labels of a large review, several times
 
 
 class PostedAction(StrictModel):
@@ -177,9 +176,6 @@ async def _body(request: Request) -> bytes:
 
 async def _unwritten(_: Request, error: OSError) -> Response:
     return JSONResponse({"error": f"the log could not be written, nothing was done: {error}"}, 507)
-
-
-_ANNOTATOR = re.compile(r"\w[\w .@-]{0,59}")
 
 
 def open_review(

@@ -27,6 +27,17 @@ if TYPE_CHECKING:
 
 LONGEST_RETRY_AFTER = 3600.0  # for a longer wait the program rather ends
 _WAIT_CODES = {"maxlag", "ratelimited", "readonly", "timeout", "actionthrottledtext"}
+LARGEST_BODY = 32 << 20
+SECONDS_FOR_A_BYTE = 30.0
+SECONDS_FOR_AN_ANSWER = 120.0
+LONGEST_BACKOFF = 300.0  # seconds
+LONGEST_SILENCE = 30.0  # seconds of waiting without a word
+JITTER = 0.25  # the back-off is lengthened at random by up to this share
+SLOW_ANSWER, REST = 1.0, 5.0  # after an answer of more seconds the API is left alone for so many
+MOST_INCOMPLETE = 2  # incomplete answers after which what was asked is the likely reason
+MOST_REDIRECTS = 5
+Read = TypeVar("Read")
+_log = logging.getLogger(__name__)
 
 
 class TryAgain(Exception):  # noqa: N818
@@ -144,11 +155,6 @@ class Clock:
 REAL_TIME = Clock()
 
 
-LARGEST_BODY = 32 << 20
-SECONDS_FOR_A_BYTE = 30.0
-SECONDS_FOR_AN_ANSWER = 120.0
-
-
 class Transport:
     """One connection after another to the origins that the settings name."""
 
@@ -206,16 +212,6 @@ def user_agent(contact: str | None) -> str:
         expected = "your mail address or web page, for Wikimedia's operators"
         raise OptionError("no contact", expected=expected, remedy="pass --contact")
     return f"hiertree/{hiertree.__version__} ({contact}) python-requests/{requests.__version__}"
-
-
-LONGEST_BACKOFF = 300.0  # seconds
-LONGEST_SILENCE = 30.0  # seconds of waiting without a word
-JITTER = 0.25  # the back-off is lengthened at random by up to this share
-SLOW_ANSWER, REST = 1.0, 5.0  # after an answer of more seconds the API is left alone for so many
-MOST_INCOMPLETE = 2  # incomplete answers after which what was asked is the likely reason
-MOST_REDIRECTS = 5
-Read = TypeVar("Read")
-_log = logging.getLogger(__name__)
 
 
 class Unanswered(Exception):  # noqa: N818

@@ -30,6 +30,7 @@ from typing import IO, Any, NamedTuple
 from hiertree.errors import ScrapeError
 from hiertree.io.progress import show_progress
 
+from ..steps import AnyPath
 from .client import REAL_TIME, Clock
 from .facts import FOUND, Fact, Page, item_fact, label_fact, superclasses_fact
 from .store import Store
@@ -40,9 +41,11 @@ LONGEST_LINE = 256 << 20
 _ENTITY = re.compile("[A-Z][1-9][0-9]*(-[A-Z][1-9][0-9]*)?")
 Read = Callable[[int], bytes]
 Tell = Callable[[], int]
+_SITE, _MAIN_CATEGORY, _SUBCLASS = b'"commonswiki"', b'"P910"', b'"P279"'
+_PAGE = re.compile(rb'"commonswiki":\{"site":"commonswiki","title":("(?:[^"\\]|\\.)*")')
 
 
-def dump_file(path: str | os.PathLike[str]) -> Path:
+def dump_file(path: AnyPath) -> Path:
     """The path of an existing file that begins like a dump: perhaps a line ``[``, then one entity per line."""
     file = Path(path)
     if not file.is_file():
@@ -126,10 +129,6 @@ def _whole_lines(path: Path, read: Read) -> Iterator[bytes]:
         raise ScrapeError(f"{path} breaks off", expected="a last line ']'", remedy="download it again")
 
 
-_SITE, _MAIN_CATEGORY, _SUBCLASS = b'"commonswiki"', b'"P910"', b'"P279"'
-_PAGE = re.compile(rb'"commonswiki":\{"site":"commonswiki","title":("(?:[^"\\]|\\.)*")')
-
-
 class Wanted(NamedTuple):
     """What is missing before the dump is read: titles of pages, ids of items and of labels."""
 
@@ -169,9 +168,7 @@ class DumpReading:
         return f"{self.entities} entities, {self.unreadable} unreadable, {self.kept} facts; {speed}"
 
 
-def read_dump(
-    path: str | os.PathLike[str], store: Store, *, processes: int | None = None, clock: Clock = REAL_TIME
-) -> DumpReading:
+def read_dump(path: AnyPath, store: Store, *, processes: int | None = None, clock: Clock = REAL_TIME) -> DumpReading:
     """Take from a dump what the store lacks."""
     cores = processes or os.cpu_count() or 1
     reading, started = DumpReading(), clock.monotonic()

@@ -21,6 +21,10 @@ MOVED, UNREADABLE_MOVE = "moved", "unreadable move"
 NO_ITEM, REDIRECT_LOOP, INVALID = "no item", "redirect loop", "invalid title"
 NO_INFOBOX, NO_INSTANCE, MISSING_CLASS = "no infobox", "no instance of", "missing class"
 Leads: TypeAlias = "tuple[tuple[Stage, str], ...]"  # what to ask next because of an answer
+INSTANCE_OF, SUBCLASS_OF, MAIN_TOPIC = "P31", "P279", "P301"
+WIKIMEDIA_CATEGORY = "Q4167836"
+LANGUAGES = ("en", "mul", "en-gb", "en-ca", "de", "fr", "es", "it", "nl", "pt")  # the first that has a label
+_ITEM = re.compile(r"Q[1-9][0-9]{0,11}")
 
 
 @dataclass(frozen=True)
@@ -103,12 +107,6 @@ class Superclasses:
 
 Fact: TypeAlias = Page | Item | Superclasses | Label
 JSON: dict[Stage, TypeAdapter[Fact]] = {kind.stage: TypeAdapter(kind) for kind in (Page, Item, Superclasses, Label)}
-
-
-INSTANCE_OF, SUBCLASS_OF, MAIN_TOPIC = "P31", "P279", "P301"
-WIKIMEDIA_CATEGORY = "Q4167836"
-LANGUAGES = ("en", "mul", "en-gb", "en-ca", "de", "fr", "es", "it", "nl", "pt")  # the first that has a label
-_ITEM = re.compile(r"Q[1-9][0-9]{0,11}")
 
 
 def item_fact(key: str, entity: Mapping[str, Any]) -> Item:

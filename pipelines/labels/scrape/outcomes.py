@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -104,7 +103,7 @@ def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
     return found.fetchall()
 
 
-def write_instances(store: Store, path: str | os.PathLike[str]) -> None:
+def write_instances(store: Store, path: AnyPath) -> None:
     """Write the table that ``labels build --instances`` reads, whole or not at all."""
     write_table(path, COLUMNS, table_rows(store))
 

@@ -32,6 +32,8 @@ from .titles import landmark_key
 Ask: TypeAlias = Callable[[Sequence[str]], Sequence[Fact]]
 LONGEST_BATCH = 6000  # bytes of keys in a URL; servers refuse above 8 KiB
 MOST_FAILURES_IN_A_ROW = 3
+STORE, DUMP_READ = "store.sqlite", "dump.json"
+_DAY = 86_400
 
 
 class Source(NamedTuple):
@@ -171,10 +173,6 @@ def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
         length += added
     if batch:
         yield batch
-
-
-STORE, DUMP_READ = "store.sqlite", "dump.json"
-_DAY = 86_400
 
 
 def scrape(

@@ -92,7 +92,7 @@ class Store:
         known = one("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
         if known and (application, version) != (APPLICATION, VERSION):
             raise ScrapeError(f"{self.path}", expected=f"a store of 'labels scrape', version {VERSION}")
-        return known
+        return bool(known)
 
     def _prepare(self) -> None:
         one, known = self.connection.execute, self._check_version()
