@@ -68,23 +68,16 @@ def describe_model(model: TrainedModel) -> dict[str, Any]:
 
 
 def write_onnx(model: TrainedModel, images: Tensor, path: Path) -> float:
-    """Write a network as ONNX: ``images`` (batch, C, S, S) uint8 → ``embeddings`` (batch, d) float32 of unit norm.
-
-    What :func:`describe_model` says is in the file's ``metadata_props``, each value as JSON.
-    """
+    """Write a network as ONNX: ``images`` (batch, C, S, S) uint8 → ``embeddings`` (batch, d) float32 of unit norm."""
     import onnxruntime
 
     network = _fixed(model)
     if sum(tensor.nbytes for tensor in network.state_dict().values()) > _LARGEST:
-        raise ExportError(
-            "a network of more than 2 GB", expected="at most what ONNX files hold", remedy="--torchscript"
-        )
+        raise ExportError("a network of more than 2 GB", expected="at most 2 GB in ONNX", remedy="--torchscript")
     with files.replacing(path) as temporary, _without_warnings():
         try:
-            shapes, names = (
-                ({0: torch.export.Dim("batch")},),
-                {"input_names": ["images"], "output_names": ["embeddings"]},
-            )
+            names: Any = {"input_names": ["images"], "output_names": ["embeddings"]}
+            shapes = ({0: torch.export.Dim("batch")},)
             program: Any = torch.onnx.export(
                 network, (images[:2],), **names, dynamic_shapes=shapes, dynamo=True, verbose=False
             )
@@ -171,8 +164,7 @@ def export(
 ) -> ExportedFiles:
     """Write a trained network as ONNX or TorchScript, and an index of a gallery; each is compared before it is kept.
 
-    ``out`` then holds ``model.onnx``, ``model.torchscript``, ``index.faiss`` with ``index.csv``, as asked for, and
-    ``manifest.json`` with what was compared. The networks compute in float32, whatever the run's precision was.
+    The networks compute in float32, whatever the run's precision was. ``manifest.json`` says what was compared.
     """
     source, target = Path(run), Path(out)
     if not (onnx or torchscript or faiss):

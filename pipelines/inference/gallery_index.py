@@ -62,7 +62,6 @@ def require_weights(folder: Path, weights: Path) -> None:
 
 
 def _test_split(run: Path) -> NamedGallery:
-    """What a run has embedded itself."""
     import pandas as pd
 
     file, tree_file = run / "embeddings.npz", run / "tree.json"

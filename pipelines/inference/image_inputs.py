@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 from PIL import Image
 
@@ -55,10 +56,8 @@ def as_image_source(images: object) -> ImageSource:
         return FileImages(Path(), [os.fspath(path)]) if path.is_file() else FileImages(path, image_files(path))
     if isinstance(images, Image.Image):
         return DecodedImages([images])
-    if hasattr(images, "name") and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
-        source: ImageSource = images
-        if callable(source.name):
-            return source
+    if callable(getattr(images, "name", None)) and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
+        return cast(ImageSource, images)
     if hasattr(images, "to_list"):  # a column of a data frame
         images = images.to_list()
     if isinstance(images, Sequence) and not len(images):

@@ -21,9 +21,10 @@ from ..training.data.batches import batch_loader, keys_in_order
 from ..training.data.views import ImageViews, plain_view
 from ..training.network.embedder import Embedder, embed_at_scales
 from ..training.network.model_files import Backbone, Preprocessing, load_embedder, load_preprocessing
+from ..training.network.pretrained_backbones import HUB
 from .gallery_index import GalleryIndex
 from .image_inputs import as_image_source
-from .model_folder import HUB, TREE, ModelParts, ModelRecord, download_model, save_model, upload_model
+from .model_folder import TREE, ModelParts, ModelRecord, download_model, save_model, upload_model
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,8 +1,4 @@
-"""Keys of batches, and the data loader that turns them into tensors.
-
-A key holds everything a batch depends on (epoch, number in the epoch, indices), so data-loading workers need no state
-and a run can resume at any batch.
-"""
+"""Keys of batches, which hold all that a batch depends on, and the loader that makes tensors of them."""
 
 from __future__ import annotations
 
@@ -55,11 +51,7 @@ class EpochKeys:
 
 
 def keys_in_order(rows: Sequence[int], batch_size: int) -> list[BatchKey]:
-    """Keys that go through some rows of a data set once, in order.
-
-    >>> [key.indices for key in keys_in_order(range(5), 2)]
-    [[0, 1], [2, 3], [4]]
-    """
+    """Keys that go through some rows of a data set once, in order."""
     starts = range(0, len(rows), batch_size)
     return [BatchKey(0, start, list(rows[start : start + batch_size])) for start in starts]
 

@@ -31,11 +31,9 @@ _ROWS_PER_FLUSH = 256  # an interrupted call loses at most this many decoded ima
 
 
 class PixelCache:
-    """Every image of a data set as a square in one memory-mapped file, (n, C, S, S) uint8.
+    """Every image of a data set as a square in one memory-mapped file, (n, C, S, S) uint8; one for each set and view.
 
-    The folder holds one such file for each set of images and view of them, so that the training and the test split, and
-    runs that differ in other settings, share it. An interrupted call resumes. If several processes need the same file,
-    one decodes and the others wait. Pickling for a worker process sends the path, not the pixels.
+    Splits and runs share it: one process decodes and the others wait. An interrupted call resumes.
     """
 
     def __init__(
@@ -59,8 +57,9 @@ class PixelCache:
         from filelock import FileLock
 
         self.path.mkdir(parents=True, exist_ok=True)
+        noted = self.path / _ROWS
         with FileLock(self.path / "lock"):
-            done = _rows_done(self.path)
+            done = int(json.loads(noted.read_text(encoding="utf-8"))["rows"]) if noted.is_file() else 0
             if done:
                 self._require_same(decode, done)
             if done < shape[0]:
@@ -78,10 +77,8 @@ class PixelCache:
 
     def _decode_rows(self, decode: Decode, pixels: MappedPixels, *, first: int) -> None:
         count = len(pixels)
-        with (
-            ThreadPoolExecutor() as threads,
-            show_progress(description="decoding images", total=count - first) as advance,
-        ):
+        shown = show_progress(description="decoding images", total=count - first)
+        with ThreadPoolExecutor() as threads, shown as advance:
             for start in range(first, count, _ROWS_PER_FLUSH):
                 rows = range(start, min(start + _ROWS_PER_FLUSH, count))
                 for row, square in zip(rows, threads.map(decode, rows), strict=True):
@@ -111,9 +108,3 @@ def _open_pixels(path: Path, shape: tuple[int, ...], *, fresh: bool) -> MappedPi
             remedy="lower images.cache_size, or choose an images.cache_folder on a larger disk",
         )
     return np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
-
-
-def _rows_done(folder: Path) -> int:
-    """Number of rows already decoded."""
-    noted = folder / _ROWS
-    return int(json.loads(noted.read_text(encoding="utf-8"))["rows"]) if noted.is_file() else 0

@@ -115,21 +115,15 @@ def load_learning_splits(recipe: Recipe) -> LearningSplits:
     train, settings = load_split(recipe, "train"), recipe.validation
     if settings is None:
         return LearningSplits(train, None)
-    if settings.classes is not None:
+    if settings.classes is None:
+        validation = load_split(recipe, str(settings.split))
+    else:
         train, validation = hold_out_classes(train, share=settings.classes, seed=recipe.seed)
-        return LearningSplits(train, _measurable(validation))
-    validation = load_split(recipe, str(settings.split))
     return LearningSplits(train, _measurable(validation))
 
 
 def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple[ImageDataset, ImageDataset]:
-    """Divide a data set by finest classes; each part has a tree of its own classes.
-
-    >>> from hiertree.datasets import load_synthetic
-    >>> train = load_synthetic("train", families=2, kinds=2, instances=5, images=4)
-    >>> [part.tree.level_sizes for part in hold_out_classes(train, share=0.2, seed=0)]
-    [(2, 2, 8), (1, 1, 2)]
-    """
+    """Divide a data set into classes to learn and classes held out, each part with a tree of its own."""
     classes, of_image = np.unique(dataset.paths[:, -1], return_inverse=True)
     held = round(share * len(classes))
     if not 2 <= held <= len(classes) - 2:
@@ -146,18 +140,11 @@ def hold_out_classes(dataset: ImageDataset, *, share: float, seed: int) -> tuple
 
 
 def describe_validation(train: ImageDataset, validation: ImageDataset, *, select: str) -> str:
-    """One line on how many classes and images pick the best epoch.
-
-    >>> from hiertree.datasets import load_synthetic
-    >>> train = load_synthetic("train", families=2, kinds=2, instances=5, images=4)
-    >>> describe_validation(*hold_out_classes(train, share=0.2, seed=0), select="H-AP")
-    'validation: 2 of 10 training classes held out, 8 of 40 images; H-AP picks the best epoch'
-    """
+    """One line on how many classes and images pick the best epoch."""
     classes, images = len(validation.tree), len(validation)
     if validation.split == SPLIT:
-        counts = (
-            f"{classes} of {classes + len(train.tree)} training classes held out, {images} of {images + len(train)}"
-        )
+        every = classes + len(train.tree), images + len(train)
+        counts = f"{classes} of {every[0]} training classes held out, {images} of {every[1]}"
     else:
         counts = f"split {validation.split}, {classes} classes, {images}"
     return f"validation: {counts} images; {select} picks the best epoch"
@@ -177,9 +164,8 @@ def _part(dataset: ImageDataset, rows: NDArray[np.int64], *, split: str) -> Imag
 def _measurable(dataset: ImageDataset) -> ImageDataset:
     """The data set without a protocol that only its benchmark's queries and gallery can follow."""
     if dataset.gallery is None and np.unique(dataset.paths[:, -1], return_counts=True)[1].max() < 2:
-        raise RecipeError(
-            f"validation: {len(dataset)} images of {len(dataset)} classes", expected="classes of two images or more"
-        )
+        given = f"validation: {len(dataset)} images of {len(dataset)} classes"
+        raise RecipeError(given, expected="classes of two images or more")
     if dataset.protocol is None or dataset.gallery is not None or protocol_of(dataset.protocol).gallery != "separate":
         return dataset
     return replace(dataset, protocol=None)

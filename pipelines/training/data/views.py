@@ -32,11 +32,7 @@ NUMBERS = 5  # per image; no augmentation needs more
 
 
 def batch_numbers(count: int, *, seed: int, epoch: int, batch: int) -> NDArray[np.float32]:
-    """Draw (count, 5) uniform numbers in [0, 1) that depend on the arguments alone.
-
-    >>> bool((batch_numbers(2, seed=0, epoch=1, batch=7) == batch_numbers(2, seed=0, epoch=1, batch=7)).all())
-    True
-    """
+    """Draw (count, 5) uniform numbers in [0, 1) that depend on the arguments alone, so no process has a state."""
     return np.random.default_rng([seed, epoch, batch]).random((count, NUMBERS), dtype=np.float32)
 
 
@@ -117,11 +113,8 @@ class ImageViews(Dataset[ImageBatch]):
         numbers = batch_numbers(until, seed=self.seed, epoch=key.epoch, batch=key.number)[key.first :]
         if isinstance(self.augmentation, GlyphAugmentation):
             return move_glyphs(self._plain_batch(key.indices), numbers, self.augmentation)
-        size, photos = self.settings.size, map(self._decode, key.indices)
-        crops = [
-            crop_photo(photo, row, self.augmentation, size=size) for photo, row in zip(photos, numbers, strict=True)
-        ]
-        return torch.stack(crops)
+        crop = partial(crop_photo, settings=self.augmentation, size=self.settings.size)
+        return torch.stack([crop(self._decode(row), own) for row, own in zip(key.indices, numbers, strict=True)])
 
     def _plain_batch(self, indices: list[int]) -> Tensor:
         size, resize = self.settings.size, self.settings.resize
@@ -130,9 +123,7 @@ class ImageViews(Dataset[ImageBatch]):
         return torch.stack([plain_view(self._decode(row), size=size, resize=resize) for row in indices])
 
     def _decode(self, index: int) -> Tensor:
-        if self._cache is not None:
-            return self._cache[[index]][0]
-        return self._pixels(index)
+        return self._pixels(index) if self._cache is None else self._cache[[index]][0]
 
     def _pixels(self, index: int) -> Tensor:
         with reading(max_pixels=self.settings.max_pixels, side=self.settings.largest_view):

@@ -77,7 +77,6 @@ def build_fabric(training: TrainingSettings, launch: Launch | None = None) -> Fa
 
 
 def _device_type(training: TrainingSettings) -> str:
-    """``cuda`` or ``cpu``."""
     import torch
 
     present = torch.cuda.is_available()

@@ -30,12 +30,7 @@ _END: Any = object()
 
 
 class Processes:
-    """The processes of one run, seen from the one of ``rank``; that of rank 0 writes files and messages.
-
-    >>> alone = Processes()
-    >>> alone.rank, alone.size, alone.any(True), alone.from_first(lambda: 3)
-    (0, 1, True, 3)
-    """
+    """The processes of one run, seen from the one of ``rank``; that of rank 0 writes files and messages."""
 
     def __init__(self, fabric: Fabric | None = None) -> None:
         self.rank, self.size = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
@@ -136,10 +131,7 @@ class Processes:
 
 
 def loss_of_whole_batch(loss: Loss, processes: Processes) -> Loss:
-    """Make a loss cover the batches of all processes.
-
-    Each process ranks its own queries if the loss is a mean over queries, otherwise all of them.
-    """
+    """Make a loss cover the batches of all processes; each ranks its own queries if the loss is a mean over queries."""
     if processes.size == 1:
         return loss
     divisible = all(part.is_mean_over_queries for part in loss.modules() if isinstance(part, Loss))
@@ -169,10 +161,7 @@ def seed_torch(*numbers: int) -> None:
 
 @contextmanager
 def randomness_by_rank(processes: Processes, device: torch.device, *numbers: int) -> Iterator[None]:
-    """A block in which each of several processes draws from its own seed: the numbers and its rank.
-
-    After the block all processes draw the same again, as if nothing had been drawn inside.
-    """
+    """A block in which each of several processes draws from its own seed; afterwards all draw alike, as before."""
     if processes.size == 1:
         yield
         return

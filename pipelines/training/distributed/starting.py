@@ -94,7 +94,6 @@ def _forwarding_sigterm(processes: Sequence[SpawnProcess]) -> Iterator[None]:
 
 
 def _wait_until_one_fails(processes: Sequence[SpawnProcess]) -> None:
-    """Wait until all processes have ended, or one of them with an error."""
     running = list(processes)
     while running and not any(process.exitcode for process in processes):
         wait([process.sentinel for process in running])

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from hiertree.errors import CheckpointError, EmbeddingError
+from hiertree.errors import CheckpointError, DeviceError, EmbeddingError, RecipeError, TrainingError
 from hiertree.losses import large_batch_backward
 
 from ..distributed.processes import (
@@ -23,22 +23,19 @@ from ..distributed.processes import (
     seed_torch,
     synchronized_batch_norm,
 )
+from ..network.backbones import is_batch_norm
 from ..network.embedder import Embedder, embed_at_scales, require_sizes, warn_of_cut_images
 from ..recipe.schema import Recipe
 from .optimization import build_loss, build_optimizer, moving_average, set_learning_rates
-from .step_errors import (
-    SMALLER_STEPS,
-    compiler_errors,
-    diverged,
-    finite_values,
-    out_of_memory,
-    require_finite,
-    require_no_batch_norm,
-)
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
     from numpy.typing import NDArray
+
+_SMALLER_STEPS = (
+    "lower sampler.batch_size or images.size, set training.precision=bf16-mixed, or keep the batch and set "
+    "training.accumulate=two_pass with a small training.chunk_size; the last checkpoint is whole"
+)
 
 
 class Learner:
@@ -85,7 +82,7 @@ class Learner:
             backbone = self.embedder.backbone
             self.embedder.backbone = synchronized_batch_norm(backbone, self.processes, self.fabric.device)
         if self._in_chunks and not model.freeze_batch_norm:
-            require_no_batch_norm(self.embedder)
+            _require_no_batch_norm(self.embedder)
         require_sizes(self.embedder, images.size, self.recipe.evaluation.scales)
         if self.processes.is_first:
             warn_of_cut_images(self.embedder, images.size)
@@ -106,13 +103,13 @@ class Learner:
         self._fabric_optimizer.zero_grad()
         backward = self._backward_in_chunks if self._in_chunks else self._backward
         try:
-            with self._forked_rng(), compiler_errors():
+            with self._forked_rng(), _compiler_errors():
                 seed_torch(self.recipe.seed, step)
                 values = backward(images, self.fabric.to_device(paths), step)
         except EmbeddingError as error:
-            raise diverged(step, error.given) from error
+            raise _diverged(step, error.given) from error
         except torch.OutOfMemoryError as error:
-            raise out_of_memory(f"step {step}", SMALLER_STEPS) from error
+            raise _out_of_memory(f"step {step}", _SMALLER_STEPS) from error
         self._update_weights(step)
         return values
 
@@ -135,7 +132,7 @@ class Learner:
             with self.fabric.autocast():
                 embeddings = embed_at_scales(network, self.fabric.to_device(images), self.recipe.evaluation.scales)
         except torch.OutOfMemoryError as error:
-            raise out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
+            raise _out_of_memory(f"embedding {len(images)} images", "lower evaluation.batch_size") from error
         return embeddings.float().cpu()
 
     def _backward(self, images: Tensor, paths: Tensor, step: int) -> dict[str, float]:
@@ -143,7 +140,7 @@ class Learner:
             embeddings = self._network(self.fabric.to_device(images))
         terms = self._objective.terms(embeddings, paths)
         loss = self._objective.total(terms)
-        values = finite_values(terms, loss, step)
+        values = _finite_values(terms, loss, step)
         self.fabric.backward(loss)
         self.processes.average_gradients(self.loss.parameters())
         return values
@@ -161,7 +158,7 @@ class Learner:
 
         terms = large_batch_backward(embed, chunks, paths, self._objective, backward=self.fabric.backward)
         self.processes.average_gradients([*self.embedder.parameters(), *self.loss.parameters()])
-        return finite_values(terms, self._objective.total(terms), step)
+        return _finite_values(terms, self._objective.total(terms), step)
 
     def _update_weights(self, step: int) -> None:
         """Clip the gradient and update weights and average, unless the gradient is not finite."""
@@ -169,7 +166,7 @@ class Learner:
         norm = self.fabric.clip_gradients(self._network, optimizer, max_norm=limit, error_if_nonfinite=False)
         scaled = self.recipe.training.precision == "16-mixed"  # the gradient scaler skips such steps itself
         if norm is not None and not scaled:
-            require_finite({"norm of the gradient": float(norm)}, step)
+            _require_finite({"norm of the gradient": float(norm)}, step)
         optimizer.step()
         if self._average is not None:
             self._average.update_parameters(self.embedder)
@@ -219,3 +216,55 @@ class Learner:
             raise CheckpointError(f"tensors that do not fit ({error})", expected="those of this recipe") from error
         if scaler:
             self.fabric.strategy.precision.load_state_dict(dict(scaler))
+
+
+def _finite_values(terms: Mapping[str, Tensor], loss: Tensor, step: int) -> dict[str, float]:
+    """The loss of a step and its terms as numbers, unless some are not finite."""
+    values = dict(zip(["loss", *terms], torch.stack([loss, *terms.values()]).tolist(), strict=True))
+    _require_finite(values, step)
+    return values
+
+
+def _require_finite(values: Mapping[str, float], step: int) -> None:
+    """Refuse values of a step that are not finite."""
+    if not all(map(math.isfinite, values.values())):
+        raise _diverged(step, ", ".join(f"{name} = {value}" for name, value in values.items()))
+
+
+def _diverged(step: int, found: str) -> TrainingError:
+    """The error of a step whose loss or gradient is not finite."""
+    return TrainingError(
+        f"step {step}: {found}",
+        expected="finite numbers",
+        remedy="lower optimizer.lr, set optimizer.clip_norm, use precision 32-true, or set training.on_nan=skip; the "
+        "last checkpoint is whole",
+    )
+
+
+def _out_of_memory(where: str, remedy: str) -> DeviceError:
+    """The error of a full GPU."""
+    return DeviceError(f"{where}: the GPU's memory is full", expected="a smaller load", remedy=remedy)
+
+
+def _require_no_batch_norm(network: nn.Module) -> None:
+    """Refuse to train BatchNorm chunk by chunk: its statistics would be those of chunks, each counted twice."""
+    if any(map(is_batch_norm, network.modules())):
+        raise RecipeError(
+            "training.accumulate=two_pass with BatchNorm, whose statistics would be those of chunks",
+            expected="a network that embeds each image independently of the others",
+            remedy="set model.freeze_batch_norm=true",
+        )
+
+
+@contextmanager
+def _compiler_errors() -> Iterator[None]:
+    """Turn an error of the compiler into one that says what to change."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        problem = " ".join(str(error).split("\n\n")[0].split())
+        expected = "a network that torch.compile supports, and a C++ compiler (on a GPU, Triton)"
+        given, remedy = f"training.compile=true ({problem})", "set training.compile=false"
+        raise RecipeError(given, expected=expected, remedy=remedy) from error

@@ -82,14 +82,7 @@ def learning_rate_factor(
     milestones: Sequence[int] = (),
     factor: float = 1.0,
 ) -> float:
-    """Compute the factor of a step's learning rate.
-
-    >>> [round(learning_rate_factor(step, total=6, warmup=2, final=0.0), 3) for step in range(6)]
-    [0.5, 1.0, 1.0, 0.854, 0.5, 0.146]
-    >>> stepped = {"name": "step", "milestones": [2, 4], "factor": 0.5}
-    >>> [learning_rate_factor(step, total=6, warmup=0, **stepped) for step in range(6)]
-    [1.0, 1.0, 0.5, 0.5, 0.25, 0.25]
-    """
+    """Compute the factor of the learning rate of step 0 … total − 1; the last step of the warm-up has factor 1."""
     if step < warmup:
         return (step + 1) / warmup
     if name == "step":
@@ -115,21 +108,9 @@ def set_learning_rates(
 
 
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
-    r"""Make a copy of a network that averages the original's weights at each ``update_parameters``.
+    r"""Copy a network as the average of its weights: :math:`\bar{w}_t = d \, \bar{w}_{t-1} + (1 - d) \, w_t`.
 
-    .. math:: \bar{w}_1 = w_1, \quad \bar{w}_t = d \, \bar{w}_{t-1} + (1 - d) \, w_t
-
-    BatchNorm's running means and variances are averaged too, since the original's last ones belong to other weights;
-    its batch counts are copied.
-
-    >>> import torch
-    >>> network = nn.Linear(1, 1, bias=False)
-    >>> average = moving_average(network, decay=0.75)
-    >>> for weight in (1.0, 5.0, 4.0):
-    ...     _ = nn.init.constant_(network.weight, weight)
-    ...     average.update_parameters(network)
-    >>> average.module.weight.item()
-    2.5
+    BatchNorm's running statistics are averaged too, as the original's belong to other weights; its counts are copied.
     """
     device = next(network.parameters()).device
     average = AveragedModel(network, device, multi_avg_fn=_follow(decay), use_buffers=True)

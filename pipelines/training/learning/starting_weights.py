@@ -39,11 +39,8 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
         given = f"training.start_from: {error.given}"
         raise CheckpointError(given, expected=error.expected, remedy=error.remedy) from error
     wanted = embedder.state_dict()
-    differing = sorted(
-        name
-        for name in {*weights, *wanted}
-        if name not in weights or name not in wanted or weights[name].shape != wanted[name].shape
-    )
+    shapes = [{name: tensor.shape for name, tensor in named.items()} for named in (weights, wanted)]
+    differing = sorted({name for name, _ in shapes[0].items() ^ shapes[1].items()})
     others = [name for name in differing if not name.startswith(_HEAD)]
     if others:
         named = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
@@ -63,17 +60,9 @@ def start_from_earlier(embedder: Embedder, recipe: Recipe) -> dict[str, Any] | N
 
 
 def principal_projection(features: Tensor, size: int, *, whitened: bool = False) -> tuple[Tensor, Tensor]:
-    r"""Compute weight and bias of the linear map to the first principal components.
+    r"""Compute weight (d, F) and bias of :math:`y = W (x - \mu)`, W the first principal directions of (n, F) features.
 
-    .. math:: y = W (x - \mu), \quad W = V^\top \text{ or } \Lambda^{-1/2} V^\top
-
-    where the columns of V are the eigenvectors of the covariance and Λ holds their eigenvalues, largest first. Signs
-    are chosen so that each direction's largest entry is positive, which makes the map unique.
-
-    >>> line = torch.tensor([[0.0, 1.0], [3.0, 5.0], [6.0, 9.0]])
-    >>> weight, bias = principal_projection(line, 1)
-    >>> (line.double() @ weight.T + bias).flatten().round(decimals=6).tolist()
-    [-5.0, 0.0, 5.0]
+    Whitened, each component has unit variance (Jégou & Chum, ECCV 2012). The largest entry of a direction is positive.
     """
     features = features.double()
     if not features.isfinite().all():
@@ -95,10 +84,7 @@ def principal_projection(features: Tensor, size: int, *, whitened: bool = False)
 
 
 def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Recipe, fabric: Fabric) -> None:
-    """Set the projection as ``model.projection_init`` asks; "random" leaves it unchanged.
-
-    The images are drawn by the recipe's seed, and embedded in their evaluation view and in float32 at any precision.
-    """
+    """Set the projection by the PCA that ``model.projection_init`` asks for, of images that the recipe's seed draws."""
     model = recipe.model
     if model.projection_init == "random":
         return
@@ -117,17 +103,12 @@ def initialize_projection(embedder: Embedder, dataset: ImageDataset, recipe: Rec
 def _require_enough(size: int, *, features: int, images: int) -> None:
     """Refuse an impossible PCA before any image is read."""
     if size > features:
-        raise RecipeError(
-            f"model.embedding_size={size} with a projection initialized by a PCA of {features} features",
-            expected=f"at most {features}",
-            remedy="lower it, or set model.projection_init=random",
-        )
+        given = f"model.embedding_size={size} with a projection initialized by a PCA of {features} features"
+        raise RecipeError(given, expected=f"at most {features}", remedy="lower it, or set model.projection_init=random")
     if images <= size:
-        raise RecipeError(
-            f"a PCA of {images} images for model.embedding_size={size}",
-            expected=f"more than {size} images",
-            remedy="raise model.projection_images, or set model.projection_init=random",
-        )
+        remedy = "raise model.projection_images, or set model.projection_init=random"
+        given = f"a PCA of {images} images for model.embedding_size={size}"
+        raise RecipeError(given, expected=f"more than {size} images", remedy=remedy)
 
 
 @torch.inference_mode()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -40,12 +40,10 @@ class FeatureBackbone(nn.Module):
         features: Tensor = compute(images)
         expected = 2 if self.own_pooling else 4
         if features.ndim != expected or features.shape[1] != self.num_features:
-            raise RecipeError(
-                f"model.pooling: this backbone returns features of shape {tuple(features.shape)}",
-                expected=f"{'vectors' if self.own_pooling else 'maps'} (B, {self.num_features}"
-                + (")" if self.own_pooling else ", h, w)"),
-                remedy="set model.pooling=" + ("gem" if self.own_pooling and features.ndim == 4 else "backbone"),
-            )
+            given = f"model.pooling: this backbone returns features of shape {tuple(features.shape)}"
+            wanted = f"vectors (B, {self.num_features})" if self.own_pooling else f"maps (B, {self.num_features}, h, w)"
+            mend = "gem" if self.own_pooling and features.ndim == 4 else "backbone"
+            raise RecipeError(given, expected=wanted, remedy=f"set model.pooling={mend}")
         return features
 
 
@@ -56,10 +54,8 @@ def count_features(network: nn.Module, *, channels: int, size: int) -> int:
         with torch.inference_mode():
             features = network.eval()(torch.zeros(1, channels, size, size))
     except Exception as error:  # whatever a network of the user's raises
-        raise RecipeError(
-            f"model.backbone: the network fails ({type(error).__name__}: {error})",
-            expected=f"one that takes images of shape (B, {channels}, {size}, {size})",
-        ) from error
+        given = f"model.backbone: the network fails ({type(error).__name__}: {error})"
+        raise RecipeError(given, expected=f"one that takes images of shape (B, {channels}, {size}, {size})") from error
     network.train(was_training)
     if not isinstance(features, Tensor) or features.ndim not in (2, 4):
         shape = f"of shape {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
@@ -70,11 +66,7 @@ def count_features(network: nn.Module, *, channels: int, size: int) -> int:
 def import_backbone(name: str) -> Callable[..., nn.Module]:
     """Import the callable that builds a network.
 
-    Importing runs code, so the name must come from the user: from their recipe, or as an argument. Names in the folder
-    of a model or a run are never passed here.
-
-    >>> import_backbone("torchvision.models:alexnet")(num_classes=3).classifier[-1].out_features
-    3
+    Importing runs code, so the name must come from the user: from their recipe or as an argument, never from a folder.
     """
     module, _, attribute = name.partition(":")
     if not (all(part.isidentifier() for part in module.split(".")) and attribute.isidentifier()):
@@ -158,17 +150,12 @@ def portable(model: ModelSettings) -> ModelSettings:
     if not model.backbone.startswith(HUB):
         return model
     found = find_timm_model(model.backbone)
-    update = {
-        "backbone": found.architecture,
-        "backbone_options": {**found.options, **model.backbone_options},
-        "mean": model.mean or found.mean,
-        "std": model.std or found.std,
-    }
-    return model.model_copy(update=update)
+    statistics = {"mean": model.mean or found.mean, "std": model.std or found.std}
+    options = {**found.options, **model.backbone_options}
+    return model.model_copy(update={"backbone": found.architecture, "backbone_options": options, **statistics})
 
 
 def _declared_statistics(model: ModelSettings) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Those of the recipe, or else of the pretrained weights."""
     if model.mean is not None and model.std is not None:
         return model.mean, model.std
     if model.backbone == "small_cnn":
@@ -198,13 +185,10 @@ def _small_cnn(model: ModelSettings, channels: int) -> SmallCNN:
 
 
 def _own_network(model: ModelSettings, factory: Callable[..., nn.Module] | None, *, load_weights: bool) -> nn.Module:
-    """A network of one's own, with the weights of a local file if the recipe names one."""
     if model.pretrained is True:
-        raise RecipeError(
-            f"model.pretrained=true with {model.backbone}",
-            expected="a local file, or false: your own callable loads what it wants",
-        )
-    build = factory or import_backbone(model.backbone)
+        expected = "a local file, or false: your own callable loads what it wants"
+        raise RecipeError(f"model.pretrained=true with {model.backbone}", expected=expected)
+    build: Callable[..., Any] = factory or import_backbone(model.backbone)
     try:
         network = build(**model.backbone_options)
     except TypeError as error:

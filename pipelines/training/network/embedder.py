@@ -45,14 +45,7 @@ class UnitLength(nn.Module):
 
 
 class Embedder(nn.Module):
-    """Backbone → pooling → LayerNorm → linear projection → unit length.
-
-    Mean and standard deviation of the pixels are buffers of the network, so they are saved with its weights.
-
-    >>> embedder = Embedder(ModelSettings(width=4, embedding_size=8), channels=1)
-    >>> embedder(torch.zeros(2, 1, 28, 28, dtype=torch.uint8)).shape
-    torch.Size([2, 8])
-    """
+    """Backbone → pooling → LayerNorm → linear projection → unit length; mean and standard deviation are buffers."""
 
     mean: Tensor
     std: Tensor
@@ -97,7 +90,8 @@ class Embedder(nn.Module):
     def _pool(self, features: Tensor) -> Tensor:
         if self.pooling is not None:
             return cast(Tensor, self.pooling(features))
-        pool = {"average": adaptive_avg_pool2d, "max": adaptive_max_pool2d}.get(self.settings.pooling)
+        pools: dict[str, Callable[..., Tensor]] = {"average": adaptive_avg_pool2d, "max": adaptive_max_pool2d}
+        pool = pools.get(self.settings.pooling)
         return features if pool is None else pool(features, 1).flatten(1)
 
     def head_parameters(self) -> list[nn.Parameter]:
@@ -131,17 +125,9 @@ def _normalization(model: ModelSettings, features: int) -> nn.Module:
 
 
 def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales: Sequence[float]) -> Tensor:
-    r"""Average the embeddings of each scale and scale the mean to unit length.
+    r"""Average the embeddings of each scale: :math:`e(x) = \sum_s f(x_s) / \lVert \sum_s f(x_s) \rVert`.
 
-    .. math:: e(x) = \frac{\sum_s f(x_s)}{\lVert \sum_s f(x_s) \rVert}
-
-    Radenović et al. (TPAMI 2018) take this mean after a learned projection, whose outputs have signs, and a power mean
-    where no projection follows the pooling.
-
-    >>> colors = lambda images: normalize(images.float().mean(dim=(2, 3)), dim=1)
-    >>> images = torch.tensor([60.0, 80.0]).view(1, 2, 1, 1).expand(1, 2, 8, 8)
-    >>> [round(value, 4) for value in embed_at_scales(colors, images, [0.5, 1.0, 1.5])[0].tolist()]
-    [0.6, 0.8]
+    Radenović et al. (TPAMI 2018): this mean after a projection, whose outputs have signs, else a power mean.
     """
     if all(scale == 1 for scale in scales):
         return network(images)
@@ -149,10 +135,7 @@ def embed_at_scales(network: Callable[[Tensor], Tensor], images: Tensor, scales:
 
 
 def require_sizes(embedder: Embedder, size: int, scales: Sequence[float]) -> None:
-    """Check that the backbone takes images of a size, and at each scale of it, by embedding one of each.
-
-    Convolutional networks of timm, whose maps are pooled here, take any size.
-    """
+    """Check by embedding one image that the backbone takes this size at each scale, unless timm's maps take any."""
     settings, was_training = embedder.settings, embedder.training
     known = getattr(getattr(embedder.backbone, "network", None), "pretrained_cfg", None)
     if settings.pooling != "backbone" and known and not known["fixed_input_size"]:

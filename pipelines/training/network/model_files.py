@@ -44,17 +44,10 @@ class Preprocessing(Section):
     @classmethod
     def of_recipe(cls, recipe: Recipe) -> Preprocessing:
         """The preprocessing of a recipe's evaluation."""
-        images = recipe.images
+        images, scales, precision = recipe.images, recipe.evaluation.scales, recipe.training.precision
         mean, std = input_statistics(recipe.model, channels=images.channels)
-        return cls(
-            size=images.size,
-            channels=images.channels,
-            resize=images.resize,
-            mean=mean,
-            std=std,
-            scales=recipe.evaluation.scales,
-            precision=recipe.training.precision,
-        )
+        shape: Any = {"size": images.size, "channels": images.channels, "resize": images.resize}
+        return cls(**shape, mean=mean, std=std, scales=scales, precision=precision)
 
     def image_settings(self) -> ImageSettings:
         """The same as a recipe's section ``images``, without a cache."""

@@ -97,10 +97,7 @@ def find_timm_model(name: str) -> TimmModel:
 
 
 def build_timm_network(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
-    """Build a network of timm without its classifier, for images of a size.
-
-    Transformers that take one size only are built for it, and pretrained position embeddings are interpolated.
-    """
+    """Build a network of timm without its classifier, for images of a size; position embeddings are interpolated."""
     import timm
 
     found = find_timm_model(model.backbone)
@@ -139,11 +136,8 @@ def _refuse_options_of_timm(options: dict[str, Any]) -> None:
     import timm
 
     if refused := sorted(signature(timm.create_model).parameters & options.keys()):
-        raise RecipeError(
-            f"model.backbone_options: {', '.join(refused)}",
-            expected="options of the network itself",
-            remedy="weights are named by model.pretrained",
-        )
+        given, remedy = f"model.backbone_options: {', '.join(refused)}", "weights are named by model.pretrained"
+        raise RecipeError(given, expected="options of the network itself", remedy=remedy)
 
 
 def _on_the_hub(name: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -172,10 +166,9 @@ def first_line(error: BaseException) -> str:
 
 
 def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, load_weights: bool) -> nn.Module:
-    """Build the image tower of a CLIP model, without its text tower, for images of a size.
+    """Build the image tower of a CLIP model for images of a size; position embeddings are interpolated.
 
     ``model.pretrained`` is one of open_clip's names for weights of that model, a file of the whole model, or false.
-    Position embeddings of the weights are interpolated where the size is not theirs.
     """
     require_package("open_clip", extra="clip")
     import open_clip
@@ -183,10 +176,8 @@ def build_clip_tower(model: ModelSettings, *, channels: int, size: int | None, l
     name = model.backbone.removeprefix(CLIP)
     if model.pretrained is True:
         tags = ", ".join(open_clip.list_pretrained_tags_by_model(name))
-        raise RecipeError(
-            f"model.pretrained=true with {model.backbone}",
-            expected=f"the name of its weights{f', one of {tags}' if tags else ''}, or a file",
-        )
+        expected = f"the name of its weights{f', one of {tags}' if tags else ''}, or a file"
+        raise RecipeError(f"model.pretrained=true with {model.backbone}", expected=expected)
     if channels != 3 or model.backbone_options:
         wrong = f"images.channels={channels}" if channels != 3 else f"model.backbone_options={model.backbone_options}"
         raise RecipeError(f"{wrong} with {model.backbone}", expected="images.channels=3 and no options")

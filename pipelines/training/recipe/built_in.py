@@ -1,11 +1,6 @@
-"""The built-in recipes: a file for each data set, with a base and named variants that say only what differs.
+"""The built-in recipes and what papers report for them: a file for each data set, with a base and named variants.
 
-``sop-happier`` is the base of ``recipes/sop.yaml``, then what its variant ``happier`` extends, then what the variant
-says itself.
-
->>> recipe = built_in_recipe("sop-happier")
->>> recipe.dataset, recipe.about
-('sop', 'HAPPIER')
+``sop-happier`` is the base of ``recipes/sop.yaml``, then what its variant ``happier`` extends, then that variant.
 """
 
 from __future__ import annotations
@@ -47,11 +42,7 @@ def recipe_datasets() -> dict[str, str]:
 
 
 def built_in_recipes() -> list[str]:
-    """Names of the recipes that come with the package, data set by data set.
-
-    >>> "omniglot-happier" in built_in_recipes()
-    True
-    """
+    """Names of the recipes that come with the package, data set by data set."""
     return [f"{dataset}-{variant}" for dataset in recipe_datasets() for variant in _content(dataset)["variants"]]
 
 
@@ -130,11 +121,7 @@ class PublishedRow:
         return [f"[{self.source}], {', '.join(metrics)}: {note}." for note, metrics in about.items()]
 
     def difference(self, metric: str, value: float | None) -> float | None:
-        """Ours less theirs, in percentage points; None unless both have the metric.
-
-        >>> round(published_rows("sop-happier")[0].difference("H-AP", 58.9), 1)
-        -0.5
-        """
+        """Ours, in percent, less theirs; None unless both have the metric."""
         return None if value is None or metric not in self.percent else value - self.percent[metric]
 
 

@@ -60,11 +60,7 @@ def component(kind: str) -> Callable[[Any], Component]:
 
 
 def names(kind: str) -> list[str]:
-    """The names a component of this kind can have, without those of benchmarks that set options of a loader.
-
-    >>> "synthetic" in names("data")
-    True
-    """
+    """The names a component of this kind can have."""
     return sorted(name for name, made in _components(kind).items() if not isinstance(made, partial))
 
 

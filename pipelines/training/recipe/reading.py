@@ -1,8 +1,4 @@
-"""Reading a recipe: a file or a built-in one, what it extends, overrides, and every check.
-
->>> load_recipe("synthetic-happier", ["optimizer.lr=1e-4"]).optimizer.lr
-0.0001
-"""
+"""Reading a recipe: a file or a built-in one, what it extends, overrides, and every check; and printing it."""
 
 from __future__ import annotations
 
@@ -61,7 +57,6 @@ def check_recipe(values: Any, *, source: str = "recipe") -> Recipe:
 
 
 def _read(recipe: str | os.PathLike[str], extending: tuple[Path, ...]) -> Layer:
-    """The layers of a file or of a built-in recipe."""
     path = Path(recipe)
     if not path.is_file():
         found = built_in_recipe(path.name)
@@ -100,19 +95,16 @@ def _apply(layer: Layer, override: str) -> None:
     for depth, section in enumerate(sections, start=1):
         if isinstance(layer.get(section), Setting) and layer[section].value is None:
             del layer[section]  # a section that is left out, by null
-        layer = layer.setdefault(section, {})
-        if not isinstance(layer, dict):
+        below = layer.setdefault(section, {})
+        if not isinstance(below, dict):
             expected = f"{'.'.join(sections[:depth])} to be a section, not a value"
             raise RecipeError(f"--set {override}", expected=expected)
+        layer = below
     layer[key] = annotated(parse_yaml(text, source=f"--set {override}"), "--set")
 
 
 def recipe_yaml(recipe: Recipe, layer: Mapping[str, Any]) -> str:
-    """Every setting of a recipe as YAML that can be saved and trained.
-
-    >>> recipe_yaml(load_recipe("sop-happier"), read_layers("sop-happier")).splitlines()[0]
-    'name: sop-happier'
-    """
+    """Every setting of a recipe as YAML that can be saved and trained, with its source from ``layer`` behind it."""
     lines: list[str] = []
     for key, value in recipe.as_dict().items():
         section = list(_lines(key, value, layer.get(key), depth=0))

@@ -1,15 +1,6 @@
 """What an experiment is: one frozen, fully checked value, the same whether it came from a file or from Python.
 
-A recipe has plain sections (:mod:`.settings`) and three *components* (``data``, ``sampler``, ``loss``) whose keys are
-the keyword options of the function or class they name (:mod:`.components`).
-
->>> recipe = Recipe.model_validate({
-...     "name": "example", "data": {"name": "synthetic"},
-...     "sampler": {"name": "ClassBalancedSampler", "batch_size": 64, "images_per_class": 4},
-...     "loss": {"name": "HAPPIER", "alpha": 3.0}, "training": {"epochs": 10},
-... })
->>> recipe.loss.options()["alpha"], recipe.optimizer.lr
-(3.0, 0.001)
+It has plain sections (:mod:`.settings`) and components (``data``, ``sampler``, ``loss``) that name a callable.
 """
 
 from __future__ import annotations
@@ -38,6 +29,7 @@ from .settings import (
 # What a resumed run may change: where and how fast it runs, how often it is saved and measured, when it gives up.
 _FREE = (
     *(("data", "root"), ("images", "workers"), ("images", "cache_folder")),
+    *(("images", "cache"), ("images", "cache_size")),
     *(("training", "device"), ("training", "devices"), ("training", "checkpoint_every_steps"), ("training", "on_nan")),
     *(("training", "logger"), ("images", "max_pixels")),
     *(("evaluation", "every"), ("evaluation", "batch_size"), ("validation", "patience")),
@@ -76,23 +68,18 @@ class Recipe(Section):
         """The settings that change what is learned or measured, with or without those at their defaults."""
         values = self.model_dump(mode="json", by_alias=True, exclude_defaults=not defaults)
         del values["name"]
-        free, images = list(_FREE), self.images
-        if self.training.accumulate == "none":
-            free.append(("training", "chunk_size"))
-        crops = images.augmentation.name == "photo"
-        if not images.cache or (not crops and images.cache_size in (None, images.size)):
-            free += [("images", "cache"), ("images", "cache_size")]  # the same pixels as without a cache
-        for section, name in free:
+        images, chunks = self.images, self.training.accumulate == "two_pass"
+        for section, name in (*_FREE, *(() if chunks else (("training", "chunk_size"),))):
             (values.get(section) or {}).pop(name, None)
+        cropped = images.augmentation.name == "photo" or images.cache_size not in (None, images.size)
+        if images.cache and cropped:  # else the pixels are those without a cache
+            values.setdefault("images", {})["cache_size"] = images.cache_size or images.size
         if "augmentation" in values.get("images", {}):
             values["images"]["augmentation"]["name"] = images.augmentation.name  # which is each kind's default
         return values
 
     def fingerprint(self) -> str:
-        """SHA-256 of :meth:`experiment`: two recipes of one fingerprint are the same experiment.
-
-        Defaults are left out, so that it stays the same when a key is added whose default does what was done before.
-        """
+        """SHA-256 of :meth:`experiment` without defaults: a key that is added and changes nothing keeps it."""
         return _hash(self.experiment(defaults=False))
 
     def goes_on_from(self, earlier: Recipe) -> bool:
@@ -103,9 +90,9 @@ class Recipe(Section):
             return False
         more = self.training.epochs > earlier.training.epochs
         if more and self.schedule.name == "cosine":
+            given = f"training.epochs: {earlier.training.epochs} there, {self.training.epochs} here"
             raise RecipeError(
-                f"training.epochs: {earlier.training.epochs} there, {self.training.epochs} here, with a cosine that "
-                "falls to its end in the last epoch: more epochs would have had other learning rates from the start",
+                f"{given}, with a cosine that falls to its end in the last epoch: more would have had other rates",
                 expected="the same number, or schedule.name constant or step",
                 remedy="start a new run from that one's weights, by training.start_from",
             )

@@ -68,10 +68,7 @@ def read_checkpoint(path: Path, *, accepts: Callable[[str], bool]) -> tuple[dict
 
 
 def newest_whole_checkpoint(folder: Path) -> Path | None:
-    """Find the newest checkpoint that is not damaged; None if there is no checkpoint at all.
-
-    A damaged one is reported on standard error.
-    """
+    """Find the newest checkpoint that is not damaged, and report the damaged; None if there is no checkpoint at all."""
     damage: CheckpointError | None = None
     for path in reversed(list_checkpoints(folder).values()):
         try:

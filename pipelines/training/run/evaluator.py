@@ -145,10 +145,9 @@ class SplitEvaluator:
         self._batches = batch_loader(views, own, workers=recipe.images.workers)
 
     def evaluate(self, learner: Learner) -> EvaluatedNetwork:
-        """Embed every image with the first process's network and compute every metric.
+        """Embed every image with the first process's network, each process its share, and compute every metric.
 
-        Each process embeds its share of the images. Queries are ranked against their gallery, or each image against all
-        others. The codes that a hashing loss learns are ranked by Hamming distance.
+        The codes that a hashing loss learns are ranked by Hamming distance.
         """
         learner.copy_from_first()
         batches = track(self._batches, description=f"embedding the {self._lists[0].split} split")

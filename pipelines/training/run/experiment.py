@@ -26,14 +26,7 @@ if TYPE_CHECKING:
 
 
 def doubtful_settings(recipe: Recipe, train_set: ImageDataset) -> Iterator[str]:
-    """Describe what looks like a mistake.
-
-    >>> from hiertree.datasets import load_synthetic
-    >>> from hiertree.pipelines.training.recipe.reading import load_recipe
-    >>> recipe = load_recipe("synthetic-happier", ["training.epochs=2", "schedule.warmup_epochs=8"])
-    >>> list(doubtful_settings(recipe, load_synthetic("train", families=2, kinds=2, instances=2, images=4)))
-    ['schedule.warmup_epochs=8 with training.epochs=2: the learning rate rises to 25% of optimizer.lr at most']
-    """
+    """Describe what looks like a mistake: settings that are allowed, but rarely meant."""
     epochs, warmup = recipe.training.epochs, recipe.schedule.warmup_epochs
     if warmup > 0 and warmup >= epochs:
         reached = f"rises to {epochs / warmup:.0%} of optimizer.lr at most" if warmup > epochs else "only rises"
@@ -69,9 +62,9 @@ class TrainedRun:
 def train(recipe: Recipe, out: str | os.PathLike[str], *, fresh: bool = False) -> TrainedRun:
     """Run an experiment, or what is left of it.
 
-    An interrupted run resumes from its newest whole checkpoint and ends, on a CPU, with exactly the weights of an
-    uninterrupted one. A finished run is not repeated; it goes on if the recipe has more epochs now and its schedule
-    does not depend on their number. On a CPU the same recipe always gives the same curve.
+    An interrupted run resumes from its newest whole checkpoint. On a CPU the same recipe always gives the same weights,
+    interrupted or not. A finished run is not repeated; it goes on if the recipe has more epochs now and its schedule
+    does not depend on their number.
 
     With ``training.devices`` above 1, this starts that many processes and waits for them; a script that calls it then
     needs the usual ``if __name__ == "__main__":``. A process that torchrun, ``fabric run`` or SLURM started joins the
@@ -164,12 +157,10 @@ def _run(
 
 
 def _trained(folder: RunFolder, content: Mapping[str, Any], *, finished: bool, is_first: bool = True) -> TrainedRun:
-    """What a run's ``metrics.json`` says."""
     best = content.get("best_metrics"), content.get("best")
     return TrainedRun(folder.path, content["metrics"], finished, *best, is_first=is_first)
 
 
 def _finished(recipe: Recipe, folder: RunFolder, *, fresh: bool) -> dict[str, Any] | None:
-    """The results of this recipe if the folder holds them; None if there is something to train."""
     folder.require_usable(recipe, fresh=fresh)
     return None if fresh else folder.finished(recipe)

@@ -7,15 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hiertree.errors import MissingPackageError, require_package
 from hiertree.io import files
 
 from ..recipe.schema import Recipe
-
-if TYPE_CHECKING:
-    from lightning_fabric.loggers.logger import Logger
 
 
 def write_history(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -46,8 +43,8 @@ class RunLog:
             self._logger.finalize("success")
 
 
-def _logger(recipe: Recipe, folder: Path, step: int) -> Logger | None:
-    """The logger of a run that has done ``step`` steps: what a killed process logged of later ones is hidden."""
+def _logger(recipe: Recipe, folder: Path, step: int) -> Any:
+    """The logger, or None; TensorBoard hides what a killed process logged of later steps than ``step``."""
     kind, place = recipe.training.logger, os.fspath(folder)
     if kind == "none":
         return None

@@ -48,14 +48,9 @@ class Summary(NamedTuple):
 class RunFolder:
     """The folder of one experiment.
 
-    It holds ``recipe.yaml`` (every setting, defaults included), ``history.jsonl``, ``checkpoints/``, ``tensorboard/``,
-    ``tree-train.json`` (the classes to learn) and ``tree.json`` (those of the test split); after training also
-    ``model.safetensors`` with ``model.json`` (settings and preprocessing), ``embeddings.npz`` and ``per_query.parquet``
-    of the test split, ``manifest.json``, and last ``metrics.json``: a run with that file is finished. Further lists of
-    a benchmark have files of their own, ``embeddings-middle.npz`` for instance.
-
-    With a validation, the folder's network is that of the last epoch, and ``best/`` is a folder of the same files
-    (without checkpoints) for the network of the best epoch: whatever takes the folder of a run takes that one too.
+    docs/training.md lists its files. ``metrics.json`` is written last: a run with that file is finished. Further lists
+    of a benchmark have files of their own, ``embeddings-middle.npz`` for instance. With a validation, ``best/`` is a
+    folder of the same files, without checkpoints, for the network of the best epoch.
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,10 +72,9 @@ class RunFolder:
             raise OptionError(f"out={self.path}", expected="a new or empty folder, or that of an earlier run")
 
     def claim(self, recipe: Recipe, train_set: ImageDataset, test_set: ImageDataset) -> None:
-        """Write the recipe and the label trees, unless the folder holds them.
+        """Write the recipe and the label trees; remove the metrics of a run that the recipe goes on from.
 
-        The results of a run that the recipe goes on from are removed, except its networks. Settings that differ from
-        those of an interrupted run, and change none of its numbers, are noted in ``changes.jsonl``.
+        Settings that differ from an interrupted run's, and change no number, are noted in ``changes.jsonl``.
         """
         if self._goes_on(recipe):
             self.metrics.unlink(missing_ok=True)
@@ -130,11 +124,8 @@ class RunFolder:
             who = f"process {held['process']} on {held['host']} has been training there since {held['since']}"
         except (OSError, ValueError, KeyError, TypeError):  # it is just about to say so
             who = "another process is training there"
-        return OptionError(
-            f"out={self.path}: {who}",
-            expected="a folder that no other process is using",
-            remedy="wait until it ends, or choose another folder",
-        )
+        remedy = "wait until it ends, or choose another folder"
+        return OptionError(f"out={self.path}: {who}", expected="a folder that no other process uses", remedy=remedy)
 
     def clear(self) -> None:
         """Remove an earlier run of any recipe; files that no run writes stay."""
@@ -164,7 +155,7 @@ class RunFolder:
         """Write the manifest and the metrics; returns the content of ``metrics.json``."""
         content = {**summary.values, "metrics": result.metrics(), **_card(result)}
         command, outputs = f"hiertree train {recipe.name}", [*self._described(), *written]
-        given = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
+        given: dict[str, Any] = {"parameters": recipe.as_dict(), "inputs": _files_read(recipe), "seed": recipe.seed}
         made = manifest(command=command, outputs=outputs, **given)
         if summary.started_from is not None:
             made["inputs"].append(dict(summary.started_from))
@@ -181,7 +172,6 @@ class RunFolder:
             folder.finish(recipe, result, folder.write_network(recipe, embedder, result), summary)
 
     def _described(self) -> list[Path]:
-        """The files that say what was run, and how it went."""
         found = [path for path in (self.recipe, self.history, self.changes) if path.is_file()]
         return [*found, *sorted(self.path.glob("tree*.json"))]
 
@@ -210,13 +200,9 @@ class RunFolder:
         earlier = self._earlier()
         if recipe.goes_on_from(earlier):
             if self.metrics.is_file() and not list_checkpoints(self.checkpoints):
-                raise CheckpointError(
-                    f"{self.path} without checkpoints, for more epochs",
-                    expected="the checkpoints of the run to go on from",
-                    remedy="start a new run from its weights, by training.start_from",
-                )
-        elif earlier.fingerprint() != recipe.fingerprint():
-            differing = _differences(earlier.experiment(), recipe.experiment())
+                given, remedy = f"{self.path} without checkpoints", "start a new run from it, by training.start_from"
+                raise CheckpointError(given, expected="those of the run, for more epochs", remedy=remedy)
+        elif differing := _differences(earlier.experiment(), recipe.experiment()):
             raise RecipeError(
                 f"{self.path} holds a run of another recipe ({'; '.join(differing[:5])})",
                 expected="a run of the same recipe",

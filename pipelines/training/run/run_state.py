@@ -49,10 +49,7 @@ HistoryKey = Literal["metrics", "validation"]
 
 @dataclass(frozen=True)
 class EpochSelection:
-    """How the best epoch is found.
-
-    Without a validation it is the best on the test split: noted, and used for nothing.
-    """
+    """How the best epoch is found; without a validation it is that of the test split, and used for nothing."""
 
     metric: str  # that is compared
     measured: HistoryKey  # the values of a row of the history that are compared; "metrics" are of the test split

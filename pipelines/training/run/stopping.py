@@ -15,23 +15,16 @@ from ..distributed.starting import STOPPED_EARLY
 
 
 class StopRequest:
-    """Whether this process, or another of the run, has received SIGTERM.
-
-    >>> stop = StopRequest()
-    >>> with stop.listening():
-    ...     signal.raise_signal(signal.SIGTERM)
-    >>> stop.requested()
-    True
-    """
+    """Whether this process, or another of the run, has received SIGTERM."""
 
     def __init__(self, processes: Processes | None = None) -> None:
         self._processes, self._received, self._interrupted = processes or Processes(), False, False
 
     @contextmanager
     def listening(self, *, before_steps: bool = False) -> Iterator[None]:
-        """A block in which SIGTERM is noted and ends nothing; no effect in threads, which get no signals.
+        """A block in which SIGTERM is noted, or ends the process if there is nothing to save yet; no effect in threads.
 
-        Libraries may swallow the KeyboardInterrupt of a Ctrl-C: it is raised again at the next step, or at the end.
+        A KeyboardInterrupt that a library swallows is raised again at the next step, or at the end.
         """
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -92,7 +92,8 @@ class TrainingRun:
 
     def _trained(self) -> EvaluatedNetwork | None:
         """Train the remaining epochs; returns the evaluation of the last one if it was due now."""
-        log = RunLog(self.recipe, self.folder.path if self._processes.is_first else None, step=self.state.step)
+        with self._processes.agreeing():
+            log = RunLog(self.recipe, self.folder.path if self._processes.is_first else None, step=self.state.step)
         last = None
         try:
             if not self.state.measured:
@@ -107,7 +108,6 @@ class TrainingRun:
         return last
 
     def _stop_if_requested(self) -> None:
-        """End the run here if a signal has asked for it; the state must have been saved."""
         if self._stop.requested():
             self._stop.obey(self.state.step)
 

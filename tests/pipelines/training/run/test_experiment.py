@@ -29,6 +29,7 @@ from hiertree.errors import (
     CheckpointError,
     DeviceError,
     ImageError,
+    MissingPackageError,
     OptionError,
     RecipeError,
     TableError,
@@ -420,6 +421,15 @@ def test_tensorboard_shows_every_step_of_a_resumed_run_once(tiny_recipe: Tiny, t
     train(recipe, tmp_path)
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [event.step for event in events.Scalars("step/loss")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_another_logger_is_named_by_one_key(tiny_recipe: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(tiny_recipe("training.epochs=1", "training.logger=none"), tmp_path / "none")
+    assert not (tmp_path / "none" / "tensorboard").exists()
+    assert len(read_history(tmp_path / "none" / "history.jsonl")) == 1
+    monkeypatch.setattr("lightning.pytorch.loggers.wandb._WANDB_AVAILABLE", False)
+    with pytest.raises(MissingPackageError, match=r"training\.logger=wandb: wandb is missing; pip install wandb"):
+        train(tiny_recipe("training.epochs=1", "training.logger=wandb"), tmp_path / "wandb")
 
 
 def test_absent_gpu_is_refused_before_anything_is_read_or_written(tiny_recipe: Tiny, tmp_path: Path) -> None:
