@@ -100,14 +100,7 @@ def decomposability_bound(levels: Any, batches: Any, *, level: int = 1, valid: A
 
 
 def decomposability_bound_with_margins(
-    scores: Any,
-    levels: Any,
-    batches: Any,
-    *,
-    alpha: float = 0.9,
-    beta: float = 0.6,
-    level: int = 1,
-    valid: Any = None,
+    scores: Any, levels: Any, batches: Any, *, alpha: float = 0.9, beta: float = 0.6, level: int = 1, valid: Any = None
 ) -> NDArray[np.float64]:
     """The same bound, knowing which positives lie below α and which negatives above β (Eq. 27).
 

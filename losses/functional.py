@@ -66,12 +66,7 @@ __all__ = [
 
 @with_options_of(SupStep, loss_of_scores)
 def sup_hap(
-    scores: Tensor,
-    levels: Any,
-    table: Any,
-    *,
-    split_by: SplitBy = "level",
-    **options: Unpack[SupOptions],
+    scores: Tensor, levels: Any, table: Any, *, split_by: SplitBy = "level", **options: Unpack[SupOptions]
 ) -> Tensor:
     r"""Sup-H-AP, an upper bound of 1 − H-AP (Ramzi et al., TPAMI 2025, Eq. 21).
 
@@ -105,12 +100,7 @@ def sup_hap(
 
 @with_options_of(SupStep, loss_of_scores)
 def sup_ndcg(
-    scores: Tensor,
-    levels: Any,
-    table: Any,
-    *,
-    split_by: SplitBy = "level",
-    **options: Unpack[SupOptions],
+    scores: Tensor, levels: Any, table: Any, *, split_by: SplitBy = "level", **options: Unpack[SupOptions]
 ) -> Tensor:
     r"""Sup-NDCG, an upper bound of 1 − NDCG (Ramzi et al., TPAMI 2025, Eq. 24).
 
@@ -129,12 +119,7 @@ def sup_ndcg(
 
 @with_options_of(SupStep, loss_of_scores)
 def sup_ap(
-    scores: Tensor,
-    levels: Any,
-    table: Any,
-    *,
-    level: int | None = None,
-    **options: Unpack[SupOptions],
+    scores: Tensor, levels: Any, table: Any, *, level: int | None = None, **options: Unpack[SupOptions]
 ) -> Tensor:
     r"""Sup-AP, an upper bound of 1 − AP (Ramzi et al., TPAMI 2025, Eq. 11).
 
@@ -153,12 +138,7 @@ def sup_ap(
 
 @with_options_of(loss_of_scores)
 def smooth_hap(
-    scores: Tensor,
-    levels: Any,
-    table: Any,
-    *,
-    tau: float = 0.01,
-    **options: Unpack[ScoreOptions],
+    scores: Tensor, levels: Any, table: Any, *, tau: float = 0.01, **options: Unpack[ScoreOptions]
 ) -> Tensor:
     """Smooth-H-AP: :func:`sup_hap` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 
@@ -172,12 +152,7 @@ def smooth_hap(
 
 @with_options_of(loss_of_scores)
 def smooth_ndcg(
-    scores: Tensor,
-    levels: Any,
-    table: Any,
-    *,
-    tau: float = 0.01,
-    **options: Unpack[ScoreOptions],
+    scores: Tensor, levels: Any, table: Any, *, tau: float = 0.01, **options: Unpack[ScoreOptions]
 ) -> Tensor:
     """Smooth-NDCG: :func:`sup_ndcg` with σ(t/τ) in every place of H and H⁻ (an ablation, no bound).
 

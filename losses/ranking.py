@@ -13,15 +13,7 @@ from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
 from .pairs.blocks import LossPerQuery
-from .pairs.objectives import (
-    Sigmoid,
-    SplitBy,
-    StepOptions,
-    SupStep,
-    ap_losses,
-    h_ap_losses,
-    ndcg_losses,
-)
+from .pairs.objectives import Sigmoid, SplitBy, StepOptions, SupStep, ap_losses, h_ap_losses, ndcg_losses
 from .pairs.pairs import ScoredPairs
 
 if TYPE_CHECKING:

@@ -25,13 +25,7 @@ KS = (1, 2, 4, 8, 16)
 
 class _Recall(PairLoss):
     def __init__(
-        self,
-        step: SupStep | Sigmoid,
-        *,
-        ks: Sequence[int],
-        tau_star: float,
-        level: int | None,
-        include_self: bool,
+        self, step: SupStep | Sigmoid, *, ks: Sequence[int], tau_star: float, level: int | None, include_self: bool
     ) -> None:
         super().__init__(include_self=include_self)
         self.ks = check_each("ks", ks, check_integer, "one integer ≥ 1 or more")

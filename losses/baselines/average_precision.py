@@ -187,13 +187,7 @@ class _NormalizedRanks(torch.autograd.Function):
 
 
 def fast_ap(
-    scores: Tensor,
-    levels: Any,
-    *,
-    level: int,
-    num_bins: int = 10,
-    valid: Any = None,
-    reduction: Reduction = "mean",
+    scores: Tensor, levels: Any, *, level: int, num_bins: int = 10, valid: Any = None, reduction: Reduction = "mean"
 ) -> Tensor:
     """FastAP of cosines (Cakir et al., CVPR 2019, Eq. 9); the formula is in :class:`hiertree.losses.FastAP`.
 

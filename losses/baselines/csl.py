@@ -51,12 +51,7 @@ class CSL(Loss):
     """(C, L) paths, by their finest ids; row c belongs to proxy c."""
 
     def __init__(
-        self,
-        class_paths: Any,
-        embedding_size: int,
-        *,
-        margins: tuple[float, ...] | None = None,
-        scale: float = 32.0,
+        self, class_paths: Any, embedding_size: int, *, margins: tuple[float, ...] | None = None, scale: float = 32.0
     ) -> None:
         super().__init__()
         check_integer("embedding_size", embedding_size)
