@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 import torch
 from torch import Tensor
 
+from hiertree import level_counts, levels
+
 Backend: TypeAlias = Literal["auto", "torch", "numba", "triton"]
 
 
@@ -83,3 +85,19 @@ class PairKernel(Protocol):
 
     def backward(self, upstream: Tensor, saved: Any) -> Tensor:
         """(B, M) gradient with respect to the scores, for the gradient with respect to a rank or a sum."""
+
+
+class TorchLevels:
+    """The levels and counts of a kernel by operations of torch, on any device."""
+
+    @staticmethod
+    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
+        """Depth of the lowest common ancestors."""
+        shared: Tensor = levels(query_paths, candidate_paths)
+        return shared
+
+    @staticmethod
+    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
+        """Candidates at each level."""
+        counts: Tensor = level_counts(levels, num_levels, valid=valid)
+        return counts

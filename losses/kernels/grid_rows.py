@@ -18,17 +18,14 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from hiertree.jit import jit, reordering_jit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .base import StepParameters
-    from .sorted_rows import GradedItems, SortedRows
+    from .sorted_rows import Flags, Float64s, Floats, Int32s, Int64s, StepSums
 
 NODES = 8
 _PAIRS = NODES // 2
@@ -36,7 +33,7 @@ _TAPS = 4  # of a table, taken at once
 Series: TypeAlias = tuple[float, float, float, float, float]
 
 
-def _lagrange() -> NDArray[np.float64]:
+def _lagrange() -> Float64s:
     """(8, 4): row m holds the coefficients of f^m in the weights of the nodes at ½, 1½, 2½, 3½, for a place f in ±½.
 
     In those of the nodes at −½, −1½, −2½, −3½ they are the same if m is even, else their negatives.
@@ -61,7 +58,7 @@ class Curve(NamedTuple):
         right: the same to their right.
     """
 
-    near: NDArray[np.float64]
+    near: Float64s
     left: Series
     right: Series
 
@@ -94,21 +91,12 @@ def tabulate(per_tau: int, exponents: float) -> Grid:
 
 
 @jit
-def forward(
-    rows: NDArray[np.int64],
-    by_grid: NDArray[np.bool_],
-    ranking: SortedRows,
-    candidates: GradedItems,
-    targets: GradedItems,
-    step: StepParameters,
-    grid: Grid,
-    sums: NDArray[Any],
-    slopes: NDArray[Any],
-) -> None:
+def forward(rows: Int64s, by_grid: Flags, pairs: StepSums, grid: Grid, sums: Floats, slopes: Floats) -> None:
     """Add Σ_j σ to ``sums[row, item of k]``, and Σ_j σ(1 − σ)/τ to ``slopes`` there.
 
     For the targets k of the grades ``by_grid[row]``, over the candidates j of lower grades.
     """
+    ranking, _, candidates, targets, step = pairs
     for row in rows:
         positions, num_nodes = _layout(ranking.values[row, : ranking.number[row]], grid.per_tau / step.tau)
         start, ones = candidates.start[row], np.ones(len(positions))
@@ -127,18 +115,9 @@ def forward(
 
 
 @jit
-def backward(
-    rows: NDArray[np.int64],
-    by_grid: NDArray[np.bool_],
-    ranking: SortedRows,
-    candidates: GradedItems,
-    targets: GradedItems,
-    step: StepParameters,
-    grid: Grid,
-    upstream: NDArray[Any],
-    gradient: NDArray[Any],
-) -> None:
+def backward(rows: Int64s, by_grid: Flags, pairs: StepSums, grid: Grid, upstream: Floats, gradient: Floats) -> None:
     """Add Σ_k upstream_k·σ(1 − σ)/τ at every candidate j of those targets k."""
+    ranking, _, candidates, targets, step = pairs
     for row in rows:
         positions, num_nodes = _layout(ranking.values[row, : ranking.number[row]], grid.per_tau / step.tau)
         items, moments, weights = ranking.items[row], np.zeros((NODES, num_nodes)), np.empty(len(positions))
@@ -160,7 +139,7 @@ def backward(
 
 
 @jit
-def _layout(scores: NDArray[Any], scale: float) -> tuple[NDArray[np.float64], int]:
+def _layout(scores: Floats, scale: float) -> tuple[Float64s, int]:
     """Where each score lies, in nodes, and how many nodes there are."""
     positions, lowest = np.empty(len(scores)), np.float64(scores[-1])
     for item in range(len(scores)):
@@ -169,9 +148,7 @@ def _layout(scores: NDArray[Any], scale: float) -> tuple[NDArray[np.float64], in
 
 
 @reordering_jit
-def _spread(
-    positions: NDArray[np.float64], masses: NDArray[np.float64], items: NDArray[np.int32], moments: NDArray[np.float64]
-) -> None:
+def _spread(positions: Float64s, masses: Float64s, items: Int32s, moments: Float64s) -> None:
     """Add the mass of each item, times the powers of its place, to the moments of its interval."""
     for listed in items:
         item = np.uint32(listed)  # an index that might be negative takes longer
@@ -185,7 +162,7 @@ def _spread(
 
 
 @jit
-def _convolve(moments: NDArray[np.float64], curve: Curve, per_tau: float) -> NDArray[np.float64]:
+def _convolve(moments: Float64s, curve: Curve, per_tau: float) -> Float64s:
     """Σ_y mass(y)·curve(y − x) at every node x."""
     num_nodes, width = moments.shape[1], len(curve.near)
     masses, result = np.zeros(num_nodes + width), np.zeros(num_nodes)
@@ -196,7 +173,7 @@ def _convolve(moments: NDArray[np.float64], curve: Curve, per_tau: float) -> NDA
 
 
 @reordering_jit
-def _add_masses(moments: NDArray[np.float64], masses: NDArray[np.float64]) -> None:
+def _add_masses(moments: Float64s, masses: Float64s) -> None:
     """What the eight nodes around each interval have of its items; the fourth is its left end, the fifth its right."""
     num_nodes = len(masses)
     right, left = np.empty((_PAIRS, num_nodes)), np.empty((_PAIRS, num_nodes))
@@ -217,7 +194,7 @@ def _add_masses(moments: NDArray[np.float64], masses: NDArray[np.float64]) -> No
 
 
 @reordering_jit
-def _add_far(masses: NDArray[np.float64], curve: Curve, per_tau: float, result: NDArray[np.float64]) -> None:
+def _add_far(masses: Float64s, curve: Curve, per_tau: float, result: Float64s) -> None:
     """Add the curve's series at each node, for the masses further away than its table reaches; both ways at once."""
     num_nodes, width = len(result), len(curve.near)
     decay = math.exp(-1.0 / per_tau)
@@ -250,7 +227,7 @@ def _far(series: Series, sums: Series) -> float:
 
 
 @reordering_jit
-def _polynomials(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _polynomials(nodes: Float64s) -> Float64s:
     """(8, intervals): the coefficients of the polynomial through the eight nodes around each interval with items."""
     result = np.empty((NODES, len(nodes)))
     for x in range(_PAIRS - 1, len(nodes) - _PAIRS):
@@ -268,7 +245,7 @@ def _polynomials(nodes: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @reordering_jit
-def _correlate(source: NDArray[np.float64], table: NDArray[np.float64], result: NDArray[np.float64]) -> None:
+def _correlate(source: Float64s, table: Float64s, result: Float64s) -> None:
     """Add Σ_i table[i]·source[x + i] to every x of the result."""
     length = len(result)
     for tap in range(0, len(table), _TAPS):
@@ -280,7 +257,7 @@ def _correlate(source: NDArray[np.float64], table: NDArray[np.float64], result: 
 
 
 @reordering_jit
-def _evaluate(polynomials: NDArray[np.float64], position: float) -> tuple[float, float]:
+def _evaluate(polynomials: Float64s, position: float) -> tuple[float, float]:
     """The polynomial of the interval there, and its derivative by the position."""
     interval = np.uint32(np.int32(position))
     place, value, slope = position - interval - 0.5, polynomials[NODES - 1, interval], 0.0

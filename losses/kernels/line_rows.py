@@ -9,17 +9,14 @@ candidates and targets would branch by chance at each of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hiertree.jit import jit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .base import StepParameters
-    from .sorted_rows import Decays, GradedItems, SortedRows
+    from .sorted_rows import Flags, Float64s, Floats, Int32s, Int64s, StepSums, UInt32s
 
 SIDE_BY_SIDE = 4  # sums that run at once, none waiting for another
 _LIKELY, _CROWDED = 3, 16  # items of an interval: looked at in any case, without a branch; halved until there are fewer
@@ -27,22 +24,13 @@ _LIKELY, _CROWDED = 3, 16  # items of an interval: looked at in any case, withou
 
 @jit
 def forward(
-    rows: NDArray[np.int64],
-    by_grid: NDArray[np.bool_],
-    ranking: SortedRows,
-    decays: Decays,
-    candidates: GradedItems,
-    targets: GradedItems,
-    step: StepParameters,
-    terms: int,
-    beyond: NDArray[np.uint32],
-    sums: NDArray[Any],
-    slopes: NDArray[Any],
+    rows: Int64s, by_grid: Flags, pairs: StepSums, terms: int, beyond: UInt32s, sums: Floats, slopes: Floats
 ) -> None:
     """Add it to ``sums[row, item of k]``, and its slope to ``slopes`` there; set how many items are ``beyond`` δ of k.
 
     For the targets k of the grades ``by_grid[row]``, over the candidates j of lower grades; ``terms`` of σ, from 1 on.
     """
+    ranking, decays, candidates, targets, step = pairs
     most = ranking.values.shape[1]
     powers, running = np.empty(most), np.empty((most + 1, SIDE_BY_SIDE + 1))
     for row in rows:
@@ -74,19 +62,10 @@ def forward(
 
 @jit
 def backward(
-    rows: NDArray[np.int64],
-    by_grid: NDArray[np.bool_],
-    ranking: SortedRows,
-    decays: Decays,
-    candidates: GradedItems,
-    targets: GradedItems,
-    step: StepParameters,
-    terms: int,
-    beyond: NDArray[np.uint32],
-    upstream: NDArray[Any],
-    gradient: NDArray[Any],
+    rows: Int64s, by_grid: Flags, pairs: StepSums, terms: int, beyond: UInt32s, upstream: Floats, gradient: Floats
 ) -> None:
     """Add Σ_k upstream_k·slope at every candidate j, over the targets k with t > δ."""
+    ranking, decays, candidates, targets, step = pairs
     most = ranking.values.shape[1]
     powers, growths = np.empty(most), np.empty(most)
     behind, running = np.empty(most + 2, np.uint32), np.empty((most + 1, SIDE_BY_SIDE + 1))
@@ -124,14 +103,7 @@ def backward(
 
 
 @jit
-def _count_beyond(
-    values: NDArray[Any],
-    ends: NDArray[np.int32],
-    scale: float,
-    wanted: NDArray[np.int32],
-    margin: float,
-    beyond: NDArray[np.uint32],
-) -> None:
+def _count_beyond(values: Floats, ends: Int32s, scale: float, wanted: Int32s, margin: float, beyond: UInt32s) -> None:
     """How many items have t > δ for each wanted target: those in the intervals above x_k + δ, and some in its own."""
     highest = np.float64(values[0])
     for target in wanted:
@@ -154,13 +126,7 @@ def _count_beyond(
 
 
 @jit
-def _run(
-    values: NDArray[Any],
-    powers: NDArray[np.float64],
-    factors: NDArray[np.float64],
-    way: int,
-    running: NDArray[np.float64],
-) -> None:
+def _run(values: Floats, powers: Float64s, factors: Float64s, way: int, running: Float64s) -> None:
     """``running[n]``: of the first n items, or the last if ``way`` is −1, Σ power, Σ power·factor, … and Σ power·x.
 
     Each power becomes that of the next term. The highest x counts as 0.
@@ -185,7 +151,7 @@ def _run(
 
 
 @jit
-def _series(running: NDArray[np.float64], end: int, term: int, factor: float) -> tuple[float, float]:
+def _series(running: Float64s, end: int, term: int, factor: float) -> tuple[float, float]:
     """The terms of Σσ and of Σσ(1 − σ) from ``term`` on; ``running[end]`` holds the powers of the other side."""
     sigmoids, bells, power = 0.0, 0.0, 1.0
     for _ in range(term):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from .sorted_rows import (
     Decays,
     GradedItems,
     SortedRows,
+    StepSums,
     count_levels,
     count_shared,
     exponentiate,
@@ -29,9 +30,8 @@ from .sorted_rows import (
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from .base import Step, StepParameters
+    from .sorted_rows import Flags, Floats, UInt32s
 
 PAIR, ITEM, NODE, TAP = 1.3, 45.0, 22.0, 0.32
 """Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node; a value tabulated for it."""
@@ -61,14 +61,11 @@ ACCURACY = {torch.float32: GridAccuracy(4, 25.0, 18.0), torch.float64: GridAccur
 class SavedRows(NamedTuple):
     """What the backward pass of a step sum reads again."""
 
-    candidates: GradedItems
-    targets: GradedItems
-    step: StepParameters
-    decays: Decays
+    pairs: StepSums
     slopes: Tensor
-    by_pairs: NDArray[np.bool_]
-    by_grid: NDArray[np.bool_]
-    beyond: NDArray[np.uint32]
+    by_pairs: Flags
+    by_grid: Flags
+    beyond: UInt32s
 
 
 class NumbaKernel:
@@ -156,27 +153,24 @@ class NumbaKernel:
         by_pairs, by_grid = np.empty((2, len(sums), targets.start.shape[1] - 1), np.bool_)
         grid = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents)
         costs = (PAIR, ITEM, NODE + TAP * len(grid.sigmoid.near))
-        graded = (self._ranking, candidates, targets)
-        _choose(*graded, costs, step.tau, accuracy.per_tau, _num_terms(step, accuracy), by_pairs, by_grid)
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
+        pairs = StepSums(self._ranking, decays, candidates, targets, step)
+        _choose(pairs, costs, accuracy.per_tau, _num_terms(step, accuracy), by_pairs, by_grid)
         exponentiate(self._rows, self._ranking, step.tau, decays)
         slopes = torch.zeros_like(sums)
-        saved = SavedRows(candidates, targets, step, decays, slopes, by_pairs, by_grid, np.empty(sums.shape, np.uint32))
+        saved = SavedRows(pairs, slopes, by_pairs, by_grid, np.empty(sums.shape, np.uint32))
         self._each_route("forward", saved, sums.numpy(), slopes.numpy())
         return saved
 
-    def _each_route(self, direction: str, saved: SavedRows, *ends: NDArray[Any]) -> None:
+    def _each_route(self, direction: str, saved: SavedRows, *ends: Floats) -> None:
         """Forward or backward, by pairs and by the grid."""
-        accuracy, step = ACCURACY[self._dtype], saved.step
-        graded = (saved.candidates, saved.targets, step)
-        reach = accuracy.reach * step.tau
+        accuracy, step = ACCURACY[self._dtype], saved.pairs.step
         if len(rows := np.flatnonzero(saved.by_pairs.any(axis=1))):
-            getattr(_pair_rows, direction)(rows, saved.by_pairs, self._ranking, saved.decays, *graded, reach, *ends)
+            getattr(_pair_rows, direction)(rows, saved.by_pairs, saved.pairs, accuracy.reach * step.tau, *ends)
         if len(rows := np.flatnonzero(saved.by_grid.any(axis=1))):
             grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents), _num_terms(step, accuracy)
-            getattr(_grid_rows, direction)(rows, saved.by_grid, self._ranking, *graded, grid, *ends)
-            exact = (self._ranking, saved.decays, *graded, terms, saved.beyond)
-            getattr(_line_rows, direction)(rows, saved.by_grid, *exact, *ends)
+            getattr(_grid_rows, direction)(rows, saved.by_grid, saved.pairs, grid, *ends)
+            getattr(_line_rows, direction)(rows, saved.by_grid, saved.pairs, terms, saved.beyond, *ends)
 
 
 def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:
@@ -190,25 +184,18 @@ def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:
 
 @jit
 def _choose(
-    ranking: SortedRows,
-    candidates: GradedItems,
-    targets: GradedItems,
-    costs: tuple[float, float, float],
-    tau: float,
-    per_tau: int,
-    terms: int,
-    by_pairs: NDArray[np.bool_],
-    by_grid: NDArray[np.bool_],
+    pairs: StepSums, costs: tuple[float, float, float], per_tau: int, terms: int, by_pairs: Flags, by_grid: Flags
 ) -> None:
     """Set which targets of each row and grade go by pairs and which by the grid; none where there are no pairs.
 
-    ``costs`` are those of a pair, of an item on the grid, and of a node. The grid has ``per_tau`` nodes in ``tau``; the
+    ``costs`` are those of a pair, of an item on the grid, and of a node. The grid has ``per_tau`` nodes in τ; the
     series beyond δ, which must stay finite, has so many ``terms``, or too many if negative.
     """
+    ranking, _, candidates, targets, step = pairs
     pair, item, node = costs
     for row in range(len(by_grid)):
         number = ranking.number[row]
-        span = (np.float64(ranking.values[row, 0]) - ranking.values[row, max(number - 1, 0)]) / tau
+        span = (np.float64(ranking.values[row, 0]) - ranking.values[row, max(number - 1, 0)]) / step.tau
         on_grid = item * number + node * span * per_tau
         works = terms >= 0 and span * terms <= 2 * LARGEST_POWER
         for grade in range(by_grid.shape[1]):

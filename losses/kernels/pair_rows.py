@@ -8,36 +8,23 @@ what is no candidate counts 0, so that nothing branches.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hiertree.jit import jit, reordering_jit
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .base import StepParameters
-    from .sorted_rows import Decays, GradedItems, SortedRows
+    from .sorted_rows import Bytes, Decays, Flags, Float64s, Floats, Int64s, StepSums
 
 
 @jit
-def forward(
-    rows: NDArray[np.int64],
-    by_pairs: NDArray[np.bool_],
-    ranking: SortedRows,
-    decays: Decays,
-    candidates: GradedItems,
-    targets: GradedItems,
-    step: StepParameters,
-    reach: float,
-    sums: NDArray[Any],
-    slopes: NDArray[Any],
-) -> None:
+def forward(rows: Int64s, by_pairs: Flags, pairs: StepSums, reach: float, sums: Floats, slopes: Floats) -> None:
     """Add Σ_j (step less its jump at 0) to ``sums[row, item of k]``, and Σ_j slope to ``slopes`` there.
 
     For the targets k of the grades ``by_pairs[row]``, over the candidates j of lower grades.
     """
+    ranking, decays, candidates, targets, step = pairs
     for row in rows:
         scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
         grades = candidates.grades[row]
@@ -56,19 +43,9 @@ def forward(
 
 
 @jit
-def backward(
-    rows: NDArray[np.int64],
-    by_pairs: NDArray[np.bool_],
-    ranking: SortedRows,
-    decays: Decays,
-    candidates: GradedItems,
-    targets: GradedItems,
-    step: StepParameters,
-    reach: float,
-    upstream: NDArray[Any],
-    gradient: NDArray[Any],
-) -> None:
+def backward(rows: Int64s, by_pairs: Flags, pairs: StepSums, reach: float, upstream: Floats, gradient: Floats) -> None:
     """Add Σ_k upstream_k·slope to the gradient at every candidate j of those targets k."""
+    ranking, decays, candidates, targets, step = pairs
     for row in rows:
         scores = ranking.values[row, : ranking.number[row]].astype(np.float64)
         grades, items = candidates.grades[row], ranking.items[row]
@@ -88,7 +65,7 @@ def backward(
 
 
 @jit
-def _window(scores: NDArray[np.float64], k: int, beyond: int, end: int, margin: float, reach: float) -> tuple[int, int]:
+def _window(scores: Float64s, k: int, beyond: int, end: int, margin: float, reach: float) -> tuple[int, int]:
     """How many items have t > δ, and where t ≤ −reach begins, from the answers for a target before."""
     while beyond < len(scores) and scores[beyond] - scores[k] > margin:
         beyond += 1
@@ -99,8 +76,8 @@ def _window(scores: NDArray[np.float64], k: int, beyond: int, end: int, margin: 
 
 @jit
 def _decays_in(
-    scores: NDArray[np.float64], decays: Decays, row: int, k: int, first: int, end: int, tau: float
-) -> tuple[NDArray[np.float64], float]:
+    scores: Float64s, decays: Decays, row: int, k: int, first: int, end: int, tau: float
+) -> tuple[Float64s, float]:
     """Numbers in the ratio of e^{−x/τ}, and their factor to e^{−t/τ}; of a wide row, computed for this target."""
     if decays.narrow[row]:
         return decays.values[row, first:end], math.exp((scores[k] - decays.middle[row]) / tau)
@@ -111,7 +88,7 @@ def _decays_in(
 
 
 @reordering_jit
-def _line(scores: NDArray[np.float64], grades: NDArray[np.uint8], grade: int, start: float) -> tuple[float, float]:
+def _line(scores: Float64s, grades: Bytes, grade: int, start: float) -> tuple[float, float]:
     """How many candidates there are, and Σ (x − start) over them."""
     number, line = 0.0, 0.0
     for j in range(len(scores)):
@@ -122,9 +99,7 @@ def _line(scores: NDArray[np.float64], grades: NDArray[np.uint8], grade: int, st
 
 
 @reordering_jit
-def _sigmoid_sums(
-    decay: NDArray[np.float64], grades: NDArray[np.uint8], grade: int, scale: float
-) -> tuple[float, float]:
+def _sigmoid_sums(decay: Float64s, grades: Bytes, grade: int, scale: float) -> tuple[float, float]:
     """Σσ and Σσ(1 − σ)."""
     sigmoids, bells = 0.0, 0.0
     for j in range(len(decay)):
@@ -136,20 +111,13 @@ def _sigmoid_sums(
 
 
 @reordering_jit
-def _add(received: NDArray[np.float64], grades: NDArray[np.uint8], grade: int, weight: float) -> None:
+def _add(received: Float64s, grades: Bytes, grade: int, weight: float) -> None:
     for j in range(len(received)):
         received[j] += weight if grades[j] < grade else 0.0
 
 
 @reordering_jit
-def _add_bells(
-    received: NDArray[np.float64],
-    decay: NDArray[np.float64],
-    grades: NDArray[np.uint8],
-    grade: int,
-    scale: float,
-    weight: float,
-) -> None:
+def _add_bells(received: Float64s, decay: Float64s, grades: Bytes, grade: int, scale: float, weight: float) -> None:
     for j in range(len(received)):
         ratio = decay[j] * scale
         sigmoid = 1.0 / (1.0 + ratio)

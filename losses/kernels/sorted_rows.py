@@ -7,7 +7,7 @@ Only the first ``number[r]`` places of row r are defined.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,16 @@ from hiertree.jit import jit
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from .base import StepParameters
+
+    Bytes: TypeAlias = NDArray[np.uint8]
+    Flags: TypeAlias = NDArray[np.bool_]
+    Floats: TypeAlias = NDArray[Any]  # float32 or float64
+    Float64s: TypeAlias = NDArray[np.float64]
+    Int32s: TypeAlias = NDArray[np.int32]
+    Int64s: TypeAlias = NDArray[np.int64]
+    UInt32s: TypeAlias = NDArray[np.uint32]
 
 _LONGEST_INSERTION = 128
 _WIDEST = 1200.0  # in τ: e to the power of half of it is finite
@@ -34,14 +44,14 @@ class SortedRows(NamedTuple):
         scale: (r,) float64, intervals in a unit of score, counted from the highest one down.
     """
 
-    values: NDArray[Any]
-    items: NDArray[np.int32]
-    number: NDArray[np.int64]
-    ends: NDArray[np.int32]
-    scale: NDArray[np.float64]
+    values: Floats
+    items: Int32s
+    number: Int64s
+    ends: Int32s
+    scale: Float64s
 
     @classmethod
-    def empty(cls, scores: NDArray[Any]) -> SortedRows:
+    def empty(cls, scores: Floats) -> SortedRows:
         """Room for these scores (r, M)."""
         rows, items = scores.shape
         ends = np.empty((rows, 2 * items + 1), np.int32)
@@ -59,9 +69,9 @@ class GradedItems(NamedTuple):
         start: (r, G + 2) int32, where in ``places`` each of the grades 0 … G begins, and the end of the last.
     """
 
-    grades: NDArray[np.uint8]
-    places: NDArray[np.int32]
-    start: NDArray[np.int32]
+    grades: Bytes
+    places: Int32s
+    start: Int32s
 
 
 class Decays(NamedTuple):
@@ -73,13 +83,23 @@ class Decays(NamedTuple):
         narrow: (r,) booleans, whether the exponentials of the row are finite.
     """
 
-    values: NDArray[np.float64]
-    middle: NDArray[np.float64]
-    narrow: NDArray[np.bool_]
+    values: Float64s
+    middle: Float64s
+    narrow: Flags
+
+
+class StepSums(NamedTuple):
+    """What is summed: a step of x_j − y_k over the candidates j of lower grades than the target k."""
+
+    ranking: SortedRows
+    decays: Decays
+    candidates: GradedItems
+    targets: GradedItems
+    step: StepParameters
 
 
 @jit
-def sort_rows(rows: NDArray[np.int64], scores: NDArray[Any], valid: NDArray[np.bool_], result: SortedRows) -> None:
+def sort_rows(rows: Int64s, scores: Floats, valid: Flags, result: SortedRows) -> None:
     """Sort by buckets: as many equal intervals of the score as there are items, then insertion.
 
     A few passes for scores that spread, where comparisons would need log2 M; rows that crowd into few intervals are
@@ -115,7 +135,7 @@ def sort_rows(rows: NDArray[np.int64], scores: NDArray[Any], valid: NDArray[np.b
 
 
 @jit
-def _intervals(scores: NDArray[Any], valid: NDArray[np.bool_]) -> tuple[float, float]:
+def _intervals(scores: Floats, valid: Flags) -> tuple[float, float]:
     """The highest score, and how many intervals make up a unit of score; 0 where all are one."""
     low, top = np.inf, -np.inf
     for item in range(len(scores)):
@@ -126,7 +146,7 @@ def _intervals(scores: NDArray[Any], valid: NDArray[np.bool_]) -> tuple[float, f
 
 
 @jit
-def _insert(values: NDArray[Any], items: NDArray[np.int32]) -> None:
+def _insert(values: Floats, items: Int32s) -> None:
     """Sort what is nearly sorted, falling."""
     for end in range(1, len(values)):
         value = values[end]
@@ -139,7 +159,7 @@ def _insert(values: NDArray[Any], items: NDArray[np.int32]) -> None:
 
 
 @jit
-def exponentiate(rows: NDArray[np.int64], ranking: SortedRows, tau: float, result: Decays) -> None:
+def exponentiate(rows: Int64s, ranking: SortedRows, tau: float, result: Decays) -> None:
     """Exponentials by Taylor's series around the multiples of log 2, many at once, which ``math.exp`` is not."""
     exponents = np.empty(ranking.values.shape[1], np.int64)
     powers = exponents.view(np.float64)
@@ -168,7 +188,7 @@ def _near_0(power: float) -> float:
 
 
 @jit
-def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.uint8], result: GradedItems) -> None:
+def grade_rows(rows: Int64s, ranking: SortedRows, grades: Bytes, result: GradedItems) -> None:
     """Sort the places of each row by the grade of their items."""
     for row in rows:
         start, number = result.start[row], ranking.number[row]
@@ -190,12 +210,7 @@ def grade_rows(rows: NDArray[np.int64], ranking: SortedRows, grades: NDArray[np.
 
 @jit
 def sum_not_below(
-    rows: NDArray[np.int64],
-    ranking: SortedRows,
-    candidates: GradedItems,
-    targets: GradedItems,
-    weights: NDArray[np.float64],
-    sums: NDArray[Any],
+    rows: Int64s, ranking: SortedRows, candidates: GradedItems, targets: GradedItems, weights: Float64s, sums: Floats
 ) -> None:
     """For each target of grade ≥ 1, Σ weights[grade of j, its own] over the items j as high, itself too."""
     last, running = np.empty(sums.shape[1], np.int32), np.empty(sums.shape[1])
@@ -205,9 +220,7 @@ def sum_not_below(
 
 
 @jit
-def sum_shared_relevance(
-    rows: NDArray[np.int64], ranking: SortedRows, levels: GradedItems, table: NDArray[Any], sums: NDArray[Any]
-) -> None:
+def sum_shared_relevance(rows: Int64s, ranking: SortedRows, levels: GradedItems, table: Floats, sums: Floats) -> None:
     """For each item of level ≥ 1, Σ min(its relevance, theirs) over the items as high, itself too."""
     last, running = np.empty(sums.shape[1], np.int32), np.empty(sums.shape[1])
     num_levels = table.shape[1]
@@ -221,7 +234,7 @@ def sum_shared_relevance(
 
 
 @jit
-def _find_ties(values: NDArray[Any], last: NDArray[np.int32]) -> None:
+def _find_ties(values: Floats, last: Int32s) -> None:
     """The last place of each score."""
     end = len(values) - 1
     for place in range(len(values) - 1, -1, -1):
@@ -235,10 +248,10 @@ def _sum_row(
     row: int,
     candidates: GradedItems,
     targets: GradedItems,
-    weights: NDArray[np.float64],
-    last: NDArray[np.int32],
-    running: NDArray[np.float64],
-    sums: NDArray[Any],
+    weights: Float64s,
+    last: Int32s,
+    running: Float64s,
+    sums: Floats,
 ) -> None:
     """One running sum for each grade of targets."""
     number, items = ranking.number[row], ranking.items[row]
@@ -255,7 +268,7 @@ def _sum_row(
 
 
 @jit
-def count_levels(levels: NDArray[np.uint8], valid: NDArray[np.bool_], counts: NDArray[np.int64]) -> None:
+def count_levels(levels: Bytes, valid: Flags, counts: Int64s) -> None:
     """``counts[row, level]``: the valid items of each level."""
     for row in range(len(levels)):
         for level in range(counts.shape[1]):
@@ -266,9 +279,7 @@ def count_levels(levels: NDArray[np.uint8], valid: NDArray[np.bool_], counts: ND
 
 
 @jit
-def count_shared(
-    query_paths: NDArray[np.int64], candidate_columns: NDArray[np.int64], levels: NDArray[np.uint8]
-) -> None:
+def count_shared(query_paths: Int64s, candidate_columns: Int64s, levels: Bytes) -> None:
     """``levels[row, item]``: how many leading columns of two paths are equal; the candidates' lie column by column."""
     for row in range(len(levels)):
         shared = levels[row]

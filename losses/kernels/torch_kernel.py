@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from hiertree import level_counts, levels
-
-from .base import BlockPlan
+from .base import BlockPlan, TorchLevels
 
 if TYPE_CHECKING:
     from .base import Step
@@ -31,7 +29,7 @@ class SavedPairs(NamedTuple):
     step: Step
 
 
-class TorchKernel:
+class TorchKernel(TorchLevels):
     """A :class:`~hiertree.losses.kernels.base.PairKernel` over rows of (query, target), a bounded number at a time.
 
     The gradient is the same bit for bit each time; on CUDA under ``torch.use_deterministic_algorithms(True)``.
@@ -42,18 +40,6 @@ class TorchKernel:
         """Large blocks in turn: torch's own operations use all threads, or a GPU."""
         at_once = SCORES_AT_ONCE.get(device.type, SCORES_AT_ONCE["cuda"])
         return BlockPlan(max(1, at_once // num_candidates), threads=1)
-
-    @staticmethod
-    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
-        """Depth of the lowest common ancestors."""
-        shared: Tensor = levels(query_paths, candidate_paths)
-        return shared
-
-    @staticmethod
-    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
-        """Candidates at each level."""
-        counts: Tensor = level_counts(levels, num_levels, valid=valid)
-        return counts
 
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
         self._scores, self._valid, self._num_levels = scores.detach(), valid, num_levels

@@ -15,10 +15,8 @@ import torch
 import triton
 from torch import Tensor
 
-from hiertree import level_counts, levels
-
 from . import triton_rows as _triton_rows
-from .base import BlockPlan, StepParameters
+from .base import BlockPlan, StepParameters, TorchLevels
 
 if TYPE_CHECKING:
     from .base import Step
@@ -76,25 +74,13 @@ class SavedTiles(NamedTuple):
     slopes: Tensor
 
 
-class TritonKernel:
+class TritonKernel(TorchLevels):
     """See :class:`hiertree.losses.kernels.base.PairKernel`; the same bit for bit each time."""
 
     @staticmethod
     def plan(num_candidates: int, device: torch.device) -> BlockPlan:  # noqa: ARG004
         """Large blocks in turn."""
         return BlockPlan(max(1, SCORES_AT_ONCE // num_candidates), threads=1)
-
-    @staticmethod
-    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
-        """Depth of the lowest common ancestors."""
-        shared: Tensor = levels(query_paths, candidate_paths)
-        return shared
-
-    @staticmethod
-    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
-        """Candidates at each level."""
-        counts: Tensor = level_counts(levels, num_levels, valid=valid)
-        return counts
 
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
         masked = scores.detach().masked_fill(~valid, -torch.inf).contiguous()
