@@ -23,6 +23,8 @@ Conventions: the similarity is the cosine (embeddings are normalized inside, in 
 autocast), but for the hashing losses, which compare tanh(α·f), and another library's; a query is not its own candidate
 unless ``include_self=True``; a query without a positive is left out of the mean and counted in
 ``loss.last_num_skipped``; a batch in which none has one gives 0, which can be backpropagated.
+All raise an OptionError for an option outside its range, ShapeError, EmbeddingError or PathError for input that cannot
+be used, which names the rows, and MissingPackageError for a library that is not installed.
 ``loss.terms(...)`` are the parts, ``loss.weights`` their weights and ``loss.total(terms)`` the loss.
 """
 

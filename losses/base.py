@@ -100,9 +100,6 @@ class Loss(nn.Module):
 
         Returns:
             Scalar, differentiable.
-
-        Raises:
-            ShapeError, EmbeddingError, PathError: input that cannot be used; the message names the rows.
         """
         check_references(ref_embeddings, ref_paths, indices_tuple)
         return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))

@@ -171,9 +171,6 @@ class ROADMAP(_Decomposable):
         eta, centers, center_temperature, sampled_classes: the proxies, see :class:`hiertree.losses.ProxyOptions`.
         tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
-    Raises:
-        OptionError: an unknown ``decomposability``, or proxies without their number and size.
-
     >>> import torch
     >>> ROADMAP().weights
     {'SupAP': 0.5, 'PairDecomposability': 0.5}

@@ -57,11 +57,6 @@ def decomposability_gap(
     Returns:
         (Q,) float64, at most 1; NaN for a query without positives. Ties are averaged over.
 
-    Raises:
-        ShapeError: shapes that do not fit together.
-        EmbeddingError: NaN scores.
-        OptionError: ``level`` below 1.
-
     Two batches, each ranked perfectly, whose scores do not compare:
 
     >>> scores, levels, batches = [[0.9, 0.8, 0.7, 0.5, 0.4, 0.3]], [[1, 0, 0, 1, 0, 0]], [0, 0, 0, 1, 1, 1]
@@ -106,17 +101,7 @@ def decomposability_bound_with_margins(
 
     Never above :func:`decomposability_bound`, and 0 where L_DG (:class:`hiertree.losses.PairDecomposability`) is 0.
 
-    Args:
-        scores: (Q, M) similarities.
-        levels: (Q, M) integers.
-        batches: (M,) integers, the batch of each candidate.
-        alpha: margin of positives, above ``beta``.
-        beta: margin of negatives.
-        level: positives are at this level and finer.
-        valid: (Q, M) booleans; False leaves a candidate out.
-
-    Raises:
-        OptionError: ``alpha`` is not above ``beta``.
+    Arguments as in :func:`decomposability_gap`, and ``alpha`` above ``beta``: the margins of positives and negatives.
 
     >>> scores, levels, batches = [[0.95, 0.5, 0.4, 0.92, 0.5, 0.4]], [[1, 0, 0, 1, 0, 0]], [0, 0, 0, 1, 1, 1]
     >>> decomposability_bound_with_margins(scores, levels, batches)

@@ -11,8 +11,10 @@ positives are Ω⁺ (level ≥ 1), with H(t) = 1 for t ≥ 0 and else 0:
 * rank⁻(k) = Σ_{level_j < level_k} H⁻(s_j − s_k), which carries the gradient. ``split_by="relevance"`` compares rel(j)
   and rel(k) in both sums instead of levels.
 
-Half-precision scores are computed with in float32, float64 stays. Memory is O(B·M). The gradient cannot be
-differentiated again.
+Formulas are those of the classes of the same names. Half-precision scores are computed with in float32, float64 stays.
+Memory is O(B·M). The gradient cannot be differentiated again. All raise ShapeError for shapes that do not fit together,
+EmbeddingError for NaN or infinite scores, by row, PathError for levels outside 0 … L (or classes without a proxy), and
+OptionError for an option or a relevance outside its range.
 
 >>> import torch
 >>> from hiertree.relevance import linear
@@ -70,13 +72,6 @@ def sup_hap(
 ) -> Tensor:
     r"""Sup-H-AP, an upper bound of 1 − H-AP (Ramzi et al., TPAMI 2025, Eq. 21).
 
-    .. math:: 1 - \frac{1}{R} \sum_{k \in \Omega^+} \frac{rel(k) + \sum_{j \in \Omega^+, j \ne k}
-              \min(rel(k), rel(j)) H(s_j - s_k)}{rank^+(k) + rank^-(k)}, \qquad R = \sum_{k \in \Omega^+} rel(k)
-
-    The paper splits the rank by relevance: rank⁻(k) sums over candidates with rel(j) < rel(k). Its public code, and the
-    default here, split by level. The two differ where relevance does not rise with the level, as (l/L)^α / |Ω^(l)| does
-    not where a middle level is crowded.
-
     Args:
         scores: (B, M) similarities.
         levels: (B, M) integers, 0 … L.
@@ -87,12 +82,6 @@ def sup_hap(
 
     Returns:
         Scalar or (B,), ≥ 0 where H⁻ ≥ H.
-
-    Raises:
-        ShapeError: shapes that do not fit together.
-        EmbeddingError: NaN or infinite scores; the message names the row.
-        PathError: levels outside 0 … L.
-        OptionError: an option outside its range, or a relevance that is not.
     """
     step, rest = split_options(options, SupStep, loss_of_scores)
     return loss_of_scores(SupHAP(split_by=split_by, **step), scores, levels, table, **rest)
@@ -102,11 +91,7 @@ def sup_hap(
 def sup_ndcg(
     scores: Tensor, levels: Any, table: Any, *, split_by: SplitBy = "level", **options: Unpack[SupOptions]
 ) -> Tensor:
-    r"""Sup-NDCG, an upper bound of 1 − NDCG (Ramzi et al., TPAMI 2025, Eq. 24).
-
-    .. math:: 1 - \frac{1}{IDCG} \sum_{k \in \Omega^+} \frac{rel(k)}{\log_2(1 + rank^+(k) + rank^-(k))}
-
-    Arguments as in :func:`sup_hap`; ``table`` holds the gains, :func:`hiertree.relevance.gain` in the paper.
+    """Sup-NDCG (Ramzi et al., TPAMI 2025, Eq. 24): as :func:`sup_hap`, ``table`` holding the gains.
 
     >>> from hiertree.relevance import gain
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
@@ -121,11 +106,8 @@ def sup_ndcg(
 def sup_ap(
     scores: Tensor, levels: Any, table: Any, *, level: int | None = None, **options: Unpack[SupOptions]
 ) -> Tensor:
-    r"""Sup-AP, an upper bound of 1 − AP (Ramzi et al., TPAMI 2025, Eq. 11).
+    """Sup-AP (Ramzi et al., TPAMI 2025, Eq. 11): as :func:`sup_hap`, positives being at ``level`` (None: L) and finer.
 
-    .. math:: 1 - \frac{1}{|\Omega^{+,l}|} \sum_{k \in \Omega^{+,l}} \frac{rank^+(k)}{rank^+(k) + rank^-(k)}
-
-    Arguments as in :func:`sup_hap`, and ``level``, l: the positives are at level l and finer (None: the finest).
     The width of ``table`` gives the finest level; AP weighs all positives alike, so its values are not read.
 
     >>> scores, levels = torch.tensor([[0.9, 0.2, 0.1]]), torch.tensor([[2, 1, 0]])
@@ -193,10 +175,7 @@ def pair_decomposability(
     valid: Any = None,
     reduction: str = "mean",
 ) -> Tensor:
-    r"""L_DG, which draws the scores of all queries to the same two margins (Ramzi et al., TPAMI 2025, Eq. 7).
-
-    .. math:: \frac{1}{|\Omega^+|} \sum_{j \in \Omega^+} [\alpha - s_j]_+
-              + \frac{1}{|\Omega^-|} \sum_{j \in \Omega^-} [s_j - \beta]_+
+    """L_DG, which draws the scores of all queries to the same two margins (Ramzi et al., TPAMI 2025, Eq. 7).
 
     Args:
         scores: (B, M) similarities.
@@ -205,11 +184,8 @@ def pair_decomposability(
         alpha: margin of positives.
         beta: margin of negatives.
         valid: (B, M) booleans; False where the item is no candidate.
-        reduction: "mean" over the queries that have a positive, "none" (0 for the others), or "avg_nonzero": each of
-            the two sums, over the whole batch, divided by the number of its non-zero terms (the authors' code).
-
-    Raises:
-        ShapeError, EmbeddingError, OptionError: as in :func:`sup_hap`.
+        reduction: "mean" over the queries that have a positive, "none" (0 for the others), or "avg_nonzero", as in
+            :class:`hiertree.losses.PairDecomposability`.
 
     >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
     0.4
@@ -222,21 +198,13 @@ def pair_decomposability(
 
 
 def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:
-    r"""L*_DG: cross-entropy over similarities to one proxy per class (Ramzi et al., TPAMI 2025, Eq. 8).
-
-    .. math:: -\log \frac{\exp(s_y / \eta)}{\sum_c \exp(s_c / \eta)}
+    """L*_DG: cross-entropy over similarities to one proxy per class (Ramzi et al., TPAMI 2025, Eq. 8).
 
     Args:
         scores: (B, C) cosine similarities to the proxies.
         classes: (B,) integers 0 … C − 1.
         eta: temperature η > 0.
         reduction: "mean" or "none".
-
-    Raises:
-        ShapeError: shapes that do not fit together.
-        EmbeddingError: NaN or infinite scores; the message names the row.
-        PathError: a class without a proxy; the message names the row.
-        OptionError: an option outside its range.
 
     >>> float(proxy_decomposability(torch.tensor([[1.0, -1.0]]), torch.tensor([0]))) < 1e-6
     True

@@ -38,10 +38,6 @@ def binary_codes(embeddings: Any) -> NDArray[np.uint8]:
         (n, ⌈b/8⌉) bytes, the first bit being the highest of the first byte, as in ``numpy.packbits`` and faiss; what
         :func:`hiertree.metrics.evaluate_codes` takes. Bits beyond b are 0.
 
-    Raises:
-        ShapeError: not (n, b) with n, b ≥ 1.
-        EmbeddingError: NaN or infinite embeddings; the message names the rows.
-
     >>> binary_codes(torch.tensor([[0.3, -1.0, 2.0, 0.0, -0.1, 0.2, 0.1, 0.4, 5.0]]))
     array([[167, 128]], dtype=uint8)
     """
@@ -57,9 +53,6 @@ class GrowingAlpha:
         initial: α of the first epochs.
         factor: α is multiplied by it after every ``every`` epochs.
         every: epochs between two growths.
-
-    Raises:
-        OptionError: an option outside its range.
 
     >>> growth = GrowingAlpha(initial=1.0, factor=2.0, every=10)
     >>> [growth(epoch) for epoch in (0, 9, 10, 35)]
@@ -158,9 +151,6 @@ class TieAwareAP(_TieAware):
         num_bins: the soft histogram has num_bins + 1 bins, at most b + 1; None: b + 1. Fewer are less sparse.
         simplified: AP_s (Eq. 62), which takes the precision at a tie's mean rank.
         include_self: a query is its own candidate.
-
-    Raises:
-        OptionError: an option outside its range.
 
     >>> import torch
     >>> embeddings = torch.tensor([[9.0, 9.0], [9.0, -9.0], [-9.0, 9.0]], requires_grad=True)

@@ -76,9 +76,6 @@ class ProxyDecomposability(Loss):
         embedding_size: d.
         eta, centers, center_temperature, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
 
-    Raises:
-        PathError: a finest id has no proxy; the message names the row.
-
     >>> import torch
     >>> loss = ProxyDecomposability(num_classes=3, embedding_size=2)
     >>> loss(torch.eye(2), torch.tensor([[0, 2], [0, 1]])).shape, loss.proxies.shape
@@ -185,21 +182,13 @@ class _ProxyCrossEntropy(OneBatch):
     def backward(ctx: Any, upstream: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         vectors, proxies = ctx.saved_tensors[:2]
         with torch.no_grad(), in_full_precision(vectors.device):
-            to_vectors, to_proxies = _gradients(*ctx.saved_tensors, *ctx.options, whole_batch(upstream))
+            to_vectors, to_proxies = _gradients(ctx, whole_batch(upstream))
         return first_derivative(to_vectors, vectors), first_derivative(to_proxies, proxies), None, None, None, None
 
 
-def _gradients(
-    vectors: Tensor,
-    proxies: Tensor,
-    classes: Tensor,
-    log_all: Tensor,
-    log_own: Tensor,
-    centers: int,
-    eta: float,
-    temperature: float | None,
-    upstream: Tensor,
-) -> tuple[Tensor, Tensor]:
+def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
+    vectors, proxies, classes, log_all, log_own = ctx.saved_tensors
+    centers, eta, temperature = ctx.options
     to_vectors, to_proxies = torch.zeros_like(vectors), torch.empty_like(proxies)
     width = centers if temperature is None else 1
     for chunk in _chunks(len(vectors), proxies, centers):

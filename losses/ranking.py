@@ -196,14 +196,9 @@ class SmoothNDCG(_NDCG):
 
 
 class SmoothAP(_AP):
-    """Smooth-AP: the objective of :class:`SupAP` with σ(t/τ) for every step.
+    """Smooth-AP: the objective of :class:`SupAP` with σ(t/τ) for every step. Options as there.
 
     Source: Brown et al., *Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval* (ECCV 2020), Eq. 7.
-
-    Args:
-        level: positives agree with the query down to this level; None: the finest.
-        tau: temperature τ.
-        include_self: a query is its own candidate.
 
     >>> import torch
     >>> 0 < float(SmoothAP()(torch.eye(3), torch.tensor([0, 0, 1]))) < 1

@@ -87,20 +87,16 @@ class SupRecall(_Recall):
 
 
 class SmoothRecall(_Recall):
-    r"""Smooth-R@k, the recall@k surrogate: :class:`SupRecall` with σ(t/τ) for every step.
+    r"""Smooth-R@k, the recall@k surrogate: :class:`SupRecall` with σ(t/τ) for every step. Options as there and below.
 
     Many positives with one score each rank in their middle, so that more of them seem found than k: a recall counts as
     1 at most. Source: Patel et al., *Recall@k Surrogate Loss with Large Batches and Similarity Mixup* (CVPR 2022).
 
     Args:
-        ks: K, the lengths of lists.
-        tau_star: temperature τ* of the second sigmoid.
-        level: positives agree with the query down to this level; None: the finest.
-        tau: temperature τ of the first.
+        tau: temperature τ of the first sigmoid.
         similarity_mixup: SiMix; while training, every two images of a class make a virtual one, which queries and is
             ranked like the others and whose similarities are α and 1 − α parts of theirs, α ~ U(0, 1) from torch's
             generator. A class of n images in the batch adds n(n − 1)/2.
-        include_self: a query is its own candidate.
 
     >>> import torch
     >>> 0 < float(SmoothRecall()(torch.eye(3), torch.tensor([0, 0, 1]))) < 1

@@ -66,19 +66,12 @@ def bins_over(num_bits: int, num_bins: int | None) -> Bins:
 
 
 def soft_histogram(pairs: ScoredPairs, bins: Bins) -> Tensor:
-    r"""Count the candidates by level and distance with a triangular kernel (He et al., CVPR 2018, Eq. 14, 15).
+    r"""(B, L+1, num + 1) float64 counts of the candidates by level and distance (He et al., CVPR 2018, Eq. 14, 15).
 
     .. math:: c_{d,v} = \sum_{j:\, level_j = v} \max(0, 1 - |distance_j - d| / \Delta)
 
-    The kernel is as wide as the bins, Δ, so that an item is divided between its two neighbors: one addition to
-    each costs O(B·M) for all bins together. Where a distance is a center, the derivative is the one to its right.
-
-    Args:
-        pairs: scores are −distance, from −num_bits to 0.
-        bins: where the centers are.
-
-    Returns:
-        (B, L+1, num + 1) float64; each row adds up to the valid candidates.
+    The kernel is as wide as the bins, Δ, so that an item is divided between its two neighbors: one addition to each
+    costs O(B·M) for all bins together. Where a distance is a center, the derivative is the one to its right.
     """
     place = pairs.scores / -bins.width
     below = place.detach().floor().clamp_(0, bins.num - 1)
@@ -161,12 +154,6 @@ def tie_aware_ap(
 
     Returns:
         Scalar or (B,), from 0 to 1.
-
-    Raises:
-        ShapeError: shapes that do not fit together.
-        EmbeddingError: NaN scores, or scores outside −b … 0; the message names the row.
-        PathError: levels outside 0 … L.
-        OptionError: an option outside its range.
 
     >>> scores = torch.tensor([[-1.0, -1.0, -3.0]])  # a positive and a negative tie: AP is (1/1 + 1/2)/2
     >>> float(tie_aware_ap(scores, torch.tensor([[1, 0, 0]]), torch.ones(1, 2), num_bits=8))

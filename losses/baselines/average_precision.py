@@ -69,14 +69,9 @@ class FastAP(_BinnedAP):
 
 
 class SoftBinAP(_BinnedAP):
-    """SoftBin-AP: the formula of :class:`FastAP` with ``num_bins`` centers over the cosines 1 … −1.
+    """SoftBin-AP: the formula of :class:`FastAP` with ``num_bins`` ≥ 2 centers over the cosines 1 … −1.
 
     Source: Revaud et al., *Learning with Average Precision: Training Image Retrieval with a Listwise Loss* (ICCV 2019).
-
-    Args:
-        num_bins: centers, the outermost at 1 and −1.
-        level: positives agree with the query down to this level; None: the finest.
-        include_self: a query is its own candidate.
 
     >>> import torch
     >>> perfect = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
@@ -189,19 +184,9 @@ class _NormalizedRanks(torch.autograd.Function):
 def fast_ap(
     scores: Tensor, levels: Any, *, level: int, num_bins: int = 10, valid: Any = None, reduction: Reduction = "mean"
 ) -> Tensor:
-    """FastAP of cosines (Cakir et al., CVPR 2019, Eq. 9); the formula is in :class:`hiertree.losses.FastAP`.
+    """FastAP of cosines (B, M), for positives at ``level`` and finer; see :class:`hiertree.losses.FastAP`.
 
-    Args:
-        scores: (B, M) cosines.
-        levels: (B, M) integers.
-        level: positives are at this level and finer.
-        num_bins: intervals between the ``num_bins + 1`` centers. SoftBin-AP counts the centers: ``num_bins=19`` is its
-            20 bins.
-        valid: (B, M) booleans; False where the item is no candidate.
-        reduction: "mean" over the queries that have a positive, or "none": (B,), 0 for the others.
-
-    Raises:
-        ShapeError, EmbeddingError, OptionError: as in :func:`sup_hap`.
+    SoftBin-AP counts the centers of bins, not the intervals: ``num_bins=19`` is its 20 bins.
 
     >>> import torch
     >>> round(float(fast_ap(torch.tensor([[0.9, 0.2, -0.8]]), torch.tensor([[0, 1, 0]]), level=1)), 3)
@@ -221,19 +206,7 @@ def blackbox_ap(
     valid: Any = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Blackbox AP (Rolínek et al., CVPR 2020), as in :class:`hiertree.losses.BlackboxAP`.
-
-    Args:
-        scores: (B, M) similarities.
-        levels: (B, M) integers.
-        level: positives are at this level and finer.
-        blackbox_lambda: λ, for the gradient of the mean over the queries that have a positive.
-        margin: how far positives should stand ahead of negatives; 0: no noise.
-        valid: (B, M) booleans; False where the item is no candidate.
-        reduction: "mean" over the queries that have a positive, or "none": (B,), 0 for the others.
-
-    Raises:
-        ShapeError, EmbeddingError, OptionError: as in :func:`sup_hap`.
+    """Blackbox AP of scores (B, M), for positives at ``level`` and finer; see :class:`hiertree.losses.BlackboxAP`.
 
     >>> import torch
     >>> float(blackbox_ap(torch.tensor([[0.9, 0.2]]), torch.tensor([[0, 1]]), level=1, margin=0.0))

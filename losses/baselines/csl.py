@@ -37,10 +37,6 @@ class CSL(Loss):
         margins: m_l of each level, coarse → fine; None: 0.25 at the finest and 0.1 more for each level above.
         scale: γ.
 
-    Raises:
-        PathError: two classes with one finest id, or an item whose class has no proxy; the message names the row.
-        OptionError: an option outside its range.
-
     >>> import torch
     >>> loss = CSL(torch.tensor([[0, 0], [0, 1], [1, 2]]), 4)
     >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape, loss.margins

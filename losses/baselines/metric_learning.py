@@ -41,11 +41,6 @@ class PytorchMetricLearning(Loss):
             which sees the levels down to ``level``; None: all pairs.
         miner_options: of the named miner.
 
-    Raises:
-        MissingPackageError: the library is not installed.
-        OptionError: a name or an option that it does not have.
-        PathError: a label without a proxy; the message names the row.
-
     >>> loss = PytorchMetricLearning("MultiSimilarityLoss", loss_options={"alpha": 2.0}, miner="MultiSimilarityMiner")
     >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape
     torch.Size([])
@@ -151,10 +146,6 @@ class LevelSum(Loss):
             pytorch-metric-learning.
         level_sizes: classes at each level, coarse → fine, :attr:`hiertree.LabelTree.level_sizes`.
 
-    Raises:
-        OptionError: no levels.
-        ShapeError: paths of another depth.
-
     >>> import torch
     >>> from hiertree.losses import ProxyDecomposability
     >>> loss = LevelSum(lambda num_classes: ProxyDecomposability(num_classes, 4), level_sizes=(2, 3))
@@ -215,9 +206,6 @@ def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> Metric
     Args:
         loss: any loss of :mod:`hiertree.losses`.
         class_paths: (C, L), the path of each label 0 … C − 1; labels are then (B,). None: labels are paths.
-
-    Raises:
-        MissingPackageError: the library is not installed.
 
     >>> from hiertree.losses import SupAP
     >>> loss = as_pytorch_metric_learning(SupAP())

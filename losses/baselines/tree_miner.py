@@ -32,10 +32,6 @@ class TreeMiner(nn.Module):
         levels: at which it chooses, from 1, the coarsest; all unless given.
         miner_options: of the named miner.
 
-    Raises:
-        MissingPackageError: the library is not installed.
-        OptionError: a name or an option that it does not have, or a level that the labels do not have.
-
     >>> miner = TreeMiner("TripletMarginMiner", miner_options={"margin": 0.2, "type_of_triplets": "all"})
     >>> embeddings, paths = torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])
     >>> anchors, positives, negatives = miner(embeddings, paths)

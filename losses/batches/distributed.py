@@ -109,9 +109,6 @@ class DistributedLoss(Loss):
         loss: the loss of the whole batch; with ``queries="own"``, one whose terms are means over queries.
         queries: "own" or "all".
 
-    Raises:
-        OptionError: a loss that is no mean over queries cannot be divided.
-
     >>> from hiertree.losses import SupAP
     >>> embeddings, labels = torch.eye(3), torch.tensor([0, 0, 1])
     >>> float(DistributedLoss(SupAP())(embeddings, labels)) == float(SupAP()(embeddings, labels))  # one process
@@ -137,15 +134,7 @@ class DistributedLoss(Loss):
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
-        """The terms of the loss of the concatenated batch, the same in every process.
-
-        Args:
-            embeddings: (B, d), of this process.
-            paths: (B, L) or (B,).
-            ref_embeddings: must be None: the gathered batch is what is ranked.
-            ref_paths: must be None.
-            valid: must be None.
-        """
+        """The terms of the loss of the concatenated batch, the same in every process; no references and no mask."""
         if ref_embeddings is not None or ref_paths is not None or valid is not None:
             raise ShapeError("reference embeddings or a mask with a gathered batch", expected="none")
         everything, all_paths = all_gather(embeddings, paths)

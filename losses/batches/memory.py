@@ -35,10 +35,6 @@ class CrossBatchMemory(Loss):
         enqueue: "after" or "before", as above.
         warm_up: training batches that neither see nor fill the memory: embeddings drift too fast at first.
 
-    Raises:
-        OptionError: an option outside its range.
-        ShapeError: embeddings or paths that do not fit the memory, or a batch larger than it.
-
     >>> from hiertree.losses import SupAP
     >>> loss = CrossBatchMemory(SupAP(), embedding_size=3, num_levels=1, size=8)
     >>> first = loss(torch.eye(3), torch.tensor([0, 1, 2]))  # no positives yet
@@ -99,15 +95,9 @@ class CrossBatchMemory(Loss):
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
     ) -> dict[str, Tensor]:
-        """The terms of the loss.
+        """The terms of the loss; no references, and ``valid`` broadcasts to (B, B).
 
-        Args:
-            embeddings: (B, d).
-            paths: (B, L) or (B,).
-            ref_embeddings: must be None: the memory is what is ranked.
-            ref_paths: must be None.
-            valid: booleans that broadcast to (B, B); False where an item of the batch is no candidate. A query
-                without any ((B, 1) says which are queries) does not see the memory either.
+        A query without a valid candidate ((B, 1) says which are queries) does not see the memory either.
         """
         if ref_embeddings is not None or ref_paths is not None:
             raise ShapeError("reference embeddings with a memory", expected="none", remedy="call the loss itself")

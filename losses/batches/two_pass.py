@@ -40,9 +40,6 @@ def large_batch_backward(
     Returns:
         The terms of the loss, without a graph.
 
-    Raises:
-        OptionError: no chunks.
-
     >>> layer = torch.nn.Linear(2, 3)
     >>> images, labels = torch.randn(6, 2), torch.tensor([0, 0, 1, 1, 2, 2])
     >>> from hiertree.losses import SupAP

@@ -39,10 +39,8 @@ class Step(Protocol):
 class BlockPlan(NamedTuple):
     """How a kernel wants the queries of a batch to be divided."""
 
-    rows: int
-    """Queries of a block."""
-    threads: int
-    """Blocks computed at the same time."""
+    rows: int  # queries of a block
+    threads: int  # blocks computed at the same time
 
 
 class PairKernel(Protocol):

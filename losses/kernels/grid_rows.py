@@ -50,31 +50,19 @@ _WEIGHTS = _lagrange()
 
 
 class Curve(NamedTuple):
-    """A function of t that is a short series in e^{−|t|} where |t| is large; t in units of τ.
+    """A function of t that is a short series in e^{−|t|} where |t| is large; t in units of τ."""
 
-    Attributes:
-        near: its values on the nodes from −half to half − 1.
-        left: the coefficients of 1, e^{−|t|}, …, e^{−4|t|} to the left of these.
-        right: the same to their right.
-    """
-
-    near: Float64s
-    left: Series
-    right: Series
+    near: Float64s  # its values on the nodes from −half to half − 1
+    left: Series  # the coefficients of 1, e^{−|t|}, …, e^{−4|t|} to the left of these
+    right: Series  # the same to their right
 
 
 class Grid(NamedTuple):
-    """σ and its derivative on a grid.
+    """σ and its derivative on a grid."""
 
-    Attributes:
-        per_tau: nodes in τ.
-        sigmoid: σ.
-        bell: σ·(1 − σ).
-    """
-
-    per_tau: float
-    sigmoid: Curve
-    bell: Curve
+    per_tau: float  # nodes in τ
+    sigmoid: Curve  # σ
+    bell: Curve  # σ·(1 − σ)
 
 
 @cache

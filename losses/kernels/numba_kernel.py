@@ -40,17 +40,11 @@ LARGEST_POWER = 600.0  # e to this power, times itself, is finite, also when tho
 
 
 class GridAccuracy(NamedTuple):
-    """What a floating-point type asks for.
+    """What a floating-point type asks for."""
 
-    Attributes:
-        per_tau: nodes of the grid in τ.
-        reach: where the sigmoid of a pair counts as 0 or 1, in τ.
-        exponents: e^−exponents is small enough to end a series.
-    """
-
-    per_tau: int
-    reach: float
-    exponents: float
+    per_tau: int  # nodes of the grid in τ
+    reach: float  # where the sigmoid of a pair counts as 0 or 1, in τ
+    exponents: float  # e^−exponents is small enough to end a series
 
 
 QUERIES_AT_ONCE = 128  # enough for fast products; few, so that threads end together

@@ -34,21 +34,13 @@ _TAYLOR = tuple(1 / math.factorial(degree) for degree in range(14))
 
 
 class SortedRows(NamedTuple):
-    """The valid items of r rows by falling score.
+    """The valid items of r rows by falling score."""
 
-    Attributes:
-        values: (r, M) float32 or float64, the scores.
-        items: (r, M) int32, where they come from.
-        number: (r,) int64.
-        ends: (r, M + 1) int32, how many items lie in each interval of the score and above it.
-        scale: (r,) float64, intervals in a unit of score, counted from the highest one down.
-    """
-
-    values: Floats
-    items: Int32s
-    number: Int64s
-    ends: Int32s
-    scale: Float64s
+    values: Floats  # (r, M) the scores
+    items: Int32s  # (r, M) where they come from
+    number: Int64s  # (r,)
+    ends: Int32s  # (r, 2·M + 1) how many items lie in each interval of the score and above it
+    scale: Float64s  # (r,) intervals in a unit of score, counted from the highest one down
 
     @classmethod
     def empty(cls, scores: Floats) -> SortedRows:
@@ -61,31 +53,19 @@ class SortedRows(NamedTuple):
 
 
 class GradedItems(NamedTuple):
-    """A grade of each item of sorted rows: which targets are higher than which candidates.
+    """A grade of each item of sorted rows: which targets are higher than which candidates."""
 
-    Attributes:
-        grades: (r, M) uint8, by place in the row.
-        places: (r, M) int32, the places grade by grade, rising in each.
-        start: (r, G + 2) int32, where in ``places`` each of the grades 0 … G begins, and the end of the last.
-    """
-
-    grades: Bytes
-    places: Int32s
-    start: Int32s
+    grades: Bytes  # (r, M) by place in the row
+    places: Int32s  # (r, M) grade by grade, rising in each
+    start: Int32s  # (r, G + 2) where in ``places`` each of the grades 0 … G begins, and the end of the last
 
 
 class Decays(NamedTuple):
-    """e^{−(x − middle)/τ} of each item of sorted rows: what makes a sigmoid of a pair, without an exponential a pair.
+    """e^{−(x − middle)/τ} of each item of sorted rows: it makes the sigmoid of a pair without an exponential."""
 
-    Attributes:
-        values: (r, M) float64, by place; unset in a row that is not narrow.
-        middle: (r,) float64, half way between the highest and the lowest score.
-        narrow: (r,) booleans, whether the exponentials of the row are finite.
-    """
-
-    values: Float64s
-    middle: Float64s
-    narrow: Flags
+    values: Float64s  # (r, M) by place; unset in a row that is not narrow
+    middle: Float64s  # (r,) half way between the highest and the lowest score
+    narrow: Flags  # (r,) whether the exponentials of the row are finite
 
 
 class StepSums(NamedTuple):

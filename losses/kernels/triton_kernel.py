@@ -42,26 +42,19 @@ ACCURACY = {torch.float32: TileAccuracy(25.0, 4.0), torch.float64: TileAccuracy(
 class GroupedItems(NamedTuple):
     """Items of every row in groups, and in a group by falling score."""
 
-    values: Tensor
-    """(B, M) scores."""
-    items: Tensor
-    """(B, M) int32, where they come from."""
-    first: Tensor
-    """(B, groups + 1) int32, where each group begins, and the last ends."""
+    values: Tensor  # (B, M) scores
+    items: Tensor  # (B, M) int32, where they come from
+    first: Tensor  # (B, groups + 1) int32, where each group begins, and the last ends
 
 
 class SourceTiles(NamedTuple):
     """Items that act on others, and what replaces their tiles."""
 
     items: GroupedItems
-    weights: Tensor
-    """(B, M) by item, of any type."""
-    points: Tensor
-    """(B, slots, POINTS) weights."""
-    weight: Tensor
-    """(B, slots) the weight of each tile."""
-    lean: Tensor
-    """(B, slots) Σ weight·(value − center) of each tile."""
+    weights: Tensor  # (B, M) by item, of any type
+    points: Tensor  # (B, slots, POINTS) weights
+    weight: Tensor  # (B, slots) the weight of each tile
+    lean: Tensor  # (B, slots) Σ weight·(value − center) of each tile
 
 
 class SavedTiles(NamedTuple):

@@ -30,10 +30,8 @@ SCORES_KEPT = {"cpu": 1 << 20, "cuda": 1 << 26}  # whose gradients wait for the 
 class LossPerQuery(NamedTuple):
     """The loss of each query, and which queries have one."""
 
-    values: Tensor
-    """(B,) losses; 0 where there is none."""
-    counted: Tensor
-    """(B,) booleans; False for a query without a positive."""
+    values: Tensor  # (B,) losses; 0 where there is none
+    counted: Tensor  # (B,) booleans; False for a query without a positive
 
     def mean(self) -> Tensor:
         """Mean over the queries that have a loss; 0, still with a graph, when none has."""

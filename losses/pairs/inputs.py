@@ -60,9 +60,8 @@ def float_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
     if vectors.ndim != 2 or 0 in vectors.shape:
         raise ShapeError(f"{name} of shape {tuple(vectors.shape)}", expected="shape (n, d) with n, d ≥ 1")
     if not vectors.is_floating_point():
-        raise EmbeddingError(
-            f"{name} of type {vectors.dtype}", expected="floating-point numbers", remedy="call .float() on them"
-        )
+        given = f"{name} of type {vectors.dtype}"
+        raise EmbeddingError(given, expected="floating-point numbers", remedy="call .float() on them")
     return whole_batch(vectors.to(torch.promote_types(vectors.dtype, torch.float32)))
 
 
@@ -73,32 +72,23 @@ def real_tensor(values: Any, name: str, device: torch.device | None = None) -> T
         if isinstance(values, np.ndarray) and not values.flags.writeable:
             values = values.copy()  # torch warns of sharing the memory of frames and of files
         tensor = values.to(device) if isinstance(values, Tensor) else torch.as_tensor(values, device=device)
-    except (TypeError, ValueError) as error:
-        raise _unreadable(name, values) from error
-    except RuntimeError as error:  # of objects that torch takes for numbers
-        if isinstance(error, torch.cuda.OutOfMemoryError):
-            raise
-        raise _unreadable(name, values) from error
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except (TypeError, ValueError, RuntimeError) as error:  # the last of objects that torch takes for numbers
+        given = f"{name} that cannot be read as numbers ({type(values).__name__})"
+        expected = "a tensor, an array, or nested lists whose rows have one length"
+        raise ShapeError(given, expected=expected) from error
     if tensor.is_complex():
         raise EmbeddingError(f"{name} of type {tensor.dtype}", expected="real numbers")
     return tensor
 
 
-def _unreadable(name: str, values: object) -> ShapeError:
-    return ShapeError(
-        f"{name} that cannot be read as numbers ({type(values).__name__})",
-        expected="a tensor, an array, or nested lists whose rows have one length",
-    )
-
-
 def check_size(vectors: Tensor, size: int) -> None:
     """Refuse embeddings of another size than the loss was made for."""
     if vectors.shape[1] != size:
-        raise ShapeError(
-            f"embeddings of {vectors.shape[1]} dimensions",
-            expected=f"{size} dimensions, the loss's embedding_size",
-            remedy=f"make the loss with embedding_size={vectors.shape[1]}",
-        )
+        remedy = f"make the loss with embedding_size={vectors.shape[1]}"
+        expected = f"{size} dimensions, the loss's embedding_size"
+        raise ShapeError(f"embeddings of {vectors.shape[1]} dimensions", expected=expected, remedy=remedy)
 
 
 def check_references(ref_embeddings: Any, ref_paths: Any, indices_tuple: object = None) -> None:
@@ -111,9 +101,8 @@ def check_references(ref_embeddings: Any, ref_paths: Any, indices_tuple: object 
             remedy="for these pairs call as_pytorch_metric_learning(loss)(embeddings, labels, indices_tuple)",
         )
     if (ref_embeddings is None) != (ref_paths is None):
-        raise ShapeError(
-            "only one of ref_embeddings and ref_paths", expected="both or neither", remedy="pass the paths too"
-        )
+        given = "only one of ref_embeddings and ref_paths"
+        raise ShapeError(given, expected="both or neither", remedy="pass the paths too")
 
 
 def check_same_paths(paths: Tensor, ref_paths: Tensor) -> None:
@@ -132,8 +121,7 @@ def check_same_depth(paths: Tensor, ref_paths: Tensor) -> None:
 class GivenLevels(NamedTuple):
     """Instead of paths: the level of each query and candidate, where only pairs are known."""
 
-    levels: Tensor
-    """(B, M) booleans, whether the candidate is a positive of the query."""
+    levels: Tensor  # (B, M) booleans, whether the candidate is a positive of the query
 
 
 def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
@@ -147,11 +135,8 @@ def path_tensor(paths: Any, vectors: Tensor, *, name: str = "paths") -> Tensor:
 def checked_mask(valid: Any, shape: tuple[int, int], device: torch.device) -> Tensor:
     """Booleans that broadcast to this shape."""
     mask = real_tensor(valid, "valid", device)
-    if (
-        mask.dtype != torch.bool
-        or mask.ndim != 2
-        or any(a not in (1, b) for a, b in zip(mask.shape, shape, strict=True))
-    ):
+    fits = mask.ndim == 2 and all(a in (1, b) for a, b in zip(mask.shape, shape, strict=True))
+    if mask.dtype != torch.bool or not fits:
         raise ShapeError(
             f"valid of shape {tuple(mask.shape)} and type {mask.dtype}",
             expected=f"booleans that broadcast to {shape}",

@@ -46,16 +46,11 @@ class ToVectors(Protocol):
 class ScoredPairs(NamedTuple):
     """B queries compared with M candidates."""
 
-    scores: Tensor
-    """(B, M) float32 or float64 similarities, with the graph that leads to them."""
-    levels: Tensor
-    """(B, M) uint8, depth of the lowest common ancestor."""
-    valid: Tensor
-    """(B, M) booleans; False where the item is no candidate of the query."""
-    num_levels: int
-    """L."""
-    backend: Backend = "auto"
-    """What evaluates them."""
+    scores: Tensor  # (B, M) float32 or float64 similarities, with the graph that leads to them
+    levels: Tensor  # (B, M) uint8, depth of the lowest common ancestor
+    valid: Tensor  # (B, M) booleans; False where the item is no candidate of the query
+    num_levels: int  # L
+    backend: Backend = "auto"  # what evaluates them
 
     def of_queries(self, rows: slice) -> ScoredPairs:
         """The pairs of some queries."""
@@ -95,20 +90,13 @@ class ScoredPairs(NamedTuple):
 class VectorPairs(NamedTuple):
     """B queries and M candidates, not yet compared: a matrix of all their scores may never be needed."""
 
-    queries: Tensor
-    """(B, d) vectors, with the graph that leads to them."""
-    candidates: Tensor
-    """(M, d) vectors, with the graph that leads to them."""
-    query_paths: Tensor | GivenLevels
-    """(B, L), or the levels of the pairs."""
-    candidate_paths: Tensor | None
-    """(M, L), with (B, L) paths of the queries."""
-    valid: Tensor | None
-    """Booleans that broadcast to (B, M); None: every item is a candidate of every query."""
-    excludes_self: bool
-    """Whether candidate q is query q, which is no candidate of its own."""
-    backend: Backend = "auto"
-    """What evaluates the pairs."""
+    queries: Tensor  # (B, d) vectors, with the graph that leads to them
+    candidates: Tensor  # (M, d) vectors, with the graph that leads to them
+    query_paths: Tensor | GivenLevels  # (B, L), or the levels of the pairs
+    candidate_paths: Tensor | None  # (M, L), with (B, L) paths of the queries
+    valid: Tensor | None  # booleans that broadcast to (B, M); None: every item is a candidate of every query
+    excludes_self: bool  # whether candidate q is query q, which is no candidate of its own
+    backend: Backend = "auto"  # what evaluates the pairs
 
     def compared(self, rows: slice = slice(None)) -> ScoredPairs:
         """Compare some queries with all candidates."""
@@ -188,15 +176,11 @@ def _automatic(device: str) -> Backend:
     return "triton" if _triton_works_on(device) else "torch"
 
 
+@cache
 def _triton_works_on(device: str) -> bool:
     """Whether triton is installed and compiles for the device, or interprets, as tests let it do on a CPU."""
     interpreted = device == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-    return (device == "cuda" or interpreted) and _triton_is_installed()
-
-
-@cache
-def _triton_is_installed() -> bool:
-    return find_spec("triton") is not None
+    return (device == "cuda" or interpreted) and find_spec("triton") is not None
 
 
 def _refuse_unless(holds: bool, backend: Backend, device: torch.device, expected: str) -> None:
