@@ -14,6 +14,9 @@ from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
 from .pairs.inputs import check_references
 from .pairs.pairs import ScoredPairs, VectorPairs, pairs_of
 
+DEFAULTS = {"level": "finest", "num_bins": "bits", "sampled_classes": "all"}
+"""What None stands for."""
+
 
 def check_loss(loss: object) -> None:
     """Refuse what is not a loss of hiertree."""
@@ -38,6 +41,7 @@ class Loss(nn.Module):
     """From the loss of each query to one number."""
     include_self: bool = False
     """Whether a query is its own candidate."""
+    _shown: tuple[str, ...] = ()  # the options that print(loss) shows
     _num_skipped: Tensor | int = 0  # a tensor after a batch: only reading it waits for the device
     _epoch: int = 0
     _compares_codes: bool = False
@@ -103,6 +107,13 @@ class Loss(nn.Module):
         """
         check_references(ref_embeddings, ref_paths, indices_tuple)
         return self.total(self.terms(embeddings, paths, ref_embeddings, ref_paths, valid=valid))
+
+    def extra_repr(self) -> str:
+        """The options, for ``print(loss)``."""
+        values = {name: getattr(self, name) for name in self._shown}
+        return ", ".join(
+            f"{name}={DEFAULTS.get(name) if value is None else repr(value)}" for name, value in values.items()
+        )
 
     def _mean(self, losses: LossPerQuery) -> Tensor:
         """The mean over the queries that have a loss; the others are counted."""

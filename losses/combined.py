@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
 from hiertree.errors import OptionError
-from hiertree.options import check_number, require, split_options, with_options_of
+from hiertree.options import check_choice, check_number, split_options, with_options_of
 
 from .base import Loss, PairLoss
 from .decomposability import PairDecomposability
@@ -20,14 +20,14 @@ from .recall import KS, SupRecall
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-DECOMPOSABILITY_TERMS = ("pair", "proxy")
-
 
 class StepAndProxyOptions(StepOptions, ProxyOptions, total=False):
     """Options of the step H⁻ and of learned proxies."""
 
 
 class _Decomposable(Loss):
+    _shown = ("lambda_",)
+
     def __init__(self, rank: PairLoss, decomposability: Loss, *, lambda_: float) -> None:
         super().__init__()
         check_number("lambda_", lambda_, least=0, most=1)
@@ -43,9 +43,6 @@ class _Decomposable(Loss):
     @property
     def last_num_skipped(self) -> int:
         return self.rank.last_num_skipped
-
-    def extra_repr(self) -> str:
-        return f"lambda_={self.lambda_}"
 
 
 class HAPPIER(_Decomposable):
@@ -210,7 +207,7 @@ def _decomposability_term(
     proxies: Mapping[str, Any],
 ) -> Loss:
     """L_DG with the options of pairs, or L*_DG with those of proxies."""
-    require(kind in DECOMPOSABILITY_TERMS, "decomposability", kind, f"one of {', '.join(DECOMPOSABILITY_TERMS)}")
+    check_choice("decomposability", kind, Literal["pair", "proxy"])
     if kind == "pair":
         return PairDecomposability(**pairs)
     if num_classes is None or embedding_size is None:

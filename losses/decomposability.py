@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
-from hiertree.options import check_integer, check_number, require
+from hiertree.options import check_choice, check_integer, check_number
 
 from .base import PairLoss
 from .pairs.blocks import LossPerQuery
 from .pairs.pairs import ScoredPairs
-
-PAIR_REDUCTIONS = ("mean", "avg_nonzero")
 
 
 class PairDecomposability(PairLoss):
@@ -35,6 +35,8 @@ class PairDecomposability(PairLoss):
     0.8999999761581421
     """
 
+    _shown = ("alpha", "beta", "level", "reduction")
+
     def __init__(
         self,
         *,
@@ -45,7 +47,7 @@ class PairDecomposability(PairLoss):
         include_self: bool = False,
     ) -> None:
         super().__init__(include_self=include_self)
-        require(reduction in PAIR_REDUCTIONS, "reduction", reduction, f"one of {', '.join(PAIR_REDUCTIONS)}")
+        check_choice("reduction", reduction, Literal["mean", "avg_nonzero"])
         check_integer("level", level, or_none=True)
         check_number("alpha", alpha)
         check_number("beta", beta)
@@ -78,8 +80,3 @@ class PairDecomposability(PairLoss):
         positive, negative = binary.valid & (binary.levels > 0), binary.valid & (binary.levels == 0)
         scores = binary.scores
         return binary.counts(), (self.alpha - scores).relu() * positive, (scores - self.beta).relu() * negative
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        level = self.level or "finest"
-        return f"alpha={self.alpha}, beta={self.beta}, level={level}, reduction={self.reduction!r}"

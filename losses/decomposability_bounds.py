@@ -87,11 +87,8 @@ def decomposability_bound(levels: Any, batches: Any, *, level: int = 1, valid: A
     >>> decomposability_bound([[1, 0, 0, 1, 0, 0]], [0, 0, 0, 1, 1, 1])
     array([0.25])
     """
-    given = _checked(np.zeros(np.shape(to_numpy(levels, name="levels"))), levels, batches, level, valid)
-    positives, negatives = _per_batch(given, given.positive), _per_batch(given, ~given.positive)
-    return np.array(
-        [_loss(_most_ahead(own, others, own.sum())) for own, others in zip(positives, negatives, strict=True)]
-    )
+    alike = np.zeros(np.shape(to_numpy(levels, name="levels")))  # all positives below α, all negatives above β
+    return decomposability_bound_with_margins(alike, levels, batches, alpha=1, beta=-1, level=level, valid=valid)
 
 
 def decomposability_bound_with_margins(

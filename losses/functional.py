@@ -32,7 +32,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
+from hiertree.errors import ShapeError
 from hiertree.options import check_number, split_options, with_options_of
 
 from .baselines.average_precision import blackbox_ap, fast_ap
@@ -40,7 +42,7 @@ from .decomposability import PairDecomposability
 from .of_scores import ScoreOptions, SupOptions, binary_pairs, check_scores, loss_of_scores, reduced
 from .pairs.blocks import LossPerQuery
 from .pairs.objectives import SplitBy, SupStep
-from .proxies import proxy_losses
+from .proxies import check_classes
 from .ranking import SmoothAP, SmoothHAP, SmoothNDCG, SupAP, SupHAP, SupNDCG
 from .recall import smooth_recall, sup_recall
 from .tie_aware import tie_aware_ap, tie_aware_ndcg
@@ -210,6 +212,11 @@ def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, re
     True
     """
     check_number("eta", eta, above=0)
-    losses = proxy_losses(scores, torch.as_tensor(classes), eta=eta)
+    classes = torch.as_tensor(classes)
+    if scores.ndim != 2 or classes.shape != scores.shape[:1]:
+        shapes = f"{tuple(scores.shape)}, {tuple(classes.shape)}"
+        raise ShapeError(f"scores, classes of shapes {shapes}", expected="(B, C) and (B,)")
+    check_classes(classes, scores.shape[1])
     check_scores(scores)
+    losses = cross_entropy(scores / eta, classes, reduction="none")
     return reduced(LossPerQuery(losses, torch.ones_like(losses, dtype=torch.bool)), reduction)

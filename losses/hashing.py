@@ -76,6 +76,8 @@ class GrowingAlpha:
 class _TieAware(Loss):
     """A mean over queries of a function of relaxed Hamming distances."""
 
+    _shown = ("alpha", "num_bins", "simplified")
+
     _compares_codes = True
 
     def __init__(
@@ -123,9 +125,6 @@ class _TieAware(Loss):
         """One loss a query; scores are −distance."""
         raise NotImplementedError
 
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha}, num_bins={self.num_bins or 'bits'}, simplified={self.simplified}"
-
 
 class TieAwareAP(_TieAware):
     r"""1 − tie-aware AP of Hamming distances between relaxed codes: learns binary codes.
@@ -160,6 +159,8 @@ class TieAwareAP(_TieAware):
     0.125
     """
 
+    _shown = ("level", "alpha", "num_bins", "simplified")
+
     def __init__(
         self,
         *,
@@ -185,10 +186,6 @@ class TieAwareAP(_TieAware):
     def query_losses(self, pairs: ScoredPairs, bins: Bins) -> LossPerQuery:
         """1 − AP_r or 1 − AP_s, a query."""
         return tie_aware_ap_losses(pairs, self.level, bins, simplified=self.simplified)
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        return f"level={self.level or 'finest'}, {super().extra_repr()}"
 
 
 class TieAwareNDCG(_TieAware):

@@ -11,9 +11,8 @@ from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as nn_functional
 
-from hiertree.errors import PathError, ShapeError
+from hiertree.errors import PathError
 from hiertree.options import check_integer, check_number
 
 from .base import Loss
@@ -33,15 +32,6 @@ def check_classes(classes: Tensor, num_classes: int, *, expected_for: str = "pro
             expected=f"ids 0 to {num_classes - 1}, one for each {expected_for}",
             remedy="take num_classes from the tree that made the paths",
         )
-
-
-def proxy_losses(scores: Tensor, classes: Tensor, *, eta: float) -> Tensor:
-    """Cross-entropy of each embedding, from its cosines to one proxy a class."""
-    if scores.ndim != 2 or classes.shape != scores.shape[:1]:
-        shapes = f"{tuple(scores.shape)}, {tuple(classes.shape)}"
-        raise ShapeError(f"scores, classes of shapes {shapes}", expected="(B, C) and (B,)")
-    check_classes(classes, scores.shape[1])
-    return nn_functional.cross_entropy(scores / eta, classes, reduction="none")
 
 
 class ProxyOptions(TypedDict, total=False):
@@ -82,6 +72,8 @@ class ProxyDecomposability(Loss):
     (torch.Size([]), torch.Size([3, 2]))
     """
 
+    _shown = ("num_classes", "embedding_size", "eta", "centers", "sampled_classes")
+
     def __init__(
         self,
         num_classes: int,
@@ -100,7 +92,8 @@ class ProxyDecomposability(Loss):
         check_number("eta", eta, above=0)
         if center_temperature is not None:
             check_number("center_temperature", center_temperature, above=0)
-        self.num_classes, self.eta, self.sampled_classes = num_classes, eta, sampled_classes
+        self.num_classes, self.embedding_size = num_classes, embedding_size
+        self.eta, self.sampled_classes = eta, sampled_classes
         self.centers, self.center_temperature = centers, center_temperature
         self.proxies = nn.Parameter(torch.randn(num_classes * centers, embedding_size))
         self.weights = {type(self).__name__: 1.0}
@@ -144,14 +137,6 @@ class ProxyDecomposability(Loss):
         num = max(size, int((priority == 2).sum()))
         sample = priority.topk(num).indices.sort().values
         return sample, torch.searchsorted(sample, classes.contiguous())
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        sampled = "all" if self.sampled_classes is None else self.sampled_classes
-        return (
-            f"num_classes={self.num_classes}, embedding_size={self.proxies.shape[1]}, eta={self.eta}, "
-            f"centers={self.centers}, sampled_classes={sampled}"
-        )
 
 
 class _ProxyCrossEntropy(OneBatch):

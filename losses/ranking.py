@@ -39,23 +39,20 @@ class _HAP(PairLoss):
             level_weights = check_shares("level_weights", level_weights)
         check_choice("split_by", split_by, SplitBy)
         self.step, self.alpha, self.level_weights, self.split_by = step, alpha, level_weights, split_by
+        self._shown = ("alpha" if level_weights is None else "level_weights", "step", "include_self")
 
     def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
-        if table is None and self.level_weights is None:
-            table = pairs.table(partial(hap, alpha=self.alpha))
-        elif table is None:
-            if len(self.level_weights) != pairs.num_levels:
-                expected = f"{len(self.level_weights)}, as level_weights has"
-                raise ShapeError(f"paths of {pairs.num_levels} levels", expected=expected)
-            table = pairs.table(partial(weighted_ap, weights=self.level_weights))
+        weights = self.level_weights
+        if weights is not None and len(weights) != pairs.num_levels:
+            raise ShapeError(f"paths of {pairs.num_levels} levels", expected=f"{len(weights)}, as level_weights has")
+        if table is None:
+            relevance = partial(hap, alpha=self.alpha) if weights is None else partial(weighted_ap, weights=weights)
+            table = pairs.table(relevance)
         return h_ap_losses(pairs, table, self.step, self.split_by)
-
-    def extra_repr(self) -> str:
-        relevance = f"alpha={self.alpha}" if self.level_weights is None else f"level_weights={self.level_weights}"
-        return f"{relevance}, step={self.step}, include_self={self.include_self}"
 
 
 class _NDCG(PairLoss):
+    _shown = ("step", "include_self")
     _weighs_levels = True
 
     def __init__(self, step: SupStep | Sigmoid, *, include_self: bool, split_by: SplitBy = "level") -> None:
@@ -68,11 +65,10 @@ class _NDCG(PairLoss):
             table = gain(pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1)))
         return ndcg_losses(pairs, table, self.step, self.split_by)
 
-    def extra_repr(self) -> str:
-        return f"step={self.step}, include_self={self.include_self}"
-
 
 class _AP(PairLoss):
+    _shown = ("level", "step", "include_self")
+
     def __init__(self, step: SupStep | Sigmoid, *, level: int | None, include_self: bool) -> None:
         super().__init__(include_self=include_self)
         check_integer("level", level, or_none=True)
@@ -80,9 +76,6 @@ class _AP(PairLoss):
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         return ap_losses(pairs, self.level, self.step)
-
-    def extra_repr(self) -> str:
-        return f"level={self.level or 'finest'}, step={self.step}, include_self={self.include_self}"
 
 
 class SupHAP(_HAP):

@@ -24,6 +24,8 @@ KS = (1, 2, 4, 8, 16)
 
 
 class _Recall(PairLoss):
+    _shown = ("ks", "tau_star", "level", "step")
+
     def __init__(
         self, step: SupStep | Sigmoid, *, ks: Sequence[int], tau_star: float, level: int | None, include_self: bool
     ) -> None:
@@ -44,9 +46,6 @@ class _Recall(PairLoss):
             recalls.append((found / num_positives.clamp(min=1, max=k)).clamp(max=1))
         counted = num_positives > 0
         return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * counted, counted)
-
-    def extra_repr(self) -> str:
-        return f"ks={self.ks}, tau_star={self.tau_star}, level={self.level or 'finest'}, step={self.step}"
 
 
 class SupRecall(_Recall):

@@ -64,7 +64,7 @@ class MetricLearningLoss(BaseMetricLossFunction):  # type: ignore[misc] # the li
                 raise ShapeError(f"labels of shape {tuple(both[0].shape)}", expected="(B,), with class_paths")
             check_classes(joined, len(self.class_paths), expected_for="row of class_paths")
             joined = self.class_paths.to(joined.device)[joined]
-        own, *others = joined.split([len(each) for each in both])
+        own, *others = torch.split(joined, [len(each) for each in both])
         return own, others[0] if others else None
 
     def _get_name(self) -> str:

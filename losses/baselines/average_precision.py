@@ -22,6 +22,8 @@ COSINE_RANGE = 2  # 1 − cosine lies in 0 … 2
 
 
 class _BinnedAP(PairLoss):
+    _shown = ("num_intervals", "level")
+
     def __init__(self, *, num_intervals: int, level: int | None, include_self: bool) -> None:
         super().__init__(include_self=include_self)
         check_integer("level", level, or_none=True)
@@ -37,9 +39,6 @@ class _BinnedAP(PairLoss):
         precision = up_to[0] / up_to[1].clamp(min=1e-12)  # a bin before the first item holds nothing
         losses = one_minus((precision * positives).sum(dim=1), binary.counts()[:, 1])
         return losses._replace(values=losses.values.to(pairs.scores.dtype))
-
-    def extra_repr(self) -> str:
-        return f"num_intervals={self.num_intervals}, level={self.level or 'finest'}"
 
 
 class FastAP(_BinnedAP):
@@ -105,6 +104,8 @@ class BlackboxAP(PairLoss):
     0.5
     """
 
+    _shown = ("blackbox_lambda", "margin", "level")
+
     _needs_all_scores = True
 
     def __init__(
@@ -152,10 +153,6 @@ class BlackboxAP(PairLoss):
         among_positives = _ranks(-rank.detach().masked_fill(~positive, torch.inf)) / num_candidates
         precision = torch.where(positive, among_positives, 0) / rank
         return one_minus(precision.sum(dim=1), positive.sum(dim=1))
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        return f"blackbox_lambda={self.blackbox_lambda}, margin={self.margin}, level={self.level or 'finest'}"
 
 
 def _ranks(scores: Tensor) -> Tensor:

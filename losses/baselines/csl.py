@@ -43,6 +43,8 @@ class CSL(Loss):
     (torch.Size([]), (0.35, 0.25))
     """
 
+    _shown = ("num_classes", "embedding_size", "margins", "scale")
+
     class_paths: Tensor
     """(C, L) paths, by their finest ids; row c belongs to proxy c."""
 
@@ -54,6 +56,7 @@ class CSL(Loss):
         check_number("scale", scale, above=0)
         paths = _by_finest_id(torch.tensor(as_integer_paths(class_paths, name="class_paths")))
         self.margins, self.scale = _margins(margins, paths.shape[1]), scale
+        self.num_classes, self.embedding_size = len(paths), embedding_size
         self.register_buffer("class_paths", paths, persistent=False)
         self.proxies = nn.Parameter(torch.randn(len(paths), embedding_size))
         self.weights = {type(self).__name__: 1.0}
@@ -98,11 +101,6 @@ class CSL(Loss):
             row = int(unknown[0])
             raise PathError(f"path {tuple(paths[row].tolist())} in row {row}", expected="one of class_paths")
         return rows
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        num_classes, embedding_size = self.proxies.shape
-        return f"num_classes={num_classes}, embedding_size={embedding_size}, margins={self.margins}, scale={self.scale}"
 
 
 def _by_finest_id(paths: Tensor) -> Tensor:

@@ -6,13 +6,13 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import torch
 from torch import Tensor, nn
 
 from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_each, check_integer, require
 
 from ..base import Loss, check_loss
+from ..pairs.blocks import in_full_precision
 from ..pairs.inputs import finite_vectors, float_vectors, full_mask, has_candidate, path_tensor
 from ..proxies import check_classes
 from .tree_miner import LIBRARY, TreeMiner, built, library_class
@@ -48,6 +48,8 @@ class PytorchMetricLearning(Loss):
     >>> [tuple(parameter.shape) for parameter in proxies.parameters()]
     [(3, 4)]
     """
+
+    _shown = ("level",)
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class PytorchMetricLearning(Loss):
             if shapes[0][1] != shapes[1][1]:
                 raise ShapeError(f"embeddings and ref_embeddings of shapes {shapes}", expected="the same d")
         ref_labels = None if ref_columns is None else ref_columns[:, -1]
-        with torch.autocast(vectors.device.type, enabled=False):
+        with in_full_precision(vectors.device):
             chosen = self._indices(vectors, columns, refs, ref_columns, valid)
             value: Tensor = self.loss(vectors, columns[:, -1], chosen, refs, ref_labels)
         return {type(self.loss).__name__: value}
@@ -130,10 +132,6 @@ class PytorchMetricLearning(Loss):
         if self.num_classes is None or embedding_size is None:
             raise OptionError(f"{loss} alone", expected="level_sizes and embedding_size too, for its proxies")
         return {"num_classes": self.num_classes, "embedding_size": embedding_size}
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        return f"level={self.level or 'finest'}"
 
 
 class LevelSum(Loss):

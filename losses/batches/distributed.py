@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, distributed
 from torch.autograd.function import once_differentiable
 
 from hiertree.errors import OptionError, ShapeError
-from hiertree.options import require
+from hiertree.options import check_choice
 
 from ..base import Loss, check_loss
 from ..pairs.blocks import LossPerQuery
 from ..pairs.inputs import finite_vectors, float_vectors, full_mask, path_tensor
 
-QUERIES = ("own", "all")
+Queries: TypeAlias = Literal["own", "all"]
 
 
 def all_gather(embeddings: Tensor, paths: Any) -> tuple[Tensor, Tensor]:
@@ -115,10 +115,12 @@ class DistributedLoss(Loss):
     True
     """
 
-    def __init__(self, loss: Loss, *, queries: Literal["own", "all"] = "own") -> None:
+    _shown = ("queries",)
+
+    def __init__(self, loss: Loss, *, queries: Queries = "own") -> None:
         super().__init__()
         check_loss(loss)
-        require(queries in QUERIES, "queries", queries, f"one of {', '.join(map(repr, QUERIES))}")
+        check_choice("queries", queries, Queries)
         self.loss, self.queries, self.weights = loss, queries, loss.weights
         for part in loss.with_parts() if queries == "own" else ():
             if not part.is_mean_over_queries:
@@ -147,10 +149,6 @@ class DistributedLoss(Loss):
         if not any(part.include_self for part in self.loss.with_parts()):
             candidates[:, own].fill_diagonal_(False)
         return self.loss.terms(everything[own], all_paths[own], everything, all_paths, valid=candidates)
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        return f"queries={self.queries!r}"
 
 
 def mean_over_processes(losses: LossPerQuery) -> Tensor:

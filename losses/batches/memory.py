@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from hiertree.errors import ShapeError
-from hiertree.options import check_integer, require
+from hiertree.options import check_choice, check_integer, require
 
 from ..base import Loss, check_loss
 from ..pairs.inputs import finite_vectors, full_mask, path_tensor
 
-ENQUEUE = ("before", "after")
+Enqueue: TypeAlias = Literal["before", "after"]
 
 
 class CrossBatchMemory(Loss):
@@ -42,6 +42,8 @@ class CrossBatchMemory(Loss):
     (0.0, 3, 0.0)
     """
 
+    _shown = ("size", "enqueue", "warm_up")
+
     embeddings: Tensor
     """(size, d) float32; rows from ``num_remembered`` on are empty."""
     paths: Tensor
@@ -58,7 +60,7 @@ class CrossBatchMemory(Loss):
         num_levels: int,
         *,
         size: int = 8192,
-        enqueue: Literal["before", "after"] = "after",
+        enqueue: Enqueue = "after",
         warm_up: int = 0,
     ) -> None:
         super().__init__()
@@ -66,7 +68,7 @@ class CrossBatchMemory(Loss):
         check_integer("embedding_size", embedding_size)
         check_integer("num_levels", num_levels)
         check_integer("size", size)
-        require(enqueue in ENQUEUE, "enqueue", enqueue, f"one of {', '.join(map(repr, ENQUEUE))}")
+        check_choice("enqueue", enqueue, Enqueue)
         check_integer("warm_up", warm_up, least=0)
         with_self = any(part.include_self for part in loss.with_parts())
         require(not with_self, "include_self", True, "False inside a memory, where no query is its own candidate")
@@ -151,7 +153,3 @@ class CrossBatchMemory(Loss):
         if len(vectors) > size or vectors.shape[1] != dimensions or own.shape[1] != num_levels:
             expected = f"at most {size} of {dimensions} dimensions, {num_levels} levels: the memory's"
             raise ShapeError(given, expected=expected)
-
-    def extra_repr(self) -> str:
-        """The options, for ``print(loss)``."""
-        return f"size={self.size}, enqueue={self.enqueue!r}, warm_up={self.warm_up}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -61,7 +60,7 @@ def large_batch_backward(
     backward(loss.total(terms))
     gradient = torch.zeros_like(embeddings) if embeddings.grad is None else embeddings.grad
     sizes = [len(part) for part in embedded]
-    with _generators_restored():
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         for chunk, state, part in zip(chunks, states, torch.split(gradient, sizes), strict=True):
             _set_generators(state)
             torch.autograd.backward([embed(chunk)], [part])
@@ -76,12 +75,3 @@ def _set_generators(states: tuple[Tensor, list[Tensor]]) -> None:
     torch.set_rng_state(states[0])
     if states[1]:
         torch.cuda.set_rng_state_all(states[1])
-
-
-@contextmanager
-def _generators_restored() -> Iterator[None]:
-    states = _generator_states()
-    try:
-        yield
-    finally:
-        _set_generators(states)

@@ -75,7 +75,8 @@ class OneBatch(Function):
 
 class _Whole(OneBatch):
     @staticmethod
-    def forward(batch: Tensor) -> Tensor:
+    def forward(*arguments: Any) -> Tensor:
+        batch: Tensor = arguments[0]
         return batch.view_as(batch)
 
     @staticmethod
@@ -89,8 +90,10 @@ class _Whole(OneBatch):
 
 class _Plain(_Whole):
     @staticmethod
-    def forward(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
-        return function(*arguments)
+    def forward(*arguments: Any) -> Tensor:
+        function, *given = arguments
+        result: Tensor = function(*given)
+        return result
 
 
 def plain(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
@@ -214,7 +217,7 @@ class _OfVectors(OneBatch):
             return (None,) * 7
         weight = upstream[:1]
         if upstream.stride() != (0,) and bool((upstream != weight).any()):  # not a mean
-            gradients = list(_OfVectors.forward(*ctx.again, upstream)[2:])
+            gradients = list(_OfVectors.forward(*ctx.again, weights=upstream)[2:])
             weight = torch.ones_like(weight)
         by_vectors = [None if each is None else first_derivative(each * weight, anchor) for each in gradients]
         return (*by_vectors, None, None, None, None, None)
@@ -269,10 +272,6 @@ def first_derivative(gradient: Tensor, anchor: Tensor) -> Tensor:
 
 class _FirstDerivative(_Whole):
     @staticmethod
-    def forward(gradient: Tensor, _anchor: Tensor) -> Tensor:
-        return gradient.view_as(gradient)
-
-    @staticmethod
     def backward(_ctx: Any, _upstream: Tensor) -> NoReturn:
         raise OptionError("a second derivative of a loss", expected="the first alone, without create_graph=True")
 
@@ -283,7 +282,8 @@ def in_full_precision(device: torch.device) -> Iterator[None]:
 
     The setting is one for all threads: where it is already as it should be, as on a thread of a block, it is left.
     """
-    products = torch.backends.cuda.matmul if device.type == "cuda" else torch.backends.mkldnn.matmul
+    backend: Any = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
+    products = backend.matmul
     before = products.fp32_precision
     with torch.autocast(device.type, enabled=False), ExitStack() as restoring:
         if before not in ("ieee", "none"):

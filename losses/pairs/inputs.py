@@ -44,7 +44,8 @@ class _Normalized(OneBatch):
     def backward(ctx: Any, by_unit: Tensor, by_inverse: Tensor, _: Tensor) -> Tensor:
         unit, inverse = ctx.saved_tensors
         along = torch.linalg.vecdot(by_unit, unit)[:, None] + by_inverse * inverse
-        return (by_unit * inverse).addcmul_(unit, along * inverse, value=-1)
+        gradient: Tensor = (by_unit * inverse).addcmul_(unit, along * inverse, value=-1)
+        return gradient
 
 
 def finite_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:
