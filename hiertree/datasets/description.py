@@ -151,9 +151,7 @@ class Benchmark:
             raise self.missing(given, expected="every image of the list")
         return images
 
-    def dataset(
-        self, split: str, labeled: Labeled, images: ImageSource, *, verify: str, **parts: NDArray[Any] | None
-    ) -> ImageDataset:
+    def dataset(self, split: str, labeled: Labeled, images: ImageSource, *, verify: str, **parts: Any) -> ImageDataset:
         """The data set of a split whose sizes were compared with the published ones; ``parts`` are its index arrays.
 
         Raises:
