@@ -238,11 +238,8 @@ def _continue_in_first(ctx: click.Context) -> None:
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     """Changes whenever a file is replaced; None where there is none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+    found = path.stat() if path.exists() else None
+    return None if found is None else (found.st_ino, found.st_mtime_ns)
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,7 @@ from .options import (
     choice,
     json_option,
     print_json,
+    set_option,
     typed_options,
 )
 
@@ -61,7 +62,7 @@ protocol_option = choice(
     default=16_384,
     help="Images in a shard; an interrupted call goes on after the last whole one.",
 )
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
+@set_option("Override of the recipe.")
 @click.option("--no-labels", is_flag=True, help="DATA is a folder of images, or a table with a column image of files.")
 @backbone_option
 def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) -> None:

@@ -104,7 +104,8 @@ def _option(name: str, info: FieldInfo) -> Option:
         extra = {"is_flag": True, "default": info.default}
     elif get_origin(info.annotation) is tuple:
         extra |= {"multiple": True}
-    return click.option(f"--{_option_name(name, info)}", name, help=info.description, **extra)
+    own = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    return click.option(f"--{own.get('option', name.replace('_', '-'))}", name, help=info.description, **extra)
 
 
 def _type_of(info: FieldInfo) -> Any:
@@ -123,11 +124,6 @@ def _type_of(info: FieldInfo) -> Any:
     return NAME if kinds == [str] else kinds[0] if len(kinds) == 1 else str
 
 
-def _option_name(name: str, info: FieldInfo) -> str:
-    own = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
-    return str(own.get("option", name.replace("_", "-")))
-
-
 port_option = click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -143,6 +139,11 @@ backbone_option = click.option(
     help="Your own network, of a run that was trained with it; what a folder names is never imported.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def set_option(text: str) -> Option:
+    """Changes of a recipe's settings."""
+    return click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help=text)
 
 
 def choice(name: str, values: Sequence[str], text: str, **more: Any) -> Option:

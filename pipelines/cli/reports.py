@@ -12,16 +12,14 @@ from hiertree.errors import require_package
 
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, OUTPUT_FILE, DeclaredPath, command
 from .evaluation import gallery_labels_option, gallery_option, labels_option, levels_option, protocol_option
-from .options import COUNT, SEED, no_browser_option, port_option
+from .options import COUNT, SEED, no_browser_option, port_option, set_option
 
 
 @command(example="hiertree report runs/first runs/second --out report.html")
 @click.argument("sources", nargs=-1, required=True, type=DeclaredPath("input", "either", exists=True))
 @click.option("--out", type=OUTPUT_FILE, default=Path("report.html"), help="The HTML file.")
 @click.option("--title", default="Retrieval report", help="Title of the page.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="data.root=PATH where a run's images have moved."
-)
+@set_option("data.root=PATH where a run's images have moved.")
 @click.option("--queries", type=COUNT, default=3, help="Queries shown of the worst, the median and the best, each.")
 @click.option("--hits", type=COUNT, default=8, help="Images shown of each ranking.")
 @click.option(

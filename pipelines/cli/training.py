@@ -12,7 +12,7 @@ from hiertree.errors import OptionError
 
 from ..training.recipe.built_in import PAPERS, all_built_in_recipes, built_in_recipe, published_rows, recipe_datasets
 from .checked_paths import GROWING_FOLDER, INPUT_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, CheckedGroup, command
-from .options import INTEGERS, backbone_option, choice, json_option, print_json
+from .options import INTEGERS, backbone_option, choice, json_option, print_json, set_option
 
 if TYPE_CHECKING:
     from ..comparison.cluster_jobs import ClusterJobs
@@ -42,7 +42,7 @@ def recipes(context: click.Context, as_json: bool) -> None:
 
 @recipes.command(example="hiertree recipes show sop-happier --set loss.alpha=3")
 @click.argument("recipe", metavar="NAME", type=NAME_OR_INPUT)
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override of the recipe.")
+@set_option("Override of the recipe.")
 @json_option
 @click.pass_context
 def show(context: click.Context, recipe: str, overrides: tuple[str, ...], as_json: bool) -> None:
@@ -98,9 +98,7 @@ def _head(recipe: BuiltInRecipe, text: str) -> Iterator[str]:
 )
 @click.argument("recipe", type=NAME_OR_INPUT)
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the run.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, optimizer.lr=1e-4 for instance."
-)
+@set_option("Override, optimizer.lr=1e-4 for instance.")
 @choice("--on-bad-image", ["error", "skip"], "What becomes of images that do not decode.")
 @click.option("--fresh", is_flag=True, help="Remove an earlier run in that folder first.")
 def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str | None, fresh: bool) -> None:
@@ -137,7 +135,7 @@ def train(recipe: str, out: Path, overrides: tuple[str, ...], on_bad_image: str 
 @click.argument("recipes", nargs=-1, required=True, type=NAME_OR_INPUT)
 @click.option("--seeds", type=INTEGERS, default="0", help="Seeds, separated by commas.")
 @click.option("--out", type=GROWING_FOLDER, required=True, help="Folder of the runs and the table.")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override, for every recipe.")
+@set_option("Override, for every recipe.")
 @click.option(
     "--grid", multiple=True, metavar="KEY=V1,V2,…", help="Values to try; several grids: every combination, a row each."
 )

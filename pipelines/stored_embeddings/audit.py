@@ -6,11 +6,10 @@ to differ, and the fewest that give the library's number are the reason. Where n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from itertools import chain, combinations
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,27 +33,23 @@ if TYPE_CHECKING:
 MOST_PAIRS = 1 << 21  # scores; some libraries hold each as a Python object
 TOLERANCE = 2e-6  # other libraries' values are means of float32 numbers
 _MOST_REASONS = 4
-DIFFERENCES: Mapping[str, str] = MappingProxyType(
-    {
-        "empty": "a query without positives counts as 0",
-        "linear": "the gain is l, not 2^l − 1",
-        "positive": "positives of score ≤ 0 are ignored",
-        "own": "equal scores stand in an order of its own, worth between the worst and the best",
-        "reversed": "of equal scores the later name comes first",
-        "grouped": "equal scores are one threshold: all of them count as ahead",
-        "all": "the divisor is all positives, not min(k, positives)",
-        "found": "the divisor is the positives found in the top k",
-    }
-)
-_KNOWN: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "torchmetrics": ("empty", "linear", "positive", "all", "found", "own"),
-        "sklearn": ("empty", "linear", "grouped"),
-        "ir_measures": ("empty", "linear", "reversed", "all"),
-        "ranx": ("empty", "linear", "all", "own"),
-        "pytorch_metric_learning": ("all", "own"),
-    }
-)
+DIFFERENCES = {
+    "empty": "a query without positives counts as 0",
+    "linear": "the gain is l, not 2^l − 1",
+    "positive": "positives of score ≤ 0 are ignored",
+    "own": "equal scores stand in an order of its own, worth between the worst and the best",
+    "reversed": "of equal scores the later name comes first",
+    "grouped": "equal scores are one threshold: all of them count as ahead",
+    "all": "the divisor is all positives, not min(k, positives)",
+    "found": "the divisor is the positives found in the top k",
+}
+_KNOWN = {
+    "torchmetrics": ("empty", "linear", "positive", "all", "found", "own"),
+    "sklearn": ("empty", "linear", "grouped"),
+    "ir_measures": ("empty", "linear", "reversed", "all"),
+    "ranx": ("empty", "linear", "all", "own"),
+    "pytorch_metric_learning": ("all", "own"),
+}
 
 
 def audit(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -148,15 +147,13 @@ def pytorch_metric_learning(queries: ScoredQueries) -> dict[str, float]:
     return found
 
 
-LIBRARIES: Mapping[str, Callable[[ScoredQueries], dict[str, float]]] = MappingProxyType(
-    {
-        "torchmetrics": torchmetrics,
-        "sklearn": scikit_learn,
-        "ir_measures": ir_measures,
-        "ranx": ranx,
-        "pytorch_metric_learning": pytorch_metric_learning,
-    }
-)
+LIBRARIES: Mapping[str, Callable[[ScoredQueries], dict[str, float]]] = {
+    "torchmetrics": torchmetrics,
+    "sklearn": scikit_learn,
+    "ir_measures": ir_measures,
+    "ranx": ranx,
+    "pytorch_metric_learning": pytorch_metric_learning,
+}
 
 
 def values_of(library: str, queries: ScoredQueries) -> dict[str, float]:
