@@ -80,7 +80,7 @@ def test_arrays_that_do_not_fit_are_refused_as_soon_as_they_are_read(tmp_path, n
 def test_a_misspelt_option_is_an_error(tmp_path):
     np.savez(tmp_path / "e.npz", embeddings=np.eye(4) + 1, paths=[[0], [0], [1], [1]])
     for wrong in ("metrix", "label", "perquery"):
-        with pytest.raises(TypeError, match=wrong):
+        with pytest.raises(OptionError, match=f"unknown option .{wrong}."):
             evaluate_file(tmp_path / "e.npz", **{wrong: None})
 
 
