@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from hiertree.errors import InputError, RecipeError, TrainingError, require_package
-from hiertree.io import files
-from hiertree.io.provenance import manifest
 
 from ..training.run.experiment import train
-from .figures import plot_lines, plot_points
+from .comparison_files import write_comparison
 from .planned_runs import Grid, PlannedRun, plan_runs
-from .result_table import ResultTable, html, latex, make_table, markdown, runs_table, varied_number
+from .result_table import make_table, runs_table
 from .significance import QueryValues, choose_reference, compare_with_reference, describe_tests, query_values
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 Launch: TypeAlias = Callable[[Sequence[PlannedRun]], None]
-_TESTS, _LINES = _NOT_ALWAYS = ("comparison-tests.csv", "comparison-lines.png")
 
 
 def compare(
@@ -114,54 +111,3 @@ def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | Non
         name: query_values([run.network for run in own], data=own[0].recipe.data.options())
         for name, own in rows.items()
     }
-
-
-def write_comparison(
-    folder: Path, *, runs: pd.DataFrame, tests: pd.DataFrame, table: ResultTable, parameters: Mapping[str, Any]
-) -> None:
-    """Write every file: runs, tests, the table in every format, figures, and the manifest."""
-    for name in _NOT_ALWAYS:
-        (folder / name).unlink(missing_ok=True)
-    frames = {"comparison.csv": runs} | ({_TESTS: tests} if len(tests) else {})
-    for name, frame in frames.items():
-        with files.open_replacing(folder / name) as file:
-            frame.to_csv(file, index=False, lineterminator="\n")
-    figures = _draw(runs, folder)
-    lead = f"{len(runs)} runs of {', '.join(parameters['recipes'])}, seeds {', '.join(map(str, parameters['seeds']))}."
-    texts = {
-        "comparison.md": markdown(table) + "\n",
-        "comparison.tex": latex(table) + "\n",
-        "comparison.html": html(table, title="Comparison", lead=lead, figures=figures.values()),
-    }
-    for name, text in texts.items():
-        files.write_text(folder / name, text)
-    files.write_json(folder / "comparison.json", {"rows": _rows(table), "tests": tests.to_dict(orient="records")})
-    outputs = [*(folder / name for name in [*frames, *texts, "comparison.json"]), *figures]
-    made = manifest(command="hiertree compare", parameters=parameters, outputs=outputs)
-    files.write_json(folder / "manifest.json", made)
-
-
-def _draw(runs: pd.DataFrame, folder: Path) -> dict[Path, tuple[str, str]]:
-    """The figures: each as SVG inside a page, and what it shows."""
-    points, lines = folder / "comparison.png", folder / _LINES
-    shown = "Each metric in a panel of its own: every run a point, the mean of a row a line."
-    drawn = {points: (plot_points(runs, points), shown)}
-    if (key := varied_number(runs)) is not None:
-        shown = f"Each metric over {key}: means as lines, ± standard deviation as bands."
-        drawn[lines] = (plot_lines(runs, lines, key=key), shown)
-    return drawn
-
-
-def _rows(table: ResultTable) -> list[dict[str, Any]]:
-    """Names, runs (0 of a published row) and metrics, in 0 … 1."""
-    return [
-        {
-            "row": row.name,
-            "runs": row.runs or 0,
-            "metrics": {
-                metric: {"mean": cell.mean / 100, "deviation": None if cell.deviation is None else cell.deviation / 100}
-                for metric, cell in row.cells.items()
-            },
-        }
-        for row in table.rows
-    ]

@@ -28,29 +28,17 @@ _BLOCK = 4_000_000  # scores that are held at once
 
 @dataclass(frozen=True, kw_only=True)
 class QueriesAndGallery:
-    """Queries and the items that are ranked for them: paths, labels and, where they are at hand, pictures.
+    """Queries and the items that are ranked for them: paths, labels and, where they are at hand, pictures."""
 
-    Attributes:
-        facts: how many there are and of what, in a sentence.
-        tree: of their labels.
-        query_paths: (Q, L) of the queries.
-        gallery_paths: (N, L) of the gallery; the queries' own where these retrieve each other.
-        separate: whether the gallery is not the queries themselves.
-        images: pictures of queries and gallery, or None.
-        query_rows: (Q,) rows of the queries among the images.
-        gallery_rows: (N,) rows of the gallery among the images.
-        without: why there are no pictures; empty where there are.
-    """
-
-    facts: str
-    tree: LabelTree
-    query_paths: NDArray[np.int32]
-    gallery_paths: NDArray[np.int32]
-    separate: bool
-    images: ImageSource | None
-    query_rows: NDArray[np.int64]
-    gallery_rows: NDArray[np.int64]
-    without: str = ""
+    facts: str  # how many there are and of what, in a sentence
+    tree: LabelTree  # of their labels
+    query_paths: NDArray[np.int32]  # (Q, L) of the queries
+    gallery_paths: NDArray[np.int32]  # (N, L) of the gallery; the queries' own where these retrieve each other
+    separate: bool  # whether the gallery is not the queries themselves
+    images: ImageSource | None  # pictures of queries and gallery, or None
+    query_rows: NDArray[np.int64]  # (Q,) rows of the queries among the images
+    gallery_rows: NDArray[np.int64]  # (N,) rows of the gallery among the images
+    without: str = ""  # why there are no pictures; empty where there are
 
     @classmethod
     def from_dataset(cls, dataset: ImageDataset) -> QueriesAndGallery:

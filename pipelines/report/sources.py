@@ -44,25 +44,15 @@ MOST_RUNS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What a report shows of one model: its metrics, queries and rankings.
+    """What a report shows of one model: its metrics, queries and rankings."""
 
-    Attributes:
-        results: metrics, skipped and convention, as ``metrics.json`` has them.
-        labeled: the embeddings and paths of the queries, and of their gallery if they have one.
-        per_query: a row for each query, a column for each metric; NaN where a query has no positive.
-        history: a row for each epoch of its training; empty where that is unknown.
-        recipe_text: the experiment as YAML, every setting included; empty if there was none.
-        command: that gives these numbers again.
-        manifest: versions, time and hashes.
-    """
-
-    results: dict[str, Any]
-    labeled: LabeledEmbeddings
-    per_query: pd.DataFrame
-    history: Sequence[Mapping[str, Any]] = ()
-    recipe_text: str = ""
-    command: str
-    manifest: dict[str, Any]
+    results: dict[str, Any]  # metrics, skipped and convention, as ``metrics.json`` has them
+    labeled: LabeledEmbeddings  # the embeddings and paths of the queries, and of their gallery if they have one
+    per_query: pd.DataFrame  # a row for each query, a column for each metric; NaN where a query has no positive
+    history: Sequence[Mapping[str, Any]] = ()  # a row for each epoch of its training; empty where that is unknown
+    recipe_text: str = ""  # the experiment as YAML, every setting included; empty if there was none
+    command: str  # that gives these numbers again
+    manifest: dict[str, Any]  # versions, time and hashes
 
     @property
     def metrics(self) -> dict[str, float]:
