@@ -1,19 +1,18 @@
 """Blocks of queries shared out over threads, and what comes next loaded meanwhile.
 
-As many threads as memory allows take a block each through product, ranking and formulas. None waits for another, and
-BLAS starts no threads of its own, which would go on spinning after each product. Where memory holds the scores of fewer
-blocks, several threads share one: first the columns of its product, then its rows. Every score and every row is
-computed alone, so no result depends on the sharing.
+Each thread takes a block of its own through product, ranking and formulas, with a BLAS of one thread, so that none
+waits or spins for another. Where memory holds the scores of fewer blocks, threads share one: first the columns of its
+product, then its rows. No result depends on the sharing.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -61,13 +60,14 @@ def row_ranges(num_rows: int, *, row_bytes: int, threads: int | None = None) -> 
     return ranges(num_rows, max(rows, 1)), threads
 
 
-def for_blocks(work: Callable[..., Value], keys: Sequence[Key], *, block_bytes: int) -> Iterator[Value]:
-    """Yield ``work(key, threads=…)`` for each block, several at once; each has so many threads to itself."""
+@contextmanager
+def block_pool(number: int, *, block_bytes: int) -> Iterator[tuple[ThreadPoolExecutor, int]]:
+    """A pool for as many of the blocks at once as memory allows, and how many threads each has to itself."""
     everyone = num_threads()
-    blocks = max(min(everyone, BUDGET // max(block_bytes, 1), len(keys)), 1)
+    blocks = max(min(everyone, BUDGET // max(block_bytes, 1), number), 1)
     pool = ThreadPoolExecutor(blocks, initializer=_limit_thread)
     try:
-        yield from pool.map(partial(work, threads=-(-everyone // blocks)), keys)
+        yield pool, -(-everyone // blocks)
     finally:
         pool.shutdown(cancel_futures=True)
 

@@ -1,7 +1,7 @@
-"""Rankings of binary codes by counting sort, or item by item.
+"""Rankings of binary codes by counting sort, or item by item; distances are popcounts of uint64 words.
 
-Distances are popcounts of uint64 words. A query's ranking needs no more than how many items of each level stand at each
-distance; the positives are one range of a gallery in tree order, and only their levels are read.
+A ranking needs no more than how many items of each level stand at each distance. The positives are one range of a
+gallery in tree order, and only their levels are read.
 """
 
 from __future__ import annotations
@@ -66,12 +66,10 @@ def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     codes, positives = retrieval.source, retrieval.totals[rows, 1:].sum(axis=1)
     counts = np.empty((rows.stop - rows.start, codes.num_bits + 1), np.int64)
     _count_distances(codes.queries[rows], codes.items, counts)
-    at_once = max(_CACHED // (int(positives.max(initial=0)) + 1), 1)
-    parts = ranges(len(counts), at_once)
-    found = [
-        _values_of_counts(retrieval, slice(rows.start + part.start, rows.start + part.stop), counts[part])
-        for part in parts
-    ]
+    found = []
+    for part in ranges(len(counts), max(_CACHED // (int(positives.max(initial=0)) + 1), 1)):
+        own = slice(rows.start + part.start, rows.start + part.stop)
+        found.append(_values_of_counts(retrieval, own, counts[part]))
     return np.concatenate(found)
 
 
@@ -89,17 +87,13 @@ def _values_of_counts(retrieval: Retrieval[Codes], rows: slice, counts: Ints) ->
     def rank(ties: Ties, preference: Floats) -> Ranked:
         order = np.argsort(preference, axis=1, kind="stable")
         order = np.ascontiguousarray(order[:, ::-1]) if ties == "best" else order
-        return _ranked(counts, positives, order, keep_groups=ties in ("average", "paper"))
+        number = positives.sum(axis=(1, 2))
+        shape = len(counts), int(number.max(initial=0))
+        ranked = Ranked(np.empty(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32), number)
+        _rank_counts(counts, positives, order, ties in ("average", "paper"), ranked)
+        return ranked
 
     return retrieval.values(rank, rows)
-
-
-def _ranked(counts: Ints, positives: Ints, order: Ints, *, keep_groups: bool) -> Ranked:
-    number = positives.sum(axis=(1, 2))
-    shape = (len(counts), int(number.max(initial=0)))
-    ranked = Ranked(np.empty(shape, np.uint8), np.empty(shape, np.int32), np.empty(shape, np.int32), number)
-    _rank_counts(counts, positives, order, keep_groups, ranked)
-    return ranked
 
 
 def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:

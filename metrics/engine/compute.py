@@ -1,10 +1,8 @@
 """The values of a retrieval of embeddings, block of queries by block.
 
-Blocks are taken in tree order, where neighboring queries have the same positives. The scores of a block are held in one
-of three ways. *In memory*, all those with the whole gallery exist at once. *Tiled*, no more than those of one product
-with one part of the gallery: first the parts that hold positives of its queries are multiplied, to gather these, and
-then all parts, to count the other items among them, counts that add up. Or they stay on a device of torch
-(:mod:`~hiertree.metrics.engine.on_device`). The choice depends on sizes alone, not on that of the blocks.
+*In memory*, the scores of a block with the whole gallery exist at once. *Tiled*, those of one product with one part of
+it: first the parts that hold positives of its queries are multiplied, to gather these, then all parts, to count the
+other items among them; counts add up. The choice depends on sizes alone, not on that of the blocks.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -25,7 +23,7 @@ from ..ranking.full_sort import rank_by_full_sort
 from ..ranking.gallery import drop_ranked, fill_levels
 from ..ranking.ranked import Ranked, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import SortedPositives, sort
-from .blocks import BUDGET, Layout, Memory, Way, for_blocks, for_each, loaded, ranges, row_ranges, single_threaded_blas
+from .blocks import BUDGET, Layout, Memory, Way, block_pool, for_each, loaded, ranges, row_ranges, single_threaded_blas
 
 if TYPE_CHECKING:
     from hiertree.jit import Array, Floats, Ints
@@ -61,7 +59,8 @@ def values_of_embeddings(
     finished = None if resume is None else PartStore(resume, _fingerprint(retrieval, layout), rows="queries")
     queries = retrieval.source.gallery.tree.queries
     values = np.zeros((len(queries), len(retrieval.request.metrics)))
-    starts = range(0, len(queries), layout.rows)[slice(None) if share is None else share.blocks]
+    first, step = (0, 1) if share is None else share
+    starts = range(0, len(queries), layout.rows)[first::step]
     missing = []
     for block in (slice(start, min(start + layout.rows, len(queries))) for start in starts):
         stored = None if finished is None else finished.load(block)
@@ -70,7 +69,7 @@ def values_of_embeddings(
         else:
             values[queries[block]] = stored
     total = sum(block.stop - block.start for block in missing)
-    enabled = progress and (share is None or share.rank == 0)
+    enabled = progress and first == 0
     with single_threaded_blas(), show_progress(description="queries", total=total, enabled=enabled) as advance:
         computed = _compute(layout.way)(retrieval, layout, [queries[block] for block in missing], advance)
         for block, found in zip(missing, computed, strict=True):
@@ -164,10 +163,11 @@ def values_in_memory(
             for_each(work, *row_ranges(len(rows), row_bytes=4 * gallery.row_bytes(rows), threads=threads))
         return values
 
-    computed = for_blocks(compute, blocks, block_bytes=layout.rows * len(gallery) * similarity.dtype.itemsize)
-    for rows, values in zip(blocks, computed, strict=True):
-        advance(len(rows))
-        yield values
+    block_bytes = layout.rows * len(gallery) * similarity.dtype.itemsize
+    with block_pool(len(blocks), block_bytes=block_bytes) as (pool, threads):
+        for rows, values in zip(blocks, pool.map(partial(compute, threads=threads), blocks), strict=True):
+            advance(len(rows))
+            yield values
 
 
 def _fill(similarity: Similarity, queries: Array, scores: Array, height: int, threads: int) -> None:
@@ -212,71 +212,56 @@ def _rank_without(
     return partial(ranked_positives, sort_matrix(scores, levels, excluded, ties=ties)), totals
 
 
-class _Block(NamedTuple):
-    """A block of queries while it is computed: its rows, its padded vectors, and the rows of each product."""
-
-    retrieval: Retrieval[Similarity]
-    rows: Ints
-    queries: Array
-    height: int
-    products: list[slice]
-    positives: SortedPositives
-    memory: Memory
-
-
 def values_tiled(
     retrieval: Retrieval[Similarity], layout: Layout, blocks: list[Ints], advance: Advance
 ) -> Iterator[Floats]:
     """Yield the values of each block."""
-    similarity, by_index = retrieval.source, retrieval.request.ties == "index"
-    gallery = similarity.gallery
+    similarity, gallery = retrieval.source, retrieval.source.gallery
     memory = Memory(layout.height * similarity.longest_part, similarity.dtype)
     for rows in blocks:
-        queries, products = similarity.queries(rows, layout.height), ranges(len(rows), layout.height)
-        positives = gallery.empty_positives(rows, similarity.dtype, by_index=by_index)
-        block = _Block(retrieval, rows, queries, layout.height, products, positives, memory)
+        products = ranges(len(rows), layout.height)
+        positives = gallery.empty_positives(rows, similarity.dtype, by_index=retrieval.request.ties == "index")
+        apply = partial(_apply, similarity, memory, rows, similarity.queries(rows, layout.height), positives)
         parts = similarity.parts_with_positives(rows, products)
         for (places, chosen), items in loaded(lambda part: similarity.items(part[0]), parts):
-            _apply(gallery.gather, block, chosen, places, items)
-        parts_of_rows = row_ranges(len(rows), row_bytes=gallery.row_bytes(rows))
-        for_each(lambda part, own=positives: sort(own.rows(part)), *parts_of_rows)
-        for done in _count(block):
-            advance(done)
+            apply(gallery.gather, chosen, layout.height, places, items)
+        sorted_at_once = row_ranges(len(rows), row_bytes=gallery.row_bytes(rows))
+        for_each(lambda part, own=positives: sort(own.rows(part)), *sorted_at_once)
+        done = seen = 0
+        for places, items in loaded(similarity.items, similarity.parts):
+            apply(gallery.count, products, layout.height, places, items)
+            seen += len(places)
+            before, done = done, len(rows) * seen // len(gallery)
+            advance(done - before)  # as many queries' worth of work as the part was
         yield retrieval.values_of_positives(rows, positives)
 
 
-def _count(block: _Block) -> Iterator[int]:
-    """Yield as many queries' worth of work as each part of the gallery was."""
-    similarity, done, seen = block.retrieval.source, 0, 0
-    for places, items in loaded(similarity.items, similarity.parts):
-        _apply(similarity.gallery.count, block, block.products, places, items)
-        seen += len(places)
-        done, before = len(block.rows) * seen // len(similarity.gallery), done
-        yield done - before
-
-
 def _apply(
+    similarity: Similarity,
+    memory: Memory,
+    rows: Ints,
+    queries: Array,
+    positives: SortedPositives,
     step: Callable[[Array, Ints, Ints, SortedPositives], None],
-    block: _Block,
     products: list[slice],
+    height: int,
     places: Ints,
     items: Any,
 ) -> None:
-    """Apply a step to the scores of some products with a part of the gallery."""
-    similarity = block.retrieval.source
+    """Apply a step to the scores of some products of a block with a part of the gallery."""
 
     def apply(product: slice, threads: int) -> None:
-        rows, positives = block.rows[product], block.positives.rows(product)
-        queries = block.queries[product.start : product.start + block.height]
+        own, found = rows[product], positives.rows(product)
 
         def work(part: slice) -> None:
-            similarity.gallery.leave_out(scores[part], places, rows[part])
-            step(scores[part], places, rows[part], positives.rows(part))
+            similarity.gallery.leave_out(scores[part], places, own[part])
+            step(scores[part], places, own[part], found.rows(part))
 
-        with block.memory.lent(block.height, len(places)) as scores:
-            similarity.fill(queries, items, places, scores, block.height, threads=threads)
-            for_each(work, *row_ranges(len(rows), row_bytes=scores.shape[1], threads=threads))
+        with memory.lent(height, len(places)) as scores:
+            padded = queries[product.start : product.start + height]
+            similarity.fill(padded, items, places, scores, height, threads=threads)
+            for_each(work, *row_ranges(len(own), row_bytes=scores.shape[1], threads=threads))
 
-    scores_bytes = block.height * len(places) * similarity.dtype.itemsize
-    for _ in for_blocks(apply, products, block_bytes=scores_bytes):
-        pass
+    block_bytes = height * len(places) * similarity.dtype.itemsize
+    with block_pool(len(products), block_bytes=block_bytes) as (pool, threads):
+        list(pool.map(partial(apply, threads=threads), products))

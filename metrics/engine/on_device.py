@@ -1,9 +1,7 @@
 """The values of blocks of queries whose scores never leave a device of torch.
 
-The device multiplies, and counts all items among each query's sorted positives, as
-:mod:`hiertree.metrics.ranking.sorted_positives` does on the processor, by operations that a GPU has; the same scores
-give the same counts. Only these come back, and the processor turns them into metrics by the same formulas as ever,
-while the device is at work on the next block.
+The device multiplies, sorts positives and counts all items among them, as :mod:`hiertree.metrics.ranking` does on the
+processor, and with the same result. The processor turns these counts into metrics while the next block is counted.
 """
 
 from __future__ import annotations
@@ -154,14 +152,6 @@ def _values(retrieval: Retrieval[Similarity], rows: Ints, products: list[SortedP
     return np.concatenate([retrieval.values_of_positives(own, positives) for own, positives in parts])
 
 
-class _Product(NamedTuple):
-    """Queries of a block that are multiplied at once: their rows, vectors and positives."""
-
-    rows: slice
-    queries: torch.Tensor
-    positives: _DevicePositives
-
-
 class _Work(NamedTuple):
     """What all blocks share: the retrieval, the device, the height of a product, and the gallery's order there."""
 
@@ -176,15 +166,15 @@ class _Work(NamedTuple):
         products = []
         for part in ranges(len(rows), self.height):
             queries = self.device.put(vectors[part.start : part.start + self.height])
-            products.append(_Product(part, queries, _DevicePositives(self.retrieval, rows[part], self.order)))
+            products.append(_Product(self.retrieval, rows[part], queries, self.order))
         if similarity.held and len(self.order) <= _LONGEST_ROW:
             self._count_at_once(products)
         else:
             self._gather(rows, products)
             for places, items in loaded(similarity.items, similarity.parts):
                 for product in products:
-                    product.positives.count(self._scores(product, places, items), places)
-        return [product.positives.on_processor() for product in products]
+                    product.count(self._scores(product, places, items), places)
+        return [product.on_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:
         """Multiply each product once, with the whole gallery."""
@@ -192,40 +182,42 @@ class _Work(NamedTuple):
         items = [similarity.items(places[tile]) for tile in similarity.tiles]
         for product in products:
             scores = self._scores(product, places, *items)
-            product.positives.gather(scores, places)
-            product.positives.sort()
-            product.positives.count(scores, places)
+            product.gather(scores, places)
+            product.sort()
+            product.count(scores, places)
 
     def _gather(self, rows: Ints, products: list[_Product]) -> None:
         similarity = self.retrieval.source
-        parts = similarity.parts_with_positives(rows, [product.rows for product in products])
-        of_rows = {product.rows.start: product for product in products}
+        parts = similarity.parts_with_positives(rows, ranges(len(rows), self.height))
         for (places, chosen), items in loaded(lambda part: similarity.items(part[0]), parts):
             for part in chosen:
-                product = of_rows[part.start]
-                product.positives.gather(self._scores(product, places, items), places)
+                product = products[part.start // self.height]
+                product.gather(self._scores(product, places, items), places)
         for product in products:
-            product.positives.sort()
+            product.sort()
 
     def _scores(self, product: _Product, places: Ints, *items: torch.Tensor) -> torch.Tensor:
         """The scores of a product's queries, masked ones −inf."""
         exact = self.retrieval.source.exact
         found = torch.cat([self.device.multiply(product.queries, tile, exact=exact) for tile in items], dim=1)
-        scores = found[: product.rows.stop - product.rows.start]
+        scores = found[: len(product)]
         copies, originals = self.retrieval.source.equal_columns(places)
         if len(copies):
             scores[:, self.device.send(copies)] = scores[:, self.device.send(originals)]
-        product.positives.leave_out(scores, places)
+        product.leave_out(scores, places)
         return scores
 
 
-class _DevicePositives:
-    """The positives of the queries ``rows`` of one product; ``order`` is the gallery's tree order on the device.
+class _Product:
+    """Queries that are multiplied at once, and their positives; ``order`` is the gallery's tree order on the device.
 
     Scores are held negated, so that the best comes first in rising order; an item that is not there is +∞.
     """
 
-    def __init__(self, retrieval: Retrieval[Similarity], rows: Ints, order: torch.Tensor) -> None:
+    def __init__(
+        self, retrieval: Retrieval[Similarity], rows: Ints, queries: torch.Tensor, order: torch.Tensor
+    ) -> None:
+        self.queries = queries
         self._gallery, self._dtype = retrieval.source.gallery, retrieval.source.dtype
         self._by_index, self._rows, self._order = retrieval.request.ties == "index", rows, order
         tree = self._gallery.tree
@@ -238,6 +230,9 @@ class _DevicePositives:
         self._key = self._falling  # what the others are looked up among
         self._number = torch.zeros((len(rows), 1), dtype=torch.int64, device=order.device)
         self._others = torch.zeros(len(rows) * (most + 1) * 2 + _UNREAD, dtype=torch.int32, device=order.device)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     def leave_out(self, scores: torch.Tensor, places: Ints) -> None:
         """Give masked items the score −inf."""

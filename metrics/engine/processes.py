@@ -1,4 +1,4 @@
-"""One evaluation shared out over the processes of a group of ``torch.distributed``, as Fabric and torchrun start them.
+"""One evaluation shared out over the processes of a group of ``torch.distributed``.
 
 Each process computes some of the blocks, and their values are summed, those of others being 0: the sum is exact.
 """
@@ -30,11 +30,6 @@ class Share(NamedTuple):
     rank: int
     number: int
 
-    @property
-    def blocks(self) -> slice:
-        """Which blocks it computes."""
-        return slice(self.rank, None, self.number)
-
     def agreed(self, layout: Layout) -> Layout:
         """The smallest layout of all processes: what each one chooses may depend on the free memory of its device."""
         sizes = torch.tensor([layout.height, layout.rows], device=_device_of_group())
@@ -51,12 +46,7 @@ class Share(NamedTuple):
 
 
 def share_of_group(retrieval: Retrieval[Similarity]) -> Share:
-    """The part of this process.
-
-    Raises:
-        OptionError: there is no process group.
-        ShapeError: its processes have other labels, options or embeddings; of these some rows are compared.
-    """
+    """The part of this process, once all are known to have the same labels, options and embeddings."""
     if not (distributed.is_available() and distributed.is_initialized()):
         raise OptionError(
             "distributed=True",

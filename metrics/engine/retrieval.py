@@ -1,7 +1,4 @@
-"""A checked retrieval: what each query ranks, and what is asked of the rankings.
-
-Every entry point makes a :class:`Retrieval`, and everything below takes it.
-"""
+"""A checked retrieval: what each query ranks, and what is asked of the rankings."""
 
 from __future__ import annotations
 

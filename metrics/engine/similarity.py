@@ -1,12 +1,10 @@
 """Cosine similarities of blocks of queries with parts of the gallery.
 
-The rounding of a product may depend on its shape, so all products have one height, whatever the block size; the last
-is padded. It may also depend on the column, so equal vectors of the gallery lie in one part of it and take the score of
-the first of them.
+The rounding of a product may depend on its shape and on the column. So all products have one height, the last being
+padded, and equal vectors of the gallery lie in one part of it and take the score of the first of them.
 
-Vectors of small integers need none of this: their dot products are exact in any order of summation. The squared cosine
-with the sign of the cosine, (q·x)·|q·x| / (‖q‖²‖x‖²), is then one rounded division of exact integers, so that equal
-cosines give equal scores, whatever multiplies them.
+Dot products of small integers are exact in any order of summation. The squared cosine with the sign of the cosine,
+(q·x)·|q·x| / (‖q‖²‖x‖²), is then one rounded division of exact integers: equal cosines give equal scores.
 """
 
 from __future__ import annotations
@@ -96,8 +94,7 @@ class Similarity:
     def parts(self) -> list[Ints]:
         """The whole gallery in parts: the places of each, rising.
 
-        A file is read from its beginning to its end, however its labels are mixed: a part is consecutive rows of it.
-        Equal vectors belong to the part of the first of them.
+        A part of a file is consecutive rows of it. Equal vectors belong to the part of the first of them.
         """
         place = self.gallery.tree.place
         in_file = self._items.mapped and not self.held

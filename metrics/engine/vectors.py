@@ -2,9 +2,6 @@
 
 Every float is an odd number times a power of two. The largest odd number by which the whole row can be divided is
 divided out first, which is exact, so that parallel rows become equal. Rows of few digits become small integers.
-
-A matrix product may round one dot product differently from column to column and from shape to shape. Equal rows
-therefore tie only if all of them take the score of one (:func:`first_of_equal`).
 """
 
 from __future__ import annotations

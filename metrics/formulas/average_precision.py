@@ -21,11 +21,11 @@ import numpy as np
 
 from hiertree.jit import Bools, Bytes, Floats, Int32s, Ints, Words, jit, reordering_jit
 
-from ..ranking.ranked import RankedLists, ratio, tie_groups
+from ..ranking.ranked import Ranked, RankedLists, ratio, tie_groups
 from ..request import MOST_RANKS
 
 if TYPE_CHECKING:
-    from ..ranking.ranked import Ranked, TieGroups
+    from ..ranking.ranked import TieGroups
     from ..request import Metric
 
 _MANY = 256  # places in a tie group, from where on T may be had as a difference
@@ -80,21 +80,10 @@ def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats) -> Flo
 def exact_level(lists: RankedLists, metric: Metric) -> Floats:
     """AP of the items at one level, those of a deeper level taken out of the list."""
     level, sums = metric.level, np.empty(len(lists))
-    ranked = _without_deeper(lists.ranked, level)
+    ranked = Ranked._make(map(np.empty_like, lists.ranked))
+    _leave_out_deeper(lists.ranked, level, ranked)
     _sums_within(ranked, level, np.full(len(lists), MOST_RANKS), lists.counts_ties_ahead, sums)
     return ratio(_trapezoid_or_sum(sums, lists, ranked, level), lists.totals[:, level])
-
-
-def _without_deeper(ranked: Ranked, level: int) -> Ranked:
-    """The ranked positives without the items deeper than ``level``; tie groups shrink accordingly."""
-    kept = ranked._replace(
-        level=np.empty_like(ranked.level),
-        before=np.empty_like(ranked.before),
-        size=np.empty_like(ranked.size),
-        number=np.empty_like(ranked.number),
-    )
-    _close_ranks(ranked, level, kept)
-    return kept
 
 
 def _sums_by_level(lists: RankedLists) -> Floats:
@@ -180,11 +169,7 @@ def _add_precisions(ranked: Ranked, ties: TieGroups, words: Words, paper: bool, 
 def _add_run(
     words: Words, level: Bytes, before: Int32s, hits: Ints, sums: Floats, room: tuple[Words, Words, Floats]
 ) -> None:
-    """Add positives that are not tied: so few that a byte can count them, all sets at once in one addition.
-
-    Of about 2 ns a positive with seven sets, half is the division and the additions, each of which waits for the one
-    before; the other half is the sets' sums, eight positives in each instruction.
-    """
+    """Add positives that are not tied: so few that a byte can count them, all sets at once in one addition."""
     belongs, met, share = room
     counted = np.uint64(0)
     for item in range(len(level)):
@@ -332,7 +317,8 @@ def hierarchical_curves(ranked: Ranked, tables: Floats, precision: Floats, recal
 
 
 @jit
-def _close_ranks(ranked: Ranked, wanted: int, kept: Ranked) -> None:
+def _leave_out_deeper(ranked: Ranked, wanted: int, kept: Ranked) -> None:
+    """Write the positives that are not deeper than a level; tie groups shrink accordingly."""
     for row in range(len(ranked.number)):
         number, level, before, size = ranked.number[row], ranked.level[row], ranked.before[row], ranked.size[row]
         found, removed, first = 0, 0, 0

@@ -1,7 +1,7 @@
-"""Discounted cumulative gain, exact under ties.
+"""Discounted cumulative gain, exact under ties: each member of a tie group gets the mean discount of its places.
 
-Each member of a tie group gets the mean discount of the group's places (McSherry & Najork, ECIR 2008; Eq. 7 of
-He et al., CVPR 2018), those beyond the cut-off having discount 0. Under ``paper`` each gets that of the last place.
+McSherry & Najork, ECIR 2008; Eq. 7 of He et al., CVPR 2018. Places beyond the cut-off have discount 0. Under ``paper``
+each member gets the discount of the last place.
 """
 
 from __future__ import annotations

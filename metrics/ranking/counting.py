@@ -1,8 +1,7 @@
 """Counting the other items among the sorted positives, by one of three methods that give the same counts.
 
-Among few positives, every item is compared with every positive, which the processor does many at a time. Where the
-scores of the positives outgrow the processor's cache, looking an item up waits for memory, unless items come in about
-the order of the positives; so they are put in rough order first. Otherwise items are looked up one by one.
+Among few positives, every item is compared with every positive. Among so many that looking an item up waits for memory,
+items are put in rough order first. Otherwise they are looked up one by one.
 """
 
 from __future__ import annotations

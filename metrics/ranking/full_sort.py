@@ -1,9 +1,8 @@
 """Sorting whole lists, each score together with its level: the fastest way where much of a gallery is positive.
 
 A float32 cosine is 0 or has an absolute value from 2⁻³¹ to 2, which takes 29 bits; its level goes into 3 bits below.
-These keys are distributed over equal intervals of the score, about one an item. The same rounded arithmetic serves all
-scores, so larger ones never come later. What remains is to sort within intervals: neighbors change places, all even
-pairs and then all odd ones, which the processor does many at a time, until everything is in order.
+These keys are distributed over equal intervals of the score, about one an item. Within intervals neighbors then change
+places, all even pairs and all odd ones in turn, which the processor does many at a time.
 """
 
 from __future__ import annotations
@@ -96,10 +95,7 @@ def _write_keys(score: Array, level: int, keys: NDArray[np.uint32]) -> bool:
 
 @jit
 def _sort(score: Array, keys: NDArray[np.uint32], interval: Int32s, first: Int32s, order: NDArray[np.uint32]) -> None:
-    """Write the keys in rising order.
-
-    Of about 4 ns an item, half is the distribution: writes all over two arrays that the first cache does not hold.
-    """
+    """Write the keys in rising order."""
     last = len(first) - 3
     top, low = _bounds(score)
     _intervals(score, top, np.float32(last) / max(top - low, np.float32(1e-30)), last, interval)

@@ -1,8 +1,7 @@
 """A gallery in tree order as each query sees it: where its positives stand, and what its list leaves out.
 
-In tree order every Ω^{+,l} of every query is one contiguous range. A list may leave out the query itself by index or
-id, its sequence, junk, or its first or last item. Scores of some queries with a part of the gallery are accompanied by
-``rows``, the indices of the queries, and ``places``, where the items of the part stand, rising.
+In tree order every Ω^{+,l} of every query is one contiguous range. Scores of some queries with a part of the gallery
+come with ``rows``, the indices of the queries, and ``places``, where the items of the part stand in tree order, rising.
 """
 
 from __future__ import annotations

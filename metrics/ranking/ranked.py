@@ -1,8 +1,6 @@
 """From scores and levels to the ranked positives of each query, which are all that a metric reads.
 
-For each positive (level ≥ 1), in ranked order, :class:`Ranked` holds its level, the number of items ahead of its tie
-group, and the size of that group, which is 1 where the policy has put the members in order. Negatives, most of a
-gallery, appear only through the ranks of the positives.
+Negatives, most of a gallery, appear only through the ranks of the positives.
 """
 
 from __future__ import annotations

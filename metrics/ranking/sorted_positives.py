@@ -1,8 +1,7 @@
 """The positives of each query in the order of their scores, and every other item counted among them.
 
-Only the positives are sorted. Another item matters only through the positives that it stands ahead of or ties with. So
-it is looked up among them and counted at the first positive that does not exceed it. Counts of parts of a gallery add
-up, so the scores of a whole gallery need never be held at once.
+Another item matters only through the positives that it stands ahead of or ties with, so it is counted at the first
+positive that does not exceed it. Counts of parts of a gallery add up.
 
 Sorting and looking up share one table: equal intervals of the score, a few times as many as positives. The same
 rounded arithmetic takes equal scores to one interval and larger scores to no later one; within an interval scores are
@@ -62,10 +61,9 @@ def empty_positives(num_rows: int, num_positives: int, dtype: np.dtype[Any], *, 
 
 @jit
 def gather(scores: Array, places: Ints, low: Ints, high: Ints, order: Ints, positives: SortedPositives) -> None:
-    """Append the positives of a part of the gallery, whose items stand at ``places`` in tree order, rising.
+    """Append the positives of a part of the gallery, whose items stand at ``places`` in tree order.
 
-    ``low`` and ``high`` are the columns where the ranges of :class:`~hiertree.metrics.ranking.tree_order.TreeOrder`
-    begin and end. A score of −inf marks an item that is left out.
+    ``low`` and ``high`` are the columns where each level's range begins and ends. A score of −inf is left out.
     """
     num_levels = low.shape[1]
     for row in range(len(scores)):
@@ -232,9 +230,8 @@ def _encode(first: Int32s) -> None:
 def count_others(scores: Array, low: Ints, high: Ints, stop: Ints, positives: SortedPositives) -> None:
     """Count the items of level 0 of a part of the gallery: columns 0 … low and high … stop of each row.
 
-    Where an interval holds no positive, its items need no comparison. The others are kept aside, which takes no branch
-    that could be predicted wrong. Additions to the same counter wait for each other, so four tallies take turns where
-    they stay in the cache. What is left, about 1 ns an item, is the number of instructions: a dozen an item.
+    Items in an interval without a positive need no comparison; others are kept aside, without a branch. Additions to
+    one counter wait for each other, so four tallies take turns where they stay in the cache.
     """
     interval, inside = np.empty(_AT_ONCE, np.int32), np.empty(_AT_ONCE + 1, np.int32)
     tallies = np.zeros((_MOST_TALLIED + 1, 4), np.int32)
@@ -289,10 +286,7 @@ def _count_inside(
 
 @jit
 def _first_not_above(score: Array, place: np.uint32, beyond: np.uint32, own: Any) -> np.uint32:
-    """The first of some falling scores that does not exceed one, or ``beyond``; those from there on do not exceed it.
-
-    The last four are compared at once: a comparison that decides what follows would often be predicted wrong.
-    """
+    """The first of some falling scores that does not exceed one, or ``beyond``; the last four compared at once."""
     while beyond - place > _FOUR:
         middle = (place + beyond) >> _ONE
         if score[middle] > own:
