@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from hiertree.jit import Array
-
+from hiertree.jit import Array
 
 BUDGET = 2**28  # bytes of scores, and again of what is made of them, that are held at once
 _ROWS_AT_ONCE = 64
@@ -101,30 +99,25 @@ class _SingleThreadedBlas:
     """Products by one thread as long as any evaluation needs it; then the user's own settings again."""
 
     def __init__(self) -> None:
-        self._lock, self._users = threading.Lock(), 0
+        self._lock, self.users = threading.Lock(), 0
         self._limit: Any = None
         self._owner: threading.Thread | None = None
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
         with self._lock:
-            if self._users == 0:
+            if self.users == 0:
                 self._limit, self._owner = _limit_blas(), threading.current_thread()
-            self._users += 1
+            self.users += 1
         try:
             yield
         finally:
             with self._lock:
-                self._users -= 1
-                if self._users == 0:
+                self.users -= 1
+                if self.users == 0:
                     _release_blas(force=threading.current_thread() is not self._owner)
                     self._limit.restore_original_limits()
                     _release_blas(force=False)
-
-    @property
-    def wanted(self) -> bool:
-        """Whether any evaluation needs it."""
-        return self._users > 0
 
 
 single_threaded_blas = _SingleThreadedBlas()
@@ -132,7 +125,7 @@ single_threaded_blas = _SingleThreadedBlas()
 
 def _limit_thread() -> None:
     """For a new thread, where BLAS has a number of threads for each thread that calls it."""
-    if single_threaded_blas.wanted:
+    if single_threaded_blas.users:
         _limit_blas()
 
 

@@ -1,28 +1,20 @@
-"""Rankings of binary codes by counting sort, or item by item; distances are popcounts of uint64 words.
-
-A ranking needs no more than how many items of each level stand at each distance. The positives are one range of a
-gallery in tree order, and only their levels are read.
-"""
+"""Rankings of binary codes by counting sort, from the items of each level at each distance, or item by item."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.jit import Floats, Int32s, Ints, Words, jit
 
-from ..ranking.gallery import drop_ranked, fill_levels
+from ..conventions import Ties
+from ..ranking.gallery import Gallery, drop_ranked, fill_levels
 from ..ranking.ranked import Ranked, ranked_positives, sort_matrix
 from .blocks import for_each, ranges, row_ranges
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..conventions import Ties
-    from ..ranking.gallery import Gallery
-    from .retrieval import Retrieval
+from .retrieval import Retrieval
 
 _CACHED = 2**19  # positives that are ranked at once
 _CHUNK = 4096  # items whose distances stay in the first cache
@@ -62,7 +54,6 @@ def values_of_codes(retrieval: Retrieval[Codes]) -> Floats:
 
 
 def _counted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
-    """Values from the number of items of each level at each distance."""
     codes, positives = retrieval.source, retrieval.totals[rows, 1:].sum(axis=1)
     counts = np.empty((rows.stop - rows.start, codes.num_bits + 1), np.int64)
     _count_distances(codes.queries[rows], codes.items, counts)
@@ -101,7 +92,8 @@ def _sorted_values(retrieval: Retrieval[Codes], rows: slice) -> Floats:
     codes, tree, mask = retrieval.source, retrieval.source.gallery.tree, retrieval.source.gallery.mask
     found = np.empty((rows.stop - rows.start, len(codes.gallery)), np.uint16)
     levels = np.empty(found.shape, np.uint8)
-    _all_distances(codes.queries[rows], codes.items, found)
+    for query, own in zip(codes.queries[rows], found, strict=True):
+        _distances(query, codes.items, 0, own)
     fill_levels(tree.low[rows], tree.high[rows], levels)
     place = tree.place  # back to the order the user gave the gallery
     excluded = mask.excluded(rows, place)[:, place]
@@ -124,18 +116,11 @@ def _popcount(word: np.uint64) -> np.uint64:
 
 @jit
 def _distances(query: Words, gallery: Words, first: int, found: NDArray[np.uint16]) -> None:
-    """Write the distances of the items from ``first`` on."""
     found[:] = 0
     for word in range(len(query)):
         own, others = query[word], gallery[word, first : first + len(found)]
         for item in range(len(found)):
             found[item] += np.uint16(_popcount(own ^ others[item]))
-
-
-@jit
-def _all_distances(queries: Words, gallery: Words, found: NDArray[np.uint16]) -> None:
-    for row in range(len(queries)):
-        _distances(queries[row], gallery, 0, found[row])
 
 
 @jit
@@ -152,10 +137,7 @@ def _count_distances(queries: Words, gallery: Words, counts: Ints) -> None:
 
 @jit
 def _add_counts(found: NDArray[np.uint16], tally: Int32s, counts: Ints) -> None:
-    """Add how often each distance was found.
-
-    Four tallies take turns, since an increment waits for the one before it of the same counter.
-    """
+    """Four tallies take turns, since an increment waits for the one before it of the same counter."""
     whole = len(found) // 4 * 4
     tally[:] = 0
     for item in range(0, whole, 4):

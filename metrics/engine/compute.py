@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -18,19 +18,18 @@ import hiertree
 from hiertree.errors import require_package
 from hiertree.io.parts import PartStore, digest
 from hiertree.io.progress import Advance, show_progress
+from hiertree.jit import Array, Floats, Ints
 
 from ..ranking.full_sort import rank_by_full_sort
 from ..ranking.gallery import drop_ranked, fill_levels
 from ..ranking.ranked import Ranked, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import SortedPositives, sort
 from .blocks import BUDGET, Layout, Memory, Way, block_pool, for_each, loaded, ranges, row_ranges, single_threaded_blas
+from .retrieval import Retrieval
+from .similarity import Similarity
 
-if TYPE_CHECKING:
-    from hiertree.jit import Array, Floats, Ints
-
-    from .retrieval import Retrieval
-    from .similarity import Similarity
-
+_Block: TypeAlias = tuple[Ints, Array, SortedPositives, int]  # rows, padded vectors, positives, height
+_Step: TypeAlias = Callable[[Array, Ints, Ints, SortedPositives], None]
 PRODUCT_ROWS = 256
 _LEAST_PRODUCT_ROWS = 8
 _MOST_ROWS = 1024  # of a block whose scores are all held
@@ -68,25 +67,19 @@ def values_of_embeddings(
             missing.append(block)
         else:
             values[queries[block]] = stored
+    if layout.way == "on a device":
+        from .on_device import values_on_device as compute  # needs torch
+    else:
+        compute = values_in_memory if layout.way == "in memory" else values_tiled
     total = sum(block.stop - block.start for block in missing)
     enabled = progress and first == 0
     with single_threaded_blas(), show_progress(description="queries", total=total, enabled=enabled) as advance:
-        computed = _compute(layout.way)(retrieval, layout, [queries[block] for block in missing], advance)
+        computed = compute(retrieval, layout, [queries[block] for block in missing], advance)
         for block, found in zip(missing, computed, strict=True):
             values[queries[block]] = found
             if finished is not None:
                 finished.save(block, found)
     return values if share is None else share.gathered(values)
-
-
-def _compute(way: Way) -> Callable[..., Iterator[Floats]]:
-    if way == "in memory":
-        return values_in_memory
-    if way == "tiled":
-        return values_tiled
-    from .on_device import values_on_device  # needs torch
-
-    return values_on_device
 
 
 def choose_layout(retrieval: Retrieval[Similarity], block_size: int | None, *, sharers: int = 1) -> Layout:
@@ -171,7 +164,6 @@ def values_in_memory(
 
 
 def _fill(similarity: Similarity, queries: Array, scores: Array, height: int, threads: int) -> None:
-    """Write the scores of padded queries with the whole gallery in tree order, however it is read."""
     for places, items in loaded(similarity.items, similarity.parts):
         if places[-1] - places[0] < len(places):
             similarity.fill(queries, items, places, scores[:, places[0] : places[-1] + 1], height, threads=threads)
@@ -221,15 +213,15 @@ def values_tiled(
     for rows in blocks:
         products = ranges(len(rows), layout.height)
         positives = gallery.empty_positives(rows, similarity.dtype, by_index=retrieval.request.ties == "index")
-        apply = partial(_apply, similarity, memory, rows, similarity.queries(rows, layout.height), positives)
+        block = rows, similarity.queries(rows, layout.height), positives, layout.height
         parts = similarity.parts_with_positives(rows, products)
         for (places, chosen), items in loaded(lambda part: similarity.items(part[0]), parts):
-            apply(gallery.gather, chosen, layout.height, places, items)
+            _apply(similarity, memory, block, gallery.gather, chosen, places, items)
         sorted_at_once = row_ranges(len(rows), row_bytes=gallery.row_bytes(rows))
         for_each(lambda part, own=positives: sort(own.rows(part)), *sorted_at_once)
         done = seen = 0
         for places, items in loaded(similarity.items, similarity.parts):
-            apply(gallery.count, products, layout.height, places, items)
+            _apply(similarity, memory, block, gallery.count, products, places, items)
             seen += len(places)
             before, done = done, len(rows) * seen // len(gallery)
             advance(done - before)  # as many queries' worth of work as the part was
@@ -237,18 +229,10 @@ def values_tiled(
 
 
 def _apply(
-    similarity: Similarity,
-    memory: Memory,
-    rows: Ints,
-    queries: Array,
-    positives: SortedPositives,
-    step: Callable[[Array, Ints, Ints, SortedPositives], None],
-    products: list[slice],
-    height: int,
-    places: Ints,
-    items: Any,
+    similarity: Similarity, memory: Memory, block: _Block, step: _Step, products: list[slice], places: Ints, items: Any
 ) -> None:
     """Apply a step to the scores of some products of a block with a part of the gallery."""
+    rows, queries, positives, height = block
 
     def apply(product: slice, threads: int) -> None:
         own, found = rows[product], positives.rows(product)

@@ -16,14 +16,13 @@ import torch
 
 from hiertree.errors import DeviceError
 from hiertree.io.progress import Advance
+from hiertree.jit import Array, Floats, Ints
 
 from ..ranking.sorted_positives import SortedPositives, empty_positives
 from .blocks import Layout, loaded, ranges
+from .retrieval import Retrieval
 
 if TYPE_CHECKING:
-    from hiertree.jit import Array, Floats, Ints
-
-    from .retrieval import Retrieval
     from .similarity import Precision, Similarity
 
 _GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
@@ -44,7 +43,11 @@ class Device:
     """
 
     def __init__(self, name: str, precision: Precision | None = None) -> None:
-        self.where, self.precision = _available(name), precision
+        try:
+            self.where, self.precision = torch.zeros(1, device=name).device, precision
+        except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+            remedy = "leave device out to use the processor"
+            raise DeviceError(f"device={name!r}", expected="a device that torch finds here", remedy=remedy) from error
         if precision == "tf32" and self.where.type != "cuda":
             remedy = "precision='float32' gives the products of full precision"
             raise DeviceError(f"precision='tf32' with device={name!r}", expected="a CUDA device", remedy=remedy)
@@ -115,15 +118,6 @@ def _tf32(allowed: bool) -> Iterator[None]:
         setattr(matmul, name, before)
 
 
-def _available(device: str) -> torch.device:
-    """The torch device of that name, once a number has been put there."""
-    try:
-        return torch.zeros(1, device=device).device
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
-        remedy = "leave device out to use the processor"
-        raise DeviceError(f"device={device!r}", expected="a device that torch finds here", remedy=remedy) from error
-
-
 def values_on_device(
     retrieval: Retrieval[Similarity], layout: Layout, blocks: list[Ints], advance: Advance
 ) -> Iterator[Floats]:
@@ -177,7 +171,6 @@ class _Work(NamedTuple):
         return [product.on_processor() for product in products]
 
     def _count_at_once(self, products: list[_Product]) -> None:
-        """Multiply each product once, with the whole gallery."""
         places, similarity = np.arange(len(self.order)), self.retrieval.source
         items = [similarity.items(places[tile]) for tile in similarity.tiles]
         for product in products:

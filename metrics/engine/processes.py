@@ -1,25 +1,20 @@
-"""One evaluation shared out over the processes of a group of ``torch.distributed``.
-
-Each process computes some of the blocks, and their values are summed, those of others being 0: the sum is exact.
-"""
+"""One evaluation shared out over processes: each computes some blocks, and the sum of all values, others 0, is exact."""
 
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import distributed
 
 from hiertree.errors import OptionError, ShapeError
+from hiertree.jit import Floats
 
-if TYPE_CHECKING:
-    from hiertree.jit import Floats
-
-    from .blocks import Layout
-    from .retrieval import Retrieval
-    from .similarity import Similarity
+from .blocks import Layout
+from .retrieval import Retrieval
+from .similarity import Similarity
 
 _ROWS_COMPARED = 64
 
@@ -75,5 +70,4 @@ def _check_alike(retrieval: Retrieval[Similarity]) -> None:
 
 
 def _device_of_group() -> torch.device:
-    """Where the group sums numbers."""
     return torch.device("cuda" if distributed.get_backend() == "nccl" else "cpu")

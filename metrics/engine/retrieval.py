@@ -6,23 +6,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from hiertree import level_counts
+from hiertree.jit import Array, Bools, Bytes, Floats, Ints
 
-from ..ranking.ranked import RankedLists, ranked_positives, sort_matrix
+from ..conventions import Convention, Ties
+from ..ranking.ranked import Ranked, RankedLists, ranked_positives, sort_matrix
 from ..ranking.sorted_positives import BYTES_OF_A_POSITIVE, SortedPositives
+from ..request import MetricRequest
 from ..result import Evaluation
 from .blocks import for_each, row_ranges
-
-if TYPE_CHECKING:
-    from hiertree.jit import Array, Bools, Bytes, Floats, Ints
-
-    from ..conventions import Convention, Ties
-    from ..ranking.ranked import Ranked
-    from ..request import MetricRequest
 
 _LEAVES_OUT = ("AP#",)  # kinds whose authors leave out queries without positives also where others score them 0
 _ITEM_BYTES = 40  # while its list is ranked

@@ -19,13 +19,12 @@ from hiertree.errors import OptionError, require_package
 from hiertree.jit import Array, Ints, jit
 from hiertree.options import check_choice
 
+from ..ranking.gallery import Gallery
 from .blocks import for_each, num_threads, ranges
-from .vectors import LARGEST_SUM, first_of_equal
+from .vectors import LARGEST_SUM, Vectors, first_of_equal
 
 if TYPE_CHECKING:
-    from ..ranking.gallery import Gallery
     from .on_device import Device
-    from .vectors import Vectors
 
 Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 _LARGEST_COPY = 2**29  # bytes of a gallery of which a normalized copy is held
@@ -54,6 +53,7 @@ class Similarity:
         precision: Precision | None = None,
     ) -> None:
         self._query, self._items, self.gallery, self._precision = query, items, gallery, precision
+        self.num_ranks, self.dimensions = len(gallery), query.dimensions
         self.device = _device(device, precision)
         self.dtype = np.dtype(np.result_type(query.dtype, items.dtype) if precision is None else np.float32)
         longest = query.longest, items.longest
@@ -76,19 +76,9 @@ class Similarity:
         return f"cosine similarity, {self.dtype}{' multiplied as tf32' if self._precision == 'tf32' else ''}"
 
     @property
-    def num_ranks(self) -> int:
-        """The length of the lists."""
-        return len(self.gallery)
-
-    @property
     def embeddings(self) -> tuple[Array, Array]:
         """Those of the queries and of the gallery, as given."""
         return self._query.array, self._items.array
-
-    @property
-    def dimensions(self) -> int:
-        """The length of each vector."""
-        return self._query.dimensions
 
     @cached_property
     def parts(self) -> list[Ints]:
@@ -184,13 +174,11 @@ class Similarity:
         return (vectors.integers if self.exact else vectors.unit)(rows, self.dtype, threads=threads)
 
     def _pieces(self) -> Iterator[Array]:
-        """The whole gallery in tree order."""
         copied = self.held and self.device is None
         for piece in ranges(len(self.gallery), self._piece):
             yield self._copy[piece] if copied else self._vectors(self._items, self.gallery.tree.order[piece])
 
     def _rounded(self, vectors: Array) -> Array:
-        """Vectors as they are multiplied."""
         return vectors if self.device is None else self.device.rounded(vectors)
 
 

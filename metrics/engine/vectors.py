@@ -7,9 +7,10 @@ divided out first, which is exact, so that parallel rows become equal. Rows of f
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,6 @@ from hiertree.arrays import as_embeddings
 from hiertree.jit import Array, Ints, Words, jit, reordering_jit
 
 from .blocks import for_each, num_threads, ranges
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
 
 _ROWS_AT_ONCE = 256
 _ROWS_IN_CACHE = 64
@@ -126,11 +123,8 @@ def _hashes(vectors: Array) -> Words:
     words = vectors.view(f"u{vectors.itemsize}")
     minus_zero = np.array(-0.0, vectors.dtype).view(words.dtype)[()]
     factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) << 1 | 1
-    for_each(
-        lambda part: _hash_rows(words[part], minus_zero, factors, hashes[part]),
-        ranges(len(words), _ROWS_OF_A_THREAD),
-        threads=num_threads(),
-    )
+    parts = ranges(len(words), _ROWS_OF_A_THREAD)
+    for_each(lambda part: _hash_rows(words[part], minus_zero, factors, hashes[part]), parts, num_threads())
     return hashes
 
 
@@ -189,7 +183,6 @@ def _lowest_digit(value: float) -> int:
 
 @jit
 def _make_integers(rows: Array) -> None:
-    """Scale each row to the smallest integers in its direction."""
     for index in range(len(rows)):
         row, lowest = rows[index], 2**15
         for item in range(len(row)):

@@ -14,17 +14,13 @@ recurrences in u. Elsewhere min(C_l, I_l) = C_l, whose mean is C + u·c/n.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hiertree.jit import Floats, Ints, jit
 
-from ..ranking.ranked import number_within, ratio, tie_groups
-
-if TYPE_CHECKING:
-    from ..ranking.ranked import Ranked, RankedLists, TieGroups
-    from ..request import Metric
+from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio, tie_groups
+from ..request import Metric
 
 _MANY = 256  # places in a tie group, from where on their sum may be had as a difference
 _TINY = 2.0**-600  # P(Y = d − 1) may fall below the smallest float, so it is kept as mantissa · _TINY**shift
@@ -40,7 +36,7 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
     sums, positives = np.empty(len(totals)), totals[:, 1:].sum(axis=1)
     harmonic = _harmonic_numbers(1 << int(positives.max(initial=0)).bit_length())
     within = number_within(ranked, positives)
-    _overlap_sums(ranked, within, ties, totals, harmonic, lists.counts_ties_ahead, sums)
+    _overlap_sums(ranked, within, ties, totals, harmonic, lists.paper, sums)
     return ratio(sums, positives)
 
 

@@ -4,7 +4,7 @@ For a tie group of n items with N ahead of it, let u be the number of its places
 ΔH = Σ_{t≤u} 1/(N+t) and T = Σ_{t≤u} (t−1)/(N+t). A member of level l stands at each place with probability 1/n, and
 each other member is among the t−1 ahead of it with probability (t−1)/(n−1). So its expected term is
 
-.. math:: \frac1n \left[ A_l \, \Delta H + \frac{M_l}{n-1} \, T \right]
+    [A_l·ΔH + M_l/(n−1)·T] / n
 
 with A_l = rel_l + Σ_{j ahead of the group} min(rel_l, rel_j) and M_l = Σ_{other members j} min(rel_l, rel_j).
 With rel = 1 for positives and 0 else this is Eq. 6 of He et al., *Hashing as Tie-Aware Learning to Rank* (CVPR 2018).
@@ -15,18 +15,12 @@ Under ``paper`` every member stands at the last place of its group with all the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from hiertree.jit import Bools, Bytes, Floats, Int32s, Ints, Words, jit, reordering_jit
 
-from ..ranking.ranked import Ranked, RankedLists, ratio, tie_groups
-from ..request import MOST_RANKS
-
-if TYPE_CHECKING:
-    from ..ranking.ranked import TieGroups
-    from ..request import Metric
+from ..ranking.ranked import Ranked, RankedLists, TieGroups, ratio, tie_groups
+from ..request import MOST_RANKS, Metric
 
 _MANY = 256  # places in a tie group, from where on T may be had as a difference
 _BLOCK = 255  # positives that a byte can count
@@ -42,7 +36,7 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
         return ratio(_trapezoid_or_sum(sums, lists, lists.ranked, metric.level), positives)
     cutoffs = positives if metric.kind == "mAP@R" else np.full(len(lists), metric.cutoff or MOST_RANKS)
     sums = np.empty(len(lists))
-    _sums_within(lists.ranked, metric.level, np.ascontiguousarray(cutoffs), lists.counts_ties_ahead, sums)
+    _sums_within(lists.ranked, metric.level, np.ascontiguousarray(cutoffs), lists.paper, sums)
     return ratio(sums, np.minimum(positives, cutoffs))
 
 
@@ -57,7 +51,7 @@ def hierarchical(lists: RankedLists, metric: Metric) -> Floats:
         ranked = lists.ranked_by(table)  # a deeper level may be worth less
     if metric.level:
         parts = np.empty(table.shape)
-        _hierarchical_sums(ranked, table, lists.counts_ties_ahead, parts)
+        _hierarchical_sums(ranked, table, lists.paper, parts)
         return ratio(parts[:, metric.level], total)
     precisions = _sums_by_relevance(lists, ranked, table)
     return ratio((np.diff(np.sort(table, axis=1), axis=1) * precisions).sum(axis=1), total)
@@ -66,7 +60,7 @@ def hierarchical(lists: RankedLists, metric: Metric) -> Floats:
 def _sums_by_relevance(lists: RankedLists, ranked: Ranked, table: Floats) -> Floats:
     """(r, L) precision, summed over the positives of the L most relevant levels, of the L − 1 most, and so on."""
     order, levels = np.argsort(np.argsort(table, axis=1, kind="stable"), axis=1), np.arange(table.shape[1])
-    sets, paper = order[:, :, None] >= levels[1:], lists.counts_ties_ahead
+    sets, paper = order[:, :, None] >= levels[1:], lists.paper
     if ranked is not lists.ranked:
         return _sums_of_sets(ranked, tie_groups(ranked, table.shape[1] - 1), sets, paper)
     by_level = (sets == (levels[:, None] >= levels[1:])).all(axis=1)  # a level and all deeper ones
@@ -82,7 +76,7 @@ def exact_level(lists: RankedLists, metric: Metric) -> Floats:
     level, sums = metric.level, np.empty(len(lists))
     ranked = Ranked._make(map(np.empty_like, lists.ranked))
     _leave_out_deeper(lists.ranked, level, ranked)
-    _sums_within(ranked, level, np.full(len(lists), MOST_RANKS), lists.counts_ties_ahead, sums)
+    _sums_within(ranked, level, np.full(len(lists), MOST_RANKS), lists.paper, sums)
     return ratio(_trapezoid_or_sum(sums, lists, ranked, level), lists.totals[:, level])
 
 
@@ -90,7 +84,7 @@ def _sums_by_level(lists: RankedLists) -> Floats:
     """(r, L) expected precision, summed over the positives of each level or deeper."""
     levels = np.arange(lists.totals.shape[1])
     sets = np.tile(levels[:, None] >= levels[1:], (len(lists), 1, 1))
-    return _sums_of_sets(lists.ranked, lists.tie_groups, sets, lists.counts_ties_ahead)
+    return _sums_of_sets(lists.ranked, lists.tie_groups, sets, lists.paper)
 
 
 def _sums_of_sets(ranked: Ranked, ties: TieGroups, sets: Bools, paper: bool) -> Floats:
@@ -110,7 +104,7 @@ def _trapezoid_or_sum(sums: Floats, lists: RankedLists, ranked: Ranked, level: i
     if lists.request.rules.average_precision == "sum":
         return sums
     left = np.empty(len(sums))
-    _left_sums(ranked, level, lists.counts_ties_ahead, left)
+    _left_sums(ranked, level, lists.paper, left)
     return (sums + left) / 2
 
 

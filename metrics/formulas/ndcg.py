@@ -7,18 +7,14 @@ each member gets the discount of the last place.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hiertree.jit import Floats, Ints, jit
 
-from ..ranking.ranked import number_within, ratio
-from ..request import MOST_RANKS
-
-if TYPE_CHECKING:
-    from ..ranking.ranked import Ranked, RankedLists, TieGroups
-    from ..request import Metric
+from ..ranking.ranked import Ranked, RankedLists, TieGroups, number_within, ratio
+from ..request import MOST_RANKS, Metric
 
 _RUN = 512  # ranks whose discounts are summed beforehand
 
@@ -27,15 +23,14 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
     """DCG over the best that the gallery allows, or the retrieved top k where the rules say so."""
     cutoff, reachable = metric.cutoff or MOST_RANKS, lists.totals
     gains = np.exp2(np.arange(reachable.shape[1], dtype=np.float64)) - 1.0
-    sums, ideal = np.empty(len(lists)), np.empty(len(lists))
     discount = _discounts(max(lists.num_ranks, int(lists.num_positives(1).max(initial=0))))
     within = number_within(lists.ranked, np.full(len(lists), cutoff))
-    _cumulative_gains(lists.ranked, within, lists.tie_groups, gains, discount, cutoff, lists.counts_ties_ahead, sums)
+    sums = _cumulative_gains(lists.ranked, within, lists.tie_groups, gains, discount, cutoff, lists.paper)
     if metric.cutoff and lists.request.rules.ideal == "retrieved":
-        reachable = np.zeros_like(reachable)
-        _levels_within(lists.ranked, cutoff, reachable)
-    _ideal_gains(reachable, gains, discount, cutoff, ideal)
-    return ratio(sums, ideal)
+        listed = np.arange(lists.ranked.level.shape[1]) < within[:, None]
+        levels = range(reachable.shape[1])
+        reachable = np.stack([(listed & (lists.ranked.level == level)).sum(axis=1) for level in levels], axis=1)
+    return ratio(sums, _ideal_gains(reachable, gains, discount, cutoff))
 
 
 class _Discounts(NamedTuple):
@@ -55,7 +50,6 @@ def _discounts(num_items: int) -> _Discounts:
 
 @jit
 def _total(discount: _Discounts, start: int, stop: int) -> float:
-    """The sum of a range, by whole runs where it holds some."""
     first, last = -(-start // _RUN), stop // _RUN
     if last <= first:
         return _sum(discount.at, start, stop)
@@ -80,16 +74,10 @@ def _sum(values: Floats, start: int, stop: int) -> float:
 
 @jit
 def _cumulative_gains(
-    ranked: Ranked,
-    within: Ints,
-    ties: TieGroups,
-    gains: Floats,
-    discount: _Discounts,
-    cutoff: int,
-    paper: bool,
-    sums: Floats,
-) -> None:
+    ranked: Ranked, within: Ints, ties: TieGroups, gains: Floats, discount: _Discounts, cutoff: int, paper: bool
+) -> Floats:
     """Expected DCG@cutoff of each row, to which ``within`` positives add; ``gains`` has one value a level."""
+    sums = np.empty(len(within))
     for row in range(len(sums)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]
         number, total, item, groups = within[row], 0.0, 0, 0
@@ -109,22 +97,16 @@ def _cumulative_gains(
                 total += gain * discount.at[start + n - 1]
             groups += 1
         sums[row] = total
+    return sums
 
 
 @jit
-def _ideal_gains(totals: Ints, gains: Floats, discount: _Discounts, cutoff: int, sums: Floats) -> None:
+def _ideal_gains(totals: Ints, gains: Floats, discount: _Discounts, cutoff: int) -> Floats:
     """The best DCG@cutoff that the items of each row allow; ``totals`` counts them by level."""
+    sums = np.zeros(len(totals))
     for row in range(len(sums)):
-        total, rank = 0.0, 0
+        rank = 0
         for level in range(totals.shape[1] - 1, 0, -1):
-            total += gains[level] * _total(discount, min(rank, cutoff), min(rank + totals[row, level], cutoff))
+            sums[row] += gains[level] * _total(discount, min(rank, cutoff), min(rank + totals[row, level], cutoff))
             rank += totals[row, level]
-        sums[row] = total
-
-
-@jit
-def _levels_within(ranked: Ranked, cutoff: int, counts: Ints) -> None:
-    """Count the items of each level ≥ 1 in the top ``cutoff`` of rows without tie groups; ``counts`` comes zeroed."""
-    for row in range(len(counts)):
-        for item in range(ranked.number[row]):
-            counts[row, ranked.level[row, item]] += ranked.before[row, item] < cutoff
+    return sums

@@ -5,38 +5,29 @@ number of positives within is hypergeometric: its mean is u·c/n, and it is 0 wi
 The last of c positives stands at place t of the last such group with probability C(t−1, c−1) / C(n, c).
 Under ``paper`` every member stands at the last place of its group, so such a group lies beyond the cut.
 
-**AP@k of hashing** divides the precisions at the positives in the top k by how many positives these are. Both depend on
-the order of tied items, so the expectation is no quotient of expectations. Of the group that straddles the cut, n items
-with c positives behind N items with C of them, u = k − N places lie within the cut. Given that x of the positives do,
-these stand at x of the u places, every choice being as likely. So by the argument of Eq. 6 of He et al., *Hashing as
-Tie-Aware Learning to Rank*, CVPR 2018, their precisions add, with ΔH = Σ_{t ≤ u} 1/(N+t),
+**AP@k of hashing** divides the precisions at the positives in the top k by how many these are. Both depend on the order
+of tied items, so the expectation is no quotient of expectations. Let C positives be among the N items ahead of the
+group that straddles the cut. Given that x of its positives are in its u places within, their precisions add, as in
+Eq. 6 of He et al., *Hashing as Tie-Aware Learning to Rank*, CVPR 2018, with ΔH = Σ_{t ≤ u} 1/(N+t),
 
     (x/u)·[(C+1)·ΔH + (x−1)/(u−1)·(u − (N+1)·ΔH)]
 
-on average; x is hypergeometric, and the sum is divided by C + x for each x. Groups within the cut are the case u = n.
-The worst and best orders put the x positives last and first, and take the x for which the quotient is smallest or
-largest. A query that finds none in its top k scores 0.
+on average, to be divided by C + x; x is hypergeometric. The worst and best orders put the x positives last and first,
+and take the x for which the quotient is smallest or largest. A query that finds none in its top k scores 0.
 
 **The first error** is the first item below level L in the \|Ω^(L)\| best places. In its tie group, n items of which c_l
-are at level l, all orders are equally likely, so it is at level l < L with probability c_l / (n − c_L). If the group
-holds every finest item that is left, m = c_L of them, these may come first by luck, with probability 1 / C(n, m); then
-no item is wrong.
+are at level l, it is at level l < L with probability c_l / (n − c_L). If the group holds every finest item that is
+left, m = c_L of them, these come first with probability 1 / C(n, m); then no item is wrong.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hiertree.jit import Bytes, Floats, Int32s, Ints, jit
 
-from ..ranking.ranked import ratio
-from ..request import MOST_RANKS
-
-if TYPE_CHECKING:
-    from ..ranking.ranked import Ranked, RankedLists
-    from ..request import Metric
+from ..ranking.ranked import Ranked, RankedLists, ratio
+from ..request import MOST_RANKS, Metric
 
 _AVERAGE, _WORST, _BEST, _PAPER = range(4)
 _POLICIES = {"average": _AVERAGE, "index": _AVERAGE, "worst": _WORST, "best": _BEST, "paper": _PAPER}
@@ -46,7 +37,7 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
     """R@k, TR@k or P@k, by the rules for their divisors."""
     positives, cutoff = lists.num_positives(metric.level), metric.cutoff or MOST_RANKS
     hits, some = np.empty(len(lists)), np.empty(len(lists))
-    _top_k(lists.ranked, metric.level, cutoff, lists.counts_ties_ahead, hits, some)
+    _top_k(lists.ranked, metric.level, cutoff, lists.paper, hits, some)
     if metric.kind == "R":
         if lists.request.rules.recall == "share":
             return ratio(hits, positives)
@@ -57,14 +48,13 @@ def compute(lists: RankedLists, metric: Metric) -> Floats:
 
 
 def _precision(lists: RankedLists, level: int, cutoff: int, hits: Floats) -> Floats:
-    """P@k by the rule for its divisor."""
     rule = lists.request.rules.precision
     precision: Floats = hits / cutoff
     if rule == "list":
         precision = hits / np.minimum(cutoff, lists.totals.sum(axis=1).clip(min=1))
     elif rule == "last positive":
         gains = np.empty(len(lists))
-        _gains_of_shorter_lists(lists.ranked, level, cutoff, lists.counts_ties_ahead, gains)
+        _gains_of_shorter_lists(lists.ranked, level, cutoff, lists.paper, gains)
         precision += gains
     return precision
 
@@ -189,34 +179,26 @@ def first_error(lists: RankedLists, metric: Metric) -> Floats:
 
 @jit
 def _first_errors(ranked: Ranked, finest: Ints, shares: Floats) -> None:
-    """Write the probability of each level of the first wrong item, (r, L+1); column L is that of no wrong item.
-
-    ``finest`` is |Ω^(L)|. What lies beyond the end of a list that is cut short counts as irrelevant.
-    """
+    """Write the probability of each level of the first wrong item, (r, L+1); column L is that of no wrong item."""
     num_levels = shares.shape[1] - 1
     for row in range(len(shares)):
         number, share = ranked.number[row], shares[row]
         level, before, size = ranked.level[row, :number], ranked.before[row], ranked.size[row]
         share[:] = 0.0
         right = 0
-        while right < number and before[right] == right and _finest(right, level, before, num_levels) == size[right]:
-            right += size[right]
+        while right < number and before[right] == right:
+            stop = right
+            while stop < number and before[stop] == right and level[stop] == num_levels:
+                stop += 1
+            if stop - right < size[right]:
+                break
+            right = stop
         if right == finest[row]:
             share[num_levels] = 1.0
         elif right == number or before[right] > right:
             share[0] = 1.0
         else:
             _share_group(right, level, before, size, finest[row], share)
-
-
-@jit
-def _finest(first: int, level: Bytes, before: Int32s, num_levels: int) -> int:
-    """How many members of the tie group of the ``first`` positive are at level L."""
-    item, members = first, 0
-    while item < len(level) and before[item] == before[first]:
-        members += level[item] == num_levels
-        item += 1
-    return members
 
 
 @jit

@@ -6,16 +6,13 @@ items are put in rough order first. Otherwise they are looked up one by one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from hiertree.jit import Array, Bytes, Int32s, Ints, jit, jit_without_nan
 
-from .sorted_positives import count_others
-
-if TYPE_CHECKING:
-    from .sorted_positives import SortedPositives
+from .sorted_positives import SortedPositives, count_others
 
 _FEW, _MANY = 32, 2**15
 _AT_ONCE = 2048
@@ -55,7 +52,6 @@ def _count_among_few(scores: Array, low: Ints, high: Ints, positives: Array, num
 
 @jit
 def _compare(scores: Array, positive: Any) -> tuple[int, int]:
-    """How many scores are above one, and how many equal it."""
     above, equal = np.int32(0), np.int32(0)
     for item in range(len(scores)):
         above += np.int32(scores[item] > positive)

@@ -7,18 +7,15 @@ places, all even pairs and all odd ones in turn, which the processor does many a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hiertree.jit import Array, Bytes, Int32s, Ints, jit, jit_without_nan
 
+from ..conventions import Ties
 from .ranked import Ranked
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ..conventions import Ties
 
 _INTERVALS = 1.25  # for each item
 _FEW = 256  # items of an interval that exchanges of neighbors put in order, in less than half the time of a sort
@@ -80,7 +77,6 @@ def _fill_keys(score: Array, low: Ints, high: Ints, keys: NDArray[np.uint32]) ->
 
 @jit
 def _write_keys(score: Array, level: int, keys: NDArray[np.uint32]) -> bool:
-    """Keys of items of one level."""
     misfits = 0
     for item in range(len(score)):
         bits = np.float32(score[item]).view(np.uint32)
@@ -95,7 +91,6 @@ def _write_keys(score: Array, level: int, keys: NDArray[np.uint32]) -> bool:
 
 @jit
 def _sort(score: Array, keys: NDArray[np.uint32], interval: Int32s, first: Int32s, order: NDArray[np.uint32]) -> None:
-    """Write the keys in rising order."""
     last = len(first) - 3
     top, low = _bounds(score)
     _intervals(score, top, np.float32(last) / max(top - low, np.float32(1e-30)), last, interval)
@@ -130,14 +125,12 @@ def _bounds(score: Array) -> tuple[np.float32, np.float32]:
 
 @jit_without_nan
 def _intervals(score: Array, top: Any, scale: Any, last: int, interval: Int32s) -> None:
-    """The interval of each score, 0 … last."""
     for item in range(len(score)):
         interval[item] = np.int32(min(max((top - score[item]) * scale, np.float32(0)), np.float32(last)))
 
 
 @jit
 def _finish(order: NDArray[np.uint32]) -> None:
-    """Put keys in order that nearly are."""
     for start in range(0, len(order), _PIECE):
         piece = order[start : start + _PIECE]
         while _is_unsorted(piece):

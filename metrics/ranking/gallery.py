@@ -220,12 +220,9 @@ def mask_of(
 
 
 def _same_id(query_ids: Any, gallery_ids: Any, num_queries: int, num_items: int | None) -> tuple[Ints, Ints]:
-    """Pairs of one id."""
     if query_ids is None or (gallery_ids is None) != (num_items is None):
-        raise OptionError(
-            "ids of one side",
-            expected="query_ids alone in self-retrieval, query_ids and gallery_ids with a separate gallery",
-        )
+        expected = "query_ids alone in self-retrieval, query_ids and gallery_ids with a separate gallery"
+        raise OptionError("ids of one side", expected=expected)
     queries = _as_ids(query_ids, "query_ids", num_queries)
     items = queries if num_items is None else _as_ids(gallery_ids, "gallery_ids", num_items)
     if queries.dtype.kind != items.dtype.kind:
@@ -244,7 +241,6 @@ def _each(start: Ints, number: Ints) -> tuple[Ints, Ints]:
 
 
 def _as_ids(values: Any, name: str, num_items: int) -> Array:
-    """Ids as int64 or str."""
     ids = to_numpy(values)
     if ids.shape != (num_items,):
         raise ShapeError(f"{name} of shape {ids.shape}", expected=f"({num_items},), one an item")
@@ -274,9 +270,8 @@ def with_distractors(paths: Any, distractors: Any, num_items: int) -> Ints:
         return as_paths(paths, name="gallery_paths", num_items=num_items)
     marked, given = to_numpy(distractors), to_numpy(paths)
     if marked.shape != (num_items,) or marked.dtype != np.bool_:
-        raise ShapeError(
-            f"distractors of shape {marked.shape} and type {marked.dtype}", expected=f"booleans of shape ({num_items},)"
-        )
+        given_type = f"distractors of shape {marked.shape} and type {marked.dtype}"
+        raise ShapeError(given_type, expected=f"booleans of shape ({num_items},)")
     if given.shape[:1] == marked.shape:
         given = np.where(marked.reshape(-1, *(1,) * (given.ndim - 1)), 0, given)
     return np.where(marked[:, None], -1, as_paths(given, name="gallery_paths", num_items=num_items))

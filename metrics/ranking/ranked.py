@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
+from ..conventions import Ties
+from ..request import Metric, MetricRequest
 from .sorted_positives import SortedPositives, count_others, count_others_by_index, empty_positives, sort, split
-
-if TYPE_CHECKING:
-    from ..conventions import Ties
-    from ..request import Metric, MetricRequest
 
 _GLANCE = 64  # positives that are searched for ties at once
 _FEW = 32  # members of a tie group that are counted one by one
@@ -61,14 +59,10 @@ class RankedLists:
         self._rank, self._shared = rank, dict[Callable[[RankedLists], Any], Any]()
         self.request, self.totals, self.num_ranks = request, totals, num_ranks
         self._rows, self._counts = rows, counts
+        self.paper = request.ties == "paper"  # every item of equal score counts as ahead
 
     def __len__(self) -> int:
         return len(self.totals)
-
-    @property
-    def counts_ties_ahead(self) -> bool:
-        """Whether every item of equal score counts as ahead."""
-        return self.request.ties == "paper"
 
     def relevance(self, metric: Metric) -> Floats:
         """(r, L+1) the relevance of each level for each query, for one of the H-APs."""

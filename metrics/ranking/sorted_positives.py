@@ -163,12 +163,8 @@ def _bucket_sort(positives: SortedPositives) -> None:
     most = positives.score.shape[1]
     keys, interval = np.empty(most, np.uint64), np.empty(most, np.int32)
     for row in range(len(positives.number)):
-        number, score, level, first = (
-            positives.number[row],
-            positives.score[row],
-            positives.level[row],
-            positives.first[row],
-        )
+        number, score, level = positives.number[row], positives.score[row], positives.level[row]
+        first = positives.first[row]
         bounds = _bounds(score, number)
         positives.top[row], positives.scale[row] = bounds
         last = _INTERVALS * number + 1
@@ -270,7 +266,6 @@ def _count_inside(
     turns: np.uint32,
     others: Int32s,
 ) -> None:
-    """Count the items whose intervals hold positives."""
     at_end = np.uint32(len(positives) - 1)
     for turn in range(len(inside)):
         item = np.uint32(inside[turn])
