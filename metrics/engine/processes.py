@@ -1,4 +1,4 @@
-"""One evaluation shared out over processes: each computes some blocks, and the sum of all values, others 0, is exact."""
+"""One evaluation shared out over processes: each computes some blocks, and all values are summed, others being 0."""
 
 from __future__ import annotations
 
