@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import EmbeddingError, InputError, PathError, ShapeError, some_of
+from .errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, some_of
 from .level_columns import (
     LabelNames,
     LevelColumns,
-    check_order,
     columns_of_frame,
     level_names,
     match_columns,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_LEVELS = 255  # a level is a uint8
+_SAMPLE = 1000  # rows that mostly show that levels are in order
 
 
 def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
@@ -158,26 +159,73 @@ def shared_paths(
     if len(arrays) == len(given) and not any(array.dtype.kind in "OUST" for array in arrays.values()):
         known = {name: _without(array, unlabeled.get(name)) for name, array in arrays.items()}
         paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
-        _check_order(paths, unlabeled)
+        _check_order(_labeled(paths, unlabeled), None)
         return paths, LabelNames()
     columns = match_columns({name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()})
     if not all(side.are_ids for side in columns.values()):
-        return number_labels(columns, unlabeled=unlabeled)
+        paths, names, numbers = number_labels(columns, unlabeled=unlabeled)
+        _check_order([numbers], names.level_names)
+        return paths, names
     ids = {name: _without(np.stack(side.cells, axis=1), unlabeled.get(name)) for name, side in columns.items()}
     paths = {name: as_integer_paths(array, name=name) for name, array in ids.items()}
-    _check_order(paths, unlabeled, level_names(columns))
+    _check_order(_labeled(paths, unlabeled), level_names(columns))
     return paths, LabelNames(level_names(columns))
 
 
-def _check_order(
-    paths: Mapping[str, NDArray[np.int64]],
-    unlabeled: Mapping[str, NDArray[np.bool_]],
-    names: tuple[str, ...] | None = None,
-) -> None:
-    """Refuse integer paths given fine → coarse; those of several widths are refused elsewhere."""
-    labeled = [ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()]
-    if len({ids.shape[1] for ids in labeled}) == 1:
-        check_order(np.concatenate(labeled), LevelColumns([], names).title)
+def _labeled(
+    paths: Mapping[str, NDArray[np.int64]], unlabeled: Mapping[str, NDArray[np.bool_]]
+) -> list[NDArray[np.int64]]:
+    return [ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()]
+
+
+def _check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
+    """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels."""
+    if len({ids.shape[1] for ids in sides}) > 1:
+        return  # refused elsewhere
+    ids = np.concatenate(sides)
+    sample = ids[:: max(len(ids) // _SAMPLE, 1)]
+    for left in range(ids.shape[1] - 1):
+        pair = [left, left + 1]
+        if _determines(*sample[:, pair].T) and _determines(*ids[:, pair].T):
+            numbers = [len(np.unique(ids[:, column])) for column in pair]
+            if 1 < numbers[1] < numbers[0]:
+                titles = [f"level {column + 1}" if names is None else repr(names[column]) for column in pair]
+                raise PathError(
+                    f"{titles[0]} of {numbers[0]} labels, each of which has one of {numbers[1]} in {titles[1]}",
+                    expected="levels coarse → fine",
+                    remedy="levels are given fine → coarse; reverse them",
+                )
+
+
+def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
+    order = np.argsort(first, kind="stable")
+    first, second = first[order], second[order]
+    return not ((first[1:] == first[:-1]) & (second[1:] != second[:-1])).any()
+
+
+def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
+    """Refuse frames or series of pandas whose indexes differ, since rows are matched by place.
+
+    A plain count, pandas' own index, says nothing about rows that have other names.
+
+    Raises:
+        OptionError: two of them differ; the message names the first row.
+    """
+    indexes: dict[str, Any] = {name: getattr(values, axis, None) for name, values in sides.items()}
+    indexed = [(name, index) for name, index in indexes.items() if hasattr(index, "equals")]  # not a list's method
+    for (first, ours), (second, theirs) in combinations(indexed, 2):
+        if len(ours) != len(theirs) or ours.equals(theirs):
+            continue
+        counted = any(type(index).__name__ == "RangeIndex" for index in (ours, theirs))
+        if counted and set(ours) != set(theirs):
+            continue
+        pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
+        row, (own, other) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
+        raise OptionError(
+            f"row {row} is {own!r} of {first}, {other!r} of {second}",
+            expected="the same rows in the same order",
+            remedy=f"call {second}.reindex({first}.index), or to_numpy() if rows match by place",
+        )
 
 
 def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None = None) -> NDArray[np.int64]:

@@ -6,20 +6,18 @@ name under two parents is two nodes. Queries and gallery are numbered together, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Hashable, Mapping, Sequence
 from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .errors import OptionError, PathError, ShapeError
+from .errors import PathError, ShapeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LABELS = "iubOUST"  # kinds of columns that name classes; the others are numbers with a fraction, times, …
-_SAMPLE = 1000  # rows that mostly show that levels are in order
 
 
 class LevelColumns(NamedTuple):
@@ -74,8 +72,8 @@ def _texts(names: Sequence[object]) -> tuple[str, ...] | None:
 
 def number_labels(
     sides: Mapping[str, LevelColumns], *, unlabeled: Mapping[str, NDArray[np.bool_]] | None = None
-) -> tuple[dict[str, NDArray[np.int64]], LabelNames]:
-    """Integer paths (n, L) of all sides, in one numbering, and what the ids stand for.
+) -> tuple[dict[str, NDArray[np.int64]], LabelNames, NDArray[np.int64]]:
+    """Integer paths (n, L) of all sides, in one numbering, what the ids stand for, and a number for each label.
 
     ``unlabeled`` says which items of a side have no label, whatever their cells hold; their ids are 0.
 
@@ -97,12 +95,11 @@ def number_labels(
         levels.append(parents)
         classes.append(nodes)
         columns.append(own)
-    check_order(np.stack(columns, axis=1), first.title)
     numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
     paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in kept.items()}
     for (name, rows), ids in zip(kept.items(), numbered, strict=True):
         paths[name][rows] = ids
-    return paths, LabelNames(level_names(sides), tuple(classes))
+    return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
 
 
 def _numbered(cells: NDArray[Any], title: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
@@ -156,56 +153,6 @@ def match_columns(sides: Mapping[str, LevelColumns]) -> dict[str, LevelColumns]:
             given, expected = (f"the columns {', '.join(columns)}" for columns in (names, first))
             raise PathError(f"{name} with {given}", expected=f"{expected}, as in {first_name}")
     return matched
-
-
-def check_order(ids: NDArray[np.int64], title: Callable[[int], str] = "level {}".format) -> None:
-    """Refuse (n, L) labels given fine → coarse: one column determines the next, which has fewer labels.
-
-    Raises:
-        PathError: two columns are in that order.
-    """
-    sample = ids[:: max(len(ids) // _SAMPLE, 1)]
-    for column in range(ids.shape[1] - 1):
-        right = column + 1
-        if _determines(sample[:, column], sample[:, right]) and _determines(ids[:, column], ids[:, right]):
-            numbers = [len(np.unique(ids[:, each])) for each in (column, right)]
-            if 1 < numbers[1] < numbers[0]:
-                raise PathError(
-                    f"{title(column)} of {numbers[0]} labels, each of which has one of {numbers[1]} in {title(right)}",
-                    expected="levels coarse → fine",
-                    remedy="levels are given fine → coarse; reverse them",
-                )
-
-
-def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
-    order = np.argsort(first, kind="stable")
-    first, second = first[order], second[order]
-    return not ((first[1:] == first[:-1]) & (second[1:] != second[:-1])).any()
-
-
-def check_same_rows(sides: Mapping[str, Any], *, axis: str = "index") -> None:
-    """Refuse frames or series of pandas whose indexes differ, since rows are matched by place.
-
-    A plain count, pandas' own index, says nothing about rows that have other names.
-
-    Raises:
-        OptionError: two of them differ; the message names the first row.
-    """
-    indexes: dict[str, Any] = {name: getattr(values, axis, None) for name, values in sides.items()}
-    indexed = [(name, index) for name, index in indexes.items() if hasattr(index, "equals")]  # not a list's method
-    for (first, ours), (second, theirs) in combinations(indexed, 2):
-        if len(ours) != len(theirs) or ours.equals(theirs):
-            continue
-        counted = any(type(index).__name__ == "RangeIndex" for index in (ours, theirs))
-        if counted and set(ours) != set(theirs):
-            continue
-        pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
-        row, (own, other) = next((row, pair) for row, pair in enumerate(pairs) if pair[0] != pair[1])
-        raise OptionError(
-            f"row {row} is {own!r} of {first}, {other!r} of {second}",
-            expected="the same rows in the same order",
-            remedy=f"call {second}.reindex({first}.index), or to_numpy() if rows match by place",
-        )
 
 
 def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_]) -> NDArray[Any]:

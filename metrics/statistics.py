@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hiertree.arrays import to_numpy
+from hiertree.arrays import check_same_rows, to_numpy
 from hiertree.errors import OptionError, ShapeError
-from hiertree.level_columns import check_same_rows
 from hiertree.options import check_choice, check_integer
 
 from .result import Evaluation, cluster_numbers

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from hiertree.arrays import MAX_LEVELS, shared_paths, to_numpy
+from hiertree.arrays import MAX_LEVELS, check_same_rows, shared_paths, to_numpy
 from hiertree.errors import OptionError, ShapeError
-from hiertree.level_columns import LabelNames, check_same_rows
+from hiertree.level_columns import LabelNames
 from hiertree.options import is_integer, split_options
 
 from ..conventions import Rules

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from hiertree.arrays import MAX_LEVELS, as_float64, to_numpy
+from hiertree.arrays import MAX_LEVELS, as_float64, check_same_rows, to_numpy
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
-from hiertree.level_columns import check_same_rows
 from hiertree.options import check_choice, check_integer, with_options_of
 
 from ..request import CheckedOptions, MetricOptions
