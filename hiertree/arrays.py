@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MAX_LEVELS = 255  # a level is a uint8
 _SAMPLE = 1000  # rows that mostly show that levels are in order
+_CHANCE = 1e-4  # that independent labels look as if they stood fine → coarse
 
 
 def to_numpy(values: Any, *, name: str = "values") -> NDArray[Any]:
@@ -179,22 +180,26 @@ def _labeled(
 
 
 def _check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
-    """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels."""
+    """Refuse labels (n, L) given fine → coarse: one column determines the next, which has fewer labels.
+
+    A few labels without the names of columns may look so by chance.
+    """
     if len({ids.shape[1] for ids in sides}) > 1:
         return  # refused elsewhere
     ids = np.concatenate(sides)
     sample = ids[:: max(len(ids) // _SAMPLE, 1)]
+    found, chance = [], 1.0
     for left in range(ids.shape[1] - 1):
         pair = [left, left + 1]
         if _determines(*sample[:, pair].T) and _determines(*ids[:, pair].T):
-            numbers = [len(np.unique(ids[:, column])) for column in pair]
-            if 1 < numbers[1] < numbers[0]:
+            number, counts = len(np.unique(ids[:, left])), np.unique(ids[:, left + 1], return_counts=True)[1]
+            if 1 < len(counts) < number:
                 titles = [f"level {column + 1}" if names is None else repr(names[column]) for column in pair]
-                raise PathError(
-                    f"{titles[0]} of {numbers[0]} labels, each of which has one of {numbers[1]} in {titles[1]}",
-                    expected="levels coarse → fine",
-                    remedy="levels are given fine → coarse; reverse them",
-                )
+                found.append(f"{titles[0]} of {number} labels, each of which has one of {len(counts)} in {titles[1]}")
+                chance *= float(((counts / len(ids)) ** 2).sum()) ** (len(ids) - number)
+    if found and (names is not None or chance < _CHANCE):
+        remedy = "levels are given fine → coarse; reverse them"
+        raise PathError(found[0], expected="levels coarse → fine", remedy=remedy)
 
 
 def _determines(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:

@@ -265,7 +265,8 @@ class MetricRequest:
         if metric.parameters:
             relevance = partial(relevances.hap, **metric.parameters)
         table = _checked_table(_as_numbers(relevance(counts)), counts.shape) if callable(relevance) else relevance[rows]
-        return np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
+        scaled: NDArray[np.float64] = np.ldexp(table, -np.frexp(table.max(axis=1, keepdims=True))[1])
+        return scaled
 
     def of_rows(self, rows: slice) -> MetricRequest:
         """The same for some queries alone."""

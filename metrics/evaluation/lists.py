@@ -186,8 +186,8 @@ def named_lists(
     unknown = f"{int((level < 0).sum())} listed items without judgment at level 0"
     counted = f"strict: as judged by {judged.source}; "
     counted += "every listed item has a judgment" if unjudged == "error" else unknown
-    cells = (listed.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
-    lists = ScoredLists(*_padded(row, len(numbers), *cells))
+    columns = (listed.value, 0.0), (level.clip(min=0).astype(np.uint8), 0), (np.zeros(len(row), np.bool_), True)
+    lists = ScoredLists(*_padded(row, len(numbers), *columns))
     return NamedLists(lists, totals, [*numbers], len(judged.queries), listed.source, counted)
 
 

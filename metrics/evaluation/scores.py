@@ -164,7 +164,8 @@ def revisitop_levels(
     """
     check_choice("setup", setup, Setup)
     check_integer("num_items", num_items, least=0)
-    given: Any = list(ground_truth) if np.iterable(ground_truth) else [None]
+    given: Any = ground_truth
+    given = list(given) if np.iterable(given) else [None]
     if not all(isinstance(lists, Mapping) for lists in given):
         raise OptionError("a ground truth that is no list of mappings", expected="lists easy, hard and junk a query")
     levels = np.zeros((len(given), num_items), np.uint8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -171,7 +170,6 @@ def _evaluate_distances(
     mask, order = labels.mask, np.arange(len(items))
     ranked = labeled_gallery(labels.query_paths, labels.gallery_paths, mask, request.rules)
     card = request.convention(self_rule=mask.rule, scores="Euclidean distance, float64")
-    whole = Retrieval(None, request, ranked.totals, ranked.counts, card, range(len(queries)), labels.query_paths)
     values = np.empty((len(queries), len(request.metrics)))
     sides = [torch.as_tensor(side.array, device=device) for side in (queries, items)]
     height = max(_SCORES_AT_ONCE // len(items), 1)
@@ -183,9 +181,9 @@ def _evaluate_distances(
         if mask.place is not None:
             totals = drop_ranked(mask.place, *lists, order, totals)
         counted = None if ranked.counts is None else ranked.counts[rows]
-        part = replace(whole, source=lists, request=request.of_rows(rows), totals=totals, counts=counted)
+        part = Retrieval(lists, request.of_rows(rows), totals, counted, card, range(rows.start, rows.stop))
         values[rows] = values_of_lists(part)
-    return labels.named(whole.evaluation(values))
+    return labels.named(Evaluation(request.names, values, range(len(queries)), card, labels.query_paths))
 
 
 def _raw_vectors(values: Any, *, name: str) -> Vectors:
