@@ -100,7 +100,6 @@ def _dataset(name: str, split: str | None, labeled: Labeled, images: FileImages,
 
 
 def _folder_of(root: Path, split: str) -> Path:
-    """The folder of a split, under its own name or a usual one."""
     known = next((names for names in SPLIT_FOLDERS.values() if split in names), (split,))
     for name in dict.fromkeys((split, *known)):
         if name != ".." and Path(name).name == name and (root / name).is_dir():
@@ -135,7 +134,6 @@ def _rows_of_folders(names: Sequence[str], home: Path, uneven: Uneven) -> list[R
 
 
 def _held_out(rows: Sequence[Row], share: float, seed: int, split: str | None) -> list[int]:
-    """The images of the classes that a split holds."""
     if split not in ("train", "test"):
         raise OptionError(f"split={split!r} with holdout", expected="'train' or 'test'")
     classes = sorted(set(rows), key=str)

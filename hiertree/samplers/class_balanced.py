@@ -89,11 +89,9 @@ class SuperCategoryPairSampler(PlannedBatches):
         images_per_class: items of each class in a batch.
         super_level: the level, 1 … L−1, whose nodes are the super-categories.
         batches_per_pair: batches of each pair in an epoch.
-        seed: seed and epoch determine every batch.
-        small_classes: a class of fewer than ``images_per_class`` items is filled up by repeating them evenly
-            (``"replace"``) or left out (``"drop"``).
-        reduce_per_class: the most items of a class that an epoch shows, drawn anew for each epoch, as H-GLDv2
-            is trained.
+        seed: this and the next two as for :class:`ClassBalancedSampler`.
+        small_classes: see there.
+        reduce_per_class: see there.
         small_supers: a super-category of fewer classes than its half of a batch needs is an error (``"error"``), or is
             left out, with a warning that counts them (``"drop"``).
 

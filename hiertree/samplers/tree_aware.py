@@ -51,10 +51,9 @@ class TreeSampler(PlannedBatches):
         paths: (n, L) or (n,) integers, coarse → fine; a class is a whole path.
         batch_size: items per batch, a multiple of ``images_per_class``.
         images_per_class: items per visit to a class, at least 2. Where no further class fits, a class is visited twice.
-        seed: seed and epoch determine every batch.
-        small_classes: a class of fewer than ``images_per_class`` items is filled up by repeating them evenly
-            (``"replace"``) or left out (``"drop"``).
-        reduce_per_class: the most items of a class that an epoch shows, drawn anew for each epoch.
+        seed: this and the next two as for :class:`ClassBalancedSampler`.
+        small_classes: see there.
+        reduce_per_class: see there.
 
     Raises:
         OptionError: a batch size that is not such a multiple or too small for the tree, or an unknown policy.

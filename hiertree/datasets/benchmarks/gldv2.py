@@ -147,7 +147,6 @@ def _queries(path: Path, index: LandmarkImages) -> LandmarkImages:
 
 
 def _landmarks_of(images: NDArray[Any], index: LandmarkImages, path: Path) -> NDArray[np.int64]:
-    """The landmarks of images of the index."""
     order = np.argsort(index.ids)
     places = np.minimum(np.searchsorted(index.ids, images, sorter=order), len(order) - 1)
     unknown = np.flatnonzero(index.ids[order[places]] != images)

@@ -133,7 +133,6 @@ def _image_names(home: Path, listed: list[str]) -> list[str]:
 
 
 def _folders(listed: TextList) -> list[list[str]]:
-    """Gender and category of every image."""
     parts = [name.split("/") for name in listed["image_name"]]
     short = next((row for row, found in enumerate(parts) if len(found) < 4), None)
     if short is not None:
