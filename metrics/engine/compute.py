@@ -217,8 +217,8 @@ def values_tiled(
         parts = similarity.parts_with_positives(rows, products)
         for (places, chosen), items in loaded(lambda part: similarity.items(part[0]), parts):
             _apply(similarity, memory, block, gallery.gather, chosen, places, items)
-        sorted_at_once = row_ranges(len(rows), row_bytes=gallery.row_bytes(rows))
-        for_each(lambda part, own=positives: sort(own.rows(part)), *sorted_at_once)
+        row_parts, threads = row_ranges(len(rows), row_bytes=gallery.row_bytes(rows))
+        for_each(sort, [positives.rows(part) for part in row_parts], threads)
         done = seen = 0
         for places, items in loaded(similarity.items, similarity.parts):
             _apply(similarity, memory, block, gallery.count, products, places, items)
