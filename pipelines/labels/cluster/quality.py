@@ -33,13 +33,12 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
         equals ``nmi`` (Rosenberg & Hirschberg 2007); ``purity``, the share of things that are of their group's
         commonest class.
     """
-    import pandas as pd
     from sklearn.metrics import adjusted_rand_score, homogeneity_completeness_v_measure, normalized_mutual_info_score
     from sklearn.metrics.cluster import contingency_matrix
 
     if len(groups) != len(reference) or not groups:
         raise ShapeError(f"{len(groups)} groups for {len(reference)} classes", expected="as many, and at least one")
-    found, true = (pd.factorize(pd.Series(side, dtype=object))[0] for side in (groups, reference))
+    found, true = (_numbers(side) for side in (groups, reference))
     homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(true, found)
     values = {
         "ari": adjusted_rand_score(true, found),
@@ -50,6 +49,11 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
         "purity": contingency_matrix(true, found).max(axis=0).sum() / len(found),
     }
     return {name: round(float(value), 4) for name, value in values.items()}
+
+
+def _numbers(names: Sequence[Hashable]) -> list[int]:
+    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
+    return [number[name] for name in names]
 
 
 def split_reference(spec: str | Path) -> tuple[Path, str]:
