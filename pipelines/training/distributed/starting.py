@@ -20,8 +20,6 @@ from multiprocessing.context import SpawnProcess
 from types import FrameType
 from typing import Any
 
-from lightning_fabric.plugins.environments.lightning import find_free_network_port
-
 from hiertree.errors import HiertreeError, TrainingError
 
 STOPPED_EARLY = "stopped by SIGTERM before the first step; run the same command to start again"
@@ -31,6 +29,8 @@ _CRASHED, _FAILED, _INTERRUPTED = 1, 2, 130
 
 def run_processes(function: Callable[..., object], *arguments: object, count: int) -> None:
     """Call a function in new processes and wait until all have ended; they hear SIGTERM, and end with this one."""
+    from lightning_fabric.plugins.environments.lightning import find_free_network_port  # not in the new processes
+
     context = multiprocessing.get_context("spawn")
     variables = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(find_free_network_port()), "NODE_RANK": "0"}
     variables |= {"WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count)}
