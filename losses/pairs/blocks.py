@@ -7,6 +7,7 @@ to the vectors that are compared, (B, d) and (M, d), so that there is never a ma
 from __future__ import annotations
 
 import ctypes
+import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -61,6 +62,10 @@ def in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
 class OneBatch(Function):
     """A function of a whole batch, whose queries and candidates are no dimension to map over."""
 
+    def __init_subclass__(cls) -> None:
+        forward: Any = cls.forward
+        forward.__signature__ = inspect.signature(forward)  # torch reads it in each call, which takes 70 µs
+
     @staticmethod
     def vmap(_info: Any, _in_dims: Any, *_arguments: Any) -> NoReturn:
         """Refuse torch.func.vmap."""
@@ -98,14 +103,20 @@ class _Plain(_Whole):
 
 def plain(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
     """Call a function without a derivative: numpy cannot read the tensors that torch.func.grad wraps."""
-    result: Tensor = _Plain.apply(function, *arguments)
+    result: Tensor = _Plain.apply(function, *arguments) if _is_transformed() else function(*arguments)
     return result
 
 
 def whole_batch(tensor: Tensor) -> Tensor:
     """The tensor, if it is one batch: under ``vmap`` the checks that follow would fail with misleading errors."""
-    result: Tensor = _Whole.apply(tensor)
+    result: Tensor = _Whole.apply(tensor) if _is_transformed() else tensor
     return result
+
+
+def _is_transformed() -> bool:
+    """Whether a transform of torch.func is active, which wraps every tensor that is made."""
+    made = torch.empty(0)
+    return torch.func.debug_unwrap(made) is not made
 
 
 class _OfScores(OneBatch):
