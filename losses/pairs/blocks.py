@@ -103,20 +103,19 @@ class _Plain(_Whole):
 
 def plain(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
     """Call a function without a derivative: numpy cannot read the tensors that torch.func.grad wraps."""
-    result: Tensor = _Plain.apply(function, *arguments) if _is_transformed() else function(*arguments)
+    result: Tensor = _Plain.apply(function, *arguments) if _is_wrapped(torch.empty(0)) else function(*arguments)
     return result
 
 
 def whole_batch(tensor: Tensor) -> Tensor:
     """The tensor, if it is one batch: under ``vmap`` the checks that follow would fail with misleading errors."""
-    result: Tensor = _Whole.apply(tensor) if _is_transformed() else tensor
+    result: Tensor = _Whole.apply(tensor) if _is_wrapped(tensor) else tensor
     return result
 
 
-def _is_transformed() -> bool:
-    """Whether a transform of torch.func is active, which wraps every tensor that is made."""
-    made = torch.empty(0)
-    return torch.func.debug_unwrap(made) is not made
+def _is_wrapped(tensor: Tensor) -> bool:
+    """Whether it belongs to a transform of torch.func; under ``grad``, each tensor that is made does."""
+    return torch.func.debug_unwrap(tensor) is not tensor
 
 
 class _OfScores(OneBatch):
