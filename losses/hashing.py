@@ -76,7 +76,7 @@ class GrowingAlpha:
 class _TieAware(Loss):
     """A mean over queries of a function of relaxed Hamming distances."""
 
-    _shown = ("alpha", "num_bins", "simplified")
+    _shown: tuple[str, ...] = ("alpha", "num_bins", "simplified")
 
     _compares_codes = True
 

@@ -13,9 +13,10 @@ from hiertree.options import check_choice, check_integer
 
 from .base import PairLoss
 from .kernels.base import Backend
-from .pairs.blocks import LossPerQuery, whole_batch
+from .pairs.blocks import LossPerQuery
 from .pairs.inputs import full_mask, real_tensor
 from .pairs.objectives import StepOptions
+from .pairs.one_batch import whole_batch
 from .pairs.pairs import ScoredPairs
 
 Reduction: TypeAlias = Literal["mean", "none"]

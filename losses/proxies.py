@@ -16,8 +16,9 @@ from hiertree.errors import PathError
 from hiertree.options import check_integer, check_number
 
 from .base import Loss
-from .pairs.blocks import LossPerQuery, OneBatch, first_derivative, in_full_precision, whole_batch
+from .pairs.blocks import LossPerQuery
 from .pairs.inputs import check_size, has_candidate, path_tensor, refuse_rows, unit_vectors
+from .pairs.one_batch import OneBatch, first_derivative, in_full_precision, whole_batch
 
 LOGITS_AT_ONCE = 1 << 20  # 4 MiB of float32
 

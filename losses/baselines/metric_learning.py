@@ -12,8 +12,8 @@ from hiertree.errors import OptionError, ShapeError, require_package
 from hiertree.options import check_each, check_integer, require
 
 from ..base import Loss, check_loss
-from ..pairs.blocks import in_full_precision
 from ..pairs.inputs import finite_vectors, float_vectors, full_mask, has_candidate, path_tensor
+from ..pairs.one_batch import in_full_precision
 from ..proxies import check_classes
 from .tree_miner import LIBRARY, TreeMiner, built, library_class
 

@@ -7,20 +7,18 @@ to the vectors that are compared, (B, d) and (M, d), so that there is never a ma
 from __future__ import annotations
 
 import ctypes
-import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
 
-from hiertree.errors import OptionError
+from .one_batch import OneBatch, first_derivative, in_full_precision
 
 if TYPE_CHECKING:
     from .pairs import ScoredPairs, VectorPairs
@@ -57,65 +55,6 @@ def in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
     anchor = pairs.queries[:1, :1] + pairs.candidates[:1, :1]
     wanted = _gets_gradient(pairs.queries), _gets_gradient(pairs.candidates)
     return LossPerQuery(*_OfVectors.apply(pairs.queries, pairs.candidates, anchor, pairs, objective, wanted, None)[:2])
-
-
-class OneBatch(Function):
-    """A function of a whole batch, whose queries and candidates are no dimension to map over."""
-
-    def __init_subclass__(cls) -> None:
-        forward: Any = cls.forward
-        forward.__signature__ = inspect.signature(forward)  # torch reads it in each call, which takes 70 µs
-
-    @staticmethod
-    def vmap(_info: Any, _in_dims: Any, *_arguments: Any) -> NoReturn:
-        """Refuse torch.func.vmap."""
-        remedy = "loop over the batches; torch.func.grad of a loss works"
-        raise OptionError("a loss under torch.func.vmap", expected="one batch a call", remedy=remedy)
-
-    @staticmethod
-    def jvp(_ctx: Any, *_tangents: Any) -> NoReturn:
-        """Refuse forward-mode differentiation."""
-        raise OptionError("a loss under torch.func.jvp", expected="reverse mode", remedy="use torch.func.grad")
-
-
-class _Whole(OneBatch):
-    @staticmethod
-    def forward(*arguments: Any) -> Tensor:
-        batch: Tensor = arguments[0]
-        return batch.view_as(batch)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        pass
-
-    @staticmethod
-    def backward(_ctx: Any, upstream: Tensor) -> Tensor:
-        return upstream
-
-
-class _Plain(_Whole):
-    @staticmethod
-    def forward(*arguments: Any) -> Tensor:
-        function, *given = arguments
-        result: Tensor = function(*given)
-        return result
-
-
-def plain(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
-    """Call a function without a derivative: numpy cannot read the tensors that torch.func.grad wraps."""
-    result: Tensor = _Plain.apply(function, *arguments) if _is_wrapped(torch.empty(0)) else function(*arguments)
-    return result
-
-
-def whole_batch(tensor: Tensor) -> Tensor:
-    """The tensor, if it is one batch: under ``vmap`` the checks that follow would fail with misleading errors."""
-    result: Tensor = _Whole.apply(tensor) if _is_wrapped(tensor) else tensor
-    return result
-
-
-def _is_wrapped(tensor: Tensor) -> bool:
-    """Whether it belongs to a transform of torch.func; under ``grad``, each tensor that is made does."""
-    return torch.func.debug_unwrap(tensor) is not tensor
 
 
 class _OfScores(OneBatch):
@@ -227,7 +166,7 @@ class _OfVectors(OneBatch):
             return (None,) * 7
         weight = upstream[:1]
         if upstream.stride() != (0,) and bool((upstream != weight).any()):  # not a mean
-            gradients = list(_OfVectors.forward(*ctx.again, weights=upstream)[2:])
+            gradients = list(_OfVectors.forward(*ctx.again, upstream)[2:])
             weight = torch.ones_like(weight)
         by_vectors = [None if each is None else first_derivative(each * weight, anchor) for each in gradients]
         return (*by_vectors, None, None, None, None, None)
@@ -266,40 +205,6 @@ def _empty_losses(queries: Tensor) -> LossPerQuery:
 def _add_product(sums: Tensor | None, rows: slice, left: Tensor, right: Tensor) -> None:
     if sums is not None:
         sums[rows].addmm_(left, right)
-
-
-def first_derivative(gradient: Tensor, anchor: Tensor) -> Tensor:
-    """A gradient computed by hand, made to raise an error when it is differentiated again.
-
-    Without it a gradient penalty would take the gradient for a constant, and silently have no effect. The anchor is a
-    tensor with a graph that leads to the inputs of the forward pass.
-    """
-    if not torch.is_grad_enabled():  # no second derivative is asked for
-        return gradient
-    result: Tensor = _FirstDerivative.apply(gradient, anchor)
-    return result
-
-
-class _FirstDerivative(_Whole):
-    @staticmethod
-    def backward(_ctx: Any, _upstream: Tensor) -> NoReturn:
-        raise OptionError("a second derivative of a loss", expected="the first alone, without create_graph=True")
-
-
-@contextmanager
-def in_full_precision(device: torch.device) -> Iterator[None]:
-    """Products in the type of their factors, whatever the program has set: τ needs more digits than autocast or TF32.
-
-    The setting is one for all threads: where it is already as it should be, as on a thread of a block, it is left.
-    """
-    backend: Any = torch.backends.cuda if device.type == "cuda" else torch.backends.mkldnn
-    products = backend.matmul
-    before = products.fp32_precision
-    with torch.autocast(device.type, enabled=False), ExitStack() as restoring:
-        if before not in ("ieee", "none"):
-            restoring.callback(setattr, products, "fp32_precision", before)
-            products.fp32_precision = "ieee"
-        yield
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from torch import Tensor
 from hiertree.arrays import as_integer_paths
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 
-from .blocks import OneBatch, plain, whole_batch
+from .one_batch import OneBatch, plain, whole_batch
 
 
 def unit_vectors(embeddings: Any, *, name: str = "embeddings") -> Tensor:

@@ -23,7 +23,7 @@ from hiertree.errors import OptionError, ShapeError
 from hiertree.options import check_integer, require
 
 from ..kernels.base import Backend, PairKernel
-from .blocks import in_full_precision, plain
+from ..kernels.torch_kernel import TorchKernel
 from .inputs import (
     GivenLevels,
     check_references,
@@ -34,6 +34,7 @@ from .inputs import (
     path_tensor,
     unit_vectors,
 )
+from .one_batch import in_full_precision, plain
 
 
 class ToVectors(Protocol):
@@ -155,8 +156,6 @@ def kernel_for(backend: Backend, device: torch.device) -> type[PairKernel]:
     """The kernel of a backend for scores on a device, or an OptionError where it does not work."""
     chosen = _automatic(device.type) if backend == "auto" else backend
     if chosen == "torch":
-        from ..kernels.torch_kernel import TorchKernel
-
         return TorchKernel
     if chosen == "triton":
         expected = "CUDA scores, and triton, which comes with torch on Linux"

@@ -6,9 +6,8 @@ processor, and with the same result. The processor turns these counts into metri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -23,99 +22,13 @@ from .blocks import Layout, loaded, ranges
 from .retrieval import Retrieval
 
 if TYPE_CHECKING:
-    from .similarity import Precision, Similarity
+    from .device import Device
+    from .similarity import Similarity
 
-_GALLERY_BYTES, _BLOCK_BYTES = 2**29, 2**28  # where memory is shared with everything else
-_BLOCK_BYTES_OF_A_GPU = 2**31
-_LARGEST_INTEGERS = {None: 2**24, "float32": 2**24, "tf32": 2**11, "bfloat16": 2**8}  # held with no rounding
-_WITH_FLOAT64 = ("cpu", "cuda")
 _LONGEST_ROW = 2**18  # scores of one query
 _SCORES_AT_ONCE = 2**22
 _INDEX_BITS = 32
 _UNREAD = 2**14  # cells for the items behind a list's last positive: most items, which one cell would make wait
-
-
-class Device:
-    """A torch device that multiplies blocks of vectors, in the precision given or else in that of the vectors.
-
-    A gallery of up to ``gallery_bytes`` is kept there, on a GPU a half of what is free, and ``block_bytes`` are for the
-    positives of a product. Products of integers up to ``largest_integer`` are exact.
-    """
-
-    def __init__(self, name: str, precision: Precision | None = None) -> None:
-        try:
-            self.where, self.precision = torch.zeros(1, device=name).device, precision
-        except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
-            remedy = "leave device out to use the processor"
-            raise DeviceError(f"device={name!r}", expected="a device that torch finds here", remedy=remedy) from error
-        if precision == "tf32" and self.where.type != "cuda":
-            remedy = "precision='float32' gives the products of full precision"
-            raise DeviceError(f"precision='tf32' with device={name!r}", expected="a CUDA device", remedy=remedy)
-        self.largest_integer = _LARGEST_INTEGERS[precision] if self.where.type in _WITH_FLOAT64 else 0
-        self.gallery_bytes, self.block_bytes = _GALLERY_BYTES, _BLOCK_BYTES
-        if self.where.type == "cuda":
-            self.gallery_bytes, self.block_bytes = torch.cuda.mem_get_info(self.where)[0] // 2, _BLOCK_BYTES_OF_A_GPU
-
-    def __str__(self) -> str:
-        name = torch.cuda.get_device_name(self.where) if self.where.type == "cuda" else self.where.type
-        return f"torch {torch.__version__} on {name}, {self.precision}"
-
-    def send(self, values: Array) -> torch.Tensor:
-        """An array there, as it is."""
-        return torch.from_numpy(values).to(self.where)
-
-    def put(self, vectors: Array) -> torch.Tensor:
-        """The vectors there, rounded where the precision asks for it."""
-        tensor = self.send(vectors)
-        return tensor.bfloat16() if self.precision == "bfloat16" else tensor
-
-    def rounded(self, vectors: Array) -> Array:
-        """The vectors as the precision rounds them."""
-        if self.precision != "bfloat16":
-            return vectors
-        rounded: Array = torch.from_numpy(vectors).bfloat16().float().numpy()
-        return rounded
-
-    def put_all(self, parts: Iterable[Array], shape: tuple[int, int], dtype: np.dtype[np.generic]) -> torch.Tensor:
-        """The same of vectors that come part by part."""
-        kept = torch.bfloat16 if self.precision == "bfloat16" else torch.from_numpy(np.empty(0, dtype)).dtype
-        whole, start = torch.empty(shape, dtype=kept, device=self.where), 0
-        for part in parts:
-            whole[start : start + len(part)] = self.send(part)
-            start += len(part)
-        return whole
-
-    def multiply(self, queries: torch.Tensor, items: torch.Tensor, *, exact: bool = False) -> torch.Tensor:
-        """Queries × itemsᵀ, in float32 or float64, or the squared cosines of small integers with their signs."""
-        products = self._multiply(queries, items)
-        if not exact:
-            return products
-        norms = [vectors.double().square().sum(dim=1) for vectors in (queries, items)]
-        signed = products.double() * products.double().abs()
-        return (signed / (norms[0][:, None] * norms[1])).to(products.dtype)
-
-    def _multiply(self, queries: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
-        """Products of bfloat16 are exact in float32 and summed in it."""
-        with _tf32(self.precision == "tf32"):
-            if self.precision != "bfloat16":
-                return queries @ items.T
-            if self.where.type == "cuda" and hasattr(torch.ops.aten.mm, "dtype"):
-                return torch.mm(queries, items.T, out_dtype=torch.float32)
-            return queries.float() @ items.T.float()
-
-
-@contextmanager
-def _tf32(allowed: bool) -> Iterator[None]:
-    """Products of float32 on a GPU with or without tf32, whatever the program has set, and that again afterwards."""
-    matmul = torch.backends.cuda.matmul
-    new = hasattr(matmul, "fp32_precision")  # torch ≥ 2.9, where mixing both names is an error
-    name, value = ("fp32_precision", "tf32" if allowed else "ieee") if new else ("allow_tf32", allowed)
-    before = getattr(matmul, name)
-    setattr(matmul, name, value)
-    try:
-        yield
-    finally:
-        setattr(matmul, name, before)
 
 
 def values_on_device(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,12 +21,11 @@ from hiertree.options import check_choice
 
 from ..ranking.gallery import Gallery
 from .blocks import for_each, num_threads, ranges
-from .vectors import LARGEST_SUM, Vectors, first_of_equal
+from .vectors import LARGEST_SUM, Precision, Vectors, first_of_equal
 
 if TYPE_CHECKING:
-    from .on_device import Device
+    from .device import Device
 
-Precision: TypeAlias = Literal["float32", "tf32", "bfloat16"]
 _LARGEST_COPY = 2**29  # bytes of a gallery of which a normalized copy is held
 _TILE, _TILE_ON_A_DEVICE = 2**25, 2**27  # bytes of one tile of a larger one
 _LONGEST_TILE = 2**14  # items of one tile, whose scores many threads hold
@@ -188,7 +187,7 @@ def _device(name: str | None, precision: Precision | None) -> Device | None:
         check_choice("precision", precision, Precision)
     if name is not None:
         require_package("torch", extra="train")
-        from .on_device import Device
+        from .device import Device
 
         return Device(name, precision)
     if precision not in (None, "float32"):

@@ -16,7 +16,7 @@ from .inputs import MaskOptions, RetrievalOptions, check_inputs
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ..engine.similarity import Precision
+    from ..engine.vectors import Precision
 
 
 @with_options_of(CheckedOptions, MaskOptions)

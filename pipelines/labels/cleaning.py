@@ -44,7 +44,7 @@ from .landmarks import (
 )
 from .scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
 from .scrape.store import Store
-from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, Settings, Step, StepRecord
+from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord
 
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
@@ -192,7 +192,7 @@ def clean_step(
 
 
 @dataclass(frozen=True)
-class CleanStep(Step[tuple[Cleaned, dict[str, Any]]]):
+class CleanStep(LabelStep[tuple[Cleaned, dict[str, Any]]]):
     """The step as the runner knows it; its result are the landmarks and the report."""
 
     landmarks: AnyPath

@@ -35,7 +35,7 @@ from .cleaning import Cleaned, causes, describe_cleaning, read_report, write_cle
 from .encode.encoders import ClipSettings
 from .landmark_images import EncodedImages, ImageFolderSettings, ImageVectors, StoredVectors
 from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
-from .steps import REPORT, AnyPath, Count, Step, StepRecord, hypernyms_of
+from .steps import REPORT, AnyPath, Count, LabelStep, StepRecord, hypernyms_of
 
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
 Images = Iterable[tuple[int, "NDArray[np.float32]"]]
@@ -170,7 +170,7 @@ class Votes(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FillStep(Step[tuple[Votes, dict[str, Any]]]):
+class FillStep(LabelStep[tuple[Votes, dict[str, Any]]]):
     """The step as the runner knows it; its result are the votes and the report."""
 
     source: AnyPath

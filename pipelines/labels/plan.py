@@ -44,7 +44,7 @@ from .landmarks import ColumnNames
 from .scrape.outcomes import count_failed, describe_outcomes
 from .scrape.scraping import STORE, dump_step, scrape
 from .scrape.settings import ScrapeSettings
-from .steps import REPORT, AnyPath, Settings, Step, beside
+from .steps import REPORT, AnyPath, LabelStep, Settings, beside
 
 CLEANED, FILLED, CLUSTERED, SHOWN = "cleaned", "filled", "clustered", "tree"
 Say = Callable[[str], object]
@@ -184,7 +184,7 @@ class _Run:
         self.folder, self._say = folder, say
         self.results: dict[str, object] = {}
 
-    def step(self, name: str, step: Step[Any]) -> Path:
+    def step(self, name: str, step: LabelStep[Any]) -> Path:
         """The folder of a step, made unless it is current."""
         folder = self.folder / name
         if step.record().is_current(folder):

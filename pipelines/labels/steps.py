@@ -129,7 +129,7 @@ class StepRecord:
         return untouched and all(made.get(name) == value for name, value in asked.items())
 
 
-class Step(ABC, Generic[Result]):
+class LabelStep(ABC, Generic[Result]):
     """A step of the pipeline; each is a frozen dataclass of what it reads and its settings.
 
     A step that ``reads`` files of another's folder has that one as its ``source``; its history and hypernyms go along.

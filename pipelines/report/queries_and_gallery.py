@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hiertree import levels
 from hiertree.datasets.labels_to_paths import label_paths
-
-from ..stored_embeddings.neighbors import unit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -20,10 +16,6 @@ if TYPE_CHECKING:
 
     from hiertree.datasets import ImageDataset, ImageSource
     from hiertree.tree import LabelTree
-
-    from .sources import Measurement
-
-_BLOCK = 4_000_000  # scores that are held at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,28 +102,6 @@ def own_label(labels: tuple[Hashable, ...]) -> str:
     ('first', 'lake')
     """
     return str(labels[-1]).removeprefix("/".join(map(str, labels[:-1])) + "/")
-
-
-class ScoredBlock(NamedTuple):
-    """(q, N) cosines, levels and booleans of some queries; False where the list of a query leaves an item out."""
-
-    scores: NDArray[np.floating]
-    levels: NDArray[np.uint8]
-    valid: NDArray[np.bool_]
-
-
-def scored_blocks(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> Iterator[ScoredBlock]:
-    """The scores of a model for some queries, in blocks, so that 100,000 queries need no more memory than a few."""
-    embeddings, items = run.vectors
-    own, gallery = unit_rows(embeddings[queries]), unit_rows(items)
-    size = max(1, _BLOCK // len(gallery))
-    for start in range(0, len(queries), size):
-        rows = queries[start : start + size]
-        valid = np.ones((len(rows), len(gallery)), dtype=np.bool_)
-        for mask, query in zip(valid, rows.tolist(), strict=True):
-            mask[run.left_out(query)] = False
-        shared = levels(data.query_paths[rows], data.gallery_paths)
-        yield ScoredBlock(own[start : start + size] @ gallery.T, shared, valid)
 
 
 def sample_of(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:

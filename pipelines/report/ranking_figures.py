@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from hiertree import levels
 from hiertree.metrics import average_precision
 
+from ..stored_embeddings.neighbors import unit_rows
 from .figures import SvgFigure, drawn
 from .plots import (
     confusion_matrix,
@@ -22,7 +24,7 @@ from .plots import (
     plot_precision_recall,
 )
 from .plots.errors import height_names
-from .queries_and_gallery import own_label, sample_of, scored_blocks
+from .queries_and_gallery import own_label, sample_of
 from .sources import FinishedRun
 
 if TYPE_CHECKING:
@@ -34,7 +36,30 @@ if TYPE_CHECKING:
 MOST_QUERIES = 1_000
 MOST_NODES = 30
 _MOST_IN_BATCHES = 250  # queries: each is ranked once for every batch that holds one of its positives
+_BLOCK = 4_000_000  # scores that are held at once
 _MOST_NAMED = 3  # confusions that are put in words
+
+
+class ScoredBlock(NamedTuple):
+    """(q, N) cosines, levels and booleans of some queries; False where the list of a query leaves an item out."""
+
+    scores: NDArray[np.floating]
+    levels: NDArray[np.uint8]
+    valid: NDArray[np.bool_]
+
+
+def scored_blocks(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> Iterator[ScoredBlock]:
+    """The scores of a model for some queries, in blocks, so that 100,000 queries need no more memory than a few."""
+    embeddings, items = run.vectors
+    own, gallery = unit_rows(embeddings[queries]), unit_rows(items)
+    size = max(1, _BLOCK // len(gallery))
+    for start in range(0, len(queries), size):
+        rows = queries[start : start + size]
+        valid = np.ones((len(rows), len(gallery)), dtype=np.bool_)
+        for mask, query in zip(valid, rows.tolist(), strict=True):
+            mask[run.left_out(query)] = False
+        shared = levels(data.query_paths[rows], data.gallery_paths)
+        yield ScoredBlock(own[start : start + size] @ gallery.T, shared, valid)
 
 
 @dataclass(frozen=True)

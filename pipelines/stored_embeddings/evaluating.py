@@ -28,7 +28,7 @@ from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_
 from .label_columns import PathLike, named_rows, shared_paths
 
 if TYPE_CHECKING:
-    from hiertree.metrics.engine.similarity import Precision
+    from hiertree.metrics.engine.vectors import Precision
     from hiertree.metrics.evaluation.approximate import IndexName
     from hiertree.metrics.request import Relevance
 

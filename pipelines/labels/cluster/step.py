@@ -23,7 +23,7 @@ from ..encode.encoders import EncoderSettings
 from ..encode.hypernyms import Hypernyms, copy_hypernyms, read_hypernyms
 from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
-from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, Seed, Step, StepRecord, hypernyms_of
+from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, LabelStep, Seed, StepRecord, hypernyms_of
 from .clustering import RESTARTS
 from .proposal_files import CLUSTERS, PROPOSAL, write_clusters, write_labels, write_proposal
 from .proposing import Cluster, Proposal, embed, propose_for
@@ -91,7 +91,7 @@ def cluster_step(
 
 
 @dataclass(frozen=True)
-class ClusterStep(Step[Clustered]):
+class ClusterStep(LabelStep[Clustered]):
     """The step as the runner knows it."""
 
     source: AnyPath

@@ -22,7 +22,7 @@ from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
 from ..landmark_images import ImageFolder, ImageFolderSettings
-from ..steps import AnyPath, Count, Seed, Step, StepRecord
+from ..steps import AnyPath, Count, LabelStep, Seed, StepRecord
 from .tables import TREE, export_folder, hierarchical_table
 
 COMMAND = "hiertree labels images"
@@ -68,7 +68,7 @@ def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> I
 
 
 @dataclass(frozen=True)
-class ImagesStep(Step[ImageList]):
+class ImagesStep(LabelStep[ImageList]):
     """The step as the runner knows it."""
 
     export: AnyPath

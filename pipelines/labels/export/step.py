@@ -41,7 +41,7 @@ from ..landmarks import (
     write_dropped,
 )
 from ..review import reviewed
-from ..steps import HISTORY, LABELS, REPORT, AnyPath, Settings, Step, StepRecord, history_of, hypernyms_of
+from ..steps import HISTORY, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, history_of, hypernyms_of
 from .tables import (
     HIERARCHICAL,
     PROVENANCE,
@@ -108,7 +108,7 @@ class ExportContent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ExportStep(Step[ExportContent]):
+class ExportStep(LabelStep[ExportContent]):
     """The step as the runner knows it."""
 
     source: AnyPath

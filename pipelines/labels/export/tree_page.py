@@ -27,7 +27,7 @@ from ..encode.phrases import NATURAL
 from ..landmark_images import ImageFolderSettings
 from ..landmarks import SEPARATOR, unique_ids
 from ..scrape.titles import landmark_name
-from ..steps import AnyPath, Step, StepRecord
+from ..steps import AnyPath, LabelStep, StepRecord
 from .tables import TREE, HierarchicalRow, export_folder, hierarchical_table
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _show(root: TreeNode, out: Path, settings: TreeSettings) -> None:
 
 
 @dataclass(frozen=True)
-class TreeStep(Step[TreeNode]):
+class TreeStep(LabelStep[TreeNode]):
     """A folder of the page, ``index.html``, and the drawing."""
 
     export: AnyPath

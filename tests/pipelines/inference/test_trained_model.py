@@ -132,7 +132,7 @@ def test_run_of_an_earlier_version_takes_its_preprocessing_from_the_recipe(
         ("nowhere", ImageError),
         (["nowhere.png"], ImageError),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_image_is_refused(model: TrainedModel, images: object, error: type[HiertreeError]) -> None:
     with pytest.raises(error):
