@@ -23,7 +23,7 @@ RANKS = {"kingdom": 6, "phylum": 24, "class": 48, "order": 240, "family": 960, "
 
 
 def write_gldv2(root: Path, images: int) -> None:
-    """One row a landmark; every ninth landmark has no label."""
+    """One row per landmark; every ninth landmark has no label."""
     rng = np.random.default_rng(0)
     ids = [f"{number:016x}" for number in rng.integers(0, 2**63, images).tolist()]
     ends = np.sort(rng.choice(np.arange(1, images), min(LANDMARKS, images) - 1, replace=False)).tolist()

@@ -61,7 +61,7 @@ def columns_of_frame(values: Any, name: str) -> LevelColumns | None:
             return None
         names, cells = _texts(table.columns), [column.to_numpy() for column in table.iter_columns()]
     except (nw.exceptions.NarwhalsError, ValueError) as error:
-        raise PathError(f"{name}: a frame that cannot be read ({error})", expected="one column a level") from error
+        raise PathError(f"{name}: a frame that cannot be read ({error})", expected="one column per level") from error
     return LevelColumns(cells, names)
 
 

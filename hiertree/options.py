@@ -70,7 +70,7 @@ def check_each(name: str, values: Any, check: Callable[[str, Any], None], expect
 def check_shares(name: str, weights: Any, number: int | None = None) -> tuple[float, ...]:
     """The weights of levels, coarse → fine; refuse all but numbers ≥ 0 that add up to 1, to float32's precision."""
     given = weights.tolist() if hasattr(weights, "tolist") else weights
-    expected = f"{'' if number is None else f'{number} '}numbers ≥ 0, one a level, that add up to 1"
+    expected = f"{'' if number is None else f'{number} '}numbers ≥ 0, one per level, that add up to 1"
     shares = check_each(name, given, partial(check_number, least=0), expected)
     require(number in (None, len(shares)) and abs(sum(shares) - 1) <= 1e-5, name, weights, expected)
     return tuple(map(float, shares))

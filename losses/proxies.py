@@ -195,7 +195,7 @@ def _gradients(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _logits(cosines: Tensor, centers: int, eta: float, temperature: float | None) -> tuple[Tensor, Tensor | None]:
-    """One logit a center; or, softly assigned, one a class, and the slope of its cosine by those of its centers."""
+    """One logit per center; or, softly assigned, one per class, and the slope of its cosine by those of its centers."""
     if temperature is None:
         return cosines / eta, None
     by_class = cosines.view(len(cosines), -1, centers)

@@ -97,7 +97,7 @@ class Evaluation:
         return pd.Series(self._means(), dtype=float)
 
     def per_query(self) -> pd.DataFrame:
-        """One row a query, one column a metric; NaN where a query has no positive."""
+        """One row per query, one column per metric; NaN where a query has no positive."""
         import pandas as pd
 
         table: pd.DataFrame = pd.DataFrame(
@@ -106,7 +106,7 @@ class Evaluation:
         return table
 
     def by_level(self) -> pd.DataFrame:
-        """A row a level, coarse → fine, a column a metric of one level; NaN where a level was not asked for.
+        """One row per level, coarse → fine, one column per metric of one level; NaN where a level was not asked for.
 
         >>> from hiertree.metrics import evaluate
         >>> embeddings, paths = [[1.0, 0.0], [0.9, 0.1], [0.6, 0.8], [0.5, 0.9]], [(0, 0), (0, 1), (0, 0), (0, 1)]
@@ -131,7 +131,7 @@ class Evaluation:
         return table
 
     def by_class(self, *, level: int | str | None = None) -> pd.DataFrame:
-        """A row a class of the queries: their number, and the mean of each metric over those that have a value.
+        """One row per class of the queries: their number, and the mean of each metric over those that have a value.
 
         Args:
             level: whose classes, by number (from 1) or by the name of its column; the finest unless given. Below the
@@ -168,7 +168,7 @@ class Evaluation:
     def confidence_interval(
         self, *, clusters: Any = None, confidence: float = 0.95, resamples: int = 1000, seed: int = 0
     ) -> pd.DataFrame:
-        """Percentile bootstrap over clusters of queries: a row a metric, columns ``low``, ``high`` and ``clusters``.
+        """Percentile bootstrap over clusters of queries: a row per metric, columns ``low``, ``high`` and ``clusters``.
 
         Queries of one class share their positives, so that their values vary together: whole classes are drawn, with
         replacement, as many as there are; each metric draws among those where some query has a value. The column
@@ -304,7 +304,9 @@ def cluster_numbers(clusters: Any, num_queries: int) -> NDArray[np.int64]:
     is_text = labels.dtype.kind in "US" and not isinstance(clusters, np.ndarray)  # of None and NaN, too
     missing = pd.isna(np.array(clusters, dtype=object) if is_text else labels)
     if missing.any():
-        raise OptionError(f"clusters without a label in row {int(np.argwhere(missing)[0][0])}", expected="one a query")
+        raise OptionError(
+            f"clusters without a label in row {int(np.argwhere(missing)[0][0])}", expected="one per query"
+        )
     try:
         if labels.ndim == 2 and labels.dtype.kind == "O":  # which numpy does not sort by rows
             labels = pd.MultiIndex.from_arrays([*labels.T]).factorize()[0]

@@ -164,7 +164,7 @@ def _column(frame: pd.DataFrame, role: str, *, required: bool = True) -> str:
 
 
 def _entries(query: Hashable, own: Any, side: _Side) -> Iterator[tuple[Hashable, Any]]:
-    """The items of one query with their values; those of a list fall by one a place."""
+    """The items of one query with their values; those of a list fall by one per place."""
     if isinstance(own, np.ndarray):
         is_list = own.ndim == 1
     else:

@@ -131,7 +131,7 @@ def compare_systems(
         seed: likewise.
 
     Returns:
-        A row a metric and pair, with columns ``metric``, ``first``, ``second``, ``queries`` (those where both have a
+        One row per metric and pair, with columns ``metric``, ``first``, ``second``, ``queries`` (where both have a
         value), ``difference`` (mean of the first less that of the second over them), ``p`` and ``p_holm``, corrected
         over the pairs of that metric. A metric that no query has for a pair has no row.
 

@@ -109,7 +109,7 @@ def rows_of_names(names: Any, what: str, number: int) -> dict[Hashable, int]:
     """The row of each name; refuses other numbers of names, missing ones, and one given twice."""
     listed = to_numpy(names).tolist() if hasattr(names, "dtype") else list(names) if np.iterable(names) else []
     if len(listed) != number:
-        raise ShapeError(f"{len(listed)} {what}", expected=f"{number}, one a path")
+        raise ShapeError(f"{len(listed)} {what}", expected=f"{number}, one per path")
     rows: dict[Hashable, int] = {}
     for row, name in enumerate(listed):
         if is_missing(name):

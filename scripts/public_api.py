@@ -31,7 +31,7 @@ MODULES = (
 
 
 def public_api() -> str:
-    """One line a name, in the order of :data:`MODULES` and the alphabet."""
+    """One line per name, in the order of :data:`MODULES` and the alphabet."""
     return "".join(f"{line}\n" for module in MODULES for line in _lines_of(module))
 
 

@@ -21,7 +21,7 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## The table
 #
-# One row a landmark: an id, the page of its category on Wikimedia Commons, and the types, several separated by `|`. Where
+# One row per landmark: an id, the page of its category on Wikimedia Commons, and the types, several separated by `|`. Where
 # the types are not known, `hiertree labels scrape` asks Wikimedia for them. hiertree comes with 293 landmarks:
 
 # %%

@@ -19,7 +19,7 @@ os.chdir(tempfile.mkdtemp())
 # %% [markdown]
 # ## The data
 #
-# A table with one row an image: its file, its label at every level, its split. The classes of the test split are others
+# A table with one row per image: its file, its label at every level, its split. The classes of the test split are others
 # than those of training; that is what retrieval is measured on.
 
 # %%

@@ -199,7 +199,7 @@ def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> Metric
     without proxies. Reducers do not act: a rank loss is the mean over queries.
 
     The library's ``CrossBatchMemory``, and its ``DistributedLossWrapper(efficient=True)`` without an
-    ``indices_tuple``, take one label an item. Give them the finest one, and here the path of each class.
+    ``indices_tuple``, take one label per item. Give them the finest one, and here the path of each class.
 
     Args:
         loss: any loss of :mod:`hiertree.losses`.

@@ -166,7 +166,8 @@ class _OfVectors(OneBatch):
             return (None,) * 7
         weight = upstream[:1]
         if upstream.stride() != (0,) and bool((upstream != weight).any()):  # not a mean
-            gradients = list(_OfVectors.forward(*ctx.again, upstream)[2:])
+            again: tuple[Any, ...] = (*ctx.again, upstream)
+            gradients = list(_OfVectors.forward(*again)[2:])
             weight = torch.ones_like(weight)
         by_vectors = [None if each is None else first_derivative(each * weight, anchor) for each in gradients]
         return (*by_vectors, None, None, None, None, None)

@@ -172,7 +172,7 @@ class SoftRanks:
     def hierarchical_rank(self, table: Tensor) -> Tensor:
         """(B, M) H-rank⁺, for the relevance (B, L+1) of levels; 0 at items that are not positive.
 
-        Relevance has one value a level, so min(a, b) is a sum of layers: of each rise of the sorted table, where both
+        Relevance has one value per level, so min(a, b) is a sum of layers: of each rise of the sorted table, where both
         a and b reach its top.
         """
         if isinstance(self._step, SupStep):

@@ -140,7 +140,7 @@ def _built(gallery: Vectors, how: Approximate, k: int) -> Any:
     else:
         lists = how.num_lists(num_items)
         if lists > num_items:
-            raise OptionError(f"an inverted file of {lists} lists", expected=f"at most {num_items}, one an item")
+            raise OptionError(f"an inverted file of {lists} lists", expected=f"at most {num_items}, one per item")
         index = faiss.IndexIVFFlat(faiss.IndexFlatIP(dimensions), dimensions, lists, faiss.METRIC_INNER_PRODUCT)
         index.nprobe, index.cp.seed, index.cp.min_points_per_centroid = min(how.probes, lists), how.seed + 1, 1
         drawn = np.random.default_rng(how.seed).permutation(num_items)[: _TRAINED_ON * lists]

@@ -54,7 +54,7 @@ def evaluate(
             every level, R@1, R@10 and mAP@R.
         alpha: of the relevance of ``H-AP``, (l/L)^α / \|Ω^(l)\| (Eq. 20).
         relevance: of ``H-AP`` in place of alpha's: a function counts (r, L+1) → table (r, L+1), called with any r of
-            the queries, such as ``hiertree.relevance.linear``; or a table (Q, L+1), one row a query, such as
+            the queries, such as ``hiertree.relevance.linear``; or a table (Q, L+1), one row per query, such as
             :func:`hiertree.relevance.from_networkx` gives.
         counts: where the relevance of H-AP counts \|Ω^(l)\|: ``"strict"``, the gallery without the query, or
             ``"official"``, the query set with the query itself inside \|Ω^(L)\|, as the authors' code does.

@@ -220,7 +220,7 @@ def _padded(row: NDArray[np.int64], number: int, *columns: tuple[NDArray[Any], A
 
 
 def _levels_of_listed(listed: Triples, judged: Triples, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The level of each item of a run, −1 without a judgment; ``row`` numbers its queries as the judgments do."""
+    """The level of each item of a run, −1 without a judgment; ``row`` is the place of each query in the judgments."""
     numbers = {name: number for number, name in enumerate(judged.items)}
     item = np.array([numbers.get(name, -1) for name in listed.items], np.int64)[listed.item]
     known = (item >= 0) & (row < len(judged.queries))

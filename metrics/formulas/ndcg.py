@@ -76,7 +76,7 @@ def _sum(values: Floats, start: int, stop: int) -> float:
 def _cumulative_gains(
     ranked: Ranked, within: Ints, ties: TieGroups, gains: Floats, discount: _Discounts, cutoff: int, paper: bool
 ) -> Floats:
-    """Expected DCG@cutoff of each row, to which ``within`` positives add; ``gains`` has one value a level."""
+    """Expected DCG@cutoff of each row, to which ``within`` positives add; ``gains`` has one value per level."""
     sums = np.empty(len(within))
     for row in range(len(sums)):
         level, before, size = ranked.level[row], ranked.before[row], ranked.size[row]

@@ -105,7 +105,7 @@ class RetrievalMetric(Metric):
             paths: (n, L) label ids, coarse → fine, on any device; (n,) means L = 1.
             gallery: whether the batch belongs to a separate gallery, or (n,) booleans. Once an item does, the others
                 are queries only; without any, all items retrieve each other.
-            ids: (n,) integers ≥ 0, one an item. Of the queries, and of the gallery items, of one id only one counts: a
+            ids: (n,) integers ≥ 0, one per item. Of the queries, and of the gallery items, of one id only one counts: a
                 distributed sampler repeats some so that every process has as many, and a repeated item would be an easy
                 positive.
             groups: (n,) integers ≥ 0, in every batch or in none; items of a query's own group are left out of its list,

@@ -1,7 +1,7 @@
 """Sorting whole lists, each score together with its level: the fastest way where much of a gallery is positive.
 
 A float32 cosine is 0 or has an absolute value from 2⁻³¹ to 2, which takes 29 bits; its level goes into 3 bits below.
-These keys are distributed over equal intervals of the score, about one an item. Within intervals neighbors then change
+These keys are distributed over equal intervals of the score, about one per item. Within intervals neighbors then change
 places, all even pairs and all odd ones in turn, which the processor does many at a time.
 """
 

@@ -243,7 +243,7 @@ def _each(start: Ints, number: Ints) -> tuple[Ints, Ints]:
 def _as_ids(values: Any, name: str, num_items: int) -> Array:
     ids = to_numpy(values)
     if ids.shape != (num_items,):
-        raise ShapeError(f"{name} of shape {ids.shape}", expected=f"({num_items},), one an item")
+        raise ShapeError(f"{name} of shape {ids.shape}", expected=f"({num_items},), one per item")
     if ids.dtype.kind == "O" and all(isinstance(value, str) for value in ids):
         ids = ids.astype(np.str_)
     if ids.dtype.kind not in "iuU" and num_items > 0:
@@ -254,7 +254,7 @@ def _as_ids(values: Any, name: str, num_items: int) -> Array:
 def _junk_pairs(junk: Any, num_queries: int, num_items: int) -> tuple[Ints, Ints]:
     lists = list(junk) if np.iterable(junk) else []
     if len(lists) != num_queries:
-        raise ShapeError(f"junk of {len(lists)} lists", expected=f"{num_queries}, one a query")
+        raise ShapeError(f"junk of {len(lists)} lists", expected=f"{num_queries}, one per query")
     arrays = [to_numpy([*listed] if isinstance(listed, Iterator) else listed) for listed in lists]
     for row, array in enumerate(arrays):
         integers = array.dtype.kind in "iu" or array.size == 0

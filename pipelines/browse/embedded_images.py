@@ -70,7 +70,7 @@ class EmbeddedImages:
 
 
 def read_embedded(folders: Sequence[AnyPath], *, images: AnyPath | None = None) -> EmbeddedImages:
-    """Read folders that ``hiertree embed`` wrote, one a model, of the same images.
+    """Read folders that ``hiertree embed`` wrote, one per model, of the same images.
 
     A folder holds ``embeddings.npy`` and its table, or ``queries.npy`` and ``gallery.npy`` and theirs. ``images`` is
     the folder below which the names lie; unless given, where they were embedded from, if they are still there.

@@ -113,7 +113,7 @@ class Searching:
     def _inside(self, node: Node) -> NDArray[np.bool_]:
         """(n,) which images lie below a node."""
         if len(node) > len(self.level_names):
-            raise OptionError(f"node {node}", expected=f"at most {len(self.level_names)} numbers, one a level")
+            raise OptionError(f"node {node}", expected=f"at most {len(self.level_names)} numbers, one per level")
         return np.asarray((self.shown.paths[:, : len(node)] == np.array(node, np.int32)).all(axis=1))
 
 

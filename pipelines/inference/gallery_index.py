@@ -86,11 +86,11 @@ class GalleryIndex:
 
     Args:
         index: of faiss, by inner product.
-        table: a row an image, in the order of the index: its name in the column ``image``, then its labels, coarse →
+        table: one row per image, in the order of the index: its name in the column ``image``, then its labels, coarse →
             fine, where they are known.
 
     Raises:
-        ShapeError: not one row an embedding.
+        ShapeError: not one row per embedding.
     """
 
     def __init__(self, index: Any, table: pd.DataFrame) -> None:

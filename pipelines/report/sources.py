@@ -328,5 +328,5 @@ def _images(labeled: LabeledEmbeddings, folder: Path) -> ImageSource:
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """(Q, R) the metric of every query, a column a run; NaN where a query has none."""
+    """(Q, R) the metric of every query, one column per run; NaN where a query has none."""
     return np.stack([run.per_query[metric].to_numpy(dtype=np.float64) for run in runs.values()], axis=1)

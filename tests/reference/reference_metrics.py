@@ -28,7 +28,7 @@ def rank(scores: Scores, k: int, paper: bool) -> int:
 
 
 def hap_relevance(levels: Levels, num_levels: int, alpha: float = 1.0, itself: int = 0) -> list[float]:
-    """[S] Eq. 20, one value a level; ``itself=1`` counts the query inside Ω^(L)."""
+    """[S] Eq. 20, one value per level; ``itself=1`` counts the query inside Ω^(L)."""
     values = [0.0]
     for level in range(1, num_levels + 1):
         size = sum(own == level for own in levels) + (itself if level == num_levels else 0)

@@ -70,7 +70,7 @@ class ArrayImages:
         self.pixels = pixels
         self._names = PackedNames(names)
         if len(self._names) != len(pixels):
-            raise ShapeError(f"{len(self._names)} names", expected=f"{len(pixels)}, one an image")
+            raise ShapeError(f"{len(self._names)} names", expected=f"{len(pixels)}, one per image")
 
     def __len__(self) -> int:
         return len(self.pixels)

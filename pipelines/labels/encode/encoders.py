@@ -1,4 +1,4 @@
-"""The settings of the encoders, the encoder that they describe, and its vectors kept on disk, one file a model."""
+"""The settings of the encoders, the encoder that they describe, and its vectors kept on disk, one file per model."""
 
 from __future__ import annotations
 

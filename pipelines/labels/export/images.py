@@ -1,6 +1,6 @@
 """``hiertree labels images``: photos of landmarks and the landmarks' tree → a table to train and measure on.
 
-One row an image: its file, its label at every level, and its split. It is what ``data: {name: table}`` of a recipe
+One row per image: its file, its label at every level, and its split. It is what ``data: {name: table}`` of a recipe
 reads. Whole landmarks are held out, so that a model is asked for landmarks it has never seen, of supercategories it
 has.
 """

@@ -142,7 +142,7 @@ def interpolated_precision(
 
 
 def plot_precision_recall(precisions: Mapping[str, NDArray[np.float64]], *, axes: Axes | None = None) -> Axes:
-    """The mean hierarchical precision of each model over recall, a line a model.
+    """The mean hierarchical precision of each model over recall, one line per model.
 
     Args:
         precisions: of each model's queries, as :func:`interpolated_precision` gives them.

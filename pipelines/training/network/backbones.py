@@ -141,7 +141,7 @@ def input_statistics(model: ModelSettings, *, channels: int) -> tuple[tuple[floa
     if model.backbone == "small_cnn" and len(mean) == 1:
         return mean * channels, std * channels
     if len(mean) != channels:
-        raise RecipeError(f"model.mean of {len(mean)} values", expected=f"{channels}, one a channel")
+        raise RecipeError(f"model.mean of {len(mean)} values", expected=f"{channels}, one per channel")
     return mean, std
 
 

@@ -140,7 +140,7 @@ class ModelSettings(Section):
     @model_validator(mode="after")
     def _require_mean_and_std(self) -> ModelSettings:
         if len(self.mean or ()) != len(self.std or ()) or (self.mean is not None and len(self.mean) not in (1, 3)):
-            raise custom_error("statistics", "mean and std go together, with one value a channel each")
+            raise custom_error("statistics", "mean and std go together, with one value per channel each")
         return self
 
 
