@@ -76,7 +76,7 @@ class SupRecall(_Recall):
     def __init__(
         self,
         *,
-        ks: Sequence[int] = KS,
+        ks: tuple[int, ...] = KS,
         tau_star: float = 1.0,
         level: int | None = None,
         include_self: bool = False,
@@ -105,7 +105,7 @@ class SmoothRecall(_Recall):
     def __init__(
         self,
         *,
-        ks: Sequence[int] = KS,
+        ks: tuple[int, ...] = KS,
         tau_star: float = 1.0,
         level: int | None = None,
         tau: float = 0.01,

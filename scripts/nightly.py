@@ -19,14 +19,17 @@ RECORD = ROOT / "tests" / "package" / "nightly.json"
 GROUPS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "architecture": (
         ("tests/package/test_architecture_page.py",),
-        ("docs/architecture.md", "metrics/conventions", "hiertree/relevance.py", "pipelines/labels/encode"),
+        ("docs/architecture.md", "metrics/request.py", "hiertree/relevance.py", "pipelines/labels/encode"),
     ),
     "extras": ((), ("pyproject.toml",)),
     "jobs": (("tests/pipelines/comparison",), ("pipelines/comparison", "pipelines/training/run")),
-    "labels": (("tests/pipelines/labels",), ("pipelines/labels/run.py", "pipelines/labels/scrape")),
+    "labels": (
+        ("tests/pipelines/labels",),
+        ("pipelines/labels/plan.py", "pipelines/labels/steps.py", "pipelines/labels/scrape"),
+    ),
     "peers": (
-        ("tests/metrics/trec", "tests/package/test_docs_examples.py"),
-        ("metrics/formulas", "metrics/interop", "metrics/trec", "docs/peers.md"),
+        ("tests/metrics/test_runs.py", "tests/package/test_docs_examples.py"),
+        ("metrics/formulas", "metrics/interop", "metrics/runs.py", "docs/peers.md"),
     ),
     "site": (("tests/package/test_site.py",), ("docs", "mkdocs.yml", "scripts/site_*")),
     "wheel": (
@@ -39,7 +42,9 @@ EXTRAS = ("scripts/try_extras.py", "--if-changed", "--shared", "base", "download
 
 def digest_of(patterns: tuple[str, ...]) -> str:
     """Of the names and contents of the files that git tracks below some paths."""
-    listed = subprocess.run(["git", "ls-files", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "--error-unmatch", "--", *patterns], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     digest = hashlib.sha256()
     for name in sorted(listed.stdout.splitlines()):
         digest.update(name.encode() + b"\0" + (ROOT / name).read_bytes())

@@ -42,6 +42,7 @@ class PytorchMetricLearning(Loss):
         miner_options: of the named miner.
 
     >>> loss = PytorchMetricLearning("MultiSimilarityLoss", loss_options={"alpha": 2.0}, miner="MultiSimilarityMiner")
+    >>> import torch
     >>> loss(torch.eye(4), torch.tensor([[0, 0], [0, 0], [0, 1], [1, 2]])).shape
     torch.Size([])
     >>> proxies = PytorchMetricLearning("ProxyNCALoss", (2, 3), 4, loss_options={"softmax_scale": 3})
@@ -205,6 +206,7 @@ def as_pytorch_metric_learning(loss: Loss, *, class_paths: Any = None) -> Metric
         loss: any loss of :mod:`hiertree.losses`.
         class_paths: (C, L), the path of each label 0 … C − 1; labels are then (B,). None: labels are paths.
 
+    >>> import torch
     >>> from hiertree.losses import SupAP
     >>> loss = as_pytorch_metric_learning(SupAP())
     >>> loss(torch.eye(3), torch.tensor([0, 0, 1]), ref_emb=torch.eye(3), ref_labels=torch.tensor([0, 0, 1])).shape

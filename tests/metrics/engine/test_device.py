@@ -68,7 +68,7 @@ def test_so_it_is_of_a_memory_map_that_the_device_does_not_hold(device, ties, tm
     expected = evaluate(embeddings, paths, ties=ties).values
     np.save(tmp_path / "gallery.npy", embeddings)
     mapped = np.load(tmp_path / "gallery.npy", mmap_mode="r")
-    monkeypatch.setattr("hiertree.metrics.engine.on_device._GALLERY_BYTES", 0)
+    monkeypatch.setattr("hiertree.metrics.engine.device._GALLERY_BYTES", 0)
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda _: (0, 0))
     for block_size in (None, 1):
         found = evaluate(mapped, paths, ties=ties, device=device, tile_size=64, block_size=block_size)
@@ -158,7 +158,7 @@ def test_a_device_whose_memory_does_not_suffice_is_named(retrieval, monkeypatch)
     def exhausted(*_, **__):
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr("hiertree.metrics.engine.on_device.Device.multiply", exhausted)
+    monkeypatch.setattr("hiertree.metrics.engine.device.Device.multiply", exhausted)
     with pytest.raises(DeviceError, match="smaller tile_size"):
         evaluate(*retrieval, device="cpu")
 
