@@ -15,6 +15,7 @@ from largest_tensor import LargestTensor
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from hiertree import losses
 from hiertree.errors import EmbeddingError, OptionError, PathError, ShapeError
 from hiertree.losses import (
     CSL,
@@ -80,6 +81,22 @@ these_and_more = pytest.mark.parametrize("name", {**LOSSES, **MORE})
 
 def made(name: str) -> Loss:
     return {**LOSSES, **MORE}[name]()
+
+
+ELSEWHERE = {  # whose own files test what this one does: codes, a library's losses, and losses around a loss
+    "CrossBatchMemory",
+    "DistributedLoss",
+    "Loss",
+    "PytorchMetricLearning",
+    "TieAwareAP",
+    "TieAwareNDCG",
+}
+
+
+def test_every_public_loss_is_tested_here_or_in_a_file_of_its_own() -> None:
+    public = {name: getattr(losses, name) for name in losses.__all__}
+    classes = {name for name, each in public.items() if isinstance(each, type) and issubclass(each, Loss)}
+    assert classes - {type(made(name)).__name__ for name in (*LOSSES, *MORE)} == ELSEWHERE
 
 
 def batch(seed: int = 0, num_items: int = 24, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
