@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
@@ -131,7 +131,7 @@ class RODRecall(_Decomposable):
         num_classes: int | None = None,
         embedding_size: int | None = None,
         *,
-        ks: Sequence[int] = KS,
+        ks: tuple[int, ...] = KS,
         tau_star: float = 1.0,
         level: int | None = None,
         decomposability: str = "proxy",

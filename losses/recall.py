@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,7 +26,7 @@ class _Recall(PairLoss):
     _shown = ("ks", "tau_star", "level", "step")
 
     def __init__(
-        self, step: SupStep | Sigmoid, *, ks: Sequence[int], tau_star: float, level: int | None, include_self: bool
+        self, step: SupStep | Sigmoid, *, ks: tuple[int, ...], tau_star: float, level: int | None, include_self: bool
     ) -> None:
         super().__init__(include_self=include_self)
         self.ks = check_each("ks", ks, check_integer, "one integer ≥ 1 or more")
@@ -180,7 +179,7 @@ def sup_recall(
     levels: Any,
     table: Any,
     *,
-    ks: Sequence[int] = KS,
+    ks: tuple[int, ...] = KS,
     tau_star: float = 1.0,
     level: int | None = None,
     **options: Unpack[SupOptions],
@@ -204,7 +203,7 @@ def smooth_recall(
     levels: Any,
     table: Any,
     *,
-    ks: Sequence[int] = KS,
+    ks: tuple[int, ...] = KS,
     tau_star: float = 1.0,
     level: int | None = None,
     tau: float = 0.01,
