@@ -66,7 +66,7 @@ def main() -> int:
             print(f"{group}: as recorded")
             continue
         print(f"== {group}", flush=True)
-        command = ("-m", "pytest", "-m", "nightly", *tests) if tests else EXTRAS
+        command = ("-m", "pytest", "-n0", "-m", "nightly", *tests) if tests else EXTRAS
         if subprocess.run([sys.executable, *command], cwd=ROOT, check=False).returncode:
             failed.append(group)
         else:
