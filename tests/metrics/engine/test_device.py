@@ -111,7 +111,7 @@ def test_bfloat16_is_the_evaluation_of_rounded_unit_vectors(device, retrieval):
 
 
 def test_items_behind_the_last_positive_are_not_added_to_one_cell(retrieval, monkeypatch):
-    embeddings, paths = retrieval
+    embeddings, paths = np.asarray(retrieval[0], np.float64), retrieval[1]  # float32 rounds by processor
     added, scatter = [], torch.Tensor.scatter_add_
 
     def recorded(counts, dim, where, ones):
