@@ -22,6 +22,7 @@ from ..errors import (
     UnevenDepthError,
 )
 from ..io.tables import is_frame
+from ..options import check_choice
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,6 +45,22 @@ class RowPolicies(TypedDict, total=False):
     repeats: Repeats
     homonyms: Homonyms
     gaps: Gaps
+
+
+def check_row_policies(
+    *,
+    leaf: LeafKey = "label",
+    uneven: Uneven = "error",
+    repeats: Repeats = "error",
+    homonyms: Homonyms = "separate",
+    gaps: Gaps = "error",
+) -> None:
+    """Refuse an unknown policy."""
+    check_choice("leaf", leaf, LeafKey)
+    check_choice("uneven", uneven, Uneven)
+    check_choice("repeats", repeats, Repeats)
+    check_choice("homonyms", homonyms, Homonyms)
+    check_choice("gaps", gaps, Gaps)
 
 
 class Numbered(NamedTuple):

@@ -24,10 +24,21 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import TableError
-from ..options import check_choice
+from ..options import check_choice, with_options_of
 from . import formats, graphs
 from .graphs import Forest
-from .label_rows import Gaps, Homonyms, LeafKey, Repeats, Uneven, Where, check_labels, check_rows, filled_gaps
+from .label_rows import (
+    Gaps,
+    Homonyms,
+    LeafKey,
+    Repeats,
+    Uneven,
+    Where,
+    check_labels,
+    check_row_policies,
+    check_rows,
+    filled_gaps,
+)
 from .numbered_tree import NumberedTree
 
 if TYPE_CHECKING:
@@ -85,14 +96,13 @@ class LabelTree(NumberedTree):
         array([[0, 0, 0],
                [0, 1, 1]], dtype=int32)
         """
-        choices = {"leaf": (leaf, LeafKey), "uneven": (uneven, Uneven), "repeats": (repeats, Repeats)}
-        for name, (value, literal) in {**choices, "homonyms": (homonyms, Homonyms), "gaps": (gaps, Gaps)}.items():
-            check_choice(name, value, literal)
+        check_row_policies(leaf=leaf, uneven=uneven, repeats=repeats, homonyms=homonyms, gaps=gaps)
         filled = rows if gaps == "error" else filled_gaps(rows, gaps)
         checked, leaf_ids = check_rows(filled, repeats=repeats, leaf=leaf, where=where or (lambda i: f"row {i}"))
         return cls._from_rows(checked, leaf_ids, level_names, uneven, homonyms)
 
     @classmethod
+    @with_options_of(check_row_policies)
     def from_csv(
         cls,
         path: str | os.PathLike[str],
@@ -115,6 +125,7 @@ class LabelTree(NumberedTree):
         return cls.from_paths(rows, level_names=levels, where=where, **policies)
 
     @classmethod
+    @with_options_of(check_row_policies)
     def from_frame(
         cls,
         frame: Any,
