@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .errors import EmbeddingError, InputError, OptionError, PathError, ShapeError, some_of
+from .errors import EmbeddingError, InputError, OptionError, PathError, ShapeError
 from .level_columns import (
     LabelNames,
     LevelColumns,
@@ -22,6 +22,7 @@ from .level_columns import (
     level_names,
     match_columns,
     number_labels,
+    refuse_rows,
 )
 from .options import is_integer
 
@@ -107,8 +108,12 @@ def as_embeddings(values: Any, *, name: str = "embeddings") -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise EmbeddingError(f"{name} of type {array.dtype}", expected="real numbers")
     array = np.ascontiguousarray(array, dtype=array.dtype if array.dtype == np.float64 else np.float32)
-    _refuse(~np.isfinite(array).all(axis=1), f"{name} holds NaN or infinite values", "finite numbers")
-    _refuse(~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized")
+    refuse_rows(
+        ~np.isfinite(array).all(axis=1), f"{name} holds NaN or infinite values", "finite numbers", EmbeddingError
+    )
+    refuse_rows(
+        ~array.any(axis=1), f"{name} holds vectors of zero norm", "vectors that can be normalized", EmbeddingError
+    )
     return array
 
 
@@ -156,27 +161,24 @@ def shared_paths(
     """
     num_items, unlabeled = num_items or {}, unlabeled or {}
     given = {name: _label_array(values, name) for name, values in sides.items()}
-    arrays = {name: labels for name, labels in given.items() if not isinstance(labels, LevelColumns)}
-    if len(arrays) == len(given) and not any(array.dtype.kind in "OUST" for array in arrays.values()):
-        known = {name: _without(array, unlabeled.get(name)) for name, array in arrays.items()}
-        paths = {name: as_integer_paths(ids, name=name, num_items=num_items.get(name)) for name, ids in known.items()}
-        _check_order(_labeled(paths, unlabeled), None)
-        return paths, LabelNames()
-    columns = match_columns({name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()})
-    if not all(side.are_ids for side in columns.values()):
-        paths, names, numbers = number_labels(columns, unlabeled=unlabeled)
-        _check_order([numbers], names.level_names)
-        return paths, names
-    ids = {name: _without(np.stack(side.cells, axis=1), unlabeled.get(name)) for name, side in columns.items()}
-    paths = {name: as_integer_paths(array, name=name) for name, array in ids.items()}
-    _check_order(_labeled(paths, unlabeled), level_names(columns))
-    return paths, LabelNames(level_names(columns))
-
-
-def _labeled(
-    paths: Mapping[str, NDArray[np.int64]], unlabeled: Mapping[str, NDArray[np.bool_]]
-) -> list[NDArray[np.int64]]:
-    return [ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()]
+    names = None
+    if not any(isinstance(labels, LevelColumns) or labels.dtype.kind in "OUST" for labels in given.values()):
+        arrays: Mapping[str, Any] = given
+    else:
+        columns = match_columns(
+            {name: _level_columns(labels, name, num_items.get(name)) for name, labels in given.items()}
+        )
+        if not all(side.are_ids for side in columns.values()):
+            paths, label_names, numbers = number_labels(columns, unlabeled=unlabeled)
+            _check_order([numbers], label_names.level_names)
+            return paths, label_names
+        arrays, names = {name: np.stack(side.cells, axis=1) for name, side in columns.items()}, level_names(columns)
+    paths = {}
+    for name, ids in arrays.items():
+        known = _without(ids, unlabeled.get(name))
+        paths[name] = as_integer_paths(known, name=name, num_items=num_items.get(name))
+    _check_order([ids[~unlabeled[name]] if name in unlabeled else ids for name, ids in paths.items()], names)
+    return paths, LabelNames(names)
 
 
 def _check_order(sides: list[NDArray[np.int64]], names: tuple[str, ...] | None) -> None:
@@ -240,16 +242,16 @@ def as_integer_paths(values: Any, *, name: str = "paths", num_items: int | None 
         array = array[:, None]
     _check_path_shape(array.shape, name, num_items)
     if array.dtype.kind == "f":
-        _refuse(np.isnan(array).any(axis=1), f"{name} without a label", "a label in every row", kind=PathError)
+        refuse_rows(np.isnan(array).any(axis=1), f"{name} without a label", "a label in every row")
     if array.dtype.kind not in "iu":
         raise PathError(
             f"{name} of type {array.dtype}",
             expected="integer ids, coarse → fine",
             remedy="number all labels at once with hiertree.arrays.as_paths or LabelTree.paths",
         )
-    _refuse((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0", kind=PathError)
+    refuse_rows((array < 0).any(axis=1), f"{name} holds negative ids", "ids from 0")
     if array.dtype == np.uint64:
-        _refuse((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids", kind=PathError)
+        refuse_rows((array >= 2**63).any(axis=1), f"{name} holds ids from 2^63", "smaller ids")
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
@@ -260,11 +262,8 @@ def _label_array(values: Any, name: str) -> NDArray[Any] | LevelColumns:
         if columns is not None:
             return columns
     array = to_numpy(values, name=name)
-    if array.dtype.kind in "US" and not isinstance(
-        values, np.ndarray
-    ):  # of ["a", None] and ["a", nan] numpy makes text
-        return np.array(values, dtype=object)
-    return array
+    is_made_text = array.dtype.kind in "US" and not isinstance(values, np.ndarray)  # numpy makes it of ["a", None]
+    return np.array(values, dtype=object) if is_made_text else array
 
 
 def _level_columns(labels: NDArray[Any] | LevelColumns, name: str, num_items: int | None) -> LevelColumns:
@@ -289,13 +288,3 @@ def _without(ids: NDArray[Any], unlabeled: NDArray[np.bool_] | None) -> NDArray[
     if unlabeled is None or ids.shape[:1] != unlabeled.shape:
         return ids
     return np.where(unlabeled.reshape(-1, *(1,) * (ids.ndim - 1)), 0, ids)
-
-
-def _refuse(bad: Any, given: str, expected: str, *, kind: type[EmbeddingError | PathError] = EmbeddingError) -> None:
-    rows = np.flatnonzero(bad)
-    if len(rows):
-        raise kind(
-            f"{given} ({len(rows)} rows: {some_of(rows.tolist())})",
-            expected=expected,
-            remedy="correct or remove these rows",
-        )

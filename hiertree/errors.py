@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from importlib.util import find_spec
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#\s]+@")
@@ -38,7 +39,7 @@ class HiertreeError(Exception):
         super().__init__(message if remedy is None else f"{message}; {self.remedy}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.given, self.expected, self.remedy))
+        return (partial(type(self), expected=self.expected, remedy=self.remedy), (self.given,))
 
     def __str__(self) -> str:
         return str(self.args[0])  # KeyError.__str__ would return the repr
@@ -61,11 +62,6 @@ def some_of(values: Iterable[object], most: int = 5) -> str:
     """
     listed = list(values)
     return ", ".join([*map(repr, listed[:most]), *["…"] * (len(listed) > most)])
-
-
-def _rebuild(kind: type[HiertreeError], given: str, expected: str | None, remedy: str | None) -> HiertreeError:
-    """Unpickle an error, for instance in another process."""
-    return kind(given, expected=expected, remedy=remedy)
 
 
 class InputError(HiertreeError, ValueError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .errors import PathError, ShapeError
+from .errors import EmbeddingError, PathError, ShapeError, some_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,6 +81,8 @@ def number_labels(
         ShapeError: sides of different numbers of levels.
         PathError: a missing label, or one that cannot be a label; the message names side, column and row.
     """
+    import pandas as pd
+
     _check_widths(sides)
     kept = {name: np.ones(len(side.cells[0]), np.bool_) for name, side in sides.items()}
     kept.update({name: ~rows for name, rows in (unlabeled or {}).items()})
@@ -89,37 +91,23 @@ def number_labels(
     parents, levels, classes, columns = np.zeros(splits[-1], np.int64), [], [], []
     for column in range(len(first.cells)):
         cells = [_labels(name, side, column, kept[name]) for name, side in sides.items()]
-        own, labels = _numbered(np.concatenate(cells), first.title(column))
+        try:
+            own, labels = pd.factorize(np.concatenate(cells))
+        except TypeError as error:
+            raise PathError(
+                f"{first.title(column)}: {error}", expected="text, numbers or other hashable labels"
+            ) from None
         _check_same_type(sides, column, [{isinstance(each, str) for each in set(part.tolist())} for part in cells])
-        parents, nodes = _nodes(parents, own, labels)
+        width = max(len(labels), 1)
+        parents, pairs = pd.factorize(parents * width + own)
         levels.append(parents)
-        classes.append(nodes)
+        classes.append(tuple(labels[pairs % width].tolist()))  # of each node
         columns.append(own)
     numbered = np.split(np.stack(levels, axis=1).astype(np.int64), splits[:-1])
     paths = {name: np.zeros((len(rows), len(levels)), np.int64) for name, rows in kept.items()}
     for (name, rows), ids in zip(kept.items(), numbered, strict=True):
         paths[name][rows] = ids
     return paths, LabelNames(level_names(sides), tuple(classes)), np.stack(columns, axis=1)
-
-
-def _numbered(cells: NDArray[Any], title: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    import pandas as pd
-
-    try:
-        numbers, labels = pd.factorize(cells)
-    except TypeError as error:
-        raise PathError(f"{title}: {error}", expected="text, numbers or other hashable labels") from None
-    return numbers, labels
-
-
-def _nodes(
-    parents: NDArray[np.int64], own: NDArray[np.int64], labels: NDArray[Any]
-) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
-    """The node of each item below its parent, and the label of each node."""
-    import pandas as pd
-
-    nodes, pairs = pd.factorize(parents * max(len(labels), 1) + own)
-    return nodes, tuple(labels[pairs % max(len(labels), 1)].tolist())
 
 
 def _check_widths(sides: Mapping[str, LevelColumns]) -> None:
@@ -164,7 +152,7 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
     missing = pd.isna(cells) | (
         np.array([isinstance(cell, str) and not cell.strip() for cell in cells]) if texts else False
     )
-    _refuse(missing & kept, f"{name} without a label in {side.title(column)}", "a label in every row")
+    refuse_rows(missing & kept, f"{name} without a label in {side.title(column)}", "a label in every row")
     if cells.dtype.kind == "f" and _are_whole(cells[kept]):
         cells = np.where(kept, cells, 0).astype(np.int64)
     if cells.dtype.kind not in _LABELS:
@@ -174,7 +162,7 @@ def _labels(name: str, side: LevelColumns, column: int, kept: NDArray[np.bool_])
             remedy="turn numbers that are ids into integers, others into text",
         )
     if cells.dtype.kind == "i":
-        _refuse((cells < 0) & kept, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
+        refuse_rows((cells < 0) & kept, f"{name} holds negative ids in {side.title(column)}", "ids from 0")
     if cells.dtype.kind == "O" and all(any(isinstance(cell, kind) for cell in cells[kept]) for kind in (str, Number)):
         raise PathError(
             f"{name} with text and numbers in {side.title(column)}",
@@ -199,10 +187,9 @@ def _check_same_type(sides: Mapping[str, LevelColumns], column: int, texts: Sequ
             raise PathError(given, expected="labels of one type", remedy="turn the numbers into text, or the reverse")
 
 
-def _refuse(bad: NDArray[np.bool_], given: str, expected: str) -> None:
-    rows = np.flatnonzero(bad)
-    if len(rows):
-        shown = ", ".join(map(str, rows[:5])) + (", …" if len(rows) > 5 else "")
-        raise PathError(
-            f"{given} ({len(rows)} rows: {shown})", expected=expected, remedy="correct or remove these rows"
-        )
+def refuse_rows(bad: Any, given: str, expected: str, kind: type[EmbeddingError | PathError] = PathError) -> None:
+    """Refuse the rows that are marked, by their numbers."""
+    rows = np.flatnonzero(bad).tolist()
+    if rows:
+        given = f"{given} ({len(rows)} rows: {some_of(rows)})"
+        raise kind(given, expected=expected, remedy="correct or remove these rows")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import HiertreeError, ImageError, OptionError
+from ..errors import HiertreeError, OptionError
 from ..io.progress import track
 from .description import Verify
 from .duplicate_images import duplicates
-from .readers.images import FileImages, by_source, missing_files
+from .readers.images import FileImages, by_source, damaged, missing_files
 from .registry import entry_of
 
 if TYPE_CHECKING:
@@ -92,8 +91,9 @@ def check(
             reports.append(SplitReport(split, problem=error.given, remedy=error.remedy))
             continue
         images = dataset.images
-        missing = () if decode else np.flatnonzero(by_source(images, _absent)).tolist()
-        bad = tuple(_damaged(images) if decode else dict.fromkeys(map(images.name, missing)))
+        missing = np.flatnonzero(by_source(images, _absent)).tolist() if not decode else ()
+        rows = damaged(images, description="decoding images") if decode else missing
+        bad = tuple(dict.fromkeys(map(images.name, rows)))
         repeats = tuple(duplicates(dataset, content=content and not bad))
         sizes = dataset.tree.level_sizes
         lists = entry.benchmark.lists_of(split, len(dataset), sizes[-1])
@@ -108,22 +108,6 @@ def _absent(images: ImageSource) -> NDArray[np.bool_]:
     names = list(map(images.name, range(len(images))))
     missing = set(missing_files(images.root, track(names, description="looking for images")))
     return np.array([name in missing for name in names], dtype=np.bool_)
-
-
-def _damaged(images: ImageSource) -> Iterator[str]:
-    with ThreadPoolExecutor() as pool:
-        outcomes = pool.map(lambda index: _decodes(images, index), range(len(images)))
-        for index, sound in enumerate(track(outcomes, description="decoding images", total=len(images))):
-            if not sound:
-                yield images.name(index)
-
-
-def _decodes(images: ImageSource, index: int) -> bool:
-    try:
-        images[index]
-    except ImageError:
-        return False
-    return True
 
 
 def statistics(dataset: ImageDataset) -> dict[str, Any]:

@@ -117,20 +117,22 @@ class Benchmark:
             raise OptionError(f"split={split!r} of {self.name}", expected=f"one of {', '.join(map(repr, self.splits))}")
         check_choice("verify", verify, Verify)
 
-    def files(self, root: str | os.PathLike[str], *names: str) -> tuple[Path, ...]:
-        """The benchmark's folder, which is ``root`` or ``root / folder``, and the named files in it.
+    def files(self, root: str | os.PathLike[str], *names: str | tuple[str, ...]) -> tuple[Path, ...]:
+        """The benchmark's folder, which is ``root`` or ``root / folder``, and the named files or folders in it.
+
+        Of a tuple of names, the first that is there is taken.
 
         Raises:
             MissingResourceError: files are missing; the message names them and says where to get them.
         """
+        choices = [(name,) if isinstance(name, str) else name for name in names]
         homes = [Path(root), Path(root) / self.folder]
-        home = next((home for home in homes if names and (home / names[0]).exists()), homes[0])
-        missing = [name for name in names if not (home / name).exists()]
-        if missing or not home.is_dir():
-            raise self.missing(
-                f"{', '.join(missing) or 'folder'} not in {home}", expected=", ".join(names) or "a folder"
-            )
-        return (home, *(home / name for name in names))
+        home = next((home for home in homes if any((home / name).exists() for name in choices[0])), homes[0])
+        present = [[home / name for name in choice if (home / name).exists()] for choice in choices]
+        missing = [" or ".join(choice) for choice, found in zip(choices, present, strict=True) if not found]
+        if missing:
+            raise self.missing(f"{', '.join(missing)} not in {home}", expected=", ".join(map(" or ".join, choices)))
+        return (home, *(found[0] for found in present))
 
     def missing(self, given: str, *, expected: str) -> MissingResourceError:
         """The error for missing files, with the steps to get them."""

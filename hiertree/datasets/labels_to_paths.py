@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ class Labeled(NamedTuple):
 def label_paths(
     columns: Sequence[Any],
     *,
-    level_names: Sequence[str],
+    level_names: Sequence[str] | None,
     where: Where,
     leaf: LeafKey = "label",
     uneven: Uneven = "error",
@@ -61,16 +61,12 @@ def label_paths(
 
 
 def label_leaves(
-    leaves: Any,
-    above: Callable[[Sequence[Any]], Iterable[Sequence[Hashable]]],
-    *,
-    level_names: Sequence[str],
-    where: Where,
+    leaves: Any, above: Mapping[Any, Sequence[Hashable]], *, level_names: Sequence[str], where: Where
 ) -> Labeled:
-    """As :func:`label_paths`, for n leaf ids; ``above`` looks up the labels above the distinct ones, coarse → fine."""
+    """As :func:`label_paths`, for n leaf ids; ``above`` has the labels above each, coarse → fine."""
     group, firsts = _distinct_rows([leaves])
     different = [_plain(leaves[first]) for first in firsts.tolist()]
-    rows = [(*labels, leaf) for labels, leaf in zip(above(different), different, strict=True)]
+    rows = [(*above[leaf], leaf) for leaf in different]
     tree = LabelTree.from_paths(rows, level_names=level_names, where=lambda row: where(int(firsts[row])))
     return Labeled(tree, tree.paths(tree.leaves)[group])
 

@@ -6,8 +6,6 @@ import io
 import logging
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,15 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..errors import ImageError, InputError, OptionError, TableError, UnevenDepthError, require_package, some_of
-from ..io.progress import track
-from ..io.tables import read_table
+from ..io.tables import line_names, read_table
 from ..options import check_choice, check_integer, check_number
 from ..tree.formats import check_level_columns
 from ..tree.label_rows import Gaps, LeafKey, Row, Uneven, even_depths
 from .duplicate_images import check_duplicates
 from .image_dataset import ImageDataset
 from .labels_to_paths import Labeled, label_paths
-from .readers.images import FileImages, decode, image_files, inside, missing_files
+from .readers.images import FileImages, damaged, decode, image_files, inside, missing_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -83,12 +80,11 @@ def load_folder(
         check_number("holdout", holdout, above=0, most=1)
         kept = _held_out(rows, holdout, seed, split)
         names, rows = [names[place] for place in kept], [rows[place] for place in kept]
-    level_names = levels if levels is not None else [f"level_{level}" for level in range(1, len(rows[0]) + 1)]
-    if isinstance(level_names, str) or len(level_names) != len(rows[0]):
+    if levels is not None and (isinstance(levels, str) or len(levels) != len(rows[0])):
         given = f"levels={levels!r} for folders such as {'/'.join(map(str, rows[0]))}"
         raise OptionError(given, expected=f"{len(rows[0])} names, one for each folder on the way to an image")
     columns = [[str(label) for label in column] for column in zip(*rows, strict=True)]
-    labeled = label_paths(columns, level_names=level_names, leaf="path", where=lambda row: f"{home / names[row]}")
+    labeled = label_paths(columns, level_names=levels, leaf="path", where=lambda row: f"{home / names[row]}")
     return _dataset(Path(root).resolve().name, split, labeled, FileImages(home, names), bad)
 
 
@@ -101,7 +97,7 @@ def _dataset(name: str, split: str | None, labeled: Labeled, images: FileImages,
 
 def _folder_of(root: Path, split: str) -> Path:
     known = next((names for names in SPLIT_FOLDERS.values() if split in names), (split,))
-    for name in dict.fromkeys((split, *known)):
+    for name in (split, *known):
         if name != ".." and Path(name).name == name and (root / name).is_dir():
             return root / name
     if not root.is_dir():
@@ -186,45 +182,44 @@ def load_table(
         ``load_table("images.csv", "test", root="photos", image="file", levels=["kind", "landmark"],
         split_column="split")``
     """
-    _check_table(split, split_column, levels, on_bad_image)
+    check_choice("on_bad_image", on_bad_image, OnBadImage)
+    check_level_columns(levels)
     file, folder = Path(path), Path(root)
     columns = [image, *levels, *([] if split_column is None else [split_column])]
     table = read_table(file, required=columns, needs_rows=True)[list(dict.fromkeys(columns))]
-    if split is not None and split_column is not None:
+    if split is not None:
         table = _rows_of_split(table, split, split_column, file)
-    lines = table.index.to_numpy()
-    list(inside(table[image].tolist(), lambda row: f"{file}, line {lines[row]}"))
+    list(inside(table[image].tolist(), line_names(table, file)))
     listed = table[image].unique().tolist()
-    if on_bad_image == "error":
-        _refuse_missing(listed, folder)
+    missing = missing_files(folder, listed) if on_bad_image == "error" else []
+    if missing:
+        raise ImageError(
+            f"{len(missing)} of {len(listed)} images are not in {folder}: {some_of(missing)}",
+            expected="a file for every row",
+            remedy="correct root or the table, or pass on_bad_image='skip'",
+        )
     bad = _undecodable(listed, folder) if on_bad_image == "skip" else []
     table = table[~table[image].isin(bad)]
-    kept = table.index.to_numpy()
     labeled = label_paths(
         [table[level].to_numpy(dtype=object) for level in levels],
         level_names=levels,
         leaf=leaf,
         uneven=uneven,
         gaps=gaps,
-        where=lambda row: f"{file.name}, line {kept[row]}",
+        where=line_names(table, file),
     )
     return _dataset(file.stem, split, labeled, FileImages(folder, table[image].tolist()), bad)
 
 
-def _check_table(split: str | None, split_column: str | None, levels: Sequence[str], on_bad_image: str) -> None:
-    check_choice("on_bad_image", on_bad_image, OnBadImage)
-    check_level_columns(levels)
-    if split == "":
-        raise OptionError("split=''", expected="the name of a split, or None for all rows")
-    if split is not None and split_column is None:
+def _rows_of_split(table: pd.DataFrame, split: str, column: str | None, file: Path) -> pd.DataFrame:
+    if column is None:
         raise OptionError(
             f"split={split!r} without split_column",
             expected="the column of splits",
             remedy="name it (split_column=… in Python, split in a recipe), or pass split=None for all rows",
         )
-
-
-def _rows_of_split(table: pd.DataFrame, split: str, column: str, file: Path) -> pd.DataFrame:
+    if not split:
+        raise OptionError("split=''", expected="the name of a split, or None for all rows")
     chosen: pd.DataFrame = table[table[column] == split]
     if chosen.empty:
         present = table[column].value_counts()
@@ -232,9 +227,8 @@ def _rows_of_split(table: pd.DataFrame, split: str, column: str, file: Path) -> 
         raise TableError(f"{file}: no row has {split!r} in column {column!r}", expected=f"one of {shown or 'no rows'}")
     for name, count in table[column].value_counts().items():
         if _misspells(str(name), split):
-            _log.warning(
-                "%s: left out: %d rows with %r in column %r, which is not %r", file, count, name, column, split
-            )
+            text = "%s: left out: %d rows with %r in column %r, which is not %r"
+            _log.warning(text, file, count, name, column, split)
     return chosen
 
 
@@ -247,34 +241,13 @@ def _misspells(name: str, split: str) -> bool:
 
 
 def _undecodable(names: Sequence[str], folder: Path) -> list[str]:
-    """The files that do not decode, logged; every one is tried, several at a time."""
-    with ThreadPoolExecutor() as pool:
-        fails = pool.map(lambda name, limits: limits.run(_fails, folder, name), names, iter(copy_context, None))
-        tracked = track(fails, description="checking images", total=len(names))
-        bad = [name for name, failed in zip(names, tracked, strict=True) if failed]
+    """The files that do not decode, logged."""
+    bad = [names[row] for row in damaged(FileImages(folder, names), description="checking images")]
     if bad and len(bad) == len(names):
         raise ImageError(f"none of {len(bad)} images in {folder} decodes: {some_of(bad)}", expected="image files")
     if bad:
         _log.warning("%d of %d images do not decode and are left out: %s", len(bad), len(names), some_of(bad))
     return bad
-
-
-def _fails(folder: Path, name: str) -> bool:
-    try:
-        decode(folder / name, name=name)
-    except ImageError:
-        return True
-    return False
-
-
-def _refuse_missing(names: Sequence[str], folder: Path) -> None:
-    missing = missing_files(folder, names)
-    if missing:
-        raise ImageError(
-            f"{len(missing)} of {len(names)} images are not in {folder}: {some_of(missing)}",
-            expected="a file for every row",
-            remedy="correct root or the table, or pass on_bad_image='skip'",
-        )
 
 
 class HuggingFaceImages:

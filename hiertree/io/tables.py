@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -65,6 +65,12 @@ def integer_column(table: pd.DataFrame, column: str, *, path: str | os.PathLike[
         if not _INTEGER.fullmatch(cell.strip()):
             raise TableError(f"{path}, line {line}: {column} {cell!r}", expected="an integer")
     return np.array([int(cell) for cell in cells], dtype=np.int64)
+
+
+def line_names(table: pd.DataFrame, path: str | os.PathLike[str]) -> Callable[[int], str]:
+    """How messages call row i of a table whose index holds its lines."""
+    name, lines = Path(path).name, table.index
+    return lambda row: f"{name}, line {lines[row]}"
 
 
 def _read_csv(path: Path, delimiter: str) -> pd.DataFrame:

@@ -10,11 +10,12 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError, PathError, some_of
-from ..options import check_choice, check_integer
-from .epochs import PlannedBatches, SmallClasses
+from ..options import check_choice, check_integer, with_options_of
+from .epochs import PlannedBatches, SamplerOptions, SmallClasses  # noqa: F401 - recipes read the signatures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
 
 class ClassBalancedSampler(PlannedBatches):
@@ -41,31 +42,15 @@ class ClassBalancedSampler(PlannedBatches):
     (2, [4, 4])
     """
 
-    def __init__(
-        self,
-        paths: Any,
-        *,
-        batch_size: int,
-        images_per_class: int,
-        seed: int = 0,
-        small_classes: SmallClasses = "replace",
-        reduce_per_class: int | None = None,
-    ) -> None:
-        labels = as_paths(paths)[:, -1]
-        super().__init__(
-            labels,
-            batch_size=batch_size,
-            images_per_class=images_per_class,
-            seed=seed,
-            small_classes=small_classes,
-            reduce_per_class=reduce_per_class,
-        )
+    @with_options_of(PlannedBatches.__init__)
+    def __init__(self, paths: Any, **options: Unpack[SamplerOptions]) -> None:
+        super().__init__(as_paths(paths)[:, -1], **options)
         available, needed = len(self._class_sizes), self.classes_per_batch
         if available < needed:
             raise OptionError(
                 f"batches of {needed} classes from {available}",
                 expected=f"at most {available} classes a batch",
-                remedy=_remedy_for_few_classes(small_classes, f"pass batch_size ≤ {available * images_per_class} or"),
+                remedy=self._for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or"),
             )
 
     def __len__(self) -> int:
@@ -109,35 +94,25 @@ class SuperCategoryPairSampler(PlannedBatches):
     (3, [4, 4, 4])
     """
 
+    @with_options_of(PlannedBatches.__init__)
     def __init__(
         self,
         paths: Any,
         *,
-        batch_size: int,
-        images_per_class: int,
         super_level: int = 1,
         batches_per_pair: int = 5,
-        seed: int = 0,
-        small_classes: SmallClasses = "replace",
-        reduce_per_class: int | None = None,
         small_supers: Literal["error", "drop"] = "error",
+        **options: Unpack[SamplerOptions],
     ) -> None:
         check_choice("small_supers", small_supers, Literal["error", "drop"])
         checked = as_paths(paths)
-        labels = checked[:, -1]
-        super().__init__(
-            labels,
-            batch_size=batch_size,
-            images_per_class=images_per_class,
-            seed=seed,
-            small_classes=small_classes,
-            reduce_per_class=reduce_per_class,
-        )
+        super().__init__(checked[:, -1], **options)
+        needed = self.classes_per_batch // 2
         if self.classes_per_batch % 2:
             raise OptionError(
                 f"batches of {self.classes_per_batch} classes",
                 expected="an even number, half from each super-category",
-                remedy=f"pass batch_size={batch_size + images_per_class}",
+                remedy=f"pass batch_size={self.batch_size + self.images_per_class}",
             )
         check_integer("batches_per_pair", batches_per_pair, least=1)
         check_integer("super_level", super_level, least=1)
@@ -148,16 +123,22 @@ class SuperCategoryPairSampler(PlannedBatches):
             )
         self.batches_per_pair = batches_per_pair
         ids, classes = self._group_classes(checked[:, super_level - 1], super_level)
-        large = [len(own) >= self.classes_per_batch // 2 for own in classes]
-        if small_supers == "error" or sum(large) < 2:
-            self._refuse_small(ids, classes, small_classes)
-        self.supers_left_out = [int(number) for number, fits in zip(ids, large, strict=True) if not fits]
-        self._classes_of_super = [own for own, fits in zip(classes, large, strict=True) if fits]
+        sizes = np.array([len(own) for own in classes])
+        large = sizes >= needed
+        if not large.all() and (small_supers == "error" or large.sum() < 2):
+            most = 2 * int(sizes.min()) * self.images_per_class
+            raise OptionError(
+                f"{needed} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}",
+                expected="as many classes in every super-category",
+                remedy=self._for_more_classes(f"pass batch_size ≤ {most}, small_supers='drop' or"),
+            )
+        self.supers_left_out: list[int] = ids[~large].tolist()
+        self._classes_of_super = [classes[number] for number in np.flatnonzero(large)]
         if self.supers_left_out:
-            items = sum(int(self._class_sizes[own].sum()) for own, fits in zip(classes, large, strict=True) if not fits)
+            items = sum(int(self._class_sizes[classes[number]].sum()) for number in np.flatnonzero(~large))
             left_out, count = some_of(self.supers_left_out), len(self.supers_left_out)
             given = f"{count} of {len(ids)} super-categories left out ({left_out}; {items} items)"
-            warnings.warn(f"{given}: fewer than {self.classes_per_batch // 2} classes", UserWarning, stacklevel=2)
+            warnings.warn(f"{given}: fewer than {needed} classes", UserWarning, stacklevel=3)
 
     def __len__(self) -> int:
         count = len(self._classes_of_super)
@@ -179,18 +160,6 @@ class SuperCategoryPairSampler(PlannedBatches):
         if len(ids) < 2:
             raise OptionError(f"{len(ids)} super-categories at level {super_level}", expected="at least two")
         return ids, np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-
-    def _refuse_small(
-        self, ids: NDArray[np.int64], classes: list[NDArray[np.int64]], small_classes: SmallClasses
-    ) -> None:
-        sizes, needed = np.array([len(own) for own in classes]), self.classes_per_batch // 2
-        if sizes.min() < needed:
-            most = 2 * int(sizes.min()) * self.images_per_class
-            raise OptionError(
-                f"{needed} classes from each super-category, but {ids[sizes.argmin()]} has {sizes.min()}",
-                expected="as many classes in every super-category",
-                remedy=_remedy_for_few_classes(small_classes, f"pass batch_size ≤ {most}, small_supers='drop' or"),
-            )
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         pairs = np.array(list(combinations(range(len(self._classes_of_super)), 2)))
@@ -217,7 +186,3 @@ def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Gene
             order = np.concatenate([order[lacking], np.delete(order, lacking)])
         drawn[start : start + count] = order
     return drawn[: batches * per_batch].reshape(batches, per_batch)
-
-
-def _remedy_for_few_classes(small_classes: SmallClasses, remedy: str) -> str:
-    return f"{remedy} {'small_classes=' + repr('replace') if small_classes == 'drop' else 'a larger images_per_class'}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
+from typing_extensions import Required
 
 from ..errors import OptionError, TrainingError
 from ..options import check_choice, check_integer, is_integer
@@ -27,6 +29,16 @@ SmallClasses = Literal["replace", "drop"]
 Share = Literal["split", "deal", "replicate"]
 
 
+class SamplerOptions(TypedDict, total=False):
+    """Options of every sampler, as :class:`hiertree.samplers.ClassBalancedSampler` describes them."""
+
+    batch_size: Required[int]
+    images_per_class: Required[int]
+    seed: int
+    small_classes: SmallClasses
+    reduce_per_class: int | None
+
+
 class PlannedBatches(BatchSampler, ABC):
     """The base of the samplers: items by class, the plan of an epoch, and the batch at which iteration begins."""
 
@@ -36,8 +48,8 @@ class PlannedBatches(BatchSampler, ABC):
         *,
         batch_size: int,
         images_per_class: int,
-        seed: int,
-        small_classes: SmallClasses,
+        seed: int = 0,
+        small_classes: SmallClasses = "replace",
         reduce_per_class: int | None = None,
     ) -> None:
         check_integer("batch_size", batch_size, least=1)
@@ -57,7 +69,7 @@ class PlannedBatches(BatchSampler, ABC):
                 expected=f"at least images_per_class={images_per_class}, or None for all items",
             )
         self.batch_size, self.images_per_class, self.seed = batch_size, images_per_class, seed
-        self.classes_per_batch = batch_size // images_per_class
+        self.classes_per_batch, self._small_classes = batch_size // images_per_class, small_classes
         self._items, self._class_of_item, self._class_sizes = _by_class(
             labels, at_least=images_per_class if small_classes == "drop" else 1
         )
@@ -146,6 +158,10 @@ class PlannedBatches(BatchSampler, ABC):
         self._epoch, self._start, self._position = epoch, batch, batch
         self._is_begun = self._is_chosen = False
 
+    def _for_more_classes(self, remedy: str) -> str:
+        more = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
+        return f"{remedy} {more}"
+
     def _items_per_epoch(self) -> int:
         return int(self._shown_of_class.sum())
 
@@ -155,11 +171,14 @@ class PlannedBatches(BatchSampler, ABC):
         An epoch shows the first ``_shown_of_class`` of each class's shuffled items. Arranged as a circle, the v-th
         visit to the class takes the v-th run of ``images_per_class`` of them.
         """
+        import pandas as pd
+
         generator = np.random.default_rng([self.seed, self._epoch])
         classes = self._plan_classes(generator).ravel()
         shuffled = generator.permutation(len(self._items))
         shuffled = shuffled[np.argsort(self._class_of_item[shuffled], kind="stable")]
-        along = _earlier_equals(classes)[:, None] * self.images_per_class + np.arange(self.images_per_class)
+        earlier = pd.Series(classes).groupby(classes).cumcount().to_numpy()
+        along = earlier[:, None] * self.images_per_class + np.arange(self.images_per_class)
         places = self._first_of_class[classes, None] + along % self._shown_of_class[classes, None]
         planned: NDArray[np.int64] = self._items[shuffled[places]].reshape(-1, self.batch_size)
         return planned
@@ -198,17 +217,6 @@ def _by_class(
     kept = sizes >= at_least
     items = np.flatnonzero(kept[class_of_item])
     return items, (np.cumsum(kept) - 1)[class_of_item[items]], sizes[kept]
-
-
-def _earlier_equals(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each value, how many equal values stand before it."""
-    order = np.argsort(values, kind="stable")
-    places = np.arange(len(values))
-    fresh = np.concatenate([[True], np.diff(values[order]) != 0])
-    first = np.maximum.accumulate(np.where(fresh, places, 0))
-    earlier = np.empty(len(values), dtype=np.int64)
-    earlier[order] = places - first
-    return earlier
 
 
 class DistributedBatches(BatchSampler):
@@ -295,7 +303,7 @@ class DistributedBatches(BatchSampler):
     def state_dict(self) -> dict[str, int]:
         """The epoch, and how many of its batches each process has taken."""
         state = self.planned.state_dict()
-        return {**state, "batch": -(-state["batch"] // self._stride)}
+        return {**state, "batch": math.ceil(state["batch"] / self._stride)}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Make the next iteration go on where :meth:`state_dict` was taken, in this process or another.

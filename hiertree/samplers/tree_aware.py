@@ -17,11 +17,12 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError
-from ..options import check_integer
-from .epochs import PlannedBatches, SmallClasses
+from ..options import with_options_of
+from .epochs import PlannedBatches, SamplerOptions, SmallClasses  # noqa: F401 - recipes read the signatures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
 LOOKAHEAD = 4  # classes that are tried for each that a batch takes
 
@@ -65,28 +66,12 @@ class TreeSampler(PlannedBatches):
     [0, 1, 2, 3, 4, 5, 6, 7]
     """
 
-    def __init__(
-        self,
-        paths: Any,
-        *,
-        batch_size: int,
-        images_per_class: int,
-        seed: int = 0,
-        small_classes: SmallClasses = "replace",
-        reduce_per_class: int | None = None,
-    ) -> None:
-        check_integer("images_per_class", images_per_class, least=1)
-        if images_per_class < 2:
-            raise OptionError(f"images_per_class={images_per_class}", expected="at least 2, for positives of a class")
+    @with_options_of(PlannedBatches.__init__)
+    def __init__(self, paths: Any, **options: Unpack[SamplerOptions]) -> None:
         checked = as_paths(paths)
-        super().__init__(
-            _classes(checked),
-            batch_size=batch_size,
-            images_per_class=images_per_class,
-            seed=seed,
-            small_classes=small_classes,
-            reduce_per_class=reduce_per_class,
-        )
+        super().__init__(_nodes(checked)[:, -1], **options)
+        if self.images_per_class < 2:
+            raise OptionError("images_per_class=1", expected="at least 2, for positives of a class")
         first_items = np.unique(self._class_of_item, return_index=True)[1]
         self._tree = ClassTree(checked[self._items[first_items]])
         needed = self._tree.largest_cost()
@@ -94,7 +79,7 @@ class TreeSampler(PlannedBatches):
             raise OptionError(
                 f"batches of {self.classes_per_batch} classes",
                 expected=f"at least {needed}, for positives at every level of this tree",
-                remedy=f"pass batch_size={needed * images_per_class} or more, or smaller images_per_class",
+                remedy=f"pass batch_size={needed * self.images_per_class} or more, or smaller images_per_class",
             )
 
     def __len__(self) -> int:
@@ -102,13 +87,6 @@ class TreeSampler(PlannedBatches):
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         return closed_batches(self._tree, self.classes_per_batch, len(self), generator)
-
-
-def _classes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
-    classes = np.zeros(len(paths), dtype=np.int64)
-    for column in paths.T:
-        classes = np.unique(classes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1]
-    return classes
 
 
 class ClassTree:
@@ -240,9 +218,9 @@ def _nodes(paths: NDArray[np.int64]) -> NDArray[np.int64]:
     """The nodes along each class's path, (C, L+1), numbered level by level from the root, which is 0."""
     columns = [np.zeros(len(paths), dtype=np.int64)]
     for column in paths.T:
-        width = int(column.max()) + 1
+        width = int(column.max(initial=0)) + 1
         found = np.unique(columns[-1] * width + column, return_inverse=True)[1]
-        columns.append(found + int(columns[-1].max()) + 1)
+        columns.append(found + int(columns[-1].max(initial=0)) + 1)
     return np.stack(columns, axis=1)
 
 

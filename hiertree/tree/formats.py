@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import OptionError, TableError
 from ..io.files import read_text, replacing, write_text
-from ..io.tables import frame_columns, read_table, write_table
+from ..io.tables import frame_columns, line_names, read_table, write_table
 from .label_rows import Nested, Row, Where, nest, trimmed
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool = False
     columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels]
     columns[-1] = as_integers(columns[-1])
     rows = [trimmed(row) if trim else row for row in zip(*columns, strict=True)]
-    name, lines = Path(path).name, table.index.tolist()
-    return rows, lambda row: f"{name}, line {lines[row]}"
+    return rows, line_names(table, path)
 
 
 def read_label_frame(frame: Any, levels: Sequence[str] | None, *, trim: bool) -> tuple[Sequence[str], list[Row], Where]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ from ...io.tables import integer_column, read_columns, read_table
 from ...tree import H_GLDV2_LEVELS
 from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
-from ..labels_to_paths import Labeled, label_leaves
+from ..labels_to_paths import Labeled, label_leaves, label_paths
 from ..readers.images import JoinedImages
 from ..readers.tar_images import TarImages, tar_index
 
@@ -81,37 +82,24 @@ def load_gldv2(
     home, *files = benchmark.files(root, *LISTS[split], *labels)
     listed = (_clean if split == "train" else _one_a_row)(files[0])
     benchmark.verify(split if part == "train" else part, len(listed.ids), len(np.unique(listed.landmarks)), verify)
-    queries = _queries(files[1], listed) if split in ("query", "test") else None
-    if queries is not None:
-        benchmark.verify("query", len(queries.ids), 0, verify)
-    ranks = _ranks(files[-1]) if hierarchy else None
-    if ranks is not None:
-        listed = _with_labels(listed, ranks)
-        queries = None if queries is None else _with_labels(queries, ranks)
-    if queries is None:
-        images = _images(benchmark, home, part, listed)
-        return benchmark.dataset(split, _labeled(listed, ranks, benchmark), images, verify="structure")
-    return _with_queries(benchmark, home, split, queries, listed, ranks)
-
-
-def _with_queries(
-    benchmark: Benchmark, home: Path, split: str, queries: LandmarkImages, index: LandmarkImages, ranks: _Ranks | None
-) -> ImageDataset:
-    """The queries, alone or followed by the index; one tree for both."""
-    both = LandmarkImages(*(np.concatenate(pair) for pair in zip(queries, index, strict=True)))
-    labeled, count = _labeled(both, ranks, benchmark), len(queries.ids)
-    images = _images(benchmark, home, "test", queries)
-    if split == "query":
-        own = Labeled(labeled.tree, labeled.paths[:count])
-        return benchmark.dataset(split, own, images, verify="structure")
-    return benchmark.dataset(
-        split,
-        labeled,
-        JoinedImages(images, _images(benchmark, home, "index", index)),
-        verify="structure",
-        queries=np.arange(count),
-        gallery=np.arange(count, len(both.ids)),
-    )
+    parts = {part: listed}
+    if split in ("query", "test"):
+        parts = {"test": _queries(files[1], listed), part: listed}
+        benchmark.verify("query", len(parts["test"].ids), 0, verify)
+    above = _labels_above(files[-1]) if hierarchy else None
+    if above is not None:
+        parts = {name: _with_labels(own, above) for name, own in parts.items()}
+    every = LandmarkImages(*(np.concatenate(columns) for columns in zip(*parts.values(), strict=True)))
+    options: Any = {"level_names": benchmark.levels, "where": every.where}
+    if above is None:
+        tree, paths = label_paths([every.landmarks], **options)
+    else:
+        tree, paths = label_leaves(every.landmarks, above, **options)
+    count = len(next(iter(parts.values())).ids)
+    shown = ["test"] if split == "query" else list(parts)
+    images = reduce(JoinedImages, (_images(benchmark, home, name, parts[name]) for name in shown))
+    rows = {"queries": np.arange(count), "gallery": np.arange(count, len(paths))} if split == "test" else {}
+    return benchmark.dataset(split, Labeled(tree, paths[: len(images)]), images, verify="structure", **rows)
 
 
 def _clean(path: Path) -> LandmarkImages:
@@ -134,26 +122,18 @@ def _queries(path: Path, index: LandmarkImages) -> LandmarkImages:
     """The queries that are not ignored, each with the landmark of the first index image listed for it."""
     table = read_columns(path, {"id": "text", "images": "text"})
     texts = table["images"].to_pylist()
-    kept = [row for row, text in enumerate(texts) if text != "None"]
+    kept = [row for row, text in enumerate(texts) if text.strip() not in ("None", "")]
     if not kept:
         raise TableError(f"{path}: every query is marked as ignored", expected="queries with images of the index")
-    listed = [texts[row].split() for row in kept]
-    landmarks = _landmarks_of(np.array([image for images in listed for image in images]), index, path)
-    starts = np.cumsum([0, *map(len, listed)])[:-1]
-    several = sum(len(set(found.tolist())) > 1 for found in np.split(landmarks, starts[1:]))
+    landmark_of = dict(zip(index.ids.tolist(), index.landmarks.tolist(), strict=True))
+    try:
+        listed = [[landmark_of[image] for image in texts[row].split()] for row in kept]
+    except KeyError as error:
+        raise TableError(f"{path}: image {error} of a query", expected="an image of the index") from None
+    several = sum(len(set(landmarks)) > 1 for landmarks in listed)
     if several:
         _log.info("%d of %d queries list images of several landmarks; the first is used", several, len(kept))
-    return LandmarkImages(_ids(table["id"], path)[kept], landmarks[starts])
-
-
-def _landmarks_of(images: NDArray[Any], index: LandmarkImages, path: Path) -> NDArray[np.int64]:
-    order = np.argsort(index.ids)
-    places = np.minimum(np.searchsorted(index.ids, images, sorter=order), len(order) - 1)
-    unknown = np.flatnonzero(index.ids[order[places]] != images)
-    if len(unknown):
-        raise TableError(f"{path}: image {images[unknown[0]]} of a query", expected="an image of the index")
-    found: NDArray[np.int64] = index.landmarks[order[places]]
-    return found
+    return LandmarkImages(_ids(table["id"], path)[kept], np.array([landmarks[0] for landmarks in listed]))
 
 
 def _ids(column: Any, path: Path) -> NDArray[Any]:
@@ -166,34 +146,19 @@ def _ids(column: Any, path: Path) -> NDArray[Any]:
     return ids
 
 
-class _Ranks(NamedTuple):
-    """Sorted landmarks and the labels above each."""
-
-    landmarks: NDArray[np.int64]
-    kinds: NDArray[Any]
-    supers: NDArray[Any]
-
-    def rows(self, landmarks: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The row of each landmark; −1 if it has no labels."""
-        places = np.minimum(np.searchsorted(self.landmarks, landmarks), len(self.landmarks) - 1)
-        return np.where(self.landmarks[places] == landmarks, places, -1)
-
-
-def _ranks(path: Path) -> _Ranks:
-    """H-GLDv2's labels, without the landmarks that have no hierarchical label."""
+def _labels_above(path: Path) -> dict[int, tuple[str, str]]:
+    """H-GLDv2's labels above each landmark, without the landmarks that have no hierarchical label."""
     table = read_table(path, required=H_GLDV2_LEVELS)
     kind, hierarchical, leaf = H_GLDV2_LEVELS
     table = table[(table[kind].str.strip() != "") & (table[hierarchical].str.strip() != "")]
     if table.empty:
         raise TableError(f"{path}: no row has a hierarchical label", expected=f"{kind} and {hierarchical}")
-    landmarks = integer_column(table, leaf, path=path)
-    order = np.argsort(landmarks)
-    kinds, supers = (table[name].to_numpy(dtype=object)[order] for name in (kind, hierarchical))
-    return _Ranks(landmarks[order], kinds, supers)
+    landmarks = integer_column(table, leaf, path=path).tolist()
+    return dict(zip(landmarks, zip(table[kind], table[hierarchical], strict=True), strict=True))
 
 
-def _with_labels(listed: LandmarkImages, ranks: _Ranks) -> LandmarkImages:
-    kept = ranks.rows(listed.landmarks) >= 0
+def _with_labels(listed: LandmarkImages, above: Mapping[int, Any]) -> LandmarkImages:
+    kept = np.isin(listed.landmarks, list(above))
     if not kept.all():
         _log.info("%d of %d images have no hierarchical label and are left out", (~kept).sum(), len(kept))
     if not kept.any():
@@ -201,22 +166,9 @@ def _with_labels(listed: LandmarkImages, ranks: _Ranks) -> LandmarkImages:
     return LandmarkImages(listed.ids[kept], listed.landmarks[kept])
 
 
-def _labeled(listed: LandmarkImages, ranks: _Ranks | None, benchmark: Benchmark) -> Labeled:
-    def above(landmarks: Sequence[int]) -> Iterable[Sequence[Hashable]]:
-        if ranks is None:
-            return [()] * len(landmarks)
-        rows = ranks.rows(np.array(landmarks, dtype=np.int64))
-        return zip(ranks.kinds[rows].tolist(), ranks.supers[rows].tolist(), strict=True)
-
-    return label_leaves(listed.landmarks, above, level_names=benchmark.levels, where=listed.where)
-
-
 def _images(benchmark: Benchmark, home: Path, part: str, listed: LandmarkImages) -> ImageSource:
     """Images in archives if there are any, else in folders."""
-    folders = [home / part, home / "images" / part]
-    folder = next((folder for folder in folders if folder.is_dir()), None)
-    if folder is None:
-        raise benchmark.missing(f"no folder {part} in {home}", expected=f"{part} or images/{part}")
+    _, folder = benchmark.files(home, (part, f"images/{part}"))
     names = [f"{name[0]}/{name[1]}/{name[2]}/{name}.jpg" for name in listed.ids.tolist()]
     if next(folder.glob("images_*.tar"), None) is not None:
         return TarImages(folder, tar_index(folder, "images_*.tar"), names)

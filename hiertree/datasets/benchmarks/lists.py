@@ -22,28 +22,32 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from ...errors import TableError, require_package
+from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_paths
-from ..readers.text_lists import TextList, read_words
+from ..readers.text_lists import read_words
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
+
+    from ...tree.label_rows import Where
 
 SOP, CUB, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "inshop"))
 CUB_TRAINING_CLASSES = 100
-INSHOP_LISTS = ("list_eval_partition.txt", "Eval/list_eval_partition.txt", "Anno/list_eval_partition.txt")
+INSHOP_LISTS = tuple(f"{folder}list_eval_partition.txt" for folder in ("Anno/", "Eval/", ""))
 INSHOP_IMAGES = ("img", "Img/img", "img_highres", "Img/img_highres")  # where the archives of images are unpacked to
 TestClasses = Literal[800, 1600, 2400]
 TestGallery = Literal["list", "one-image"]
 VEHICLEID = {classes: BENCHMARKS[f"vehicleid-{classes}"] for classes in get_args(TestClasses)}
 CARS = BENCHMARKS["cars"]
 CARS_TRAINING_CLASSES = 98
-CARS_DEVKIT = {  # the second release: images by the split of a classifier, which retrieval does not use
-    "cars_train": ("devkit/cars_train_annos.mat",),
-    "cars_test": ("devkit/cars_test_annos_withlabels.mat", "cars_test_annos_withlabels.mat"),
-}
+CARS_DEVKIT = (  # the second release: images by the split of a classifier, which retrieval does not use
+    "devkit/cars_train_annos.mat",
+    ("devkit/cars_test_annos_withlabels.mat", "cars_test_annos_withlabels.mat"),
+)
 
 
 def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -57,9 +61,11 @@ def load_sop(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     SOP.check_options(split, verify)
     home, file = SOP.files(root, f"Ebay_{split}.txt")
     listed = read_words(file, ("image_id", "class_id", "super_class_id", "path"), header=True)
-    supers = [path.partition("/")[0].removesuffix("_final") for path in listed["path"]]
-    labeled = label_paths([supers, listed.integers("class_id")], level_names=SOP.levels, where=listed.where)
-    return SOP.dataset(split, labeled, SOP.image_files(home, listed["path"], listed.where), verify=verify)
+    where = line_names(listed, file)
+    paths = listed["path"].tolist()
+    supers = [path.partition("/")[0].removesuffix("_final") for path in paths]
+    labeled = label_paths([supers, integer_column(listed, "class_id", path=file)], level_names=SOP.levels, where=where)
+    return SOP.dataset(split, labeled, SOP.image_files(home, paths, where), verify=verify)
 
 
 def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Verify = "published") -> ImageDataset:
@@ -75,19 +81,20 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     images = read_words(files[0], ("image_id", "path"))
     labels = read_words(files[1], ("image_id", "class_id"))
     classes = read_words(files[2], ("class_id", "name"))
-    if images["image_id"] != labels["image_id"]:
+    if images["image_id"].tolist() != labels["image_id"].tolist():
         raise TableError(f"{files[1]}: other image ids than {files[0].name}", expected="the same, in the same order")
-    class_ids = labels.integers("class_id")
-    name_of = dict(zip(classes.integers("class_id").tolist(), classes["name"], strict=True))
+    class_ids = integer_column(labels, "class_id", path=files[1])
+    name_of = dict(zip(integer_column(classes, "class_id", path=files[2]).tolist(), classes["name"], strict=True))
+    unknown = set(class_ids.tolist()) - set(name_of)
+    if unknown:
+        raise TableError(f"{files[1]}: class {min(unknown)}", expected=f"a class of {files[2].name}")
     rows = np.flatnonzero((class_ids > CUB_TRAINING_CLASSES) == (split == "test"))
-    try:
-        names = [name_of[class_id] for class_id in class_ids[rows].tolist()]
-    except KeyError as error:
-        raise TableError(f"{files[1]}: class {error}", expected=f"a class of {files[2].name}") from None
-    chosen = images.select(rows)
-    labeled = label_paths([names], level_names=CUB.levels, where=chosen.where)
-    files_of_images = CUB.image_files(home, [f"images/{path}" for path in chosen["path"]], chosen.where)
-    return CUB.dataset(split, labeled, files_of_images, verify=verify)
+    chosen = images.iloc[rows]
+    where = line_names(chosen, files[0])
+    names = [name_of[class_id] for class_id in class_ids[rows].tolist()]
+    labeled = label_paths([names], level_names=CUB.levels, where=where)
+    found = CUB.image_files(home, [f"images/{path}" for path in chosen["path"]], where)
+    return CUB.dataset(split, labeled, found, verify=verify)
 
 
 def load_inshop(
@@ -106,39 +113,33 @@ def load_inshop(
         verify: as in :func:`hiertree.datasets.load`.
     """
     INSHOP.check_options(split, verify)
-    homes = [Path(root), Path(root, INSHOP.folder)]
-    found = (name for name in reversed(INSHOP_LISTS) if any((home / name).is_file() for home in homes))
-    home, file = INSHOP.files(root, next(found, INSHOP_LISTS[0]))
+    home, file = INSHOP.files(root, INSHOP_LISTS)
     listed = read_words(file, ("image_name", "item_id", "evaluation_status"), header=True, count=True)
-    status = np.array(listed["evaluation_status"])
-    unknown = np.flatnonzero(~np.isin(status, ("train", "query", "gallery")))
-    if len(unknown):
-        given = f"{listed.where(int(unknown[0]))}: {str(status[unknown[0]])!r}"
+    known = listed["evaluation_status"].isin(("train", "query", "gallery"))
+    if not known.all():
+        row = int(np.argmin(known))
+        given = f"{line_names(listed, file)(row)}: {listed['evaluation_status'].iloc[row]!r}"
         raise TableError(given, expected="train, query or gallery")
-    rows = np.flatnonzero((status == "train") == (split == "train"))
-    chosen = listed.select(rows)
-    columns = [*_folders(chosen), chosen["item_id"]] if hierarchy else [chosen["item_id"]]
-    labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=chosen.where)
-    images = INSHOP.image_files(home, _image_names(home, chosen["image_name"]), chosen.where)
+    listed = listed[(listed["evaluation_status"] == "train") == (split == "train")]
+    where, names, items = line_names(listed, file), listed["image_name"], listed["item_id"].tolist()
+    columns = [*_folders(names, where), items] if hierarchy else [items]
+    labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=where)
+    folder = next((folder for folder in INSHOP_IMAGES if (home / folder).is_dir()), INSHOP_IMAGES[0])
+    images = INSHOP.image_files(home, names.str.replace("^img/", f"{folder}/", regex=True), where)
     if split == "train":
         return INSHOP.dataset(split, labeled, images, verify=verify)
-    queries, gallery = (np.flatnonzero(status[rows] == part) for part in ("query", "gallery"))
+    queries, gallery = (np.flatnonzero(listed["evaluation_status"] == part) for part in ("query", "gallery"))
     return INSHOP.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=gallery)
 
 
-def _image_names(home: Path, listed: list[str]) -> list[str]:
-    """The files of the listed names, which all begin with ``img``, below the folder of images that is there."""
-    folder = next((folder for folder in INSHOP_IMAGES if (home / folder).is_dir()), INSHOP_IMAGES[0])
-    return [f"{folder}/{name.removeprefix('img/')}" if name.startswith("img/") else name for name in listed]
-
-
-def _folders(listed: TextList) -> list[list[str]]:
-    parts = [name.split("/") for name in listed["image_name"]]
-    short = next((row for row, found in enumerate(parts) if len(found) < 4), None)
-    if short is not None:
-        given = f"{listed.where(short)}: {listed['image_name'][short]!r}"
+def _folders(names: pd.Series[str], where: Where) -> list[list[str]]:
+    """Gender and category of each image."""
+    parts = names.str.split("/", expand=True).reindex(columns=range(4))
+    short = np.flatnonzero(parts[3].isna())
+    if len(short):
+        given = f"{where(short[0])}: {names.iloc[short[0]]!r}"
         raise TableError(given, expected="img/<gender>/<category>/<item>/<image>")
-    return [[found[1] for found in parts], [found[2] for found in parts]]
+    return [parts[1].tolist(), parts[2].tolist()]
 
 
 def load_vehicleid(
@@ -172,8 +173,9 @@ def load_vehicleid(
     name = "train_list" if split == "train" else f"test_list_{test_classes}"
     home, file = benchmark.files(root, f"train_test_split/{name}.txt")
     listed = read_words(file, ("image", "vehicle"))
-    labeled = label_paths([listed.integers("vehicle")], level_names=benchmark.levels, where=listed.where)
-    images = benchmark.image_files(home, [f"image/{image.zfill(7)}.jpg" for image in listed["image"]], listed.where)
+    where, vehicles = line_names(listed, file), integer_column(listed, "vehicle", path=file)
+    labeled = label_paths([vehicles], level_names=benchmark.levels, where=where)
+    images = benchmark.image_files(home, [f"image/{image.zfill(7)}.jpg" for image in listed["image"]], where)
     if split == "train" or (split == "test" and gallery == "list"):
         return benchmark.dataset(split, labeled, images, verify=verify)
     drawn = np.random.default_rng(seed).permutation(len(listed))
@@ -209,46 +211,41 @@ def load_cars(root: str | os.PathLike[str], split: str = "train", *, verify: Ver
 
 def _cars(root: str | os.PathLike[str]) -> tuple[Path, list[str], NDArray[np.int64], list[str]]:
     """The folder; paths, class numbers from 1, and the names of the classes."""
-    homes = [Path(root), Path(root, CARS.folder), Path(root, "stanford_cars")]
-    home = next((home for home in homes if (home / "devkit" / "cars_meta.mat").is_file()), None)
-    if home is None or any((folder / "cars_annos.mat").is_file() for folder in homes):
-        home, file = CARS.files(root, "cars_annos.mat")
-        content = _matlab(file, "annotations", "class_names")
-        names = [str(name) for name in content["class_names"]]
-        return home, *_annotated(file, content["annotations"], "relative_im_path", names), names
-    meta = home / "devkit" / "cars_meta.mat"
-    names = [str(name) for name in _matlab(meta, "class_names")["class_names"]]
-    paths, class_ids = [], []
-    for folder, files in CARS_DEVKIT.items():
-        present = [home / name for name in files if (home / name).is_file()]
-        if not present:
-            raise CARS.missing(f"{files[0]} not in {home}", expected=" or ".join(files))
-        listed, classes = _annotated(present[0], _matlab(present[0], "annotations")["annotations"], "fname", names)
-        paths += [f"{folder}/{name}" for name in listed]
-        class_ids.append(classes)
-    return home, paths, np.concatenate(class_ids), names
+    second_release = Path(root, "stanford_cars")
+    home, meta = CARS.files(
+        second_release if second_release.is_dir() else root, ("cars_annos.mat", "devkit/cars_meta.mat")
+    )
+    names = [str(name) for name in _matlab(meta, "class_names")]
+    if meta.name == "cars_annos.mat":
+        return home, *_annotated(meta, "", "relative_im_path", len(names)), names
+    _, train, test = CARS.files(home, *CARS_DEVKIT)
+    (paths, class_ids), (more_paths, more_ids) = (
+        _annotated(file, f"{folder}/", "fname", len(names))
+        for file, folder in ((train, "cars_train"), (test, "cars_test"))
+    )
+    return home, paths + more_paths, np.concatenate([class_ids, more_ids]), names
 
 
-def _matlab(file: Path, *variables: str) -> dict[str, Any]:
-    """Variables of a MATLAB file, which holds data only, no code."""
+def _matlab(file: Path, variable: str) -> Any:
+    """A variable of a MATLAB file, which holds data only, no code."""
     require_package("scipy", extra="train")
     from scipy.io import loadmat
     from scipy.io.matlab import MatReadError
 
     try:
-        content = loadmat(file, squeeze_me=True, variable_names=list(variables))
-        return {name: np.atleast_1d(content[name]) for name in variables}
+        return np.atleast_1d(loadmat(file, squeeze_me=True, variable_names=[variable])[variable])
     except (MatReadError, ValueError, KeyError, TypeError, IndexError, OSError, NotImplementedError) as error:
-        raise TableError(f"{file} ({error})", expected=f"a MATLAB file of {', '.join(variables)}") from error
+        raise TableError(f"{file} ({error})", expected=f"a MATLAB file with {variable}") from error
 
 
-def _annotated(file: Path, annotations: Any, path: str, names: list[str]) -> tuple[list[str], NDArray[np.int64]]:
+def _annotated(file: Path, folder: str, path: str, classes: int) -> tuple[list[str], NDArray[np.int64]]:
     """Paths of images and their classes, from 1."""
+    annotations = _matlab(file, "annotations")
     try:
         class_ids = annotations["class"].astype(np.int64)
-        paths = [str(name) for name in annotations[path]]
+        paths = [f"{folder}{name}" for name in annotations[path]]
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise TableError(f"{file} ({error})", expected=f"annotations of {path} and class, class_names") from error
-    if not 1 <= class_ids.min() <= class_ids.max() <= len(names):
-        raise TableError(f"{file}: classes up to {class_ids.max()}", expected=f"1 to {len(names)}, as class_names has")
+    if not 1 <= class_ids.min() <= class_ids.max() <= classes:
+        raise TableError(f"{file}: classes up to {class_ids.max()}", expected=f"1 to {classes}, as class_names has")
     return paths, class_ids

@@ -18,18 +18,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from ...errors import TableError
 from ...io.provenance import sha256
+from ...io.tables import integer_column, line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_leaves, label_paths
 from ..readers.images import FileImages
-from ..readers.text_lists import TextList, read_words, text_lines, text_list
+from ..readers.text_lists import read_words, table_of_words, text_lines
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Hierarchy = Literal["full", "base"]
 RANKS = ("kingdom", "phylum", "class", "order", "family", "genus")
@@ -63,34 +67,22 @@ def load_inaturalist(
     benchmark.check_options(split, verify)
     home, file = benchmark.files(root, INATURALIST_LISTS[split])
     listed = read_words(file, ("path",))
-    supers, species = _of_folders(listed)
+    where, paths = line_names(listed, file), listed["path"]
+    folders = paths.str.extract(r"([^/]*)/(\d+)/[^/]*$")
+    short = np.flatnonzero(folders[1].isna())
+    if len(short):
+        given = f"{where(short[0])}: {paths.iloc[short[0]]!r}"
+        raise TableError(given, expected="train_val2018/<super>/<category id>/<image>.jpg")
+    species = list(map(int, folders[1]))
     if hierarchy == "base":
-        labeled = label_paths([supers, species], level_names=benchmark.levels, where=listed.where)
+        labeled = label_paths([folders[0].tolist(), species], level_names=benchmark.levels, where=where)
     else:
         ranks = _taxonomy(benchmark, home)
-        unknown = set(species) - set(ranks)
-        if unknown:
-            row = next(row for row, category in enumerate(species) if category in unknown)
-            raise TableError(f"{listed.where(row)}: category {species[row]}", expected="one with a taxonomy")
-        labeled = label_leaves(
-            species, lambda ids: map(ranks.__getitem__, ids), level_names=benchmark.levels, where=listed.where
-        )
-    images = benchmark.image_files(home, listed["path"], listed.where)
-    return benchmark.dataset(split, labeled, images, verify=verify)
-
-
-def _of_folders(listed: TextList) -> tuple[list[str], list[int]]:
-    """Super-category and category id, the names of an image's folders."""
-    supers, species = [], []
-    for row, path in enumerate(listed["path"]):
-        parts = path.rsplit("/", 3)[-3:]
-        if len(parts) < 3 or not parts[1].isdecimal():
-            raise TableError(
-                f"{listed.where(row)}: {path!r}", expected="train_val2018/<super>/<category id>/<image>.jpg"
-            )
-        supers.append(parts[0])
-        species.append(int(parts[1]))
-    return supers, species
+        row = next((row for row, category in enumerate(species) if category not in ranks), None)
+        if row is not None:
+            raise TableError(f"{where(row)}: category {species[row]}", expected="one with a taxonomy")
+        labeled = label_leaves(species, ranks, level_names=benchmark.levels, where=where)
+    return benchmark.dataset(split, labeled, benchmark.image_files(home, paths, where), verify=verify)
 
 
 def _taxonomy(benchmark: Benchmark, home: Path) -> dict[int, tuple[str, ...]]:
@@ -156,34 +148,37 @@ def load_dyml(
     part = "train" if split == "train" else "mini-bmk_all_in_one"
     home, file = benchmark.files(root, f"{part}/label.csv")
     listed = read_glued(file)
-    columns = [listed.integers(f"{level}_id") for level in DYML_LEVELS]
-    labeled = label_paths(columns, level_names=DYML_LEVELS, where=listed.where, leaf="path")
-    images = benchmark.image_files(home, [f"{part}/imgs/{name}" for name in listed["fname"]], listed.where)
+    where = line_names(listed, file)
+    columns = [integer_column(listed, f"{level}_id", path=file) for level in DYML_LEVELS]
+    labeled = label_paths(columns, level_names=DYML_LEVELS, where=where, leaf="path")
+    images = benchmark.image_files(home, [f"{part}/imgs/{name}" for name in listed["fname"]], where)
     return benchmark.dataset(split, labeled, images, verify=verify)
 
 
 def _pair(benchmark: Benchmark, root: str | os.PathLike[str], split: str, verify: str) -> ImageDataset:
     """Queries followed by the gallery, with one tree for both."""
-    scale = split.removeprefix("test_")
-    home, *files = benchmark.files(root, f"bmk_{scale}/query.csv", f"bmk_{scale}/gallery.csv")
-    query, gallery = map(read_glued, files)
-    both = [*query["fname"], *gallery["fname"]]
+    import pandas as pd
+
+    folder = f"bmk_{split.removeprefix('test_')}"
+    home, *files = benchmark.files(root, f"{folder}/query.csv", f"{folder}/gallery.csv")
+    tables = {file.stem: read_glued(file) for file in files}
+    labels = [integer_column(tables[file.stem], "labels", path=file) for file in files]
+    both = pd.concat(tables)
+    places: list[tuple[str, int]] = both.index.tolist()  # part and line
 
     def where(row: int) -> str:
-        return query.where(row) if row < len(query) else gallery.where(row - len(query))
+        return "{}.csv, line {}".format(*places[row])
 
-    labels = np.concatenate([query.integers("labels"), gallery.integers("labels")])
-    labeled = label_paths([labels], level_names=(scale,), where=where)
-    parts = ["query"] * len(query) + ["gallery"] * len(gallery)
-    names = [f"bmk_{scale}/{part}/{name}" for part, name in zip(parts, both, strict=True)]
+    names = [f"{folder}/{part}/{name}" for (part, _), name in zip(places, both["fname"], strict=True)]
+    count = len(tables["query"])
     return benchmark.dataset(
         split,
-        labeled,
+        label_paths([np.concatenate(labels)], level_names=(split.removeprefix("test_"),), where=where),
         benchmark.image_files(home, names, where),
         verify=verify,
-        queries=np.arange(len(query)),
-        gallery=np.arange(len(query), len(both)),
-        ids=np.array(both),
+        queries=np.arange(count),
+        gallery=np.arange(count, len(both)),
+        ids=np.array(both["fname"].tolist()),
     )
 
 
@@ -198,7 +193,7 @@ def _beside_each_other(home: Path, pairs: Sequence[ImageDataset]) -> ImageDatase
     return replace(first, beside=tuple(others))
 
 
-def read_glued(path: Path) -> TextList:
+def read_glued(path: Path) -> pd.DataFrame:
     """Read a list with commas between its cells, whose first row may be glued to the header."""
     lines = text_lines(path)
     header = _HEADER.fullmatch(lines[0]) if lines else None
@@ -208,7 +203,7 @@ def read_glued(path: Path) -> TextList:
     columns = ["fname", *(name.strip() for name in header[1].split(",")[1:])]
     glued = [header[2]] if header[2].strip() else []
     rows = [[cell.strip() for cell in line.split(",")] for line in [*glued, *lines[1:]]]
-    return text_list(path, columns, rows, 2 - len(glued))
+    return table_of_words(path, columns, rows, 2 - len(glued))
 
 
 def _first_names(folder: Path, names: Iterable[str]) -> dict[str, str]:

@@ -13,7 +13,6 @@ import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from PIL import Image
 
-from ...errors import ImageError, MissingResourceError, OptionError
+from ...errors import ImageError, OptionError
 from ...options import check_choice
 from ...tree.label_tree import LabelTree
 from ..description import BENCHMARKS
@@ -29,23 +28,23 @@ from ..image_dataset import ImageDataset
 from ..readers.images import ArrayImages, decode
 
 if TYPE_CHECKING:
+    import pandas as pd
     from numpy.typing import NDArray
 
 OMNIGLOT = BENCHMARKS["omniglot"]
 Holdout = Literal["alphabets", "characters"]
 SHARE_OF_ALPHABETS = 0.4  # held out where there is no official split, which holds out 20 of 50
 SHARE_OF_CHARACTERS = 0.5
-OFFICIAL = ("images_background.zip", "images_evaluation.zip")
-WHOLE = ("omniglot_full.zip",)
-ARRAY = ("omniglot_28x28.npz",)
-SMALL = ("images_background_small1.zip", "images_background_small2.zip")
-PREFERENCE = (OFFICIAL, WHOLE, ARRAY, SMALL)
+COLUMNS = ("alphabet", "character", "drawer")
+PREFERENCE = (
+    ("images_background.zip", "images_evaluation.zip"),
+    ("omniglot_full.zip",),
+    ("omniglot_28x28.npz",),
+    ("images_background_small1.zip", "images_background_small2.zip"),
+)
 UNPACKED = (".", "omniglot-py", "Omniglot Dataset", "python")
 LARGEST_DRAWING = 1 << 20  # bytes; the published ones take a few hundred
-_DRAWING = re.compile(
-    r"(?:^|/)images_(?P<part>background|evaluation)[^/]*"
-    r"/(?P<alphabet>[^/]+)/(?P<character>character\d+)/\d+_(?P<drawer>\d+)\.png$"
-)
+_DRAWING = re.compile(r"(?:^|/)images_(background|evaluation)[^/]*/([^/]+)/(character\d+)/\d+_(\d+)\.png$")
 
 
 def load_omniglot(
@@ -77,43 +76,36 @@ def load_omniglot(
     check_choice("holdout", holdout, Holdout)
     if not 4 <= image_size <= 105:
         raise OptionError(f"image_size={image_size}", expected="4 to 105, the size of the published drawings")
-    drawings = read_drawings(Path(root), image_size=image_size)
-    held_out = _alphabets_held_out(drawings, seed) if holdout == "alphabets" else _characters_held_out(drawings, seed)
+    table, images = read_drawings(Path(root), image_size=image_size)
+    held_out = _alphabets_held_out(table, seed) if holdout == "alphabets" else _characters_held_out(table, seed)
     rows = np.flatnonzero(held_out == (split == "test"))
-    alphabet, character = drawings.alphabet[rows].tolist(), drawings.character[rows].tolist()
-    tree = LabelTree.from_paths(
-        dict.fromkeys(zip(alphabet, character, strict=True)), level_names=("alphabet", "character")
-    )
-    names = (f"{leaf}/{drawer:02d}" for leaf, drawer in zip(character, drawings.drawer[rows], strict=True))
-    return ImageDataset(
-        name="omniglot",
-        split=split,
-        tree=tree,
-        paths=tree.paths(character),
-        images=ArrayImages(drawings.images[rows], names=names),
-    )
+    table = table.iloc[rows]
+    leaves = table["character"].tolist()
+    tree = LabelTree.from_paths(dict.fromkeys(zip(table["alphabet"], leaves, strict=True)), level_names=OMNIGLOT.levels)
+    names = (f"{leaf}/{drawer:02d}" for leaf, drawer in zip(leaves, table["drawer"], strict=True))
+    images_of_split = ArrayImages(images[rows], names=names)
+    return ImageDataset(name="omniglot", split=split, tree=tree, paths=tree.paths(leaves), images=images_of_split)
 
 
-def _alphabets_held_out(drawings: Drawings, seed: int) -> NDArray[np.bool_]:
-    evaluation: NDArray[np.bool_] = drawings.part == "evaluation"
+def _alphabets_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
+    evaluation = (table["part"] == "evaluation").to_numpy()
     if 0 < evaluation.sum() < len(evaluation):
         return evaluation
-    alphabets = np.unique(drawings.alphabet)
+    alphabets = sorted(set(table["alphabet"]))
     if len(alphabets) < 2:
         raise OptionError(
             f"holdout='alphabets' with the alphabet {alphabets[0]} alone",
             expected="two alphabets or more",
             remedy="pass holdout='characters'",
         )
-    return np.isin(drawings.alphabet, _chosen(alphabets.tolist(), SHARE_OF_ALPHABETS, seed))
+    return table["alphabet"].isin(_chosen(alphabets, SHARE_OF_ALPHABETS, seed)).to_numpy()
 
 
-def _characters_held_out(drawings: Drawings, seed: int) -> NDArray[np.bool_]:
+def _characters_held_out(table: pd.DataFrame, seed: int) -> NDArray[np.bool_]:
     held_out: list[str] = []
-    for alphabet in np.unique(drawings.alphabet):
-        characters = np.unique(drawings.character[drawings.alphabet == alphabet])
-        held_out += _chosen(characters.tolist(), SHARE_OF_CHARACTERS, seed)
-    return np.isin(drawings.character, held_out)
+    for _, characters in table.groupby("alphabet")["character"]:
+        held_out += _chosen(set(characters), SHARE_OF_CHARACTERS, seed)
+    return table["character"].isin(held_out).to_numpy()
 
 
 def _chosen(names: Iterable[str], share: float, seed: int) -> list[str]:
@@ -122,91 +114,63 @@ def _chosen(names: Iterable[str], share: float, seed: int) -> list[str]:
     return [name for _, name in lots[: max(1, math.floor(share * len(lots)))]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Drawings:
-    """All drawings, ordered by part, alphabet, character and drawer."""
+def read_drawings(root: Path, *, image_size: int) -> tuple[pd.DataFrame, NDArray[np.uint8]]:
+    """The drawings of the file ``root`` or of the files in the folder ``root``; their size is the one asked for.
 
-    images: NDArray[np.uint8]  # (n, size, size), ink 255 on 0
-    part: NDArray[np.str_]  # (n,) "background" or "evaluation"
-    alphabet: NDArray[np.str_]  # (n,)
-    character: NDArray[np.str_]  # (n,) "Greek/character01"
-    drawer: NDArray[np.int64]  # (n,) 1 … 20
+    Columns are the part ("background" or "evaluation"), the alphabet, the character ("Greek/character01") and the
+    drawer (1 … 20), by which rows are ordered; images are (n, size, size) with ink 255 on 0.
+    """
+    import pandas as pd
 
-
-def read_drawings(root: Path, *, image_size: int) -> Drawings:
-    """The drawings of the file ``root`` or of the files in the folder ``root``; their size is the one asked for."""
     sources = _find(root)
     if sources[0].suffix == ".npz":
         return _read_npz(sources[0], image_size)
     found: dict[tuple[str, str, str, int], NDArray[np.uint8]] = {}
     for name, content in chain.from_iterable(map(_files, sources)):
         match = _DRAWING.search(name)
-        key = match and (match["part"], match["alphabet"], match["character"], int(match["drawer"]))
-        if key and key not in found:  # the two small archives share two alphabets
+        if match is None:
+            continue
+        part, alphabet, character, drawer = match.groups()
+        key = (part, alphabet, f"{alphabet}/{character}", int(drawer))
+        if key not in found:  # the two small archives share two alphabets
             found[key] = _ink(decode(io.BytesIO(content), name=name), image_size)
     if not found:
         listed = ", ".join(map(str, sources))
-        raise MissingResourceError(
-            f"no drawing in {listed}",
-            expected="images_background/<alphabet>/<character>/*.png",
-            remedy=OMNIGLOT.steps[0],
-        )
+        raise OMNIGLOT.missing(f"no drawing in {listed}", expected="images_background/<alphabet>/<character>/*.png")
     keys = sorted(found)
-    part, alphabet, character, drawer = map(np.array, zip(*keys, strict=True))
-    return Drawings(
-        images=np.stack([found[key] for key in keys]),
-        part=part,
-        alphabet=alphabet,
-        character=np.char.add(np.char.add(alphabet, "/"), character),
-        drawer=drawer,
-    )
+    return pd.DataFrame(keys, columns=["part", *COLUMNS]), np.stack([found[key] for key in keys])
 
 
 def _find(root: Path) -> list[Path]:
-    if root.is_file():
+    if root.is_file() or (root.is_dir() and root.name.startswith("images_")):
         return [root]
-    if root.is_dir():
-        if root.name.startswith("images_"):
-            return [root]
-        for folder in UNPACKED:
-            if unpacked := sorted(path for path in (root / folder).glob("images_*") if path.is_dir()):
-                return unpacked
-        for names in PREFERENCE:
-            if present := [root / name for name in names if (root / name).is_file()]:
-                return present
-    looked_for = ", ".join([*(name for names in PREFERENCE for name in names), "omniglot-py/images_background"])
-    raise MissingResourceError(f"no Omniglot at {root}", expected=f"one of {looked_for}", remedy=OMNIGLOT.steps[0])
+    unpacked = [sorted(path for path in (root / folder).glob("images_*") if path.is_dir()) for folder in UNPACKED]
+    archives = [[root / name for name in names if (root / name).is_file()] for names in PREFERENCE]
+    for present in (*unpacked, *archives):
+        if present:
+            return present
+    looked_for = ", ".join([*chain.from_iterable(PREFERENCE), "omniglot-py/images_background"])
+    raise OMNIGLOT.missing(f"nothing of it at {root}", expected=f"one of {looked_for}")
 
 
 def _files(source: Path) -> Iterator[tuple[str, bytes]]:
-    return _folder_files(source) if source.is_dir() else _archive_files(source)
-
-
-def _folder_files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in folder.glob("*/character*/*.png"):
-        yield path.relative_to(folder.parent).as_posix(), path.read_bytes()
-
-
-def _archive_files(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Members are read into memory, never unpacked, so their names cannot lead out of a folder."""
+    """Name and content of every drawing. Members of archives are never unpacked, so none can lead out of a folder."""
+    if source.is_dir():
+        for path in source.glob("*/character*/*.png"):
+            yield path.relative_to(source.parent).as_posix(), path.read_bytes()
+        return
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             for member in archive.infolist():
-                if member.filename.endswith(".png"):
-                    yield member.filename, _content(archive, member)
+                if not member.filename.endswith(".png"):
+                    continue
+                if member.file_size > LARGEST_DRAWING:
+                    given = f"{source}: {member.filename} of {member.file_size} bytes"
+                    raise ImageError(given, expected=f"a drawing of at most {LARGEST_DRAWING}")
+                yield member.filename, archive.read(member)
     except (OSError, zipfile.BadZipFile, zlib.error) as error:
-        raise ImageError(
-            f"{path} cannot be read ({error})", expected="a complete zip archive", remedy=OMNIGLOT.steps[0]
-        ) from error
-
-
-def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    if member.file_size > LARGEST_DRAWING:
-        raise ImageError(
-            f"{archive.filename}: {member.filename} of {member.file_size} bytes",
-            expected=f"a drawing of at most {LARGEST_DRAWING}",
-        )
-    return archive.read(member)
+        given, remedy = f"{source} cannot be read ({error})", OMNIGLOT.steps[0]
+        raise ImageError(given, expected="a complete zip archive", remedy=remedy) from error
 
 
 def _ink(drawing: Image.Image, size: int) -> NDArray[np.uint8]:
@@ -215,26 +179,21 @@ def _ink(drawing: Image.Image, size: int) -> NDArray[np.uint8]:
     return 255 - np.asarray(gray if gray.size == (size, size) else gray.resize((size, size), Image.Resampling.BOX))
 
 
-def _read_npz(path: Path, image_size: int) -> Drawings:
+def _read_npz(path: Path, image_size: int) -> tuple[pd.DataFrame, NDArray[np.uint8]]:
+    import pandas as pd
+
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in ("images", "split", "alphabet", "character", "drawer")}
+            images = file["images"]
+            table = pd.DataFrame({"part": file["split"], **{name: file[name] for name in COLUMNS}})
     except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise ImageError(
-            f"{path} cannot be read ({error})", expected="an npz of images, split, alphabet, character and drawer"
-        ) from error
-    images = arrays["images"]
+        expected = f"an npz of images, split, {', '.join(COLUMNS[:-1])} and {COLUMNS[-1]}"
+        raise ImageError(f"{path} cannot be read ({error})", expected=expected) from error
     if images.shape[1:] != (image_size, image_size):
         raise OptionError(
             f"image_size={image_size} from {path.name}",
             expected=f"{images.shape[1]}",
             remedy="pass that size, or the zip archives as root",
         )
-    order = np.lexsort([arrays[name] for name in ("drawer", "character", "alphabet", "split")])
-    return Drawings(
-        images=images[order],
-        part=arrays["split"][order],
-        alphabet=arrays["alphabet"][order],
-        character=arrays["character"][order],
-        drawer=arrays["drawer"][order].astype(np.int64),
-    )
+    table = table.sort_values(["part", *COLUMNS], kind="stable")
+    return table, images[table.index]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from ...errors import TableError
+from ...io.tables import line_names
 from ...options import check_choice
 from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
@@ -132,11 +133,11 @@ def _batch(file: Path, classes: Classes) -> Part:
 
 def _rank_in_class(labels: NDArray[Any], seed: int) -> NDArray[np.int64]:
     """The rank of each image among those of its class, in an order drawn by the seed."""
+    import pandas as pd
+
     drawn = np.random.default_rng(seed).permutation(len(labels))
     rank = np.empty(len(labels), dtype=np.int64)
-    for label in np.unique(labels):
-        members = drawn[labels[drawn] == label]
-        rank[members] = np.arange(len(members))
+    rank[drawn] = pd.Series(labels[drawn]).groupby(labels[drawn]).cumcount()
     return rank
 
 
@@ -234,7 +235,7 @@ def _distractors(folder: str | os.PathLike[str]) -> FileImages:
     """The images of R1M in the order of its list, whose lines name files below ``jpg``."""
     home, file = DISTRACTORS.files(folder, "revisitop1m.txt")
     listed = read_words(file, ("image",))
-    return DISTRACTORS.image_files(home, [f"jpg/{name}" for name in listed["image"]], listed.where)
+    return DISTRACTORS.image_files(home, [f"jpg/{name}" for name in listed["image"]], line_names(listed, file))
 
 
 def _ground_truth(file: Path) -> tuple[list[str], list[str], NDArray[np.float64], tuple[Any, ...]]:

@@ -9,8 +9,9 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -18,6 +19,7 @@ import numpy as np
 from PIL import Image
 
 from ...errors import ImageError, ShapeError, TableError
+from ...io.progress import track
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,47 +65,47 @@ class PackedNames:
         return self._text[self._ends[index] : self._ends[index + 1]].decode("utf-8", "surrogateescape")
 
 
-class ArrayImages:
-    """Images held in memory as one uint8 array, (n, height, width) for gray or (n, height, width, 3) for RGB."""
+class NamedImages:
+    """The base of the sources that hold the names of their images."""
 
-    def __init__(self, pixels: NDArray[np.uint8], *, names: Iterable[str]) -> None:
-        self.pixels = pixels
-        self._names = PackedNames(names)
-        if len(self._names) != len(pixels):
-            raise ShapeError(f"{len(self._names)} names", expected=f"{len(pixels)}, one per image")
-
-    def __len__(self) -> int:
-        return len(self.pixels)
-
-    def __getitem__(self, index: int) -> Image.Image:
-        return Image.fromarray(self.pixels[index])
-
-    def name(self, index: int) -> str:
-        """The name of one image."""
-        return self._names[index]
-
-
-class FileImages:
-    """Images in files below a folder, decoded when asked for; the caller has checked that the names lie inside."""
-
-    def __init__(self, root: Path, names: Iterable[str]) -> None:
-        self.root = root
+    def __init__(self, names: Iterable[str]) -> None:
         self._names = PackedNames(names)
 
     def __len__(self) -> int:
         return len(self._names)
 
-    def __getitem__(self, index: int) -> Image.Image:
-        name = self._names[index]
-        return decode(self.root / name, name=name)
-
     def name(self, index: int) -> str:
-        """The file of one image, relative to the folder."""
+        """The name of one image; for a file its path below the folder, or in its archive."""
         return self._names[index]
+
+
+class ArrayImages(NamedImages):
+    """Images held in memory as one uint8 array, (n, height, width) for gray or (n, height, width, 3) for RGB."""
+
+    def __init__(self, pixels: NDArray[np.uint8], *, names: Iterable[str]) -> None:
+        super().__init__(names)
+        self.pixels = pixels
+        if len(self) != len(pixels):
+            raise ShapeError(f"{len(self)} names", expected=f"{len(pixels)}, one per image")
+
+    def __getitem__(self, index: int) -> Image.Image:
+        return Image.fromarray(self.pixels[index])
+
+
+class FileImages(NamedImages):
+    """Images in files below a folder, decoded when asked for; the caller has checked that the names lie inside."""
+
+    def __init__(self, root: Path, names: Iterable[str]) -> None:
+        super().__init__(names)
+        self.root = root
+
+    def __getitem__(self, index: int) -> Image.Image:
+        name = self.name(index)
+        return decode(self.root / name, name=name)
 
     def stamp(self, index: int) -> str:
         """See :func:`stamp_of`."""
-        return file_stamp(self.root / self._names[index])
+        return file_stamp(self.root / self.name(index))
 
 
 class SelectedImages:
@@ -217,6 +219,22 @@ def decode(file: Path | IO[bytes], *, name: str) -> Image.Image:
             return eight_bit(image.copy() if image.mode[0] not in "IF" else image, name=name)
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageError(f"image {name!r} does not decode ({error})", expected="a complete image file") from error
+
+
+def damaged(images: ImageSource, *, description: str) -> list[int]:
+    """The images that do not decode as :func:`reading` says; every one is tried, several at a time."""
+
+    def fails(index: int, context: Context) -> bool:
+        try:
+            context.run(images.__getitem__, index)
+        except ImageError:
+            return True
+        return False
+
+    with ThreadPoolExecutor() as pool:
+        outcomes = pool.map(fails, range(len(images)), iter(copy_context, None))
+        tracked = track(outcomes, description=description, total=len(images))
+        return [index for index, failed in enumerate(tracked) if failed]
 
 
 def _opened(file: Path | IO[bytes], name: str) -> Image.Image:

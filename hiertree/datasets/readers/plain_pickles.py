@@ -13,11 +13,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...errors import TableError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _PLAIN = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f[248])")
 _STRUCTURE = (None, None, None, -1, -1, 0)  # of a plain type: no parts, no fields, no size of its own, no flags
@@ -66,25 +69,19 @@ class _PlainArray:
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, kind, by_columns, content = state
-        raw = content.encode("latin1") if isinstance(content, str) else content
-        if not (isinstance(kind, _PlainType) and isinstance(raw, bytes) and isinstance(shape, tuple)):
-            raise pickle.UnpicklingError("an array of objects")
-        if any(not isinstance(side, int) or side < 0 for side in shape):
-            raise pickle.UnpicklingError(f"an array of shape {shape!r}")
-        if math.prod(shape) * kind.dtype.itemsize != len(raw):
-            raise pickle.UnpicklingError(f"{len(raw)} bytes for shape {shape}")
-        flat = np.frombuffer(raw, dtype=kind.dtype)
-        self.array = flat.reshape(shape, order="F" if by_columns else "C").astype(kind.dtype.newbyteorder("="))
+        self.array = _array(shape, kind, content, by_columns=by_columns)
 
 
-def _new_array(_kind: Any, _shape: Any, _code: Any) -> _PlainArray:
-    return _PlainArray()
-
-
-def _scalar(kind: Any, content: Any) -> Any:
-    one = _PlainArray()
-    one.__setstate__((1, (1,), kind, False, content))
-    return one.array[0].item()
+def _array(shape: Any, kind: Any, content: Any, *, by_columns: Any = False) -> NDArray[Any]:
+    raw = content.encode("latin1") if isinstance(content, str) else content
+    if not (isinstance(kind, _PlainType) and isinstance(raw, bytes) and isinstance(shape, tuple)):
+        raise pickle.UnpicklingError("an array of objects")
+    if any(not isinstance(side, int) or side < 0 for side in shape):
+        raise pickle.UnpicklingError(f"an array of shape {shape!r}")
+    if math.prod(shape) * kind.dtype.itemsize != len(raw):
+        raise pickle.UnpicklingError(f"{len(raw)} bytes for shape {shape}")
+    flat = np.frombuffer(raw, dtype=kind.dtype)
+    return flat.reshape(shape, order="F" if by_columns else "C").astype(kind.dtype.newbyteorder("="))
 
 
 def _bytes(text: str, encoding: str) -> bytes:
@@ -97,25 +94,17 @@ class _Marker:
     """Stand-in for ``numpy.ndarray``, which pickles name but never call."""
 
 
-def _no_bytes() -> bytes:
-    return b""
-
-
-def _from_buffer(content: Any, kind: Any, shape: Any, order: Any) -> _PlainArray:
-    made = _PlainArray()
-    made.__setstate__((1, shape, kind, order == "F", bytes(content)))
-    return made
-
-
 _ALLOWED: Mapping[str, Any] = MappingProxyType(
     {
         "numpy.dtype": _PlainType,
         "numpy.ndarray": _Marker,
-        "numpy.multiarray._reconstruct": _new_array,
-        "numpy.multiarray.scalar": _scalar,
-        "numpy.numeric._frombuffer": _from_buffer,
+        "numpy.multiarray._reconstruct": lambda _kind, _shape, _code: _PlainArray(),
+        "numpy.multiarray.scalar": lambda kind, content: _array((1,), kind, content)[0].item(),
+        "numpy.numeric._frombuffer": lambda content, kind, shape, order: _array(
+            shape, kind, bytes(content), by_columns=order == "F"
+        ),
         "_codecs.encode": _bytes,
-        "__builtin__.bytes": _no_bytes,  # how protocol 2 writes empty ones
+        "__builtin__.bytes": lambda: b"",  # how protocol 2 writes empty ones
     }
 )
 
@@ -133,8 +122,8 @@ class _PlainUnpickler(pickle.Unpickler):
 
 def _arrays(value: Any) -> Any:
     """Replace the stand-ins in dictionaries, lists and tuples by arrays."""
-    if isinstance(value, _PlainArray):
-        return value.array
+    if isinstance(value, np.ndarray | _PlainArray):
+        return value if isinstance(value, np.ndarray) else value.array
     if isinstance(value, dict):
         return {_arrays(key): _arrays(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -20,7 +20,7 @@ from PIL import Image
 from ...errors import ImageError
 from ...io.files import replacing
 from ...io.progress import track
-from .images import PackedNames, decode
+from .images import NamedImages, decode
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class TarIndex(NamedTuple):
         return np.where(self.names[places] == wanted, places, -1)[: len(names)]
 
 
-class TarImages:
+class TarImages(NamedImages):
     """Images inside the archives of a folder; an ImageError names one that is in none of them."""
 
     def __init__(self, folder: Path, index: TarIndex, names: Sequence[str]) -> None:
@@ -60,14 +60,11 @@ class TarImages:
                 expected="all archives of this part",
                 remedy="get the missing ones; their numbers run without gaps",
             )
+        super().__init__(names)
         self.root = folder
         self._stamps: list[str] = index.stamps.tolist()
         self._archives = [stamp.split("/")[0] for stamp in self._stamps]
         self._archive_of, self._offsets, self._sizes = index.archives[rows], index.offsets[rows], index.sizes[rows]
-        self._names = PackedNames(names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
     def __getitem__(self, index: int) -> Image.Image:
         archive = self.root / self._archives[self._archive_of[index]]
@@ -78,10 +75,6 @@ class TarImages:
         except OSError as error:
             raise ImageError(f"image {self.name(index)!r} in {archive} ({error})", expected="the archive") from error
         return decode(io.BytesIO(content), name=self.name(index))
-
-    def name(self, index: int) -> str:
-        """The name of an image in its archive."""
-        return self._names[index]
 
     def stamp(self, index: int) -> str:
         """See :func:`hiertree.datasets.readers.images.stamp_of`."""
