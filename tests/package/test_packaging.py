@@ -11,6 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
+from packaging.requirements import Requirement
 from project import ROOT, SOURCE_FOLDERS, project_table, source_packages
 
 
@@ -79,7 +81,7 @@ def test_the_description_on_an_index_has_absolute_links_alone(wheel: Path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("field", ["Project-URL: Repository", "Classifier: Programming Language :: Python :: 3.13"])
+@pytest.mark.parametrize("field", ["Project-URL: Repository", "Classifier: Programming Language :: Python :: 3.14"])
 def test_an_index_says_where_it_comes_from_and_where_it_runs(wheel: Path, field: str):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
@@ -88,3 +90,19 @@ def test_an_index_says_where_it_comes_from_and_where_it_runs(wheel: Path, field:
 
 def test_one_version_is_cited():
     assert f"\nversion: {project_table()['project']['version']}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_recipe_for_conda_forge_has_this_version_and_its_requirements():
+    recipe = yaml.safe_load((ROOT / ".ci" / "conda-forge" / "recipe.yaml").read_text(encoding="utf-8"))
+    project = project_table()["project"]
+    assert recipe["context"]["version"] == project["version"]
+    assert f">={recipe['context']['python_min']}" == project["requires-python"]
+    required = {(line.name, str(line.specifier)) for line in map(Requirement, project["dependencies"])}
+    assert {tuple(line.split()) for line in recipe["requirements"]["run"][1:]} == required
+
+
+@pytest.mark.parametrize("workflow", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda file: file.name)
+def test_actions_are_pinned_by_their_hash(workflow: Path):
+    used = re.findall(r"uses: (.*)", workflow.read_text(encoding="utf-8"))
+    assert used
+    assert [action for action in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v[\d.]+", action)] == []
