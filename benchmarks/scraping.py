@@ -29,7 +29,7 @@ from typing import Any
 from hiertree.pipelines.labels.scrape.client import Client, Clock, HttpAnswer
 from hiertree.pipelines.labels.scrape.dump import read_dump
 from hiertree.pipelines.labels.scrape.outcomes import write_instances
-from hiertree.pipelines.labels.scrape.scraping import ScrapeLog, api_sources, ask_missing
+from hiertree.pipelines.labels.scrape.scraping import ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 
@@ -106,9 +106,7 @@ def measure_api(folder: Path, count: int) -> None:
     server, started = MadeUp(), time.perf_counter()
     with Store(folder / "store.sqlite") as store:
         store.add_landmarks(landmarks(count))
-        settings = ScrapeSettings()
-        source = api_sources(Client(server, settings=settings, clock=clock), settings)
-        ask_missing(store, source, clock=clock, log=ScrapeLog(None, clock))
+        ask_missing(store, Client(server, settings=ScrapeSettings(), clock=clock))
         write_instances(store, folder / "scraped.csv")
     megabytes = (folder / "store.sqlite").stat().st_size / 1e6
     print(f"{server.requests.total()} requests {dict(server.requests)}, {passed() / 60:.0f} min at 200 a minute")

@@ -14,9 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
-
-from pydantic import Field
+from typing import Any, Literal, TypeAlias, get_args
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
@@ -44,7 +42,7 @@ from .landmarks import (
 )
 from .scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
 from .scrape.store import Store
-from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord
+from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
 
 Multi: TypeAlias = Literal["drop", "first", "all"]
 Unnamed: TypeAlias = Literal["drop", "keep"]
@@ -159,11 +157,9 @@ def _says_nothing(label: str) -> bool:
 class CleanSettings(Settings):
     """How landmarks are read and cleaned."""
 
-    multi: Annotated[Multi, Field(description="What becomes of landmarks with several labels.")] = "drop"
-    separator: Annotated[str, Field(min_length=1, description="What stands between several values.")] = "|"
-    unnamed: Annotated[
-        Unnamed, Field(description="What becomes of landmarks whose classes have no name, only Wikidata ids.")
-    ] = "drop"
+    multi: Multi = option("drop", "What becomes of landmarks with several labels.")
+    separator: str = option("|", "What stands between several values.", min_length=1)
+    unnamed: Unnamed = option("drop", "What becomes of landmarks whose classes have no name, only Wikidata ids.")
 
 
 DEFAULTS = CleanSettings()

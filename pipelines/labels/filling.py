@@ -21,11 +21,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from hiertree.errors import OptionError, ShapeError, TableError
 from hiertree.io.tables import write_table
@@ -35,7 +34,7 @@ from .cleaning import Cleaned, causes, describe_cleaning, read_report, write_cle
 from .encode.encoders import ClipSettings
 from .landmark_images import EncodedImages, ImageFolderSettings, ImageVectors, StoredVectors
 from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
-from .steps import REPORT, AnyPath, Count, LabelStep, StepRecord, hypernyms_of
+from .steps import REPORT, AnyPath, Count, LabelStep, StepRecord, hypernyms_of, option
 
 NEIGHBORS, TEMPERATURE, THRESHOLD = 5, 100.0, 0.5
 Images = Iterable[tuple[int, "NDArray[np.float32]"]]
@@ -122,17 +121,11 @@ def _check(temperature: float) -> None:
 class FillSettings(ImageFolderSettings, ClipSettings):
     """Where images, or their vectors, come from, and how they give labels."""
 
-    embeddings: Annotated[
-        Path | None, Field(description="An .npz of embeddings and landmark_ids instead of images.")
-    ] = None
-    method: Annotated[
-        Literal["clip", "knn"], Field(description="By the label texts, or by the images of labeled landmarks.")
-    ] = "clip"
-    threshold: Annotated[float, Field(ge=0, le=1, description="Confidence from which a label is taken.")] = THRESHOLD
-    neighbors: Annotated[Count, Field(description="Nearest images that vote, for knn.")] = NEIGHBORS
-    temperature: Annotated[
-        float, Field(gt=0, allow_inf_nan=False, description="Temperature of the softmax over cosines.")
-    ] = TEMPERATURE
+    embeddings: Path | None = option(None, "An .npz of embeddings and landmark_ids instead of images.")
+    method: Literal["clip", "knn"] = option("clip", "By the label texts, or by the images of labeled landmarks.")
+    threshold: float = option(THRESHOLD, "Confidence from which a label is taken.", ge=0, le=1)
+    neighbors: Count = option(NEIGHBORS, "Nearest images that vote, for knn.")
+    temperature: float = option(TEMPERATURE, "Temperature of the softmax over cosines.", gt=0, allow_inf_nan=False)
 
     def vectors(self) -> ImageVectors:
         """Where the vectors of images come from.

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from hiertree.errors import EmbeddingError, OptionError, ShapeError, TableError, require_package
 from hiertree.io.progress import track
@@ -22,22 +21,19 @@ from hiertree.io.tables import integer_column, read_table
 
 from ..clip_model import load_clip
 from .encode.text_encoders import ClipEncoder, unit_rows
-from .steps import Settings
+from .steps import Settings, option
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _SIMPLE = re.compile(r"[\w.-]+")
 _CHUNK = 2048  # images that are held as vectors at a time
+IMAGES_HELP = "Images of landmarks: <landmark id>.jpg, or a folder for each landmark."
 
 
 class ImageFolderSettings(Settings):
     """Where images of landmarks are, if there are any."""
 
-    images: Annotated[
-        Path | None, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
-    ] = None
-    image_table: Annotated[
-        Path | None, Field(description="Table of image ids and landmark_id, where files bear the images' ids.")
-    ] = None
+    images: Path | None = option(None, IMAGES_HELP)
+    image_table: Path | None = option(None, "Table of image ids and landmark_id, where files bear the images' ids.")
 
     def folder(self) -> ImageFolder | None:
         """The folder, if one is named."""

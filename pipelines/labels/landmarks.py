@@ -10,14 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.tables import check_columns, integer_column, read_table, write_table
 
-from .steps import AnyPath, Settings
+from .steps import AnyPath, Settings, option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,22 +28,12 @@ LANDMARKS, DROPPED, SEPARATOR = "landmarks.csv", "dropped.csv", "|"
 class ColumnNames(Settings):
     """What the columns of the tables are called; the defaults are GLDv2's."""
 
-    landmark_id: Annotated[
-        str, Field(description="Column of the landmark ids.", json_schema_extra={"option": "id-column"})
-    ] = "landmark_id"
-    category: Annotated[
-        str, Field(description="Column of the Commons categories.", json_schema_extra={"option": "category-column"})
-    ] = "category"
-    instance_of: Annotated[
-        str, Field(description="Column of the 'instance of' values.", json_schema_extra={"option": "instance-column"})
-    ] = "instance_of"
-    item_ids: Annotated[
-        str | None,
-        Field(
-            description="Column of the values' Wikidata ids; default: item_ids, if there is one.",
-            json_schema_extra={"option": "item-column"},
-        ),
-    ] = None
+    landmark_id: str = option("landmark_id", "Column of the landmark ids.", name="id-column")
+    category: str = option("category", "Column of the Commons categories.", name="category-column")
+    instance_of: str = option("instance_of", "Column of the 'instance of' values.", name="instance-column")
+    item_ids: str | None = option(
+        None, "Column of the values' Wikidata ids; default: item_ids, if there is one.", name="item-column"
+    )
 
 
 GLDV2_COLUMNS = ColumnNames()

@@ -34,11 +34,17 @@ AnyPath = str | os.PathLike[str]
 Result = TypeVar("Result")
 
 
+def option(default: Any, description: str, *, name: str | None = None, **checks: Any) -> Any:
+    """A field of settings; ``name`` is that of its option, if it is not the field's with hyphens."""
+    extra = None if name is None else {"option": name}
+    return Field(default, description=description, json_schema_extra=extra, **checks)
+
+
 class Settings(Section):
     """Base of the settings of a step; a bad value raises OptionError.
 
-    A field's name is its key in ``labels.yaml`` and, with hyphens, its option; its description is the option's help.
-    ``json_schema_extra={"option": …}`` gives the option another name. A path is read, unless it is marked ``GROWS``.
+    A field's name is its key in ``labels.yaml``; its description is its option's help. A path is read, unless it is
+    marked ``GROWS``.
     """
 
     if not TYPE_CHECKING:  # type checkers know the fields

@@ -11,9 +11,9 @@ import shutil
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
 from hiertree.errors import TableError
 from hiertree.io.files import write_json
@@ -23,7 +23,7 @@ from ..encode.encoders import EncoderSettings
 from ..encode.hypernyms import Hypernyms, copy_hypernyms, read_hypernyms
 from ..encode.text_encoders import TextEncoder
 from ..landmarks import DROPPED, LANDMARKS, KeptLandmark, label_counts, label_items, read_kept
-from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, LabelStep, Seed, StepRecord, hypernyms_of
+from ..steps import HYPERNYMS, LABELS, REPORT, AnyPath, Count, LabelStep, Seed, StepRecord, hypernyms_of, option
 from .clustering import RESTARTS
 from .proposal_files import CLUSTERS, PROPOSAL, write_clusters, write_labels, write_proposal
 from .proposing import Cluster, Proposal, embed, propose_for
@@ -37,26 +37,20 @@ _LABELS_SHOWN = 4
 class ClusterSettings(EncoderSettings):
     """How labels are embedded and clustered."""
 
-    clusters: Annotated[
-        Count | Literal["auto"], Field(description="Number of supercategories, or auto: by silhouette, at most 100.")
-    ] = "auto"
-    seed: Annotated[Seed, Field(description="Seed of k-means.")] = 0
-    restarts: Annotated[Count, Field(description="Runs of k-means, which are joined.")] = RESTARTS
-    levels: Annotated[int, Field(ge=0, description="Levels of groups above the clusters.")] = 0
-    hypernyms: Annotated[
-        Path | None,
-        Field(
-            description="Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label); default: "
-            "those scraped with the labels, if any."
-        ),
-    ] = None
-    references: Annotated[
-        tuple[Path, ...],
-        Field(
-            description="TABLE:COLUMN, classes of labels to compare the clusters with.",
-            json_schema_extra={"option": "reference"},
-        ),
-    ] = ()
+    clusters: Count | Literal["auto"] = option(
+        "auto", "Number of supercategories, or auto: by silhouette, at most 100."
+    )
+    seed: Seed = option(0, "Seed of k-means.")
+    restarts: Count = option(RESTARTS, "Runs of k-means, which are joined.")
+    levels: int = option(0, "Levels of groups above the clusters.", ge=0)
+    hypernyms: Path | None = option(
+        None,
+        "Table of 'subclass of' edges (child_qid, child_label, parent_qid, parent_label); default: "
+        "those scraped with the labels, if any.",
+    )
+    references: tuple[Path, ...] = option(
+        (), "TABLE:COLUMN, classes of labels to compare the clusters with.", name="reference"
+    )
 
     @field_validator("references")
     @classmethod

@@ -11,12 +11,12 @@ from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from hiertree.errors import OptionError
 from hiertree.io.files import replacing
 
-from ..steps import GROWS, AnyPath, Count, FileOrName, Settings
+from ..steps import GROWS, AnyPath, Count, FileOrName, Settings, option
 from .place_noun_encoder import PlaceNounEncoder
 from .text_encoders import ClipEncoder, SentenceEncoder, TextEncoder, check_prompts
 
@@ -66,19 +66,13 @@ def _read(file: Path) -> dict[str, NDArray[np.float32]]:
 class ClipSettings(Settings):
     """A CLIP model, and how texts and images go through it."""
 
-    clip_model: Annotated[str, Field(description="An open_clip model.")] = ClipEncoder.model
-    clip_weights: Annotated[FileOrName, Field(description="Its weights: a name of open_clip, or a local file.")] = (
-        ClipEncoder.weights
+    clip_model: str = option(ClipEncoder.model, "An open_clip model.")
+    clip_weights: FileOrName = option(ClipEncoder.weights, "Its weights: a name of open_clip, or a local file.")
+    prompts: tuple[str, ...] = option(
+        (), "Template with {label}; several are averaged. Not for place-nouns.", name="prompt"
     )
-    prompts: Annotated[
-        tuple[str, ...],
-        Field(
-            description="Template with {label}; several are averaged. Not for place-nouns.",
-            json_schema_extra={"option": "prompt"},
-        ),
-    ] = ()
-    batch_size: Annotated[Count, Field(description="Texts or images at a time.")] = ClipEncoder.batch_size
-    device: Annotated[str, Field(description="Where the encoder runs: cpu, cuda or cuda:N.")] = ClipEncoder.device
+    batch_size: Count = option(ClipEncoder.batch_size, "Texts or images at a time.")
+    device: str = option(ClipEncoder.device, "Where the encoder runs: cpu, cuda or cuda:N.")
 
     @field_validator("prompts")
     @classmethod
@@ -100,16 +94,13 @@ class EncoderSettings(ClipSettings):
     'place-nouns'
     """
 
-    encoder: Annotated[
-        Literal["place-nouns", "clip", "sentence-transformers"],
-        Field(
-            description="Encoder of the labels' texts; place-nouns (a list of them, words, letters) needs no download."
-        ),
-    ] = "place-nouns"
-    sentence_model: Annotated[str, Field(description="A sentence-transformers model.")] = SentenceEncoder.model
-    cache: Annotated[
-        Path | None, GROWS, Field(description="Folder that keeps the vectors of clip and sentence-transformers.")
-    ] = None
+    encoder: Literal["place-nouns", "clip", "sentence-transformers"] = option(
+        "place-nouns", "Encoder of the labels' texts; place-nouns (a list of them, words, letters) needs no download."
+    )
+    sentence_model: str = option(SentenceEncoder.model, "A sentence-transformers model.")
+    cache: Annotated[Path | None, GROWS] = option(
+        None, "Folder that keeps the vectors of clip and sentence-transformers."
+    )
 
     @model_validator(mode="after")
     def _takes_prompts(self) -> EncoderSettings:

@@ -11,18 +11,16 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from hiertree.errors import ImageError, TableError
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
-from ..landmark_images import ImageFolder, ImageFolderSettings
-from ..steps import AnyPath, Count, LabelStep, Seed, StepRecord
+from ..landmark_images import IMAGES_HELP, ImageFolder, ImageFolderSettings
+from ..steps import AnyPath, Count, LabelStep, Seed, StepRecord, option
 from .tables import TREE, export_folder, hierarchical_table
 
 COMMAND = "hiertree labels images"
@@ -46,10 +44,10 @@ class ImageList:
 class ImagesSettings(ImageFolderSettings):
     """Where the images are, which landmarks are listed, and which of them are held out."""
 
-    images: Annotated[Path, Field(description="Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")]
-    hold_out: Annotated[float, Field(ge=0, le=1, description="Share of landmarks in the test split.")] = 0.5
-    min_images: Annotated[Count, Field(description="Landmarks with fewer images are left out.")] = 2
-    seed: Annotated[Seed, Field(description="Seed of the draw.")] = 0
+    images: Path = option(..., IMAGES_HELP)
+    hold_out: float = option(0.5, "Share of landmarks in the test split.", ge=0, le=1)
+    min_images: Count = option(2, "Landmarks with fewer images are left out.")
+    seed: Seed = option(0, "Seed of the draw.")
 
 
 def images_step(export: AnyPath, *, out: AnyPath, settings: ImagesSettings) -> ImageList:

@@ -13,9 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
-
-from pydantic import Field
+from typing import Any, NamedTuple
 
 import hiertree
 from hiertree.errors import TableError
@@ -41,7 +39,7 @@ from ..landmarks import (
     write_dropped,
 )
 from ..review import reviewed
-from ..steps import HISTORY, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, history_of, hypernyms_of
+from ..steps import HISTORY, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, history_of, hypernyms_of, option
 from .tables import (
     HIERARCHICAL,
     PROVENANCE,
@@ -59,12 +57,9 @@ COMMAND, CARD = "hiertree labels export", "README.md"
 class ExportSettings(Settings):
     """How the export is called."""
 
-    split: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9_-]*$", description="Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does."
-        ),
-    ] = ""
+    split: str = option(
+        "", "Call the table SPLIT_label_to_hierarchical.csv, as GLDv2 does.", pattern=r"^[A-Za-z0-9_-]*$"
+    )
 
 
 DEFAULTS = ExportSettings()

@@ -13,9 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from hiertree.errors import TableError
 from hiertree.io.files import replacing, write_text
@@ -27,7 +25,7 @@ from ..encode.phrases import NATURAL
 from ..landmark_images import ImageFolderSettings
 from ..landmarks import SEPARATOR, unique_ids
 from ..scrape.titles import landmark_name
-from ..steps import AnyPath, LabelStep, StepRecord
+from ..steps import AnyPath, LabelStep, StepRecord, option
 from .tables import TREE, HierarchicalRow, export_folder, hierarchical_table
 
 if TYPE_CHECKING:
@@ -174,7 +172,7 @@ def _draw(axes: Axes, node: TreeNode, *, depth: int, start: int, color: str, tot
 class TreeSettings(ImageFolderSettings):
     """What the page shows."""
 
-    title: Annotated[str, Field(description="Title of the page.")] = "Landmark labels"
+    title: str = option("Landmark labels", "Title of the page.")
 
     def pictured(self, root: TreeNode) -> dict[int, Path]:
         """The images of examples, up to six of each supercategory, as far as there are any.

@@ -52,49 +52,33 @@ _REDIRECT_TEMPLATES = {"categoryredirect", "catredirect", "catredir", "catred", 
 _TEMPLATE = re.compile(r"\{\{\s*([^|{}]+?)\s*\|\s*(?:1\s*=)?\s*:?\s*([^|{}]+?)\s*(?=[|}])")
 
 
-def ask_pages(client: Client, url: str, titles: Sequence[str]) -> list[Page]:
+def ask_pages(client: Client, titles: Sequence[str]) -> list[Page]:
     """Which item each category belongs to, hard redirects resolved, soft ones recognized by their own category."""
-    parameters = {
-        "action": "query",
-        "prop": "pageprops|categories",
-        "ppprop": "wikibase_item",
-        "clcategories": "|".join(SOFT_REDIRECTS),
-        "cllimit": "max",
-        "redirects": "1",
-        "titles": "|".join(titles),
-    }
-    return _query(client, url, parameters, titles, _page)
+    categories = {"clcategories": "|".join(SOFT_REDIRECTS), "cllimit": "max"}
+    return _query(client, {"prop": "pageprops|categories", "ppprop": "wikibase_item", **categories}, titles, _page)
 
 
-def ask_moves(client: Client, url: str, titles: Sequence[str]) -> list[Page]:
+def ask_moves(client: Client, titles: Sequence[str]) -> list[Page]:
     """Where soft redirects lead, from their wikitext."""
-    parameters = {
-        "action": "query",
-        "prop": "revisions",
-        "rvprop": "content",
-        "rvslots": "main",
-        "redirects": "1",
-        "titles": "|".join(titles),
-    }
-    return _query(client, url, parameters, titles, _move)
+    return _query(client, {"prop": "revisions", "rvprop": "content", "rvslots": "main"}, titles, _move)
 
 
-def ask_items(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
+def ask_items(client: Client, ids: Sequence[str]) -> list[Fact]:
     """What each item is an instance of."""
-    return _ask_entities(client, url, ids, "info|claims", item_fact)
+    return _ask_entities(client, ids, "info|claims", item_fact)
 
 
-def ask_classes(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
+def ask_classes(client: Client, ids: Sequence[str]) -> list[Fact]:
     """What each class is a subclass of, and what it is called."""
-    return _ask_entities(client, url, ids, "claims|labels", superclasses_fact, label_fact)
+    return _ask_entities(client, ids, "claims|labels", superclasses_fact, label_fact)
 
 
-def ask_labels(client: Client, url: str, ids: Sequence[str]) -> list[Fact]:
+def ask_labels(client: Client, ids: Sequence[str]) -> list[Fact]:
     """What each class is called."""
-    return _ask_entities(client, url, ids, "labels", label_fact)
+    return _ask_entities(client, ids, "labels", label_fact)
 
 
-def _ask_entities(client: Client, url: str, ids: Sequence[str], props: str, *facts: Callable[..., Fact]) -> list[Fact]:
+def _ask_entities(client: Client, ids: Sequence[str], props: str, *facts: Callable[..., Fact]) -> list[Fact]:
     languages = {"languages": "|".join(LANGUAGES)} if "labels" in props else {}
     parameters = {"action": "wbgetentities", "props": props, "ids": "|".join(ids), **languages}
 
@@ -102,7 +86,7 @@ def _ask_entities(client: Client, url: str, ids: Sequence[str], props: str, *fac
         entities = [(key, _entity(content["entities"], key)) for key in ids]
         return [fact(key, entity) for key, entity in entities for fact in facts]
 
-    return _ask(client, url, parameters, read)
+    return _ask(client, client.settings.wikidata_api, parameters, read)
 
 
 def move_target(wikitext: str) -> str | None:
@@ -145,13 +129,10 @@ def _json(answer: HttpAnswer) -> dict[str, Any]:
 
 
 def _query(
-    client: Client,
-    url: str,
-    parameters: Mapping[str, str],
-    titles: Sequence[str],
-    fact: Callable[[str, _QueryAnswer], Page],
+    client: Client, wanted: Mapping[str, str], titles: Sequence[str], fact: Callable[[str, _QueryAnswer], Page]
 ) -> list[Page]:
     """Ask ``action=query``, and on until it says ``batchcomplete``; then a fact for each title."""
+    parameters = {"action": "query", **wanted, "redirects": "1", "titles": "|".join(titles)}
     known: _QueryAnswer | None = None
     ways_on: list[dict[str, str]] = [{}]
 
@@ -163,7 +144,7 @@ def _query(
         return together, {key: str(value) for key, value in content["continue"].items()}
 
     while len(ways_on) <= MOST_CONTINUATIONS:
-        known, found = _ask(client, url, {**parameters, **ways_on[-1]}, read)
+        known, found = _ask(client, client.settings.commons_api, {**parameters, **ways_on[-1]}, read)
         if isinstance(found, list):
             return found
         if found in ways_on:

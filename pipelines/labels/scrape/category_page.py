@@ -23,7 +23,7 @@ _TABLE = re.compile(r"<table[\s>]")
 _NOT_SHOWN = 'sup.reference, .sortkey, [style*="display:none"], [style*="display: none"]'
 
 
-def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
+def ask_page(client: Client, titles: Sequence[str]) -> list[Page]:
     """Read the page of the one title given."""
     (title,) = titles
 
@@ -32,7 +32,7 @@ def ask_page(client: Client, site: str, titles: Sequence[str]) -> list[Page]:
         page = read_page(title, decoded(answer), is_there=answer.status != 404)
         return Page(title, MISSING) if answer.status == 404 else page
 
-    return [client.ask(site.rstrip("/") + page_path(title), None, read)]
+    return [client.ask(client.settings.commons_site.rstrip("/") + page_path(title), None, read)]
 
 
 def read_page(title: str, text: str, *, is_there: bool = True) -> Page:

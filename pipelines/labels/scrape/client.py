@@ -5,6 +5,7 @@ Rules: https://www.mediawiki.org/wiki/API:Etiquette and https://wikitech.wikimed
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import time
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from email.message import Message
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urljoin
 
 import hiertree
@@ -55,10 +56,6 @@ class Incomplete(TryAgain):
 class Refused(Exception):  # noqa: N818
     """The server will never answer this request as it was put."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
 
 class Unusable(Refused):
     """The answer stays incomplete, or is too large, perhaps because of what was asked."""
@@ -66,7 +63,7 @@ class Unusable(Refused):
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """An HTTP answer, read to its end; header names are in lower case."""
+    """An HTTP answer, read to its end; headers are found by their names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -185,9 +182,7 @@ class Transport:
                 timeout=SECONDS_FOR_A_BYTE,
                 proxies=None if is_loopback(url) else get_environ_proxies(url),
             ) as response:
-                body = self._body(response, started)
-                headers = {name.lower(): value for name, value in response.headers.items()}
-                return HttpAnswer(response.status_code, headers, body)
+                return HttpAnswer(response.status_code, response.headers, self._body(response, started))
         except (RequestException, HTTPError, OSError) as error:
             cause = getattr(error.args[0] if error.args else None, "reason", None) or error  # without the whole URL
             raise TryAgain(hide_credentials(f"{type(error).__name__}: {cause}")[:200]) from None
@@ -255,7 +250,7 @@ class Pace:
 
 
 class Client:
-    """Asks politely."""
+    """Asks politely, and writes down what comes of it, as JSON lines, where there is a log."""
 
     def __init__(
         self,
@@ -264,12 +259,19 @@ class Client:
         settings: ScrapeSettings,
         clock: Clock = REAL_TIME,
         memory: Store | None = None,
-        on_retry: Callable[[str, float], None] | None = None,
+        log: IO[str] | None = None,
     ) -> None:
         self.settings, self.clock, self.requests = settings, clock, 0
-        self._transport, self._on_retry = transport, on_retry
+        self._transport, self._log = transport, log
         self._pace = Pace(settings.requests_per_minute, clock, memory)
         self._apis = (settings.commons_api, settings.wikidata_api)
+
+    def note(self, event: str, **details: Any) -> None:
+        """Append a line to the log."""
+        if self._log is not None:
+            time = self.clock.now().isoformat(timespec="milliseconds")
+            self._log.write(json.dumps({"time": time, "event": event, **details}, ensure_ascii=False) + "\n")
+            self._log.flush()
 
     def ask(self, url: str, parameters: Mapping[str, str] | None, read: Callable[[HttpAnswer], Read]) -> Read:
         """What ``read`` makes of the answer; where it (or the transport) raises TryAgain, after a wait."""
@@ -283,9 +285,8 @@ class Client:
             self._pace.pause(last.after or 0.0, last.reason)
             if attempt == self.settings.max_retries or incomplete > MOST_INCOMPLETE:
                 break
-            seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random_share())
-            if self._on_retry is not None:
-                self._on_retry(last.reason, seconds)
+            seconds = wait_before_retry(self.settings.backoff, attempt, last.after, random.random())  # noqa: S311
+            self.note("retry", reason=last.reason, seconds=round(seconds, 3))
             if attempt and seconds <= LONGEST_SILENCE:  # one wait is nothing unusual, a long one says so itself
                 _log.warning("no answer (%s); retry %d in %.0f s", last.reason, attempt + 1, seconds)
             self._pace.pause(seconds, last.reason)
@@ -321,8 +322,3 @@ def wait_before_retry(backoff: float, attempt: int, asked: float | None, share: 
     """Seconds to wait after failed attempt 0, 1, …: never less than the server asked, and ever longer."""
     growing = min(LONGEST_BACKOFF, backoff * 2.0 ** min(attempt, 60)) * (1.0 + JITTER * share)
     return max(growing, asked or 0.0)
-
-
-def random_share() -> float:
-    """A random number for the jitter; no result depends on it."""
-    return random.random()  # noqa: S311

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeAlias
+from typing import IO, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from hiertree.errors import CategoryError, ScrapeError
@@ -44,47 +44,19 @@ class Source(NamedTuple):
     ask: Ask
 
 
-Sources: TypeAlias = Mapping[Stage, Source]
-
-
-def api_sources(client: Client, settings: ScrapeSettings) -> Sources:
-    """Wikimedia's action API, in the order of the stages."""
-    commons, wikidata = settings.commons_api, settings.wikidata_api
-    asks: dict[Stage, Ask] = {
-        "page": partial(action_api.ask_pages, client, commons),
-        "move": partial(action_api.ask_moves, client, commons),
-        "item": partial(action_api.ask_items, client, wikidata),
-        "class": partial(action_api.ask_classes, client, wikidata),
-        "label": partial(action_api.ask_labels, client, wikidata),
+def sources(client: Client) -> dict[Stage, Source]:
+    """Wikimedia's action API, or the category pages and the API for what stands above their items."""
+    asks: dict[Stage, Callable[..., Sequence[Fact]]] = {
+        "page": action_api.ask_pages,
+        "move": action_api.ask_moves,
+        "item": action_api.ask_items,
+        "class": action_api.ask_classes,
+        "label": action_api.ask_labels,
     }
-    return {stage: Source("api", action_api.MOST_KEYS, ask) for stage, ask in asks.items()}
-
-
-def html_sources(client: Client, settings: ScrapeSettings) -> Sources:
-    """The category pages, one per request; then the API, 50 per request, for what stands above their items."""
-    pages = Source("html", 1, partial(category_page.ask_page, client, settings.commons_site))
-    return {**api_sources(client, settings), "page": pages}
-
-
-SOURCES = {"api": api_sources, "html": html_sources}
-
-
-class ScrapeLog:
-    """A log of JSON lines; without a file, nothing."""
-
-    def __init__(self, file: IO[str] | None, clock: Clock) -> None:
-        self._file, self._clock = file, clock
-
-    def write(self, event: str, details: Mapping[str, Any]) -> None:
-        """Append a line."""
-        if self._file is not None:
-            time = self._clock.now().isoformat(timespec="milliseconds")
-            self._file.write(json.dumps({"time": time, "event": event, **details}, ensure_ascii=False) + "\n")
-            self._file.flush()
-
-    def retried(self, reason: str, seconds: float) -> None:
-        """Append a line about a wait before a retry."""
-        self.write("retry", {"reason": reason, "seconds": round(seconds, 3)})
+    found = {stage: Source("api", action_api.MOST_KEYS, partial(ask, client)) for stage, ask in asks.items()}
+    if client.settings.source == "html":
+        found["page"] = Source("html", 1, partial(category_page.ask_page, client))
+    return found
 
 
 class AnsweredBatch(NamedTuple):
@@ -95,52 +67,33 @@ class AnsweredBatch(NamedTuple):
     reason: str = ""
     outage: bool = False
 
-    def answers(self) -> Counter[str]:
-        """How many keys had which answer."""
-        return Counter([fact.status for fact in self.facts] or ["failed"] * len(self.asked))
 
-
-def ask_missing(
-    store: Store, sources: Sources, *, before: int = 0, clock: Clock = REAL_TIME, log: ScrapeLog
-) -> Counter[str]:
-    """Ask for everything that is missing; how many keys had which answer, as ``"stage status"``."""
+def ask_missing(store: Store, client: Client, *, before: int = 0) -> Counter[str]:
+    """Ask stage by stage for everything that is missing; how many keys had which answer, as ``"stage status"``."""
     counts: Counter[str] = Counter()
-    failures = 0
-    while found := _next_stage(store, sources, before):
-        stage, keys = found
-        source = sources[stage]
-        for batch in _show(stage, keys, _ask_all(source.ask, keys, source.batch)):
-            now = int(clock.now().timestamp())
-            if batch.reason:
-                store.fail(stage, batch.asked, reason=batch.reason, time=now)
-            else:
-                store.save(batch.facts, source=source.name, time=now)
-            answers = batch.answers()
-            counts.update({f"{stage} {status}": count for status, count in answers.items()})
-            details = {"stage": stage, "asked": len(batch.asked), "answers": answers, "reason": batch.reason}
-            log.write("batch", details)
-            failures = failures + 1 if batch.outage else 0
-            if failures == MOST_FAILURES_IN_A_ROW:
-                raise ScrapeError(
-                    f"{failures} requests in a row without an answer ({batch.reason})",
-                    remedy="what is stored stays; later, 'labels retry' goes on",
-                )
+    failures, found = 0, sources(client)
+    while missing := [(stage, keys) for stage, keys in store.missing(before=before).items() if keys]:
+        stage, keys = missing[0]
+        statuses: Counter[str] = Counter()
+        with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
+            for batch in _ask_all(found[stage].ask, keys, found[stage].batch):
+                now = int(client.clock.now().timestamp())
+                if batch.reason:
+                    store.fail(stage, batch.asked, reason=batch.reason, time=now)
+                else:
+                    store.save(batch.facts, source=found[stage].name, time=now)
+                answers = Counter([fact.status for fact in batch.facts] or ["failed"] * len(batch.asked))
+                client.note("batch", stage=stage, asked=len(batch.asked), answers=answers, reason=batch.reason)
+                failures = failures + 1 if batch.outage else 0
+                if failures == MOST_FAILURES_IN_A_ROW:
+                    raise ScrapeError(
+                        f"{failures} requests in a row without an answer ({batch.reason})",
+                        remedy="what is stored stays; later, 'labels retry' goes on",
+                    )
+                statuses += answers
+                advance(len(batch.asked), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
+        counts.update({f"{stage} {status}": count for status, count in statuses.items()})
     return counts
-
-
-def _next_stage(store: Store, sources: Sources, before: int) -> tuple[Stage, list[str]] | None:
-    missing = store.missing(before=before)
-    return next(((stage, missing[stage]) for stage in sources if missing[stage]), None)
-
-
-def _show(stage: Stage, keys: Sequence[str], answered: Iterable[AnsweredBatch]) -> Iterator[AnsweredBatch]:
-    """Pass batches on, counting their answers."""
-    statuses: Counter[str] = Counter()
-    with show_progress(description=PLURALS[stage], total=len(keys)) as advance:
-        for batch in answered:
-            yield batch
-            statuses += batch.answers()
-            advance(len(batch.asked), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
 
 
 def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch]:
@@ -157,7 +110,7 @@ def _ask_all(ask: Ask, keys: Sequence[str], size: int) -> Iterator[AnsweredBatch
             if half:
                 waiting += [batch[half:], batch[:half]]
             else:
-                yield AnsweredBatch(batch, (), error.reason, outage=isinstance(error, Unusable))
+                yield AnsweredBatch(batch, (), str(error), outage=isinstance(error, Unusable))
 
 
 def batches(keys: Sequence[str], size: int) -> Iterator[list[str]]:
@@ -213,16 +166,15 @@ def scrape(
     days = settings.refresh_older_than
     before = 0 if days is None else int(clock.now().timestamp() - days * _DAY)
     transport = Transport(settings, clock=clock)  # before the store is made: there may be no contact
-    journal = ScrapeLog(log, clock)
     with Store(store, create=landmarks is not None) as opened, opened.alone():
         opened.add_landmarks(rows)
         if failed_too:
             opened.forget_failures()
-        client = Client(transport, settings=settings, clock=clock, memory=opened, on_retry=journal.retried)
+        client = Client(transport, settings=settings, clock=clock, memory=opened, log=log)
         try:
-            ask_missing(opened, SOURCES[settings.source](client, settings), before=before, clock=clock, log=journal)
+            ask_missing(opened, client, before=before)
         finally:
-            journal.write("end", {"requests": client.requests})
+            client.note("end", requests=client.requests)
         return _finished(opened, table)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import FiniteFloat, field_validator, model_validator
 
 from hiertree.errors import OptionError
 
-from ..steps import Settings
+from ..steps import Settings, option
 
 WIKIMEDIA_HOSTS = ("commons.wikimedia.org", "www.wikidata.org")
 FASTEST = {"api": 300, "html": 1200}  # requests a minute that Wikimedia allows: 5 and 20 a second
@@ -24,35 +24,25 @@ _NOT_REAL = re.compile(r"(.*\.)?(example(\.(com|org|net|edu))?|invalid|test|loca
 class ScrapeSettings(Settings):
     """Which source is read, and how Wikimedia is asked."""
 
-    contact: str | None = Field(
-        None, description="Your mail address or web page, for Wikimedia's operators; needed to ask them."
+    contact: str | None = option(None, "Your mail address or web page, for Wikimedia's operators; needed to ask them.")
+    source: Literal["api", "html"] = option(
+        "api", "The action API, 50 landmarks per request, or the category pages, one per request."
     )
-    source: Literal["api", "html"] = Field(
-        "api", description="The action API, 50 landmarks per request, or the category pages, one per request."
+    requests_per_minute: FiniteFloat = option(200.0, "Spread evenly; one request at a time in any case.", gt=0)
+    max_retries: int = option(8, "How often a failed request is made again.", ge=0)
+    backoff: FiniteFloat = option(5.0, "Seconds before the first retry; doubled for each further one.", gt=0)
+    refresh_older_than: float | None = option(
+        None, "Ask again for facts older than this many days.", ge=0, allow_inf_nan=False
     )
-    requests_per_minute: float = Field(
-        200.0, gt=0, allow_inf_nan=False, description="Spread evenly; one request at a time in any case."
+    dump: Path | None = option(None, "Read this Wikidata dump (.json.bz2 or .json.gz) and ask nobody.")
+    processes: int | None = option(None, "Processes that parse and unpack the dump; default: one per core.", ge=1)
+    commons_api: str = option(
+        "https://commons.wikimedia.org/w/api.php", "Commons' action API, or one on a loopback address."
     )
-    max_retries: int = Field(8, ge=0, description="How often a failed request is made again.")
-    backoff: float = Field(
-        5.0, gt=0, allow_inf_nan=False, description="Seconds before the first retry; doubled for each further one."
+    wikidata_api: str = option(
+        "https://www.wikidata.org/w/api.php", "Wikidata's action API, or one on a loopback address."
     )
-    refresh_older_than: float | None = Field(
-        None, ge=0, allow_inf_nan=False, description="Ask again for facts older than this many days."
-    )
-    dump: Path | None = Field(None, description="Read this Wikidata dump (.json.bz2 or .json.gz) and ask nobody.")
-    processes: int | None = Field(
-        None, ge=1, description="Processes that parse and unpack the dump; default: one per core."
-    )
-    commons_api: str = Field(
-        "https://commons.wikimedia.org/w/api.php", description="Commons' action API, or one on a loopback address."
-    )
-    wikidata_api: str = Field(
-        "https://www.wikidata.org/w/api.php", description="Wikidata's action API, or one on a loopback address."
-    )
-    commons_site: str = Field(
-        "https://commons.wikimedia.org", description="Commons' pages, or those on a loopback address."
-    )
+    commons_site: str = option("https://commons.wikimedia.org", "Commons' pages, or those on a loopback address.")
 
     @field_validator("contact")
     @classmethod

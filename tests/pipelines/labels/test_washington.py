@@ -17,8 +17,10 @@ from hiertree.pipelines.labels import (
 )
 from hiertree.pipelines.labels.review import Approve, MarkLabels, Merge, Move, Rename, Session, SetKind
 from hiertree.pipelines.labels.scrape.outcomes import write_instances
-from hiertree.pipelines.labels.scrape.scraping import SOURCES, read_categories
+from hiertree.pipelines.labels.scrape.scraping import read_categories
 from hiertree.pipelines.labels.scrape.store import Store
+
+SOURCES = ("api", "html")
 
 
 @pytest.fixture(scope="module")

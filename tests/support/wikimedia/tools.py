@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import IO, Any, Literal
 
 from hiertree.pipelines.labels.scrape.client import Client, Clock, Transport
-from hiertree.pipelines.labels.scrape.scraping import SOURCES, ScrapeLog, ask_missing
+from hiertree.pipelines.labels.scrape.scraping import ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import LandmarkRow, Store
 from wikimedia.server import Wikimedia
@@ -54,9 +54,8 @@ def scrape(
 ) -> Counter[str]:
     """Run a source in fake time; ``others`` are further settings."""
     settings = ScrapeSettings(contact=CONTACT, source=source, **wikimedia.options, **others)
-    journal = ScrapeLog(log, time.clock)
-    client = Client(Transport(settings), settings=settings, clock=time.clock, on_retry=journal.retried)
-    return ask_missing(store, SOURCES[source](client, settings), before=before, clock=time.clock, log=journal)
+    client = Client(Transport(settings), settings=settings, clock=time.clock, log=log)
+    return ask_missing(store, client, before=before)
 
 
 def facts(store: Store) -> list[tuple[object, ...]]:

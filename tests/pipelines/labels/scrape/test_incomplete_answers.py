@@ -13,11 +13,10 @@ from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels.scrape import action_api
 from hiertree.pipelines.labels.scrape.client import Client, HttpAnswer
 from hiertree.pipelines.labels.scrape.outcomes import tally
-from hiertree.pipelines.labels.scrape.scraping import ScrapeLog, api_sources, ask_missing
+from hiertree.pipelines.labels.scrape.scraping import ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
 
-URL = "http://127.0.0.1/api.php"
 A, B = "Category:A", "Category:B"
 Parameters = Mapping[str, str]
 
@@ -57,7 +56,7 @@ def going_on(*pages: Any, to: str = "1") -> dict[str, Any]:
 
 
 def items(transport: Answering, *titles: str) -> dict[str, str | None]:
-    found = action_api.ask_pages(client(transport), URL, titles)
+    found = action_api.ask_pages(client(transport), titles)
     return {fact.key: fact.item if fact.status == "found" else fact.status for fact in found}
 
 
@@ -132,7 +131,7 @@ WHOLE_ITEM = {"id": "Q1", "claims": {"P31": [{"rank": "normal", "mainsnak": {"sn
 )
 def test_an_entity_that_is_not_whole_has_no_instance_of_only_if_it_says_so(broken):
     transport = in_turn({"entities": {"Q1": broken}}, {"entities": {"Q1": WHOLE_ITEM}})
-    (found,) = action_api.ask_items(client(transport), URL, ["Q1"])
+    (found,) = action_api.ask_items(client(transport), ["Q1"])
     assert (found.status, found.instances, len(transport.asked)) == ("found", (), 2)
 
 
@@ -140,9 +139,9 @@ def test_an_entity_that_is_not_whole_has_no_instance_of_only_if_it_says_so(broke
 def test_an_entity_without_labels_is_one_without_a_label_only_if_it_says_so(broken):
     named = {"id": "Q1", "labels": {"en": {"language": "en", "value": "lake"}}}
     transport = in_turn({"entities": {"Q1": broken}}, {"entities": {"Q1": named}})
-    (found,) = action_api.ask_labels(client(transport), URL, ["Q1"])
+    (found,) = action_api.ask_labels(client(transport), ["Q1"])
     assert (found.text, len(transport.asked)) == ("lake", 2)
-    (found,) = action_api.ask_labels(client(in_turn({"entities": {"Q1": {"id": "Q1", "labels": []}}})), URL, ["Q1"])
+    (found,) = action_api.ask_labels(client(in_turn({"entities": {"Q1": {"id": "Q1", "labels": []}}})), ["Q1"])
     assert found.text is None
 
 
@@ -153,9 +152,7 @@ def store(tmp_path):
 
 
 def ask(store: Store, transport: Answering, **settings: Any) -> None:
-    time, chosen = FakeTime(), ScrapeSettings(**settings)
-    asking = Client(transport, settings=chosen, clock=time.clock)
-    ask_missing(store, api_sources(asking, chosen), clock=time.clock, log=ScrapeLog(None, time.clock))
+    ask_missing(store, client(transport, **settings))
 
 
 def missing_but(left_out: set[str]) -> Callable[[Parameters], Any]:

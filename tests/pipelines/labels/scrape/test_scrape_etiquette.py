@@ -27,7 +27,7 @@ from hiertree.pipelines.labels.scrape.client import (
     user_agent,
     wait_before_retry,
 )
-from hiertree.pipelines.labels.scrape.scraping import ScrapeLog, api_sources, ask_missing
+from hiertree.pipelines.labels.scrape.scraping import ask_missing
 from hiertree.pipelines.labels.scrape.settings import ScrapeSettings
 from hiertree.pipelines.labels.scrape.store import Store
 
@@ -314,11 +314,11 @@ def test_pauses_outlive_the_process(store, fault, pause):
         clock = Clock(time.monotonic, stop, time.now)
         client = Client(Transport(settings), settings=settings, clock=clock, memory=store)
         with pytest.raises(KeyboardInterrupt):
-            ask_missing(store, api_sources(client, settings), clock=clock, log=ScrapeLog(None, clock))
+            ask_missing(store, client)
         answered = time.seconds
         wikimedia.fault = lambda index: None
         again = Client(Transport(settings), settings=settings, clock=time.clock, memory=store)
-        ask_missing(store, api_sources(again, settings), clock=time.clock, log=ScrapeLog(None, time.clock))
+        ask_missing(store, again)
         assert wikimedia.asked[1].time - answered >= pause - 1e-6
 
 
