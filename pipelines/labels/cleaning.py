@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from hiertree.errors import OptionError, TableError
 from hiertree.io.files import write_json
@@ -40,7 +40,7 @@ from .landmarks import (
     write_dropped,
     write_kept,
 )
-from .scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
+from .scrape.outcomes import hypernym_rows, outcomes
 from .scrape.store import Store
 from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
 
@@ -80,9 +80,7 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     >>> [kept.labels for kept in cleaned.kept], [dropped.reason for dropped in cleaned.dropped]
     ([('lake',)], ['no label', 'not scraped'])
     """
-    for name, value, known in (("multi", multi, get_args(Multi)), ("unnamed", unnamed, get_args(Unnamed))):
-        if value not in known:
-            raise OptionError(f"{name}={value!r}", expected=f"one of {', '.join(map(repr, known))}")
+    CleanSettings(multi=multi, unnamed=unnamed)  # checks them
     read = list(landmarks)
     texts = [value.text for landmark in read for value in landmark.values or () if not is_wikimedia_page(value)]
     spelling = _common_spellings(texts)
@@ -226,15 +224,8 @@ def _read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) ->
     """The landmarks of a table with the values that a store has for them; see :func:`read_landmarks`."""
     ids, categories = read_listed(landmarks, columns=columns)
     with Store(store, create=False) as opened:
-        found = {outcome.landmark_id: _values_and_origin(outcome) for outcome in outcomes(opened)}
+        found = {outcome.landmark_id: (outcome.values, outcome.origin) for outcome in outcomes(opened)}
     return join_landmarks(ids, categories, found)
-
-
-def _values_and_origin(outcome: ScrapeOutcome) -> tuple[tuple[InstanceValue, ...] | None, Origin]:
-    """The values of a landmark; None, and why, of one that could not be asked about."""
-    if outcome.status in ("failed", "pending"):
-        return None, outcome.origin._replace(reason=outcome.reason or "not asked for yet")
-    return tuple(InstanceValue(one.text, one.item_id) for one in outcome.instances), outcome.origin
 
 
 def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:

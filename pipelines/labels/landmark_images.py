@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +26,12 @@ from .steps import Settings, option
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 _SIMPLE = re.compile(r"[\w.-]+")
 _CHUNK = 2048  # images that are held as vectors at a time
-IMAGES_HELP = "Images of landmarks: <landmark id>.jpg, or a folder for each landmark."
 
 
 class ImageFolderSettings(Settings):
     """Where images of landmarks are, if there are any."""
 
-    images: Path | None = option(None, IMAGES_HELP)
+    images: Path | None = option(None, "Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
     image_table: Path | None = option(None, "Table of image ids and landmark_id, where files bear the images' ids.")
 
     def folder(self) -> ImageFolder | None:
@@ -115,9 +114,11 @@ class EncodedImages:
     def of(self, landmarks: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """See :class:`ImageVectors`."""
         found = [(landmark, paths) for landmark in landmarks if (paths := list(self.folder.all_of(landmark)))]
-        encode = _tower(self.encoder) if found else None
+        if not found:
+            return
+        encode = _tower(self.encoder)
         for chunk in track(list(_chunks(found)), description="images through CLIP, in chunks"):
-            vectors = encode([path for _, paths in chunk for path in paths]) if encode else np.empty((0, 0), np.float32)
+            vectors = encode([path for _, paths in chunk for path in paths])
             ends = np.cumsum([len(paths) for _, paths in chunk])
             yield from zip((landmark for landmark, _ in chunk), np.split(vectors, ends[:-1]), strict=True)
 
@@ -138,17 +139,15 @@ class StoredVectors:
         except (OSError, ValueError, KeyError, EOFError) as error:
             raise TableError(f"{path}: {error}", expected="an .npz of embeddings and landmark_ids") from None
         if embeddings.ndim != 2 or owners.shape != embeddings.shape[:1] or owners.dtype.kind not in "iu":
-            raise ShapeError(
-                f"{path}: embeddings {embeddings.shape}, landmark_ids {owners.shape} {owners.dtype}",
-                expected="(n, d) and n integers",
-            )
+            given = f"{path}: embeddings {embeddings.shape}, landmark_ids {owners.shape} {owners.dtype}"
+            raise ShapeError(given, expected="(n, d) and n integers")
         try:
             self._vectors = unit_rows(embeddings.astype(np.float64), [f"row {row}" for row in range(len(owners))])
         except EmbeddingError as error:
             raise EmbeddingError(f"{path}: {error.given}", expected="finite rows that are not zero") from None
-        self._rows: dict[int, list[int]] = {}
+        self._rows: defaultdict[int, list[int]] = defaultdict(list)
         for row, owner in enumerate(owners.tolist()):
-            self._rows.setdefault(owner, []).append(row)
+            self._rows[owner].append(row)
 
     def of(self, landmarks: Iterable[int]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """See :class:`ImageVectors`."""
@@ -175,7 +174,7 @@ def _chunks(found: Sequence[tuple[int, list[Path]]]) -> Iterator[list[tuple[int,
         yield chunk
 
 
-def _tower(encoder: ClipEncoder) -> Any:
+def _tower(encoder: ClipEncoder) -> Callable[[Sequence[Path]], NDArray[np.float32]]:
     """A function from paths of images to (n, d) float32 unit rows."""
     require_package("open_clip", "torch", extra="clip")
     import torch
@@ -186,14 +185,15 @@ def _tower(encoder: ClipEncoder) -> Any:
     model = load_clip(encoder.model, encoder.weights, encoder.device)
     prepare = image_transform_v2(PreprocessCfg(**model.visual.preprocess_cfg), is_train=False)
 
+    def prepared(path: Path) -> torch.Tensor:
+        image: torch.Tensor = prepare(decode(path, name=str(path)).convert("RGB"))
+        return image
+
     def encode(paths: Sequence[Path]) -> NDArray[np.float32]:
         batches = []
         with torch.inference_mode(), ThreadPoolExecutor() as pool:
             for start in range(0, len(paths), encoder.batch_size):
-                some = paths[start : start + encoder.batch_size]
-                images = torch.stack(
-                    list(pool.map(lambda path: prepare(decode(path, name=str(path)).convert("RGB")), some))
-                )
+                images = torch.stack(list(pool.map(prepared, paths[start : start + encoder.batch_size])))
                 batches.append(model.encode_image(images.to(encoder.device), normalize=True).float().cpu())
         return unit_rows(torch.cat(batches).double().numpy(), [str(path) for path in paths])
 

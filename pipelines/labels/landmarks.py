@@ -170,11 +170,9 @@ def unique_ids(table: pd.DataFrame, column: str, path: AnyPath) -> list[int]:
         if landmark_id < 0:
             raise TableError(f"{path}, line {line}: {column} {landmark_id}", expected="an id from 0")
         if landmark_id in first:
-            raise TableError(
-                f"{path}, line {line}: {column} {landmark_id} again (first on line {first[landmark_id]})",
-                expected="one row per landmark",
-                remedy="join several values of a landmark in one cell",
-            )
+            given = f"{path}, line {line}: {column} {landmark_id} again (first on line {first[landmark_id]})"
+            remedy = "join several values of a landmark in one cell"
+            raise TableError(given, expected="one row per landmark", remedy=remedy)
         first[landmark_id] = line
     return ids
 
@@ -182,24 +180,19 @@ def unique_ids(table: pd.DataFrame, column: str, path: AnyPath) -> list[int]:
 def _values(
     table: pd.DataFrame, columns: ColumnNames, separator: str, path: AnyPath
 ) -> Iterator[tuple[InstanceValue, ...]]:
-    texts = [_split(cell, separator) for cell in table[columns.instance_of]]
-    if columns.item_ids is None:
-        yield from (tuple(map(InstanceValue, parts)) for parts in texts)
-        return
-    for line, parts, cell in zip(table.index, texts, table[columns.item_ids], strict=True):
-        item_ids = _split(cell, separator) or [""] * len(parts)  # an empty cell: values whose ids are not known
-        if len(item_ids) != len(parts):
-            raise TableError(
-                f"{path}, line {line}: {len(parts)} values but {len(item_ids)} ids in {columns.item_ids} ({cell!r})",
-                expected="one id a value",
-            )
-        yield tuple(InstanceValue(text, item_id.strip()) for text, item_id in zip(parts, item_ids, strict=True))
+    ids = [""] * len(table) if columns.item_ids is None else table[columns.item_ids]
+    for line, cell, own in zip(table.index, table[columns.instance_of], ids, strict=True):
+        texts = _split(cell, separator)
+        item_ids = _split(own, separator) or [""] * len(texts)  # an empty cell: values whose ids are not known
+        if len(item_ids) != len(texts):
+            given = f"{len(texts)} values but {len(item_ids)} ids in {columns.item_ids} ({own!r})"
+            raise TableError(f"{path}, line {line}: {given}", expected="one id a value")
+        yield tuple(InstanceValue(text, item_id.strip()) for text, item_id in zip(texts, item_ids, strict=True))
 
 
 def _origins(table: pd.DataFrame) -> Iterator[Origin]:
-    present = [name for name in Origin._fields if name in table.columns]
-    for cells in zip(*(table[name] for name in present), strict=True) if present else [()] * len(table):
-        yield Origin(**dict(zip(present, cells, strict=True)))
+    cells = table.reindex(columns=list(Origin._fields), fill_value="")
+    return map(Origin._make, cells.itertuples(index=False, name=None))
 
 
 def _split(cell: str, separator: str) -> list[str]:

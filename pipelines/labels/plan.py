@@ -154,11 +154,8 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     elif not isinstance(plan, LabelsPlan):
         plan = check_plan(plan)
     if plan.review is not None and not plan.review.is_file():
-        raise RecipeError(
-            f"review: no file {plan.review}",
-            expected="the log of 'hiertree labels review'",
-            remedy="leave review out until there is one",
-        )
+        expected, remedy = "the log of 'hiertree labels review'", "leave review out until there is one"
+        raise RecipeError(f"review: no file {plan.review}", expected=expected, remedy=remedy)
     folder = Path(out)
     if folder.exists() and (not folder.is_dir() or (folder / MANIFEST).exists()):
         expected = "a new folder or an earlier one of 'hiertree labels build'"
@@ -214,9 +211,7 @@ def _scrape(plan: LabelsPlan, run: _Run) -> Path | None:
         run.note("scraped", describe_outcomes(found))
         failed, landmarks = count_failed(found)
         if failed > plan.allow_failed * landmarks:
-            raise IncompleteScrapeError(
-                f"{failed} of {landmarks} landmarks failed",
-                expected=f"at most a share of {plan.allow_failed:g}",
-                remedy="run the plan again, which asks for them again, or set allow_failed",
-            )
+            expected = f"at most a share of {plan.allow_failed:g}"
+            remedy = "run the plan again, which asks for them again, or set allow_failed"
+            raise IncompleteScrapeError(f"{failed} of {landmarks} landmarks failed", expected=expected, remedy=remedy)
     return run.folder / STORE

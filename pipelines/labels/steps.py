@@ -112,11 +112,9 @@ class StepRecord:
         made = record.get("outputs", []) if record.get("command") == self.command else []
         others = sorted(found - {MANIFEST, *(file["name"] for file in made)} if made else found)
         if others:
-            raise OptionError(
-                f"out={str(path)!r} holds other files, {others[0]!r} for instance",
-                expected=f"a new folder or an earlier one of '{self.command}'",
-                remedy="name another",
-            )
+            given = f"out={str(path)!r} holds other files, {others[0]!r} for instance"
+            expected = f"a new folder or an earlier one of '{self.command}'"
+            raise OptionError(given, expected=expected, remedy="name another")
 
     def is_current(self, folder: AnyPath) -> bool:
         """Whether this version made the folder from the same inputs and settings, and its files are as they were."""

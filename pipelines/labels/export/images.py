@@ -19,7 +19,7 @@ from hiertree.errors import ImageError, TableError
 from hiertree.io.tables import write_table
 from hiertree.tree import H_GLDV2_LEVELS, LabelTree
 
-from ..landmark_images import IMAGES_HELP, ImageFolder, ImageFolderSettings
+from ..landmark_images import ImageFolder, ImageFolderSettings
 from ..steps import AnyPath, Count, LabelStep, Seed, StepRecord, option
 from .tables import TREE, export_folder, hierarchical_table
 
@@ -44,7 +44,7 @@ class ImageList:
 class ImagesSettings(ImageFolderSettings):
     """Where the images are, which landmarks are listed, and which of them are held out."""
 
-    images: Path = option(..., IMAGES_HELP)
+    images: Path = option(..., "Images of landmarks: <landmark id>.jpg, or a folder for each landmark.")
     hold_out: float = option(0.5, "Share of landmarks in the test split.", ge=0, le=1)
     min_images: Count = option(2, "Landmarks with fewer images are left out.")
     seed: Seed = option(0, "Seed of the draw.")
@@ -84,11 +84,10 @@ class ImagesStep(LabelStep[ImageList]):
         found = _files_of(tree, ImageFolder(root, settings.image_table), root=root.resolve())
         kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
         if not kept:
-            raise ImageError(
-                f"{root}: no landmark of {source} has {settings.min_images} images",
-                expected="<landmark id>/*.jpg, or <image id>.jpg and the table of image ids",
-                remedy="name the table of image ids, or pass a smaller minimum",
-            )
+            given = f"{root}: no landmark of {source} has {settings.min_images} images"
+            expected = "<landmark id>/*.jpg, or <image id>.jpg and the table of image ids"
+            remedy = "name the table of image ids, or pass a smaller minimum"
+            raise ImageError(given, expected=expected, remedy=remedy)
         paths = tree.paths(kept)
         splits = [_SPLITS[held_out] for held_out in _held_out(paths, share=settings.hold_out, seed=settings.seed)]
         landmarks, images, rows = Counter(splits), Counter[str](), []

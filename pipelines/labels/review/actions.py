@@ -77,11 +77,9 @@ class Merge(Action):
         if len(merged) < 2 or self.into not in self.clusters:
             raise ReviewError(f"merging {list(self.clusters)} into {self.into}", expected="two clusters or more")
         into = state.cluster(self.into)
-        together = replace(
-            into.joined(merged),
-            approved=all(cluster.approved for cluster in merged),
-            comment="\n".join(cluster.comment for cluster in merged if cluster.comment),
-        )
+        approved = all(cluster.approved for cluster in merged)
+        comment = "\n".join(cluster.comment for cluster in merged if cluster.comment)
+        together = replace(into.joined(merged), approved=approved, comment=comment)
         names = ", ".join(cluster.name for cluster in merged if cluster != into)
         return Change(merged, (together,), f"Merged {names} into {into.name}")
 
@@ -190,10 +188,8 @@ class Split(Action):
         """See the base class."""
         cluster = state.cluster(self.cluster)
         if not set(self.labels) < cluster.labels:
-            raise ReviewError(
-                f"splitting {_counted(self.labels)} off {cluster.name!r}",
-                expected="some of its labels, not all of them",
-            )
+            given = f"splitting {_counted(self.labels)} off {cluster.name!r}"
+            raise ReviewError(given, expected="some of its labels, not all of them")
         state.check_name(self.name)
         made = ReviewCluster(state.next_number, self.name, cluster.kind, frozenset(), cluster.above)
         message = f"Split {_counted(self.labels)} off {cluster.name} as {self.name}"
@@ -212,9 +208,8 @@ class MarkLabels(Action):
         homes = state.homes(self.labels)
         clusters = state.select(homes)
         after = tuple(cluster.marked(homes[cluster.number], irrelevant=self.irrelevant) for cluster in clusters)
-        where = clusters[0].name if len(clusters) == 1 else f"{len(clusters)} clusters"
         how = "irrelevant" if self.irrelevant else "relevant"
-        return Change(clusters, after, f"Marked {_counted(self.labels)} of {where} as {how}")
+        return Change(clusters, after, f"Marked {_counted(self.labels)} of {_named(clusters)} as {how}")
 
 
 class Settle(Action):

@@ -162,11 +162,9 @@ class Adjudication:
             clusters = tuple(map(_adopted, self.first.state.clusters.values()))
             session.act(Adopt(sources=sources, groups=clusters), seq=0)
         elif history.sources != sources:
-            raise ReviewError(
-                f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}",
-                expected="the two logs as they were then",
-                remedy="name another --log to begin anew",
-            )
+            given = f"{session.log.path} began from {_describe(history.sources)}, not from {_describe(sources)}"
+            remedy = "name another --log to begin anew"
+            raise ReviewError(given, expected="the two logs as they were then", remedy=remedy)
 
     def as_json(self) -> dict[str, Any]:
         """What the page shows: who, how far they agree, and each difference with both sides."""

@@ -152,11 +152,9 @@ def replay(history: History, events: Iterable[Event], *, source: str) -> History
         if event.seq != history.seq + 1:
             raise ReviewError(f"{where}: event {event.seq}", expected=f"event {history.seq + 1}")
         if event.base != history.state.digest:
-            raise ReviewError(
-                f"{where}: made in state {event.base}",
-                expected=f"{history.state.digest}, to which the proposal and the lines before it lead",
-                remedy="the log was edited, or is of another proposal",
-            )
+            expected = f"{history.state.digest}, to which the proposal and the lines before it lead"
+            remedy = "the log was edited, or is of another proposal"
+            raise ReviewError(f"{where}: made in state {event.base}", expected=expected, remedy=remedy)
         try:
             history = history.after(event.action)
         except ReviewError as error:

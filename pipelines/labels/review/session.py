@@ -56,9 +56,8 @@ def two_means(cluster: ReviewCluster, counts: Mapping[str, int], encoder: TextEn
     if len(labels) < 2:
         raise ReviewError(f"{cluster.name!r} has one label", expected="two or more to split")
     weights = 1 + np.log([max(counts[label], 1) for label in labels])
-    alike = ReviewError(
-        f"2-means sees no two groups in {cluster.name!r}", expected="labels that differ", remedy="select some and split"
-    )
+    given = f"2-means sees no two groups in {cluster.name!r}"
+    alike = ReviewError(given, expected="labels that differ", remedy="select some and split")
     try:
         with np.errstate(divide="ignore", invalid="ignore"):  # labels without any variance
             assignment = spherical_kmeans(encoder.encode(labels), 2, weights=weights).assignment
@@ -81,10 +80,7 @@ def new_name(labels: Labels, state: State, counts: Mapping[str, int]) -> str:
     """A name for labels that become a cluster, unlike that of any other."""
     state.homes(labels)
     taken = {cluster.name for cluster in state.clusters.values()}
-    names = (
-        propose_names([{label: counts[label] for label in labels}])[0],
-        max(sorted(labels), key=lambda label: counts[label]),
-    )
+    names = (*propose_names([{label: counts[label] for label in labels}]), max(sorted(labels), key=counts.__getitem__))
     proposed, commonest = (visible(name)[:LONGEST_NAME].strip() or "cluster" for name in names)
     numbered = (f"{proposed} {number}" for number in count(2))
     return next(name for name in chain([proposed, commonest], numbered) if name not in taken)
@@ -131,11 +127,9 @@ class Session:
         with self._threads, self.log.locked():
             self._catch_up()
             if seq != self._history.seq:
-                raise ReviewConflictError(
-                    f"an action on event {seq}, but the log is at event {self._history.seq}",
-                    expected="the latest state",
-                    remedy="look at what changed, then do it again",
-                )
+                given = f"an action on event {seq}, but the log is at event {self._history.seq}"
+                remedy = "look at what changed, then do it again"
+                raise ReviewConflictError(given, expected="the latest state", remedy=remedy)
             self._do(request)
             return self._since(seq)
 
@@ -167,6 +161,5 @@ class Session:
         recent = self._touched[max(seq, 0) :]
         clusters = self._history.state.clusters
         touched = sorted(frozenset().union(*(numbers for _, numbers in recent)))
-        return News(
-            self._history, {number: clusters.get(number) for number in touched}, tuple(message for message, _ in recent)
-        )
+        changed = {number: clusters.get(number) for number in touched}
+        return News(self._history, changed, tuple(message for message, _ in recent))

@@ -2,7 +2,7 @@
 
 A cluster under review has a number that is never given twice; those of the proposal have its ids. Every action is a
 :class:`Change` that names the clusters before and after, so that undoing it is the same change backwards. The digest of
-a state is the sum of its clusters' hashes: it is brought up to date by the clusters that changed.
+a state is the sum of its clusters' hashes, which are kept: only clusters that changed are hashed anew.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hiertree.errors import ReviewError
 from ..cluster.proposing import Proposal
 
 _MODULUS = 1 << 128
+_MARKS = ("labels", "irrelevant", "settled")  # fields of a cluster that are sets of labels
 
 
 @dataclass(frozen=True)
@@ -43,19 +44,12 @@ class ReviewCluster:
 
     def part(self, labels: frozenset[str]) -> ReviewCluster:
         """The same with some of its labels alone; their marks go with them."""
-        return replace(
-            self, labels=self.labels & labels, irrelevant=self.irrelevant & labels, settled=self.settled & labels
-        )
+        return replace(self, **{name: getattr(self, name) & labels for name in _MARKS})
 
     def joined(self, others: Iterable[ReviewCluster]) -> ReviewCluster:
         """The same with the labels of others as well; their marks come with them."""
         together = (self, *others)
-        return replace(
-            self,
-            labels=frozenset().union(*(cluster.labels for cluster in together)),
-            irrelevant=frozenset().union(*(cluster.irrelevant for cluster in together)),
-            settled=frozenset().union(*(cluster.settled for cluster in together)),
-        )
+        return replace(self, **{name: frozenset().union(*(getattr(one, name) for one in together)) for name in _MARKS})
 
     def marked(self, labels: frozenset[str], *, irrelevant: bool) -> ReviewCluster:
         """The same with some of its labels left out of the hierarchy, or taken back."""
@@ -100,20 +94,18 @@ class State:
     """All clusters under review, by number; ``fresh`` is the number for the next new one, above any ever given."""
 
     clusters: Mapping[int, ReviewCluster]
-    sum_of_digests: int = field(repr=False)
     next_number: int = field(compare=False)
 
     @classmethod
     def of(cls, clusters: Iterable[ReviewCluster]) -> State:
         """A state from its clusters."""
         by_number = {cluster.number: cluster for cluster in clusters}
-        total = sum(cluster.digest for cluster in by_number.values()) % _MODULUS
-        return cls(MappingProxyType(by_number), total, max(by_number, default=-1) + 1)
+        return cls(MappingProxyType(by_number), max(by_number, default=-1) + 1)
 
     @property
     def digest(self) -> str:
         """A hash of everything in it, 32 hexadecimal digits, whatever the order."""
-        return f"{self.sum_of_digests:032x}"
+        return f"{sum(cluster.digest for cluster in self.clusters.values()) % _MODULUS:032x}"
 
     @property
     def labels(self) -> frozenset[str]:
@@ -122,15 +114,11 @@ class State:
 
     def changed(self, change: Change) -> State:
         """The state after a change."""
-        clusters = dict(self.clusters)
-        total = self.sum_of_digests
-        for cluster in change.before:
-            total -= clusters.pop(cluster.number).digest
-        for cluster in change.after:
-            clusters[cluster.number] = cluster
-            total += cluster.digest
+        gone = {cluster.number for cluster in change.before}
+        clusters = {number: cluster for number, cluster in self.clusters.items() if number not in gone}
+        clusters |= {cluster.number: cluster for cluster in change.after}
         next_number = max([self.next_number, *(number + 1 for number in change.numbers)])
-        return State(MappingProxyType(clusters), total % _MODULUS, next_number)
+        return State(MappingProxyType(clusters), next_number)
 
     def cluster(self, number: int) -> ReviewCluster:
         """A cluster by its number."""
@@ -158,9 +146,8 @@ class State:
         """Refuse a name that another cluster has."""
         others = (cluster for number, cluster in self.clusters.items() if number not in set(besides))
         if any(cluster.name == name for cluster in others):
-            raise ReviewError(
-                f"another cluster is named {name!r}", expected="a name of its own", remedy="or merge them"
-            )
+            taken = f"another cluster is named {name!r}"
+            raise ReviewError(taken, expected="a name of its own", remedy="or merge them")
 
     def misplaced(self, changed: Iterable[ReviewCluster]) -> list[ReviewCluster]:
         """Those of some changed clusters whose groups above have another place among the unchanged clusters."""
@@ -178,11 +165,9 @@ class State:
         new = {cluster.number: cluster for cluster in changed}
         for (_, name), paths in _places({**self.clusters, **new}.values()).items():
             if len(paths) > 1:
-                raise ReviewError(
-                    f"{name!r} would lie in {' and in '.join(' › '.join(path) for path in sorted(paths))}",
-                    expected="one place in the tree for each group",
-                    remedy="change all clusters of the group together, or name another",
-                )
+                given = f"{name!r} would lie in {' and in '.join(' › '.join(path) for path in sorted(paths))}"
+                remedy = "change all clusters of the group together, or name another"
+                raise ReviewError(given, expected="one place in the tree for each group", remedy=remedy)
 
 
 def _groups_above(cluster: ReviewCluster) -> Iterator[tuple[tuple[int, str], tuple[str, ...]]]:

@@ -128,11 +128,9 @@ def check_error(content: Mapping[str, Any], answer: HttpAnswer, now: datetime) -
 
 def _bearable(seconds: float | None) -> float | None:
     if seconds is not None and seconds > LONGEST_RETRY_AFTER:
-        raise ScrapeError(
-            f"the server asks to wait {seconds:.0f} s",
-            expected=f"at most {LONGEST_RETRY_AFTER:.0f} s",
-            remedy="run the command again after that time; it goes on where it was",
-        )
+        expected = f"at most {LONGEST_RETRY_AFTER:.0f} s"
+        remedy = "run the command again after that time; it goes on where it was"
+        raise ScrapeError(f"the server asks to wait {seconds:.0f} s", expected=expected, remedy=remedy)
     return seconds
 
 

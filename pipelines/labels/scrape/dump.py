@@ -18,14 +18,13 @@ import re
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing.pool import AsyncResult
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from hiertree.errors import ScrapeError
 from hiertree.io.progress import show_progress
@@ -93,14 +92,9 @@ def _opened(path: Path, cores: int) -> Iterator[tuple[Read, Tell]]:
         with rapidgzip.IndexedBzip2File(str(path), parallelization=cores) as unpacked:
             yield unpacked.read, lambda: unpacked.tell_compressed() // 8
     else:
+        unpack: dict[str, Callable[[Any], Any]] = {".bz2": bz2.open, ".gz": gzip.open}
         with path.open("rb") as file:
-            yield _unpacked(path, file).read, file.tell
-
-
-def _unpacked(path: Path, file: IO[bytes]) -> Any:
-    if path.suffix == ".bz2":
-        return bz2.BZ2File(file)
-    return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+            yield unpack.get(path.suffix, lambda plain: plain)(file).read, file.tell
 
 
 @contextmanager
@@ -171,14 +165,14 @@ class DumpReading:
 def read_dump(path: AnyPath, store: Store, *, processes: int | None = None, clock: Clock = REAL_TIME) -> DumpReading:
     """Take from a dump what the store lacks."""
     cores = processes or os.cpu_count() or 1
-    reading, started = DumpReading(), clock.monotonic()
-    missing = store.missing()
+    reading, started, missing = DumpReading(), clock.monotonic(), store.missing()
     wanted = Wanted(frozenset(missing["page"]), frozenset(missing["item"]), frozenset(missing["label"]))
     now = int(clock.now().timestamp())
-    with _waiting_room(store.path.parent) as waiting, _parsers(wanted, cores) as parse:
+    blocks = shown_blocks(Path(path), cores=cores, note=reading.so_far)
+    with _waiting_room(store.path.parent) as waiting, closing(_parsed(blocks, wanted, cores)) as parsed:
         try:
-            for block, found in parse(shown_blocks(Path(path), cores=cores, note=reading.so_far)):
-                reading.bytes += block
+            for size, found in parsed:
+                reading.bytes += size
                 reading.entities += found.entities
                 reading.unreadable += found.unreadable
                 reading.kept += len(found.facts)
@@ -237,30 +231,23 @@ def _take(entity: dict[str, Any], wanted: Wanted, found: Found) -> None:
         found.waiting.append(superclasses_fact(key, entity))
 
 
-@contextmanager
-def _parsers(wanted: Wanted, count: int) -> Iterator[Callable[[Iterator[bytes]], Iterator[tuple[int, Found]]]]:
-    """A function that parses blocks in several processes, in their order, few at a time."""
-    if count == 1:
-        yield lambda blocks: ((len(block), parse_lines(block, wanted)) for block in blocks)
+def _parsed(blocks: Iterator[bytes], wanted: Wanted, processes: int) -> Generator[tuple[int, Found], None, None]:
+    """The size of each block and what it holds; several processes parse a few at a time."""
+    if processes == 1:
+        yield from ((len(block), parse_lines(block, wanted)) for block in blocks)
         return
-    with multiprocessing.get_context("spawn").Pool(count, _remember, (wanted,)) as pool:
-        yield partial(_in_order, pool.apply_async, 2 * count)
-
-
-def _in_order(
-    start: Callable[..., AsyncResult[Found]], most: int, blocks: Iterator[bytes]
-) -> Iterator[tuple[int, Found]]:
     running: deque[tuple[int, AsyncResult[Found]]] = deque()
     broken: ScrapeError | None = None
-    try:
-        for block in blocks:
-            running.append((len(block), start(_parse_remembered, (block,))))
-            if len(running) == most:
-                size, result = running.popleft()
-                yield size, result.get()
-    except ScrapeError as error:
-        broken = error  # what was read before is good
-    yield from ((size, result.get()) for size, result in running)
+    with multiprocessing.get_context("spawn").Pool(processes, _remember, (wanted,)) as pool:
+        try:
+            for block in blocks:
+                running.append((len(block), pool.apply_async(_parse_remembered, (block,))))
+                if len(running) == 2 * processes:
+                    size, result = running.popleft()
+                    yield size, result.get()
+        except ScrapeError as error:
+            broken = error  # what was read before is good
+        yield from ((size, result.get()) for size, result in running)
     if broken is not None:
         raise broken
 

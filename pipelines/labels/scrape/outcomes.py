@@ -60,12 +60,19 @@ class ScrapeOutcome:
     time: int | None = None
 
     @property
+    def values(self) -> tuple[InstanceValue, ...] | None:
+        """What the landmark is an instance of; None where that could not be asked yet."""
+        known = self.status in ("labeled", "unlabeled")
+        return tuple(InstanceValue(one.text, one.item_id) for one in self.instances) if known else None
+
+    @property
     def origin(self) -> Origin:
         """Where the values come from, and why there are none, as texts."""
         languages = "|".join(instance.language for instance in self.instances)
         redirects = json.dumps(self.redirects, ensure_ascii=False) if self.redirects else ""
         revision, time = ("" if number is None else str(number) for number in (self.revision, self.time))
-        return Origin(self.item, languages, redirects, revision, self.modified, self.source, time, self.reason)
+        reason = self.reason or ("not asked for yet" if self.status == "pending" else "")
+        return Origin(self.item, languages, redirects, revision, self.modified, self.source, time, reason)
 
 
 def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
@@ -79,18 +86,18 @@ def tally(store: Store) -> Tally:
     return Counter((outcome.status, outcome.reason) for outcome in outcomes(store))
 
 
-def table_rows(store: Store) -> Iterator[tuple[object, ...]]:
-    """The rows, by ``COLUMNS``, of the table that ``labels build --instances`` reads; pending landmarks are left out.
+def write_instances(store: Store, path: AnyPath) -> None:
+    """Write the table that ``labels build --instances`` reads, whole or not at all; pending landmarks are left out.
 
     ``|``, which separates labels, becomes ``/`` within one, as cleaning would have it.
     """
-    for outcome in outcomes(store):
-        if outcome.status not in ("labeled", "unlabeled"):
-            continue
-        texts = "|".join(instance.text.replace("|", "/") for instance in outcome.instances)
-        ids = [instance.item_id for instance in outcome.instances]
-        values = (texts, "|".join(ids) if any(ids) else "")
-        yield (outcome.landmark_id, outcome.category, *values, outcome.status, *outcome.origin)
+    write_table(path, COLUMNS, (_row(found) for found in outcomes(store) if found.status in ("labeled", "unlabeled")))
+
+
+def _row(found: ScrapeOutcome) -> tuple[object, ...]:
+    texts = "|".join(instance.text.replace("|", "/") for instance in found.instances)
+    ids = "|".join(instance.item_id for instance in found.instances)
+    return (found.landmark_id, found.category, texts, ids.strip("|") and ids, found.status, *found.origin)
 
 
 def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
@@ -101,11 +108,6 @@ def hypernym_rows(store: Store) -> list[tuple[str, str, str, str, str]]:
         " FROM leads JOIN answers USING (stage, key) WHERE stage = 'class' ORDER BY key, position"
     )
     return found.fetchall()
-
-
-def write_instances(store: Store, path: AnyPath) -> None:
-    """Write the table that ``labels build --instances`` reads, whole or not at all."""
-    write_table(path, COLUMNS, table_rows(store))
 
 
 def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
@@ -181,12 +183,12 @@ def _of_instances(store: Store, known: ScrapeOutcome, values: Sequence[str]) -> 
 
 
 def _judged(known: ScrapeOutcome, instances: Sequence[Instance], reason_for_none: str) -> ScrapeOutcome:
-    known = replace(known, instances=tuple(instances))
     if not instances:
         return replace(known, status="unlabeled", reason=reason_for_none)
-    if all(is_wikimedia_page(InstanceValue(instance.text, instance.item_id)) for instance in instances):
+    known = replace(known, status="labeled", instances=tuple(instances))
+    if all(map(is_wikimedia_page, known.values or ())):
         return replace(known, status="unlabeled", reason="Wikimedia page")
-    return replace(known, status="labeled")
+    return known
 
 
 def _unanswered(store: Store, known: ScrapeOutcome, stage: Stage, key: str) -> ScrapeOutcome:
@@ -200,9 +202,8 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
     with Store(store, create=False) as opened:
         if table is not None:
             write_instances(opened, table)
-        oldest, newest = opened.connection.execute(
-            "SELECT min(time), max(time) FROM answers WHERE stage = 'page'"
-        ).fetchone()
+        times = "SELECT min(time), max(time) FROM answers WHERE stage = 'page'"
+        oldest, newest = map(_date, opened.connection.execute(times).fetchone())
         return {
             "outcomes": [
                 {"status": status, "reason": reason, "landmarks": count}
@@ -211,8 +212,8 @@ def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:
             "rows": opened.counts(),
             "to_ask": {stage: len(keys) for stage, keys in opened.missing().items()},
             "to_retry": opened.failures(),
-            "oldest_page": _date(oldest),
-            "newest_page": _date(newest),
+            "oldest_page": oldest,
+            "newest_page": newest,
         }
 
 

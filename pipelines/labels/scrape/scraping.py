@@ -86,10 +86,8 @@ def ask_missing(store: Store, client: Client, *, before: int = 0) -> Counter[str
                 client.note("batch", stage=stage, asked=len(batch.asked), answers=answers, reason=batch.reason)
                 failures = failures + 1 if batch.outage else 0
                 if failures == MOST_FAILURES_IN_A_ROW:
-                    raise ScrapeError(
-                        f"{failures} requests in a row without an answer ({batch.reason})",
-                        remedy="what is stored stays; later, 'labels retry' goes on",
-                    )
+                    problem = f"{failures} requests in a row without an answer ({batch.reason})"
+                    raise ScrapeError(problem, remedy="what is stored stays; later, 'labels retry' goes on")
                 statuses += answers
                 advance(len(batch.asked), ", ".join(f"{status} {count}" for status, count in statuses.most_common(6)))
         counts.update({f"{stage} {status}": count for status, count in statuses.items()})

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -107,9 +106,7 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.close()
         if isinstance(error, sqlite3.Error):
             remedy = "what is stored stays; mend that and run the command again"
@@ -124,13 +121,11 @@ class Store:
         """Keep a second process from asking for the same at the same time; the lock of a killed process is gone."""
         from filelock import FileLock, Timeout
 
-        lock = FileLock(f"{self.path}-lock", timeout=0)
         try:
-            lock.acquire()
+            with FileLock(f"{self.path}-lock", timeout=0):
+                yield
         except Timeout:
             raise ScrapeError(f"{self.path} is in use by another process", remedy="wait until it has ended") from None
-        with lock:
-            yield
 
     def next_request(self) -> float:
         """When the next request may start, in seconds since 1970; 0 if that was never kept."""
@@ -146,13 +141,10 @@ class Store:
         """Add landmarks; those already there must have the same category."""
         given = list(rows)
         known = dict(self.connection.execute("SELECT landmark_id, category FROM landmarks"))
-        for row in given:
-            there = known.get(row.landmark_id, row.category)
-            if there != row.category:
-                raise ScrapeError(
-                    f"{self.path}: landmark {row.landmark_id} is {there!r} there and {row.category!r} here",
-                    remedy="give another table its own --store",
-                )
+        for key, category, *_ in given:
+            if (there := known.get(key, category)) != category:
+                problem = f"{self.path}: landmark {key} is {there!r} there and {category!r} here"
+                raise ScrapeError(problem, remedy="give another table its own --store")
         with self.connection as connection:
             connection.executemany("INSERT OR IGNORE INTO landmarks VALUES (?, ?, ?, ?)", given)
 
@@ -171,11 +163,9 @@ class Store:
         try:
             return None if row is None else Known(JSON[stage].validate_json(row[0]), *row[1:])
         except ValidationError as error:
-            raise ScrapeError(
-                f"{self.path}: the answer to {stage} {key!r} is damaged ({error.errors()[0]['msg']})",
-                expected="the JSON that 'labels scrape' wrote",
-                remedy="restore the store from a copy, or scrape with --refresh-older-than 0",
-            ) from None
+            given = f"{self.path}: the answer to {stage} {key!r} is damaged ({error.errors()[0]['msg']})"
+            remedy = "restore the store from a copy, or scrape with --refresh-older-than 0"
+            raise ScrapeError(given, expected="the JSON that 'labels scrape' wrote", remedy=remedy) from None
 
     def save(self, facts: Iterable[Fact], *, source: SourceName, time: int) -> None:
         """Keep facts in place of earlier ones of the same keys, in one transaction."""
