@@ -75,9 +75,8 @@ def read_proposal(path: AnyPath) -> Proposal:
     content = _parsed(file)
     proposal = Proposal(content.clusters, content.silhouettes)
     if _as_json(proposal) != json.loads(file.read_bytes()):
-        raise TableError(
-            f"{file}", expected="cluster ids 0, 1, 2, … in order, and no other keys than 'labels cluster' writes"
-        )
+        expected = "cluster ids 0, 1, 2, … in order, and no other keys than 'labels cluster' writes"
+        raise TableError(f"{file}", expected=expected)
     check_proposal(proposal, source=str(file))
     return proposal
 
@@ -103,9 +102,8 @@ def _complaints(proposal: Proposal) -> Iterator[str]:
         yield "no cluster"
     yield from (f"cluster {number} has no label" for number, cluster in enumerate(clusters) if not cluster.labels)
     yield from (f"cluster {cluster.name!r} is {cluster.kind!r}" for cluster in clusters if cluster.kind not in KINDS)
-    named = [name for cluster in clusters for name in (cluster.name, *cluster.above)] + [
-        place.label for place in places
-    ]
+    named = [name for cluster in clusters for name in (cluster.name, *cluster.above)]
+    named += [place.label for place in places]
     yield from (f"the name {name!r}" for name in named if not name.strip())
     yield from (f"two clusters named {name!r}" for name in _twice(cluster.name for cluster in clusters))
     yield from (f"the label {label!r} is there twice" for label in _twice(place.label for place in places))

@@ -193,11 +193,6 @@ def _margins(texts: Sequence[str], encoder: TextEncoder, hypernyms: Hypernyms | 
     return np.array(list(margins.values()))
 
 
-def label_weights(labels: Iterable[str], counts: Mapping[str, int]) -> NDArray[np.float64]:
-    """1 + ln n for a label of n landmarks."""
-    return np.asarray(1 + np.log([counts[label] for label in labels]), dtype=np.float64)
-
-
 def propose(
     counts: Mapping[str, int],
     encoder: TextEncoder,
@@ -233,25 +228,15 @@ def propose(
 
 
 def propose_for(
-    embedding: Embedding,
-    counts: Mapping[str, int],
-    *,
-    clusters: int | Literal["auto"] = "auto",
-    seed: int = 0,
-    restarts: int = RESTARTS,
-    levels: int = 0,
+    embedding: Embedding, counts: Mapping[str, int], *, clusters: int | Literal["auto"], levels: int, **runs: int
 ) -> Proposal:
-    """The same for labels that are embedded already; see :func:`propose`."""
-    vectors, weights = embedding.vectors, label_weights(embedding.labels, counts)
-    scores: dict[int, float] = {}
-    if clusters == "auto":
-        k, scores = choose_k(vectors, weights=weights, seed=seed, restarts=restarts)
-    else:
-        k = clusters
-    clustering = spherical_kmeans(vectors, k, weights=weights, seed=seed, restarts=restarts)
-    assignment, cluster_margins = settle_kinds(
-        vectors, clustering.assignment, clustering.centers, embedding.margins, embedding.certain
-    )
+    """The same for labels that are embedded already; ``runs`` are the seed and the restarts."""
+    vectors = embedding.vectors
+    weights = 1 + np.log([counts[label] for label in embedding.labels])
+    k, scores = choose_k(vectors, weights=weights, **runs) if clusters == "auto" else (clusters, {})
+    found = spherical_kmeans(vectors, k, weights=weights, **runs)
+    certain = embedding.certain
+    assignment, cluster_margins = settle_kinds(vectors, found.assignment, found.centers, embedding.margins, certain)
     centers = unit_centers(vectors, assignment, weights)
     members = _members(embedding, counts, assignment, centers)
     named = [{place.label: place.landmarks for place in cluster} for cluster in members]
@@ -259,7 +244,7 @@ def propose_for(
     kinds = [kind_of(margin) for margin in cluster_margins]
     above = groups_above(centers, kinds, names, named, levels=levels, chains=embedding.chains)
     made = [
-        _cluster(name, float(margin), cluster, embedding.certain, groups)
+        _cluster(name, float(margin), cluster, certain, groups)
         for name, margin, cluster, groups in zip(names, cluster_margins, members, above, strict=True)
     ]
     return Proposal(tuple(sorted(made, key=lambda cluster: (-cluster.landmarks, cluster.name))), scores)

@@ -45,31 +45,6 @@ class Header(StrictModel):
     time: str
 
 
-@dataclass(frozen=True)
-class LogContent:
-    """A log as read."""
-
-    header: Header | None  # its first line, or None where nothing is whole
-    events: tuple[Event, ...]  # the others
-    torn: bytes  # what follows: the part of a line whose writing was cut short
-
-
-def read_log(path: AnyPath) -> LogContent:
-    """Read a log without touching it."""
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise ReviewError(f"{path}: {error.strerror}", expected="the log of a review") from None
-    return parse_log(content, source=str(path))
-
-
-def parse_log(content: bytes, *, source: str) -> LogContent:
-    """The header and events in the bytes of a log."""
-    lines, torn = _lines(content)
-    header = _parsed(Header, lines[0], source, 1) if lines else None
-    return LogContent(header, _events(lines[1:], source, 2), torn)
-
-
 class LogFile:
     """A log that is written to, perhaps by several processes: whoever writes holds its lock and has read all of it."""
 
@@ -95,13 +70,10 @@ class LogFile:
         from filelock import Timeout
 
         try:
-            self._lock.acquire()
+            with self._lock:
+                yield
         except Timeout:
             raise ReviewError(f"{self.path} is locked", expected="its other writer to be done soon") from None
-        try:
-            yield
-        finally:
-            self._lock.release()
 
     def new_events(self) -> tuple[Event, ...]:
         """Events not yet seen; to be called under the lock."""
@@ -136,21 +108,17 @@ class LogFile:
         beside = self.path.with_name(f"{self.path.name}.torn")
         _append(beside, torn + b"\n")
         os.truncate(self.path, whole)
-        self.notices.append(
-            f"{self.path} ended within a line that was never acknowledged: {len(torn)} bytes set aside in {beside.name}"
-        )
+        said = f"ended within a line that was never acknowledged: {len(torn)} bytes set aside in {beside.name}"
+        self.notices.append(f"{self.path} {said}")
 
     def _check(self, found: Header, wanted: Header) -> None:
+        remedy = "name another --log"
         if found.proposal != wanted.proposal:
-            raise ReviewError(
-                f"{self.path} reviews another proposal", expected="the one it began with", remedy="name another --log"
-            )
+            given = f"{self.path} reviews another proposal"
+            raise ReviewError(given, expected="the one it began with", remedy=remedy)
         if found.annotator != wanted.annotator:
-            raise ReviewError(
-                f"{self.path} is {found.annotator}'s, not {wanted.annotator}'s",
-                expected="one log an annotator",
-                remedy="name another --log",
-            )
+            given = f"{self.path} is {found.annotator}'s, not {wanted.annotator}'s"
+            raise ReviewError(given, expected="one log an annotator", remedy=remedy)
 
 
 def _lines(content: bytes) -> tuple[list[bytes], bytes]:
@@ -177,11 +145,9 @@ def _parsed(model: type[Line], line: bytes, source: str, number: int) -> Line:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "the line"
-        raise ReviewError(
-            f"{source}, line {number}: {place}: {first['msg']}",
-            expected="a line of a review log",
-            remedy="only its last line may be cut short; restore the log from a copy",
-        ) from None
+        given = f"{source}, line {number}: {place}: {first['msg']}"
+        remedy = "only its last line may be cut short; restore the log from a copy"
+        raise ReviewError(given, expected="a line of a review log", remedy=remedy) from None
 
 
 def _append(path: Path, content: bytes) -> None:
@@ -249,9 +215,8 @@ def reviewed_proposal(proposal: Proposal, state: State) -> Proposal:
     level = _leveled(relevant)
     State.of(level).check_above(())
     clusters = [_cluster(cluster, places, proposal) for cluster in level]
-    left = Proposal(
-        tuple(sorted(clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))), proposal.silhouettes
-    )
+    ordered = sorted(clusters, key=lambda cluster: (-cluster.landmarks, cluster.name))
+    left = Proposal(tuple(ordered), proposal.silhouettes)
     check_proposal(left, source="the reviewed proposal")
     return left
 
@@ -273,13 +238,18 @@ def _leveled(clusters: list[ReviewCluster]) -> list[ReviewCluster]:
 
 
 def _replayed(proposal: Proposal, log: AnyPath) -> tuple[History, bytes]:
-    content, state = read_log(log), initial_state(proposal)
-    if content.header is None:
+    """Where a log leads to, and the part of a line at its end whose writing was cut short; the log stays as it is."""
+    try:
+        lines, torn = _lines(Path(log).read_bytes())
+    except OSError as error:
+        raise ReviewError(f"{log}: {error.strerror}", expected="the log of a review") from None
+    if not lines:
         raise ReviewError(f"{log} holds no whole line", expected="the log of a review")
-    if content.header.proposal != state.digest:
+    header, state = _parsed(Header, lines[0], str(log), 1), initial_state(proposal)
+    events = _events(lines[1:], str(log), 2)
+    if header.proposal != state.digest:
         raise ReviewError(f"{log} reviews another proposal", expected="the log of a review of this one")
-    beginning = History.beginning(state, annotator=content.header.annotator)
-    return replay(beginning, content.events, source=str(log)), content.torn
+    return replay(History.beginning(state, annotator=header.annotator), events, source=str(log)), torn
 
 
 def _cluster(cluster: ReviewCluster, places: Mapping[str, LabelPlace], proposal: Proposal) -> Cluster:
