@@ -230,22 +230,29 @@ def _read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) ->
 
 def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:
     """The counts of the paper's Sec. VI-A: landmarks read, with a label, dropped by reason, kept; distinct labels."""
-    reasons = Counter(drop.reason for drop in cleaned.dropped)
-    landmarks = len(cleaned.kept) + len(cleaned.dropped)
+    counts, landmarks = landmark_counts(cleaned), len(cleaned.kept) + len(cleaned.dropped)
+    scraped = landmarks - counts["dropped"].get("not scraped", 0)
     return {
         "landmarks": landmarks,
-        "scraped": landmarks - reasons["not scraped"],
-        "with_label": landmarks - reasons["not scraped"] - reasons["no label"],
-        "dropped": dict(sorted(reasons.items())),
-        "because": causes(cleaned.dropped),
-        "kept": len(cleaned.kept),
-        "distinct_labels": len(label_counts(cleaned.kept)),
+        "scraped": scraped,
+        "with_label": scraped - counts["dropped"].get("no label", 0),
+        **counts,
         "scraped_ids_without_landmark": unknown_ids,
         "mended_labels": cleaned.mended,
     }
 
 
-def causes(dropped: Iterable[DroppedLandmark]) -> dict[str, dict[str, int]]:
+def landmark_counts(cleaned: Cleaned) -> dict[str, Any]:
+    """How many landmarks were dropped for which reason, and kept, with how many labels."""
+    return {
+        "dropped": dict(sorted(Counter(drop.reason for drop in cleaned.dropped).items())),
+        "because": _causes(cleaned.dropped),
+        "kept": len(cleaned.kept),
+        "distinct_labels": len(label_counts(cleaned.kept)),
+    }
+
+
+def _causes(dropped: Iterable[DroppedLandmark]) -> dict[str, dict[str, int]]:
     """What is known about why landmarks were dropped for a reason, counted."""
     counts = Counter((drop.reason, drop.origin.reason) for drop in dropped)
     found: dict[str, dict[str, int]] = {}

@@ -16,7 +16,6 @@ label that has images, the label that the images vote for, and whether it was ta
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +29,7 @@ from hiertree.errors import OptionError, ShapeError, TableError
 from hiertree.io.tables import write_table
 
 from .cleaning import COMMAND as CLEAN_COMMAND
-from .cleaning import Cleaned, causes, describe_cleaning, read_report, write_cleaned
+from .cleaning import Cleaned, describe_cleaning, landmark_counts, read_report, write_cleaned
 from .encode.encoders import ClipSettings
 from .landmark_images import EncodedImages, ImageFolderSettings, ImageVectors, StoredVectors
 from .landmarks import DROPPED, LANDMARKS, DroppedLandmark, KeptLandmark, label_counts, read_dropped, read_kept
@@ -60,9 +59,8 @@ def fill_by_texts(
     _check(temperature)
     for landmark, vectors in images:
         if vectors.shape[1] != texts.shape[1]:
-            raise ShapeError(
-                f"images of {vectors.shape[1]} dimensions", expected=f"{texts.shape[1]}, as the texts have"
-            )
+            given = f"images of {vectors.shape[1]} dimensions"
+            raise ShapeError(given, expected=f"{texts.shape[1]}, as the texts have")
         yield _vote(landmark, _softmax(temperature * (vectors @ texts.T).astype(np.float64)), labels)
 
 
@@ -78,23 +76,20 @@ def fill_by_neighbors(
     import faiss
 
     _check(temperature)
-    owners, blocks = [], []
-    for landmark, vectors in known:
-        owners += [landmark] * len(vectors)
-        blocks.append(vectors)
-    if neighbors < 1 or not blocks:
-        raise OptionError(f"{neighbors} neighbors among {len(owners)} images", expected="at least one of each")
-    labels = sorted({label_of[owner] for owner in owners})
+    owned = list(known)
+    label_of_image = [label_of[landmark] for landmark, vectors in owned for _ in vectors]
+    if neighbors < 1 or not owned:
+        raise OptionError(f"{neighbors} neighbors among {len(label_of_image)} images", expected="at least one of each")
+    labels = sorted(set(label_of_image))
     place = {label: number for number, label in enumerate(labels)}
-    label_at = np.array([place[label_of[owner]] for owner in owners])
-    index = faiss.IndexFlatIP(blocks[0].shape[1])
-    index.add(np.concatenate(blocks))
+    label_at = np.array([place[label] for label in label_of_image])
+    index = faiss.IndexFlatIP(owned[0][1].shape[1])
+    index.add(np.concatenate([vectors for _, vectors in owned]))
     for landmark, vectors in images:
         if vectors.shape[1] != index.d:
-            raise ShapeError(
-                f"images of {vectors.shape[1]} dimensions", expected=f"{index.d}, as the labeled ones have"
-            )
-        cosines, nearest = index.search(vectors, min(neighbors, len(owners)))
+            given = f"images of {vectors.shape[1]} dimensions"
+            raise ShapeError(given, expected=f"{index.d}, as the labeled ones have")
+        cosines, nearest = index.search(vectors, min(neighbors, len(label_of_image)))
         probabilities = np.zeros((len(vectors), len(labels)))
         rows = np.arange(len(vectors))[:, None]
         np.add.at(probabilities, (rows, label_at[nearest]), _softmax(temperature * cosines.astype(np.float64)))
@@ -151,20 +146,21 @@ def fill_step(cleaned: AnyPath, *, out: AnyPath, settings: FillSettings) -> dict
         out: the folder to make.
         settings: where images come from and how they give labels.
     """
-    return FillStep(cleaned, settings).run(out)[1]
+    return FillStep(cleaned, settings).run(out).report
 
 
 class Votes(NamedTuple):
-    """Cleaned landmarks with the labels from images, and what the images of each landmark say."""
+    """Cleaned landmarks with the labels from images, what the images of each landmark say, and the counts."""
 
     cleaned: Cleaned
     found: list[Filled]
     taken: dict[int, Filled]
+    report: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class FillStep(LabelStep[tuple[Votes, dict[str, Any]]]):
-    """The step as the runner knows it; its result are the votes and the report."""
+class FillStep(LabelStep[Votes]):
+    """The step as the runner knows it."""
 
     source: AnyPath
     settings: FillSettings
@@ -189,30 +185,26 @@ class FillStep(LabelStep[tuple[Votes, dict[str, Any]]]):
         files = [path for path in (settings.image_table, settings.embeddings) if path is not None]
         return StepRecord(COMMAND, parameters, (*self.read_files, *hypernyms_of(self.source), *files))
 
-    def _compute(self) -> tuple[Votes, dict[str, Any]]:
+    def _compute(self) -> Votes:
         kept, dropped = read_kept(self.source), read_dropped(self.source)
         if not kept:
             raise TableError(f"{Path(self.source) / LANDMARKS} holds no landmark", expected="labels to give")
         found = list(_filled(kept, dropped, self.vectors, self.settings))
         taken = {one.landmark_id: one for one in found if one.confidence >= self.settings.threshold}
-        votes = Votes(_with_labels(kept, dropped, taken), found, taken)
+        cleaned = _with_labels(kept, dropped, taken)
         counts = {
-            "dropped": dict(sorted(Counter(drop.reason for drop in votes.cleaned.dropped).items())),
-            "because": causes(votes.cleaned.dropped),
-            "kept": len(votes.cleaned.kept),
+            **landmark_counts(cleaned),
             "unlabeled_with_images": len(found),
             "labeled_from_images": len(taken),
             "images": sum(one.images for one in found),
         }
-        return votes, read_report(self.source) | counts
+        return Votes(cleaned, found, taken, read_report(self.source) | counts)
 
-    def _write(self, result: tuple[Votes, dict[str, Any]], folder: Path) -> None:
-        (cleaned, found, taken), report = result
-        write_cleaned(folder, cleaned, report)
-        rows = (
-            (*one[:3], round(one.votes, 4), round(one.confidence, 4), "yes" if one.landmark_id in taken else "no")
-            for one in found
-        )
+    def _write(self, result: Votes, folder: Path) -> None:
+        write_cleaned(folder, result.cleaned, result.report)
+        taken = ("yes" if one.landmark_id in result.taken else "no" for one in result.found)
+        found = (one._replace(votes=round(one.votes, 4), confidence=round(one.confidence, 4)) for one in result.found)
+        rows = ((*one, said) for one, said in zip(found, taken, strict=True))
         write_table(folder / FILLED, (*Filled._fields, "taken"), rows)
 
 

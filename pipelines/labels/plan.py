@@ -36,7 +36,7 @@ from hiertree.tree import LabelTree
 from ..yaml_files import read_yaml
 from .cleaning import CleanSettings, CleanStep
 from .cluster.step import ClusterSettings, ClusterStep
-from .export.step import ExportContent, ExportSettings, ExportStep, describe_exported
+from .export.step import Exported, ExportSettings, ExportStep, describe_exported
 from .export.tables import EXPORTED, TREE
 from .export.tree_page import TreeSettings, TreeStep
 from .filling import FillSettings, FillStep
@@ -168,7 +168,7 @@ def build(plan: LabelsPlan | Mapping[str, Any] | AnyPath, *, out: AnyPath, say: 
     folder = run.step(CLUSTERED, ClusterStep(folder, plan.cluster, plan.cluster.build()))
     exported = run.step(EXPORTED, ExportStep(folder, plan.review, plan.export))
     run.step(SHOWN, TreeStep(exported, plan.tree))
-    if isinstance(made := run.results.get(EXPORTED), ExportContent):
+    if isinstance(made := run.results.get(EXPORTED), Exported):
         say(describe_exported(made, clusters=True))
     report = json.loads((exported / REPORT).read_text(encoding="utf-8"))
     return BuildResult(run.folder, tuple(run.results), LabelTree.from_json(exported / TREE), report)

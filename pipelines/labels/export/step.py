@@ -65,14 +65,17 @@ class ExportSettings(Settings):
 DEFAULTS = ExportSettings()
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(NamedTuple):
     """What was exported."""
 
-    folder: Path  # where the files are
     proposal: Proposal  # the clusters, as people left them
+    proposed: Proposal  # as they were before
     tree: LabelTree  # kind → groups above, if any → supercategory → landmark
     report: dict[str, Any]  # the counts
+    rows: list[HierarchicalRow]  # of the table
+    kept: list[KeptLandmark]  # the landmarks in it, in the same order
+    dropped: list[DroppedLandmark]  # the others
+    folder: Path = Path()  # where the files are
 
 
 def export_step(
@@ -86,24 +89,11 @@ def export_step(
         review: the log of a review or of an adjudication.
         settings: how the export is called.
     """
-    made = ExportStep(clustered, review, settings).run(out)
-    return Exported(Path(out), made.proposal, made.tree, made.report)
-
-
-class ExportContent(NamedTuple):
-    """What the files say: the clusters as people left them and as proposed, the tree, the counts, the landmarks."""
-
-    proposal: Proposal
-    proposed: Proposal
-    tree: LabelTree
-    report: dict[str, Any]
-    rows: list[HierarchicalRow]
-    kept: list[KeptLandmark]
-    dropped: list[DroppedLandmark]
+    return ExportStep(clustered, review, settings).run(out)._replace(folder=Path(out))
 
 
 @dataclass(frozen=True)
-class ExportStep(LabelStep[ExportContent]):
+class ExportStep(LabelStep[Exported]):
     """The step as the runner knows it."""
 
     source: AnyPath
@@ -117,18 +107,19 @@ class ExportStep(LabelStep[ExportContent]):
         reviews = () if self.review is None else (self.review,)
         return StepRecord(COMMAND, self.settings.model_dump(), (*self.read_files, *hypernyms_of(self.source), *reviews))
 
-    def _compute(self) -> ExportContent:
+    def _compute(self) -> Exported:
         proposed = read_proposal(self.source)
         final, irrelevant, counts = _reviewed(self.source, proposed, self.review)
         kept, dropped = relevant(read_kept(self.source), irrelevant)
         dropped = [*read_dropped(self.source), *dropped]
         _check_labels(kept, final, self.source)
         rows = hierarchical_rows(kept, final)
-        report = _report(self.source, kept, dropped, final, rows) | ({"review": counts} if counts else {})
-        return ExportContent(final, proposed, label_tree(rows, final), report, rows, kept, dropped)
+        report = read_report(self.source) | _landmark_report(kept, dropped) | _proposal_report(final, rows)
+        report |= {"review": counts} if counts else {}
+        return Exported(final, proposed, label_tree(rows, final), report, rows, kept, dropped)
 
-    def _write(self, result: ExportContent, folder: Path) -> None:
-        final, proposed, tree, report, rows, kept, dropped = result
+    def _write(self, result: Exported, folder: Path) -> None:
+        final, proposed, tree, report, rows, kept, dropped, _ = result
         split = self.settings.split
         hierarchical = f"{split}_label_to_{HIERARCHICAL}" if split else HIERARCHICAL
         write_table(folder / hierarchical, HierarchicalRow._fields, rows)
@@ -165,7 +156,7 @@ def _card(facts: Mapping[str, Any]) -> str:
     return text.rstrip() + "\n"
 
 
-def describe_exported(exported: Exported | ExportContent, *, clusters: bool = False) -> str:
+def describe_exported(exported: Exported, *, clusters: bool = False) -> str:
     """The counts, and on request the clusters."""
     report = exported.report
     summary, *listed = describe_proposal(exported.proposal).splitlines()
@@ -194,42 +185,28 @@ def _check_labels(kept: Sequence[KeptLandmark], final: Proposal, source: AnyPath
     """Every landmark's labels have a place."""
     missing = sorted(label_counts(kept).keys() - final.cluster_of().keys())
     if missing or not kept:
-        raise TableError(
-            f"{source}: {f'no cluster holds the label {missing[0]!r}' if missing else 'no landmark is left'}",
-            expected=f"{PROPOSAL} and {LANDMARKS} of one run",
-        )
+        problem = f"no cluster holds the label {missing[0]!r}" if missing else "no landmark is left"
+        raise TableError(f"{source}: {problem}", expected=f"{PROPOSAL} and {LANDMARKS} of one run")
 
 
-def _report(
-    source: AnyPath,
-    kept: Sequence[KeptLandmark],
-    dropped: Sequence[DroppedLandmark],
-    final: Proposal,
-    rows: Sequence[HierarchicalRow],
-) -> dict[str, Any]:
-    """The counts of cleaning, brought up to date, and those of the clusters."""
-    now = {
+def _landmark_report(kept: Sequence[KeptLandmark], dropped: Sequence[DroppedLandmark]) -> dict[str, Any]:
+    """The counts of cleaning that a review may change."""
+    return {
         "dropped": dict(sorted(Counter(drop.reason for drop in dropped).items())),
         "labeled_from_images": sum(landmark.confidence is not None for landmark in kept),
         "kept": len(kept),
         "distinct_labels": len(label_counts(kept)),
     }
-    return read_report(source) | now | _proposal_report(final, rows)
 
 
 def _proposal_report(proposal: Proposal, rows: Sequence[HierarchicalRow]) -> dict[str, Any]:
     """Clusters, doubts, and clusters and landmarks of each kind."""
     clusters = proposal.clusters
+    of_kind = Counter(cluster.kind for cluster in clusters), Counter(row.natural_or_human_made for row in rows)
     return {
         "clusters": len(clusters),
         "clusters_in_doubt": sum(bool(cluster.doubt) for cluster in clusters),
         "labels_in_doubt": sum(bool(place.doubt) for cluster in clusters for place in cluster.labels),
-        "kinds": {
-            kind: {
-                "clusters": sum(cluster.kind == kind for cluster in clusters),
-                "landmarks": sum(row.natural_or_human_made == kind for row in rows),
-            }
-            for kind in KINDS
-        },
+        "kinds": {kind: {"clusters": of_kind[0][kind], "landmarks": of_kind[1][kind]} for kind in KINDS},
         "silhouette_by_k": {str(k): round(score, 4) for k, score in proposal.silhouettes.items()},
     }

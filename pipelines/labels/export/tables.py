@@ -41,10 +41,8 @@ class HierarchicalRow(NamedTuple):
 def hierarchical_rows(kept: Sequence[KeptLandmark], proposal: Proposal) -> list[HierarchicalRow]:
     """One row per landmark, in the order given; several labels are joined by ``|``."""
     return [
-        HierarchicalRow(
-            landmark.landmark_id, landmark.category, SEPARATOR.join(landmark.labels), cluster.name, cluster.kind
-        )
-        for landmark, cluster in zip(kept, clusters_of(kept, proposal), strict=True)
+        HierarchicalRow(at.landmark_id, at.category, SEPARATOR.join(at.labels), cluster.name, cluster.kind)
+        for at, cluster in zip(kept, clusters_of(kept, proposal), strict=True)
     ]
 
 
@@ -54,15 +52,11 @@ def label_tree(rows: Sequence[HierarchicalRow], proposal: Proposal) -> LabelTree
     Without groups, the same as ``LabelTree.from_csv`` reads from the published columns.
     """
     above = {cluster.name: cluster.above for cluster in proposal.clusters}
-    kind, cluster, landmark = H_GLDV2_LEVELS
-    groups = [f"group_{depth}" for depth in range(1, len(proposal.clusters[0].above) + 1)]
-    return LabelTree.from_paths(
-        [
-            (row.natural_or_human_made, *above[row.hierarchical_label], row.hierarchical_label, row.landmark_id)
-            for row in rows
-        ],
-        level_names=[kind, *groups, cluster, landmark],
-    )
+    coarsest, *others = H_GLDV2_LEVELS
+    groups = (f"group_{depth}" for depth in range(1, len(proposal.clusters[0].above) + 1))
+    level_names = [coarsest, *groups, *others]
+    paths = [(kind, *above[cluster], cluster, landmark) for landmark, _, _, cluster, kind in rows]
+    return LabelTree.from_paths(paths, level_names=level_names)
 
 
 def export_folder(path: AnyPath) -> Path:
@@ -97,7 +91,9 @@ def provenance_rows(
     before = proposed.cluster_of()
     for row, landmark in zip(rows, kept, strict=True):
         number = number_of[row.hierarchical_label]
-        cluster, first = final.clusters[number], before[_first_label(landmark, final.clusters[number])]
+        cluster = final.clusters[number]
+        inside = {place.label for place in cluster.labels}
+        first = before[next(label for label in landmark.labels if label in inside)]
         yield {
             "status": "kept",
             **_about(landmark),
@@ -114,14 +110,8 @@ def provenance_rows(
             "review": _action(cluster, first) if is_reviewed else None,
         }
     for drop in dropped:
-        review = "irrelevant" if drop.reason == "irrelevant label" else None
-        yield {
-            "status": "dropped",
-            **_about(drop),
-            "reason": drop.reason,
-            "labels": list(drop.values),
-            "review": review,
-        }
+        own = {"status": "dropped", "reason": drop.reason, "labels": list(drop.values)}
+        yield {**_about(drop), **own, "review": "irrelevant" if drop.reason == "irrelevant label" else None}
 
 
 def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -141,12 +131,6 @@ def write_provenance(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 def _about(landmark: KeptLandmark | DroppedLandmark) -> dict[str, Any]:
     origin = {name: text or None for name, text in zip(_ORIGIN, landmark.origin, strict=True)}
     return {"landmark_id": landmark.landmark_id, "category": landmark.category, **origin}
-
-
-def _first_label(landmark: KeptLandmark, cluster: Cluster) -> str:
-    """The landmark's first label that lies in the cluster."""
-    inside = {place.label for place in cluster.labels}
-    return next(label for label in landmark.labels if label in inside)
 
 
 def _action(final: Cluster, proposed: Cluster) -> str:
