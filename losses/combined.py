@@ -59,7 +59,7 @@ class HAPPIER(_Decomposable):
         split_by: "level" or "relevance", see :class:`SupHAP`.
         lambda_: λ, the weight of the proxies.
         include_self: a query is its own candidate, as in the authors' code.
-        eta, centers, center_temperature, sampled_classes: the proxies, see :class:`hiertree.losses.ProxyOptions`.
+        eta, centers, center_temperature, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
         tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
     >>> import torch
@@ -138,12 +138,13 @@ class RODRecall(_Decomposable):
         lambda_: float = 0.1,
         alpha: float = 0.9,
         beta: float = 0.6,
+        reduction: str = "mean",
         include_self: bool = False,
         **options: Unpack[StepAndProxyOptions],
     ) -> None:
         step, proxies = split_options(options, SupStep, ProxyDecomposability)
         rank = SupRecall(ks=ks, tau_star=tau_star, level=level, include_self=include_self, **step)
-        pairs = {"alpha": alpha, "beta": beta, "level": level, "include_self": include_self}
+        pairs = {"alpha": alpha, "beta": beta, "level": level, "reduction": reduction, "include_self": include_self}
         term = _decomposability_term(decomposability, num_classes, embedding_size, pairs=pairs, proxies=proxies)
         super().__init__(rank, term, lambda_=lambda_)
 
@@ -165,7 +166,7 @@ class ROADMAP(_Decomposable):
         beta: L_DG's margin of negatives.
         reduction: L_DG's "mean" or "avg_nonzero".
         include_self: a query is its own candidate, as in the authors' code.
-        eta, centers, center_temperature, sampled_classes: the proxies, see :class:`hiertree.losses.ProxyOptions`.
+        eta, centers, center_temperature, initial, sampled_classes: see :class:`hiertree.losses.ProxyOptions`.
         tau, rho, delta, start, offset: the step H⁻, see :class:`hiertree.losses.StepOptions`.
 
     >>> import torch

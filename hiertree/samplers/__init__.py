@@ -5,8 +5,8 @@ another. What an epoch yields depends only on (seed, epoch). It is planned at on
 begin at any batch.
 
 A batch lists the items of one visit to a class next to each other, and a class shows all its items before it repeats
-one. Except in the tree-aware sampler, every class is visited before any is visited again (in the pair sampler: every
-class of its super-category), and no batch contains a class twice.
+one. Except in the tree-aware and the random sampler, no batch contains a class twice, and unless ``visits="by_size"``,
+every class is visited before any is visited again (in the pair sampler: every class of its super-category).
 
 ``DistributedBatches(sampler)`` gives each of several processes its share of the same plan. ``state_dict`` and
 ``load_state_dict`` resume any of them at the next batch.
@@ -17,8 +17,8 @@ Trainer and Fabric announce each epoch to a batch sampler's attribute ``sampler`
 before it announces the epoch: call ``set_epoch`` or ``load_state_dict`` before ``fit``, or it is a TrainingError.
 """
 
-from .class_balanced import ClassBalancedSampler, SuperCategoryPairSampler
+from .class_balanced import ClassBalancedSampler, RandomSampler, SuperCategoryPairSampler
 from .epochs import DistributedBatches
 from .tree_aware import TreeSampler
 
-__all__ = ["ClassBalancedSampler", "DistributedBatches", "SuperCategoryPairSampler", "TreeSampler"]
+__all__ = ["ClassBalancedSampler", "DistributedBatches", "RandomSampler", "SuperCategoryPairSampler", "TreeSampler"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import as_paths
 from ..errors import OptionError, PathError, some_of
-from ..options import check_choice, check_integer, with_options_of
+from ..options import check_choice, check_integer, require, with_options_of
 from .epochs import PlannedBatches, SamplerOptions, SmallClasses  # noqa: F401 - recipes read the signatures
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ class ClassBalancedSampler(PlannedBatches):
         paths: (n, L) or (n,) integers, coarse → fine; the finest level names the classes.
         batch_size: items per batch, a multiple of ``images_per_class``.
         images_per_class: items of each class in a batch.
+        visits: every class is visited before any is again (``"even"``), or a class of m items ``m //
+            images_per_class`` times an epoch, which shows no item twice (``"by_size"``): so train Brown et al.
+            (ECCV 2020) and Ramzi et al. (2021, 2025). The epoch ends when too few classes are left for a batch.
         seed: seed and epoch determine every batch.
         small_classes: a class of fewer than ``images_per_class`` items is filled up by repeating them evenly
             (``"replace"``) or left out (``"drop"``).
@@ -43,7 +46,10 @@ class ClassBalancedSampler(PlannedBatches):
     """
 
     @with_options_of(PlannedBatches.__init__)
-    def __init__(self, paths: Any, **options: Unpack[SamplerOptions]) -> None:
+    def __init__(
+        self, paths: Any, *, visits: Literal["even", "by_size"] = "even", **options: Unpack[SamplerOptions]
+    ) -> None:
+        check_choice("visits", visits, Literal["even", "by_size"])
         super().__init__(as_paths(paths)[:, -1], **options)
         available, needed = len(self._class_sizes), self.classes_per_batch
         if available < needed:
@@ -52,12 +58,44 @@ class ClassBalancedSampler(PlannedBatches):
                 expected=f"at most {available} classes a batch",
                 remedy=self._for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or"),
             )
+        self.visits, self._length = visits, max(1, self._items_per_epoch() // self.batch_size)
+        if visits == "by_size":
+            self._visits = np.maximum(1, self._shown_of_class // self.images_per_class)
+            self._length = _most_batches(self._visits, needed)
 
     def __len__(self) -> int:
-        return max(1, self._items_per_epoch() // self.batch_size)
+        return self._length
 
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        return _in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
+        if self.visits == "even":
+            return _in_turn(len(self._class_sizes), self.classes_per_batch, len(self), generator)
+        order = generator.permutation(len(self._visits))
+        runs = np.repeat(order, np.minimum(self._visits, len(self))[order])[: len(self) * self.classes_per_batch]
+        return generator.permutation(runs.reshape(self.classes_per_batch, -1).T)  # a run is never longer than a row
+
+
+class RandomSampler(ClassBalancedSampler):
+    """Batches drawn at random, whatever their classes: an epoch shows every item at most once.
+
+    An epoch has ``n // batch_size`` batches.
+
+    Args:
+        paths: (n, L) or (n,) integers; their number is all that counts.
+        batch_size: items per batch.
+        seed: seed and epoch determine every batch.
+
+    Raises:
+        OptionError: fewer items than a batch.
+
+    >>> [len(batch) for batch in RandomSampler([0, 0, 0, 0, 1], batch_size=2)]
+    [2, 2]
+    """
+
+    def __init__(self, paths: Any, *, batch_size: int, seed: int = 0) -> None:
+        items = np.arange(len(as_paths(paths)))
+        check_integer("batch_size", batch_size, least=1)
+        require(batch_size <= len(items), "batch_size", batch_size, f"at most {len(items)}, the number of items")
+        super().__init__(items, batch_size=batch_size, images_per_class=1, seed=seed)
 
 
 class SuperCategoryPairSampler(PlannedBatches):
@@ -186,3 +224,11 @@ def _in_turn(count: int, per_batch: int, batches: int, generator: np.random.Gene
             order = np.concatenate([order[lacking], np.delete(order, lacking)])
         drawn[start : start + count] = order
     return drawn[: batches * per_batch].reshape(batches, per_batch)
+
+
+def _most_batches(visits: NDArray[np.int64], per_batch: int) -> int:
+    """How many batches of different classes so many visits to each class make."""
+    batches = max(1, int(visits.sum()) // per_batch)
+    while np.minimum(visits, batches).sum() < batches * per_batch:
+        batches -= 1
+    return batches

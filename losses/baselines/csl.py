@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as nn_functional
 
 from hiertree.arrays import as_integer_paths
@@ -17,6 +17,7 @@ from ..base import Loss
 from ..pairs.blocks import LossPerQuery
 from ..pairs.inputs import check_size, has_candidate, path_tensor, unit_vectors
 from ..pairs.pairs import cosine
+from ..proxies import starting_proxies
 
 FINEST_MARGIN, MARGIN_PER_LEVEL = 0.25, 0.1  # 0.45, 0.35, 0.25 for three levels, as in the authors' code
 
@@ -36,6 +37,7 @@ class CSL(Loss):
         embedding_size: d.
         margins: m_l of each level, coarse → fine; None: 0.25 at the finest and 0.1 more for each level above.
         scale: γ.
+        initial: how proxies start, see :class:`hiertree.losses.ProxyOptions`.
 
     >>> import torch
     >>> loss = CSL(torch.tensor([[0, 0], [0, 1], [1, 2]]), 4)
@@ -49,7 +51,13 @@ class CSL(Loss):
     """(C, L) paths, by their finest ids; row c belongs to proxy c."""
 
     def __init__(
-        self, class_paths: Any, embedding_size: int, *, margins: tuple[float, ...] | None = None, scale: float = 32.0
+        self,
+        class_paths: Any,
+        embedding_size: int,
+        *,
+        margins: tuple[float, ...] | None = None,
+        scale: float = 32.0,
+        initial: str = "normal",
     ) -> None:
         super().__init__()
         check_integer("embedding_size", embedding_size)
@@ -58,7 +66,7 @@ class CSL(Loss):
         self.margins, self.scale = _margins(margins, paths.shape[1]), scale
         self.num_classes, self.embedding_size = len(paths), embedding_size
         self.register_buffer("class_paths", paths, persistent=False)
-        self.proxies = nn.Parameter(torch.randn(len(paths), embedding_size))
+        self.proxies = starting_proxies(len(paths), embedding_size, initial)
         self.weights = {type(self).__name__: 1.0}
 
     def terms(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from torch import Tensor, nn
 
 from hiertree.errors import OptionError, ShapeError, require_package
-from hiertree.options import check_each, check_integer, require
+from hiertree.options import check_choice, check_each, check_integer, require
 
 from ..base import Loss, check_loss
 from ..pairs.inputs import finite_vectors, float_vectors, full_mask, has_candidate, path_tensor
@@ -36,7 +36,7 @@ class PytorchMetricLearning(Loss):
         level_sizes: classes at each level, coarse → fine; for a named loss that learns one proxy or more a class.
         embedding_size: d, for such a loss too.
         level: labels are the nodes of this level; None: the finest.
-        loss_options: of the named loss.
+        loss_options: of the named loss; its ``distance`` and ``reducer`` may be names of the library's classes too.
         miner: the name of a class in ``pytorch_metric_learning.miners``, or an object of one, or a :class:`TreeMiner`,
             which sees the levels down to ``level``; None: all pairs.
         miner_options: of the named miner.
@@ -69,7 +69,12 @@ class PytorchMetricLearning(Loss):
         loss_options, miner_options = loss_options or {}, miner_options or {}
         require(isinstance(loss_options, Mapping), "loss_options", loss_options, "a mapping of names to values")
         require(isinstance(miner_options, Mapping), "miner_options", miner_options, "a mapping of names to values")
-        self.loss = built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options})
+        parts = {
+            key: built(f"{key}s", loss_options[key], {})
+            for key in ("distance", "reducer")
+            if isinstance(loss_options.get(key), str)
+        }
+        self.loss = built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options, **parts})
         self.miner = None if miner is None else built("miners", miner, miner_options)
         self.weights = {type(self.loss).__name__: 1.0}
 
@@ -144,6 +149,7 @@ class LevelSum(Loss):
         loss: makes the loss of a level from its number of classes: a loss of this package, or one of
             pytorch-metric-learning.
         level_sizes: classes at each level, coarse → fine, :attr:`hiertree.LabelTree.level_sizes`.
+        reduction: "sum" over levels, or "mean", as in the code of Ramzi et al. (TPAMI 2025).
 
     >>> import torch
     >>> from hiertree.losses import ProxyDecomposability
@@ -152,12 +158,14 @@ class LevelSum(Loss):
     ['level 1', 'level 2']
     """
 
-    def __init__(self, loss: LossFactory, level_sizes: Sequence[int]) -> None:
+    def __init__(self, loss: LossFactory, level_sizes: Sequence[int], *, reduction: str = "sum") -> None:
         super().__init__()
+        check_choice("reduction", reduction, Literal["sum", "mean"])
         require(callable(loss), "loss", loss, "a function that makes a loss for so many classes")
         _check_level_sizes(level_sizes)
         self.losses = nn.ModuleList(_as_loss(loss(size)) for size in level_sizes)
-        self.weights = {f"level {level}": 1.0 for level in range(1, len(self.losses) + 1)}
+        weight = 1.0 if reduction == "sum" else 1 / len(self.losses)
+        self.weights = {f"level {level}": weight for level in range(1, len(self.losses) + 1)}
 
     @property
     def last_num_skipped(self) -> int:

@@ -85,7 +85,7 @@ def _nodes(paths: Tensor, ref_paths: Tensor | None, level: int) -> tuple[Tensor,
 
 
 def library_class(part: str, name: str) -> type:
-    """The class of this name in ``losses`` or ``miners``, or an error that names a similar one."""
+    """The class of this name in a part of the library, or an error that names a similar one."""
     require_package(LIBRARY, extra="interop")
     module = import_module(f"{LIBRARY}.{part}")
     known = [other for other, value in vars(module).items() if inspect.isclass(value)]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hiertree.errors import ShapeError
-from hiertree.options import check_choice, check_integer, require
+from hiertree.options import check_choice, check_integer
 
 from ..base import Loss, check_loss
 from ..pairs.inputs import finite_vectors, full_mask, path_tensor
@@ -22,8 +22,10 @@ class CrossBatchMemory(Loss):
     While training, each batch enters the memory without its graph. ``enqueue="after"``: the candidates are the batch
     itself, whose gradient flows, and the memory of the batches before; then the batch enters. ``enqueue="before"``: the
     batch enters first and the memory alone is ranked, so that gradients flow to queries only. A query's own copy is
-    never its candidate. The memory is in ``state_dict()``: a resumed run continues with it. In evaluation mode nothing
-    enters.
+    its candidate only if the loss has ``include_self``. The memory is in ``state_dict()``: a resumed run continues with
+    it. In evaluation mode nothing enters.
+
+    The code of Ramzi et al. (TPAMI 2025) is ``enqueue="before", from_epoch=4, batch_loss=True``.
 
     Source: Wang et al., *Cross-Batch Memory for Embedding Learning* (CVPR 2020).
 
@@ -34,6 +36,8 @@ class CrossBatchMemory(Loss):
         size: embeddings remembered; the oldest leave.
         enqueue: "after" or "before", as above.
         warm_up: training batches that neither see nor fill the memory: embeddings drift too fast at first.
+        from_epoch: the first epoch, from 0, whose batches see the memory; earlier ones fill it.
+        batch_loss: the mean of the loss with the memory and of the batch's own.
 
     >>> from hiertree.losses import SupAP
     >>> loss = CrossBatchMemory(SupAP(), embedding_size=3, num_levels=1, size=8)
@@ -42,7 +46,7 @@ class CrossBatchMemory(Loss):
     (0.0, 3, 0.0)
     """
 
-    _shown = ("size", "enqueue", "warm_up")
+    _shown = ("size", "enqueue", "warm_up", "from_epoch", "batch_loss")
 
     embeddings: Tensor
     """(size, d) float32; rows from ``num_remembered`` on are empty."""
@@ -62,6 +66,8 @@ class CrossBatchMemory(Loss):
         size: int = 8192,
         enqueue: Enqueue = "after",
         warm_up: int = 0,
+        from_epoch: int = 0,
+        batch_loss: bool = False,
     ) -> None:
         super().__init__()
         check_loss(loss)
@@ -70,10 +76,10 @@ class CrossBatchMemory(Loss):
         check_integer("size", size)
         check_choice("enqueue", enqueue, Enqueue)
         check_integer("warm_up", warm_up, least=0)
-        with_self = any(part.include_self for part in loss.with_parts())
-        require(not with_self, "include_self", True, "False inside a memory, where no query is its own candidate")
+        check_integer("from_epoch", from_epoch, least=0)
         self.loss, self.size, self.enqueue, self.warm_up = loss, size, enqueue, warm_up
-        self.weights = loss.weights
+        self.from_epoch, self.batch_loss = from_epoch, batch_loss
+        self.weights, self.include_self = loss.weights, any(part.include_self for part in loss.with_parts())
         self.register_buffer("embeddings", torch.zeros(size, embedding_size))
         self.register_buffer("paths", torch.zeros(size, num_levels, dtype=torch.int64))
         self.register_buffer("num_enqueued", torch.zeros((), dtype=torch.int64))
@@ -108,18 +114,24 @@ class CrossBatchMemory(Loss):
         self._check(vectors, own)
         warming_up = self.training and int(self.num_batches) < self.warm_up
         enters_first = self.training and self.enqueue == "before"
-        if warming_up or (self.num_remembered == 0 and not enters_first):
+        early = self.training and self._epoch < self.from_epoch
+        if warming_up or early or (self.num_remembered == 0 and not enters_first):
             terms = self.loss.terms(vectors, own, valid=valid)
         else:
             terms = self._with_memory(vectors, own, valid)
+            if self.batch_loss:
+                alone = self.loss.terms(vectors, own, valid=valid)
+                terms = {name: (value + alone[name]) / 2 for name, value in terms.items()}
         if self.training:
             self.num_batches += 1
-            if self.enqueue == "after" and not warming_up:
+            if (self.enqueue == "after" or early) and not warming_up:
                 self._enqueue(vectors, own)
         return terms
 
     def _with_memory(self, vectors: Tensor, own: Tensor, valid: Any) -> dict[str, Tensor]:
-        within = full_mask(valid, (len(vectors), len(vectors)), vectors.device).fill_diagonal_(False)
+        within = full_mask(valid, (len(vectors), len(vectors)), vectors.device)
+        if not self.include_self:
+            within.fill_diagonal_(False)
         sees_memory = full_mask(valid, (len(vectors), len(vectors)), vectors.device).any(dim=1)
         if self.enqueue == "after":
             memory, memory_paths = self._remembered()

@@ -217,7 +217,7 @@ def batch_gap(found: Mapping[str, Measurement], data: QueriesAndGallery) -> Batc
     if not isinstance(first, FinishedRun) or find_spec("torch") is None:
         return None
     options = first.recipe.sampler.options()
-    size, per_class = int(options["batch_size"]), int(options["images_per_class"])
+    size, per_class = int(options["batch_size"]), int(options.get("images_per_class", 1))
     classes, counts = np.unique(data.gallery_paths[:, -1], return_counts=True)
     several = np.isin(data.query_paths[:, -1], classes[counts > (0 if data.separate else 1)])
     queries = sample_of(np.flatnonzero(several), _MOST_IN_BATCHES)

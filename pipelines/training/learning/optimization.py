@@ -58,7 +58,7 @@ def parameter_groups(embedder: Embedder, loss: nn.Module, settings: OptimizerSet
     groups = [
         ("backbone", list(embedder.backbone.parameters()), settings.lr, settings.weight_decay),
         ("head", embedder.head_parameters(), settings.head_lr or settings.lr, settings.weight_decay),
-        ("proxies", list(loss.parameters()), settings.proxies_lr or settings.lr, 0.0),
+        ("proxies", list(loss.parameters()), settings.proxies_lr or settings.lr, settings.proxies_weight_decay),
     ]
     named = [dict(zip(("name", "params", "lr", "weight_decay"), group, strict=True)) for group in groups]
     return [{**group, "base_lr": group["lr"]} for group in named if group["params"]]
@@ -98,6 +98,7 @@ def set_learning_rates(
 ) -> None:
     """Set the learning rate of every parameter group for this step."""
     warmup = round(settings.warmup_epochs * steps_per_epoch)
+    step = max(0, step - round(settings.hold_epochs * steps_per_epoch))
     milestones = [round(epoch * steps_per_epoch) for epoch in settings.milestones]
     for group in optimizer.param_groups:
         own_final = settings.proxies_final if group["name"] == "proxies" else None

@@ -150,10 +150,9 @@ class OptimizerSettings(Section):
     name: Literal["adam", "adamw", "sgd"] = _key("adam", "`adam`, `adamw` or `sgd`")
     lr: Positive = _key(1e-3, "learning rate of the backbone, and of the others unless they have their own")
     head_lr: Positive | None = _key(None, "learning rate of the head; null means `lr`")
-    proxies_lr: Positive | None = _key(
-        None, "learning rate of the loss's parameters, which have no weight decay; null means `lr`"
-    )
+    proxies_lr: Positive | None = _key(None, "learning rate of the loss's parameters; null means `lr`")
     weight_decay: NonNegative = _key(0.0, "of backbone and head")
+    proxies_weight_decay: NonNegative = _key(0.0, "of the loss's parameters")
     momentum: Annotated[float, Field(ge=0, lt=1)] = _key(0.9, "of `sgd`; Nesterov's if above 0")
     clip_norm: Positive | None = _key(None, "largest norm of the gradient; null does not clip")
 
@@ -165,6 +164,10 @@ class ScheduleSettings(Section):
         "cosine", "`cosine` falls to `final` along half a cosine, `step` falls at the milestones, `constant` stays"
     )
     warmup_epochs: NonNegative = _key(0.0, "epochs in which the factor first rises linearly from 0 to 1")
+    hold_epochs: NonNegative = _key(
+        0.0,
+        "epochs in which the rates stand still before the schedule begins; it keeps its length and is cut at the end",
+    )
     final: Fraction = _key(0.0, "fraction of the learning rate at the end")
     proxies_final: Fraction | None = _key(None, "the same for the loss's parameters; null means `final`")
     milestones: tuple[Positive, ...] = _key(

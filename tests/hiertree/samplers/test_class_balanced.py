@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sampler_cases import LABELS, class_balanced
 
 from hiertree.errors import OptionError
-from hiertree.samplers import ClassBalancedSampler
+from hiertree.samplers import ClassBalancedSampler, RandomSampler
 
 
 def assert_classes_are_whole(batch: list[int], labels: NDArray[np.int64], m: int) -> None:
@@ -60,6 +60,32 @@ def test_a_class_shows_all_its_items_before_it_repeats_one(case: Any) -> None:
     for label, counts in shown.items():
         of_class = [counts[item] for item in np.flatnonzero(labels == label).tolist()]
         assert max(of_class) - min(of_class) <= 1
+
+
+@given(class_balanced())
+def test_visits_by_size_show_no_item_twice_and_large_classes_more(case: Any) -> None:
+    labels, options = case
+    m, sizes = options["images_per_class"], Counter(labels.tolist())
+    sampler = ClassBalancedSampler(labels, **options, visits="by_size")
+    batches, visits = list(sampler), Counter[int]()
+    assert len(batches) == len(sampler)
+    for batch in batches:
+        assert_classes_are_whole(batch, labels, m)
+        visits.update(set(labels[batch].tolist()))
+    assert all(visits[label] <= max(1, size // m) for label, size in sizes.items())
+    per_batch = options["batch_size"] // m
+    wanted = [max(1, size // m) for size in sizes.values() if size >= m or options["small_classes"] == "replace"]
+    assert sum(min(times, len(batches) + 1) for times in wanted) < (len(batches) + 1) * per_batch  # no more fit
+
+
+def test_random_batches_show_every_item_once() -> None:
+    sampler = RandomSampler(LABELS, batch_size=45, seed=3)
+    batches = list(sampler)
+    assert sorted(item for batch in batches for item in batch) == list(range(180))
+    assert len({tuple(np.bincount(LABELS[batch], minlength=30)) for batch in batches}) == len(batches) == 4
+    assert batches != list(sampler)
+    with pytest.raises(OptionError, match="batch_size=181"):
+        RandomSampler(LABELS, batch_size=181)
 
 
 def test_batches_within_an_epoch_group_classes_differently_in_each_round() -> None:

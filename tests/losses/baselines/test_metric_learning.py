@@ -65,6 +65,21 @@ def test_a_loss_with_proxies_has_one_class_a_node_of_its_level(name: str) -> Non
         assert all(parameter.grad is not None for parameter in loss.parameters())
 
 
+def test_distance_and_reducer_by_name_give_the_gradient_of_xbms_own_pair_loss() -> None:
+    """``xbm_loss.py`` of SupRank: 1 − s of positives and s of negatives above 0.5, summed, over the queries."""
+    (embeddings, paths), (others, other_paths) = batch(0), batch(1)
+    parts = {"distance": "DotProductSimilarity", "reducer": "SumReducer"}
+    loss = PytorchMetricLearning("ContrastiveLoss", loss_options={"pos_margin": 1.0, "neg_margin": 0.5, **parts})
+    loss(embeddings.requires_grad_(), paths, others, other_paths).backward()
+    gradient, embeddings.grad = embeddings.grad, None
+    scores = torch.nn.functional.normalize(embeddings) @ torch.nn.functional.normalize(others).T
+    same = paths[:, 1:] == other_paths[:, 1]
+    (((1 - scores) * same).sum() + (scores * (~same & (scores > 0.5))).sum()).div(len(embeddings)).backward()
+    torch.testing.assert_close(gradient, len(embeddings) * embeddings.grad)
+    with pytest.raises(OptionError, match="a class of pytorch_metric_learning"):
+        PytorchMetricLearning("TripletMarginLoss", loss_options={"distance": "Cosine"})
+
+
 def test_a_miner_chooses_the_triplets() -> None:
     embeddings, paths = batch()
     loss = PytorchMetricLearning(
@@ -166,6 +181,8 @@ def test_a_level_sum_adds_the_loss_of_every_level() -> None:
     torch.testing.assert_close(triplets(embeddings, paths), expected)
     softmax = LevelSum(lambda n: library.NormalizedSoftmaxLoss(n, 5), level_sizes=(3, 6))
     assert [tuple(parameter.shape) for parameter in softmax.parameters()] == [(5, 3), (5, 6)]
+    mean = LevelSum(lambda _: library.TripletMarginLoss(), level_sizes=(3, 6), reduction="mean")
+    torch.testing.assert_close(2 * mean(embeddings, paths), triplets(embeddings, paths))
     own = LevelSum(lambda _: SupAP(), level_sizes=(3, 6))
     others = batch(1)
     value = own(embeddings, paths, *others)

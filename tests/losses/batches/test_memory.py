@@ -152,8 +152,22 @@ def test_what_does_not_fit_the_memory_is_refused() -> None:
         memory_of(SupAP(), enqueue="never")
     with pytest.raises(OptionError, match="size=0"):
         memory_of(SupAP(), size=0)
-    with pytest.raises(OptionError, match="include_self=True"):
-        memory_of(HAPPIER(6, SIZE, include_self=True))
+    with pytest.raises(OptionError, match="from_epoch=-1"):
+        memory_of(SupAP(), from_epoch=-1)
+
+
+def test_the_memory_of_suprank_fills_from_the_start_and_counts_for_half_from_its_epoch_on() -> None:
+    """base_training_loop.py of its authors: the mean of the batch's loss and of that over a memory that it entered."""
+    inner = SupAP(include_self=True)
+    loss = memory_of(inner, enqueue="before", from_epoch=2, batch_loss=True)
+    for epoch in range(2):
+        loss.start_epoch(epoch)
+        torch.testing.assert_close(loss(*batch(epoch)), inner(*batch(epoch)))
+    assert loss.num_remembered == 16
+    loss.start_epoch(2)
+    remembered = [torch.cat(parts) for parts in zip(*map(batch, range(3)), strict=True)]
+    expected = (inner(*batch(2)) + inner(*batch(2), *remembered)) / 2  # each query is among what is remembered
+    torch.testing.assert_close(loss(*batch(2)), expected)
 
 
 def network(dropout: float) -> nn.Module:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from torch import nn
-from torch.optim.lr_scheduler import MultiStepLR
+from torch.optim.lr_scheduler import CosineAnnealingLR, MultiStepLR
 
 from hiertree.losses import HAPPIER, SmoothAP
 from hiertree.pipelines.training.learning.optimization import (
@@ -43,6 +43,8 @@ def test_groups_have_their_own_rates_and_proxies_no_decay(embedder: Embedder, ha
         group["name"]: (group["lr"], group["weight_decay"]) for group in parameter_groups(embedder, happier, settings)
     }
     assert rates == {"backbone": (1e-3, 0.1), "head": (2e-3, 0.1), "proxies": (1.0, 0.0)}
+    decayed = settings.model_copy(update={"proxies_weight_decay": 0.2})
+    assert parameter_groups(embedder, happier, decayed)[-1]["weight_decay"] == 0.2
 
 
 def test_loss_without_parameters_has_no_group(embedder: Embedder) -> None:
@@ -114,6 +116,18 @@ def test_proxies_can_end_elsewhere(embedder: Embedder, happier: HAPPIER) -> None
     set_learning_rates(optimizer, schedule, step=100, total=100, steps_per_epoch=10)
     rates = {group["name"]: group["lr"] for group in optimizer.param_groups}
     assert rates == pytest.approx({"backbone": 0.0, "head": 0.0, "proxies": 0.1})
+
+
+def test_held_rates_are_those_of_torchs_scheduler_that_starts_late(embedder: Embedder) -> None:
+    """SupRank's loop: the scheduler stands still in the first epochs and keeps its length."""
+    optimizer, other = (build_optimizer(embedder, nn.Identity(), OptimizerSettings(lr=1e-5)) for _ in range(2))
+    scheduler = CosineAnnealingLR(other, T_max=20)
+    for epoch in range(20):
+        set_learning_rates(optimizer, ScheduleSettings(hold_epochs=5), step=epoch, total=20, steps_per_epoch=1)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(scheduler.get_last_lr()[0], rel=1e-9)
+        other.step()
+        if epoch >= 5:
+            scheduler.step()
 
 
 def test_setting_rates_twice_does_not_compound(embedder: Embedder) -> None:

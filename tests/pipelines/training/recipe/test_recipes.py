@@ -73,8 +73,10 @@ def roots(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReque
         if benchmark not in written:
             written[benchmark] = tmp_path_factory.mktemp(benchmark)
             write_benchmark(benchmark, written[benchmark])
-        whole = ["data.setting=published"] if family == "cifar10" else []  # S1 takes 600 images of a class
-        return [f"data.root={written[benchmark]}", "data.verify=structure", *FEW, *whole]
+        place = [f"data.root={written[benchmark]}", "data.verify=structure"]
+        if family == "cifar10":  # S1 takes 600 images of a class
+            return [*place, "data.setting=published", "sampler.batch_size=8"]
+        return [*place, *FEW]
 
     return root_of
 

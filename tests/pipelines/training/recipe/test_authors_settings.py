@@ -1,0 +1,153 @@
+"""Each recipe of a paper's row has its authors' public settings, or says behind the value what theirs is.
+
+``authors_settings.csv`` holds the settings of their public code as our recipes would say them: a configuration, a key,
+its value, and the file and line at a commit. ``authors_recipes.csv`` says which configurations make each recipe, and
+what its paper, or a later part of the same command, changes. A key ``said:KEY`` is a fact that no key can hold: the
+comment behind KEY contains the words. ``head`` and ``net`` stand for the rate of the authors' optimizer of that name.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hiertree.pipelines.training.recipe.built_in import BuiltInRecipe, all_built_in_recipes
+from hiertree.pipelines.training.recipe.layers import Setting
+from hiertree.pipelines.training.recipe.reading import load_recipe
+
+HERE = Path(__file__).parent
+OURS = ("omniglot", "synthetic", "washington")
+COMMITS = {
+    "SupRank": "elias-ramzi/SupRank d3d0e3cbceee3e8f295fd411daecbe33c1b881bb",
+    "ROADMAP": "elias-ramzi/ROADMAP fed37d75f475f636542b2ccd1ffc0c3918498a57",
+    "Smooth_AP": "Andrew-Brown1/Smooth_AP 59927ec4c59565bff209301d2c2b449ed1937806",
+    "TALR": "kunhe/TALR 9a932966ada9835becb5715bfe9398638bee1e1e",
+}
+RECIPES = {recipe.name: recipe for recipe in all_built_in_recipes() if recipe.dataset not in OURS}
+Facts = dict[str, Any]
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (HERE / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+SETTINGS, COMMANDS = rows("authors_settings.csv"), {row["recipe"]: row for row in rows("authors_recipes.csv")}
+
+
+def theirs(command: dict[str, str]) -> tuple[Facts, Facts]:
+    """The values and the words that the authors' configurations of a recipe make; later ones replace earlier ones."""
+    facts: Facts = {}
+    for config in command["configs"].split():
+        found = [row for row in SETTINGS if (row["code"], row["config"]) == (command["code"], config)]
+        assert found, config
+        facts |= {row["key"]: yaml.safe_load(row["value"]) for row in found}
+    for change in filter(None, command["changed"].split("; ")):
+        key, _, value = change.partition(":")[0].partition("=")
+        facts[key] = yaml.safe_load(value)
+    words = {key.removeprefix("said:"): str(facts.pop(key)) for key in list(facts) if key.startswith("said:")}
+    return {key: resolved(key, value, facts) for key, value in facts.items()}, words
+
+
+def resolved(key: str, value: Any, facts: Facts) -> Any:
+    """A value that another fact names."""
+    if value == "half":
+        return facts["model.embedding_size"] // 2
+    if value not in ("head", "net"):
+        return number(value)
+    rate = number(facts["optimizer.head_lr" if value == "head" else "optimizer.lr"])
+    if key == "schedule.proxies_final":
+        return number(facts["schedule.final"]) * number(facts["optimizer.lr"]) / rate
+    return rate if key == "optimizer.proxies_lr" else number(facts["optimizer.weight_decay"])
+
+
+def number(value: Any) -> Any:
+    """YAML takes 1e-4 for a string."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def place(recipe: BuiltInRecipe, key: str) -> list[str]:
+    """Where a key stands in the recipe: a loss is inside its memory, if it has one."""
+    section, *rest = key.split(".")
+    memory = recipe.layer["loss"]["name"].value == "CrossBatchMemory"
+    return {"memory": ["loss"], "loss": ["loss"] * (1 + memory)}.get(section, [section]) + rest
+
+
+def ours(recipe: BuiltInRecipe, key: str) -> Any:
+    """The value that the recipe has, with what null stands for."""
+    values = load_recipe(recipe.name).as_dict()
+    found: Any = values
+    for part in place(recipe, key):
+        found = found[part]
+    optimizer, schedule = values["optimizer"], values["schedule"]
+    if key in ("optimizer.head_lr", "optimizer.proxies_lr") and found is None:
+        return optimizer["lr"]
+    return schedule["final"] if key == "schedule.proxies_final" and found is None else found
+
+
+def said(recipe: BuiltInRecipe, key: str) -> str:
+    """The comment behind a key, and the recipe's note."""
+    found: Any = recipe.layer
+    for part in place(recipe, key) if key != "note" else ():
+        found = found.get(part, {}) if isinstance(found, dict) else {}
+    return f"{found.source if isinstance(found, Setting) else ''} {recipe.note or ''}"
+
+
+def is_declared(text: str, value: Any) -> bool:
+    """Whether a comment says that the authors' public code has another value, and which."""
+    if "public code" not in text:
+        return False
+    if isinstance(value, bool) or value is None:
+        return True
+    if isinstance(value, float | int):
+        return any(float(found) == pytest.approx(value) for found in re.findall(r"\d+(?:\.\d+)?(?:e-?\d+)?", text))
+    return str(value) in text
+
+
+def deviations(recipe: BuiltInRecipe) -> list[str]:
+    facts, words = theirs(COMMANDS[recipe.name])
+    found = [f"{key}: {words[key]!r} is not said" for key in words if words[key] not in said(recipe, key)]
+    for key, value in facts.items():
+        own = ours(recipe, key)
+        same = own == (pytest.approx(value) if isinstance(value, float | list) else value)
+        if not same and not is_declared(said(recipe, key), value):
+            found.append(f"{key}: {own!r} here, {value!r} there")
+    return found
+
+
+def test_every_recipe_of_a_paper_is_a_command_of_its_authors() -> None:
+    assert set(RECIPES) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", list(RECIPES))
+def test_recipe_has_its_authors_settings_or_says_theirs(name: str) -> None:
+    assert not deviations(RECIPES[name])
+
+
+def test_a_deviation_that_is_not_said_fails() -> None:
+    """The test's own test: the same settings under the command of another recipe."""
+    other = RECIPES["sop-happier-f"]
+    COMMANDS["other"] = COMMANDS["sop-happier"]
+    renamed = BuiltInRecipe("other", other.dataset, other.about, None, other.layer)
+    facts, _ = theirs(COMMANDS["other"])
+    assert facts["loss.alpha"] == 1.0
+    assert not is_declared(said(renamed, "loss.alpha"), 1.0)
+    assert is_declared("[S]; the authors' public code has 1e-4", 1e-4)
+
+
+@pytest.mark.skipif("HIERTREE_AUTHORS" not in os.environ, reason="needs checkouts of the authors' code")
+def test_every_fact_stands_in_its_line() -> None:
+    """``HIERTREE_AUTHORS`` is a folder with the four repositories, at the commits above."""
+    for row in SETTINGS:
+        lines = (Path(os.environ["HIERTREE_AUTHORS"]) / row["code"] / row["file"]).read_text(errors="replace")
+        assert " ".join(lines.splitlines()[int(row["line"]) - 1].split()) == row["text"], row
+    assert {row["code"] for row in SETTINGS} == set(COMMITS)
