@@ -81,8 +81,6 @@ def load(
         OptionError: an unknown name, no root for a benchmark, or a root for drawn images.
         HiertreeError: as the benchmark's own loader.
     """
-    if name == "table":
-        raise OptionError("name='table'", expected="a benchmark", remedy="call load_table, which asks for the columns")
     if name == "synthetic":
         if root is not None:
             raise OptionError(f"root={str(root)!r} for {name!r}", expected="no root, as its images are drawn")

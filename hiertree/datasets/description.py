@@ -108,9 +108,6 @@ class Benchmark:
     verifiable: bool = True
     other_lists: Mapping[str, Mapping[str, Counts]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "splits", MappingProxyType(dict(self.splits)))
-
     def check_options(self, split: str, verify: str) -> None:
         """Refuse an unknown split or value of ``verify``."""
         if split not in self.splits:
@@ -209,8 +206,8 @@ def _typed(values: dict[str, Any]) -> dict[str, Any]:
     return typed
 
 
-def _counts(sizes: dict[str, Any]) -> dict[str, Counts]:
-    return {split: Counts(**size) for split, size in sizes.items()}
+def _counts(sizes: dict[str, Any]) -> Mapping[str, Counts]:
+    return MappingProxyType({split: Counts(**size) for split, size in sizes.items()})
 
 
 BENCHMARKS = _published()

@@ -114,9 +114,8 @@ def _without_twins(dataset: ImageDataset, rows: list[int]) -> Iterator[list[int]
     if dataset.ids is None or dataset.queries is None or len({str(dataset.ids[row]) for row in rows}) > 1:
         yield rows
         return
-    queries = {int(row) for row in np.intersect1d(dataset.queries, rows)}
-    yield [row for row in rows if row in queries]
-    yield [row for row in rows if row not in queries]
+    yield np.intersect1d(rows, dataset.queries).tolist()
+    yield np.setdiff1d(rows, dataset.queries).tolist()
 
 
 def _equal_rows(keys: NDArray[np.int64]) -> list[list[int]]:
@@ -132,7 +131,8 @@ def _file_keys(images: ImageSource) -> NDArray[np.int64]:
     if not isinstance(images, FILES):
         return np.arange(len(images), dtype=np.int64)
     folder = os.path.realpath(images.root)
-    return _hashes(f"{folder}/{_normalized(images.name(row))}" for row in range(len(images)))
+    names = map(images.name, range(len(images)))
+    return _hashes(f"{folder}/{posixpath.normpath(name) if '//' in name or './' in name else name}" for name in names)
 
 
 def _content_keys(images: ImageSource) -> NDArray[np.int64]:
@@ -144,10 +144,6 @@ def _content_keys(images: ImageSource) -> NDArray[np.int64]:
     sizes = [path.stat().st_size if path.is_file() else -1 for path in paths]
     alike = {row for group in _equal_rows(np.array(sizes, dtype=np.int64)) for row in group if sizes[row] >= 0}
     return _hashes(sha256(paths[row]) if row in alike else os.fspath(paths[row]) for row in rows)
-
-
-def _normalized(name: str) -> str:
-    return posixpath.normpath(name) if "//" in name or "./" in name else name
 
 
 def _hashes(texts: Iterable[str]) -> NDArray[np.int64]:

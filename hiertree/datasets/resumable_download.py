@@ -124,16 +124,9 @@ def _merge(source: Path, target: Path) -> None:
 
 def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]) -> None:
     part = target.with_name(f"{target.name}.part")
-    idle = 0
-    while True:
-        before = _size(part)
-        try:
-            if _ask(url, part):
-                break
-            problem = "the connection ended early"
-        except _BrokenError as error:
-            problem = str(error)
-        idle = 0 if _size(part) > before else idle + 1
+    idle, before = 0, _size(part)
+    while (problem := _ask(url, part)) is not None:
+        idle, before = 0 if _size(part) > before else idle + 1, _size(part)
         if idle >= ATTEMPTS:
             raise MissingResourceError(
                 f"{url} ({problem})",
@@ -152,12 +145,8 @@ def _fetch(url: str, target: Path, checksum: str, sleep: Callable[[float], None]
     part.replace(target)
 
 
-class _BrokenError(Exception):
-    """A failure that a later request may not meet."""
-
-
-def _ask(url: str, part: Path) -> bool:
-    """Request the missing bytes once and append them; return whether the file is complete."""
+def _ask(url: str, part: Path) -> str | None:
+    """Request the missing bytes once and append them; return why the file is not complete, or None."""
     import requests
     from urllib3.exceptions import HTTPError
 
@@ -167,17 +156,18 @@ def _ask(url: str, part: Path) -> bool:
         with requests.get(url, headers=headers, stream=True, timeout=SECONDS_FOR_A_BYTE) as answer:
             if answer.status_code == 416:  # no bytes after the part: it is complete, or of another file
                 if answer.headers.get("Content-Range") == f"bytes */{start}":
-                    return True
+                    return None
                 part.unlink()
-                raise _BrokenError("a part that does not fit")
+                return "a part that does not fit"
             if answer.status_code >= 500 or answer.status_code == 429:
-                raise _BrokenError(f"status {answer.status_code}")
+                return f"status {answer.status_code}"
             if answer.status_code not in (200, 206):
                 raise MissingResourceError(f"{url} (status {answer.status_code})", expected="the file")
             sent = answer.headers.get("Content-Range", "") if answer.status_code == 206 else ""
-            return _append(answer, part, start if sent.startswith(f"bytes {start}-") else 0)
+            is_whole = _append(answer, part, start if sent.startswith(f"bytes {start}-") else 0)
     except (requests.RequestException, HTTPError, ConnectionError) as error:
-        raise _BrokenError(type(error).__name__) from error
+        return type(error).__name__
+    return None if is_whole else "the connection ended early"
 
 
 def _append(answer: requests.Response, part: Path, start: int) -> bool:
@@ -185,7 +175,6 @@ def _append(answer: requests.Response, part: Path, start: int) -> bool:
     length = answer.headers.get("Content-Length", "")
     left = int(length) if length.isdecimal() else None
     _require_room(part, left)
-    written = 0
     megabytes = None if left is None else (start + left) // MEGABYTE
     with (
         part.open("r+b" if part.exists() else "wb") as file,
@@ -194,11 +183,11 @@ def _append(answer: requests.Response, part: Path, start: int) -> bool:
         file.seek(start)
         file.truncate()
         advance(start // MEGABYTE)
+        end = start
         while piece := answer.raw.read1(PIECE):  # whatever has arrived, so that a broken connection loses nothing
-            file.write(piece)
-            advance((start + written + len(piece)) // MEGABYTE - (start + written) // MEGABYTE)
-            written += len(piece)
-    return left is None or written == left
+            end += file.write(piece)
+            advance(end // MEGABYTE - (end - len(piece)) // MEGABYTE)
+    return left is None or end == start + left
 
 
 def _require_room(part: Path, wanted: int | None) -> None:

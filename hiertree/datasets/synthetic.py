@@ -75,12 +75,17 @@ def load_synthetic(
     ((3, 6, 12), 'disc/striped/test-1', 'disc/striped/test-1/1')
     """
     _check(split, families=families, kinds=kinds, instances=instances, images=images, image_size=image_size, seed=seed)
-    shown = [pair for pair in product(range(families), range(kinds)) if split == "test" or not _left_out(*pair, kinds)]
-    rows = [_labels(family, kind, f"{split}-{number + 1}") for family, kind in shown for number in range(instances)]
+    pairs = list(product(range(families), range(kinds)))
+    if split == "train" and kinds > 1:  # it leaves out one kind of each family, whose texture other families show
+        pairs = [(family, kind) for family, kind in pairs if kind != family % kinds]
+    rows = []
+    for (family, kind), number in product(pairs, range(1, instances + 1)):
+        shown = (list(SILHOUETTES)[family], list(TEXTURES)[kind])
+        rows.append((*shown, "/".join((*shown, f"{split}-{number}"))))
     tree = LabelTree.from_paths(rows, level_names=LEVEL_NAMES)
     leaf_of_image = np.repeat(np.arange(len(rows)), images)
     generator = np.random.default_rng([seed, SPLITS.index(split)])
-    figures = _draw(np.repeat(shown, instances, axis=0), leaf_of_image, generator)
+    figures = _draw(np.repeat(pairs, instances, axis=0), leaf_of_image, generator)
     return ImageDataset(
         name="synthetic",
         split=split,
@@ -91,16 +96,6 @@ def load_synthetic(
             names=(f"{leaf}/{number + 1}" for *_, leaf in rows for number in range(images)),
         ),
     )
-
-
-def _left_out(family: int, kind: int, kinds: int) -> bool:
-    """Whether the training split leaves out this kind of this family; other families show its texture."""
-    return kinds > 1 and kind == family % kinds
-
-
-def _labels(family: int, kind: int, instance: str) -> tuple[str, str, str]:
-    silhouette, texture = list(SILHOUETTES)[family], list(TEXTURES)[kind]
-    return silhouette, texture, f"{silhouette}/{texture}/{instance}"
 
 
 def _draw(classes: NDArray[np.int64], of_image: NDArray[np.int64], generator: np.random.Generator) -> Figures:
@@ -194,10 +189,12 @@ def _paint(figures: Figures, size: int) -> Plane:
     """Colors of one block, 0 … 1: backdrop, figure, second tone, marks, veil, each painted over the previous."""
     axis = (np.arange(size, dtype=np.float32) * 2 + 1) / size - 1
     across, up = np.broadcast_arrays(axis[None, None, :], -axis[None, :, None])
-    x, y = _within(across, up, figures)
+    left, below = (figures.center[:, side, None, None] for side in (0, 1))
+    x, y = _turned(across - left, up - below, figures.turn, figures.radius)
     pixel = 2 / (size * figures.radius[:, None, None])
     body = coverage(_by_kind(SILHOUETTES, figures.silhouette, x, y), pixel=pixel)
-    second = _second_tone(figures, x, y, pixel)
+    wave = _by_kind(TEXTURES, figures.texture, *_turned(x, y, figures.slant, 1 / figures.waves))
+    second = coverage(-wave, pixel=2 * np.pi * pixel * figures.waves[:, None, None])
     marks = np.zeros_like(body)
     for place in np.moveaxis(figures.marks, 1, 0):
         marks = np.maximum(marks, _disc(x, y, place, figures.mark_size, pixel))
@@ -209,23 +206,11 @@ def _paint(figures: Figures, size: int) -> Plane:
     return _over(painted, ground, hidden)
 
 
-def _within(across: Plane, up: Plane, figures: Figures) -> tuple[Plane, Plane]:
-    """The image's points in the coordinates of each figure, in which its silhouette has a radius of about 1."""
-    x = across - figures.center[:, 0, None, None]
-    y = up - figures.center[:, 1, None, None]
-    return _turned(x, y, figures.turn, figures.radius)
-
-
 def _turned(x: Plane, y: Plane, turns: Plane, lengths: Plane) -> tuple[Plane, Plane]:
+    """Points in the coordinates of each figure, turned and with its length as the unit."""
     angle = 2 * np.pi * turns[:, None, None]
     cosine, sine = np.cos(angle) / lengths[:, None, None], np.sin(angle) / lengths[:, None, None]
     return cosine * x + sine * y, cosine * y - sine * x
-
-
-def _second_tone(figures: Figures, x: Plane, y: Plane, pixel: Plane) -> Plane:
-    along, beside = _turned(x, y, figures.slant, 1 / figures.waves)
-    wave = _by_kind(TEXTURES, figures.texture, along, beside)
-    return coverage(-wave, pixel=2 * np.pi * pixel * figures.waves[:, None, None])
 
 
 def _disc(x: Plane, y: Plane, center: Plane, radius: Plane, pixel: Plane) -> Plane:
@@ -344,8 +329,7 @@ def oklch(lightness: Plane, chroma: Plane, hue: Plane) -> Plane:
     """
     a, b = chroma * np.cos(2 * np.pi * hue), chroma * np.sin(2 * np.pi * hue)
     lab = np.stack(np.broadcast_arrays(lightness, a, b), axis=-1)
-    linear = (lab @ _LAB_TO_CONE.T) ** 3 @ _CONE_TO_RGB.T
-    linear = np.clip(linear, 0, 1)
+    linear = np.clip((lab @ _LAB_TO_CONE.T) ** 3 @ _CONE_TO_RGB.T, 0, 1)
     gamma = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * np.maximum(linear, 1e-9) ** (1 / 2.4) - 0.055)
     return gamma.astype(np.float32)
 

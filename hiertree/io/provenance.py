@@ -15,7 +15,7 @@ import platform
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -157,10 +157,9 @@ def check_outputs(
     for output in (*replaced, *joined):
         _refuse_inputs(output, read)
         _refuse_unwritable(output)
-    for output in replaced:
-        for path in read:
-            if output.is_dir() and _lies_inside(path, output):
-                raise _error(output, f"would be replaced with {path}, an input, inside", "a folder without inputs")
+    for output, path in product(replaced, read):
+        if output.is_dir() and _lies_inside(path, output):
+            raise _error(output, f"would be replaced with {path}, an input, inside", "a folder without inputs")
     for one, other in combinations((*replaced, *joined), 2):
         if _is_same(one, other) or _key(one) == _key(other):
             raise _error(one, "is named twice", "a different path for every output")

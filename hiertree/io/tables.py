@@ -22,7 +22,6 @@ from .files import not_utf8, open_replacing
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
     from numpy.typing import NDArray
 
 LONGEST_CELL = 1 << 22  # characters; GLDv2 lists all photos of a landmark in one cell of about 170,000
@@ -134,16 +133,12 @@ def _read_parquet(path: Path) -> pd.DataFrame:
 
     try:
         stored = pq.read_table(path)
-        columns = {name: _as_text(stored.column(name)) for name in stored.column_names}
+        columns = {name: stored.column(name).cast("string").fill_null("").to_pylist() for name in stored.column_names}
     except (pa.ArrowException, KeyError) as error:
         raise TableError(f"{path}: {error}", expected="a Parquet file of plain, differently named columns") from None
     index = pd.RangeIndex(1, stored.num_rows + 1)
     table: pd.DataFrame = pd.DataFrame(columns, index=index, columns=stored.column_names, dtype=str)
     return table
-
-
-def _as_text(column: pa.ChunkedArray) -> list[str]:
-    return ["" if cell is None else cell for cell in column.cast("string").to_pylist()]
 
 
 def check_columns(

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError, TableError
 from ..io.files import read_text, replacing, write_text
@@ -60,11 +60,10 @@ def write_label_table(
     path: AnyPath, rows: Sequence[Row], leaf_ids: Sequence[Hashable], level_names: Sequence[str]
 ) -> None:
     """Write one line per leaf under the level names; a last column ``leaf_id`` where ids and finest labels differ."""
-    if all(row[-1] == leaf for row, leaf in zip(rows, leaf_ids, strict=True)):
-        write_table(path, level_names, rows)
-    else:
-        with_ids = ((*row, leaf) for row, leaf in zip(rows, leaf_ids, strict=True))
-        write_table(path, [*level_names, "leaf_id"], with_ids)
+    if any(row[-1] != leaf for row, leaf in zip(rows, leaf_ids, strict=True)):
+        level_names = [*level_names, "leaf_id"]
+        rows = [(*row, leaf) for row, leaf in zip(rows, leaf_ids, strict=True)]
+    write_table(path, level_names, rows)
 
 
 def as_integers(column: Sequence[Hashable]) -> Sequence[Hashable]:
@@ -76,14 +75,6 @@ def _is_canonical_integer(cell: Hashable) -> bool:
     return isinstance(cell, int) or (
         isinstance(cell, str) and cell.isascii() and cell.isdigit() and str(int(cell)) == cell
     )
-
-
-class StoredTree(NamedTuple):
-    """What a file holds: the row of every leaf, the leaves' ids, and the names of the levels."""
-
-    rows: list[Row]
-    leaf_ids: list[Hashable]
-    level_names: list[str]
 
 
 def write_json_tree(
@@ -101,15 +92,18 @@ def write_json_tree(
         raise OptionError(f"labels that JSON cannot hold ({error})", expected="text or integer labels") from error
 
 
-def read_json_tree(path: AnyPath) -> StoredTree:
-    """Read what :func:`write_json_tree` wrote; a TableError names the file that is no such tree."""
+def read_json_tree(path: AnyPath) -> tuple[list[Row], list[Hashable], list[str]]:
+    """The row of every leaf, the leaves' ids and the names of the levels that :func:`write_json_tree` wrote.
+
+    A TableError names the file that is no such tree.
+    """
     text = read_text(path)
     try:
         content = json.loads(text)
         if content["format"] != JSON_FORMAT:
             raise ValueError(f"format {content['format']!r}")
         leaves = list(_json_leaves(content["children"], ()))
-        return StoredTree([row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"])
+        return [row for row, _ in leaves], [leaf for _, leaf in leaves], content["level_names"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise TableError(f"{path}: {error}", expected=f"a tree written by LabelTree.to_json ({JSON_FORMAT})") from error
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from ..errors import HierarchyError, InputError, NotATreeError, UnknownLeafError, some_of
-from ..io.tables import frame_columns, is_frame
+from ..io.tables import frame_columns, is_frame, is_missing
 from ..options import check_choice
 from .label_rows import Row, is_empty
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import networkx as nx
     import numpy as np
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
 
 _log = logging.getLogger(__name__)
 Direction = Literal["parent-child", "child-parent"]
@@ -46,25 +45,6 @@ class GraphPolicies(TypedDict, total=False):
     multiple_parents: MultipleParents
     forest: Forest
     inner_leaves: Iterable[Hashable] | Literal["all"]
-
-
-def _checked(
-    *,
-    direction: Direction = "parent-child",
-    multiple_parents: MultipleParents = "error",
-    forest: Forest = "error",
-    inner_leaves: Iterable[Hashable] | Literal["all"] = (),
-) -> GraphPolicies:
-    check_choice("direction", direction, Direction)
-    check_choice("multiple_parents", multiple_parents, MultipleParents)
-    check_choice("forest", forest, Forest)
-    if isinstance(inner_leaves, str) or not isinstance(inner_leaves, Iterable):
-        check_choice("inner_leaves", inner_leaves, Literal["all"])
-    else:
-        inner_leaves = frozenset(inner_leaves)
-    return GraphPolicies(
-        direction=direction, multiple_parents=multiple_parents, forest=forest, inner_leaves=inner_leaves
-    )
 
 
 def _with_one_parent(
@@ -135,17 +115,6 @@ def _with_one_root(graph: nx.DiGraph[Any], policy: Forest) -> tuple[nx.DiGraph[A
     return joined, above
 
 
-def _chosen_inner_leaves(
-    graph: nx.DiGraph[Any], root: Hashable, asked: Collection[Hashable] | Literal["all"]
-) -> Collection[Hashable]:
-    if asked == "all":
-        return {node for node in graph if node != root and graph.out_degree(node)}
-    unknown = [node for node in asked if node not in graph or node == root]
-    if unknown:
-        raise UnknownLeafError(f"inner_leaves: {some_of(unknown)}", expected="nodes of the tree below its root")
-    return frozenset(asked)
-
-
 MOST_CYCLES = 10  # that a message names
 
 
@@ -172,28 +141,42 @@ def _shown_cycle(nodes: list[Hashable]) -> str:
 
 
 def leaves_of_graph(
-    graph: nx.DiGraph[Any], labels: Mapping[Hashable, Hashable], **policies: Unpack[GraphPolicies]
+    graph: nx.DiGraph[Any],
+    labels: Mapping[Hashable, Hashable],
+    *,
+    direction: Direction = "parent-child",
+    multiple_parents: MultipleParents = "error",
+    forest: Forest = "error",
+    inner_leaves: Iterable[Hashable] | Literal["all"] = (),
 ) -> tuple[list[Row], list[Hashable]]:
     """For every leaf of the tree that the policies make of a graph, its labels coarse → fine, and its id."""
-    checked = _checked(**policies)
+    check_choice("direction", direction, Direction)
+    check_choice("multiple_parents", multiple_parents, MultipleParents)
+    check_choice("forest", forest, Forest)
+    if isinstance(inner_leaves, str) or not isinstance(inner_leaves, Iterable):
+        check_choice("inner_leaves", inner_leaves, Literal["all"])
     _check_graph(graph)
-    asked = checked["inner_leaves"]
-    named = () if asked == "all" else frozenset(asked)
-    single = _with_one_parent(_turned(graph, checked["direction"]), checked["multiple_parents"], named)
-    rooted, root = _with_one_root(single, checked["forest"])
-    inner_leaves = _chosen_inner_leaves(rooted, root, "all" if asked == "all" else named)
-    return _rows_of_graph(rooted, root, labels, inner_leaves=inner_leaves)
+    named = frozenset(() if inner_leaves == "all" else inner_leaves)
+    single = _with_one_parent(_turned(graph, direction), multiple_parents, named)
+    rooted, root = _with_one_root(single, forest)
+    if inner_leaves == "all":
+        named = frozenset(node for node in rooted if node != root and rooted.out_degree(node))
+    unknown = [node for node in named if node not in rooted or node == root]
+    if unknown:
+        raise UnknownLeafError(f"inner_leaves: {some_of(unknown)}", expected="nodes of the tree below its root")
+    return _rows_of_graph(rooted, root, labels, inner_leaves=named)
 
 
-def graph_of_edges(edges: Any, **policies: Unpack[GraphPolicies]) -> nx.DiGraph[Any]:
+def graph_of_edges(edges: Any, direction: Direction) -> nx.DiGraph[Any]:
     """The directed graph, parent → child, of pairs or of a frame of two columns.
 
     In a frame, a row without a parent names a root.
     """
     import networkx as nx
 
+    check_choice("direction", direction, Direction)
     graph: nx.DiGraph[Any] = nx.DiGraph()
-    child_first = _checked(**policies)["direction"] == "child-parent"
+    child_first = direction == "child-parent"
     if is_frame(edges):
         pairs = _pairs_of_frame(edges)
         roots = [pair for pair in pairs if is_empty(pair[child_first]) and not is_empty(pair[not child_first])]
@@ -229,11 +212,7 @@ def _turned(graph: nx.DiGraph[Any], direction: Direction) -> nx.DiGraph[Any]:
 def _is_pair(edge: Any) -> bool:
     if not isinstance(edge, Sequence) or isinstance(edge, str) or len(edge) != 2:
         return False
-    return all(isinstance(node, Hashable) and node is not None and not _is_nan(node) for node in edge)
-
-
-def _is_nan(node: Hashable) -> bool:
-    return isinstance(node, float) and node != node
+    return all(isinstance(node, Hashable) and not is_missing(node) for node in edge)
 
 
 def _rows_of_graph(

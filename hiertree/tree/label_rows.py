@@ -21,7 +21,7 @@ from ..errors import (
     NotATreeError,
     UnevenDepthError,
 )
-from ..io.tables import is_frame
+from ..io.tables import is_frame, is_missing
 from ..options import check_choice
 
 if TYPE_CHECKING:
@@ -73,12 +73,7 @@ class Numbered(NamedTuple):
 
 def is_empty(label: object) -> bool:
     """True for None, NaN, pandas' NA, and text without a visible character."""
-    if isinstance(label, str):
-        return not label.strip()
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas.NA has no truth value
-        return True
+    return not label.strip() if isinstance(label, str) else is_missing(label)
 
 
 def check_rows(
@@ -208,14 +203,15 @@ def number_nodes(rows: Sequence[Row], leaf_ids: list[Hashable]) -> Numbered:
     return Numbered(leaf_ids, paths, [[label for _, label in level] for level in nodes])
 
 
-def refuse_homonyms(labels: Sequence[Sequence[Hashable]], row_of: Callable[[int, int], Row]) -> None:
-    """Refuse a text that names two nodes of one level; ``row_of(level, node)`` lists the labels down to a node."""
-    for level, texts in enumerate(labels):
-        first: dict[Hashable, int] = {}
-        for node, text in enumerate(texts):
-            if first.setdefault(text, node) != node:
+def refuse_homonyms(rows: Sequence[Row]) -> None:
+    """Refuse a text that names two nodes of one level."""
+    for level in range(len(rows[0])):
+        above: dict[Hashable, Row] = {}
+        for row in rows:
+            first = above.setdefault(row[level], row[:level])
+            if first != row[:level]:
                 raise NotATreeError(
-                    f"{text!r} stands under {row_of(level, first[text])[:-1]!r} and {row_of(level, node)[:-1]!r}",
+                    f"{row[level]!r} stands under {first!r} and {row[:level]!r}",
                     expected="one parent for every label",
                     remedy="rename one, or pass homonyms='separate' if they are different things",
                 )

@@ -188,7 +188,7 @@ class LabelTree(NumberedTree):
         >>> tree.labels_of(tree.paths(["cat"])[0])
         ('pet', 'cat')
         """
-        graph = graphs.graph_of_edges(edges, **policies)
+        graph = graphs.graph_of_edges(edges, policies.get("direction", "parent-child"))
         undirected: GraphPolicies = {**policies, "direction": "parent-child"}
         return cls.from_networkx(graph, labels=labels, level_names=level_names, uneven=uneven, **undirected)
 
@@ -278,7 +278,7 @@ class LabelTree(NumberedTree):
         """
         stored = formats.read_json_tree(path)
         try:
-            return cls._from_rows(stored.rows, stored.leaf_ids, stored.level_names, "error", "separate")
+            return cls._from_rows(*stored, "error", "separate")
         except (ValueError, TypeError) as error:
             raise TableError(f"{path}: {error}", expected="a tree written by LabelTree.to_json") from error
 

@@ -28,10 +28,9 @@ class NumberedTree:
         self._paths.setflags(write=False)
         self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
         names = level_names if level_names is not None else [f"level_{i + 1}" for i in range(self.num_levels)]
-        if isinstance(names, str) or not isinstance(names, Sequence):
+        is_list = isinstance(names, Sequence) and not isinstance(names, str)
+        if not is_list or len(names) != self.num_levels or len(set(names)) != len(names):
             raise ShapeError(f"level_names={names!r}", expected=f"{self.num_levels} different names, coarse → fine")
-        if len(names) != self.num_levels or len(set(names)) != len(names):
-            raise ShapeError(f"level_names={list(names)}", expected=f"{self.num_levels} different names, coarse → fine")
         self.level_names = tuple(names)
 
     @classmethod
@@ -47,9 +46,10 @@ class NumberedTree:
             raise HierarchyError("no labels at all", expected="at least one leaf")
         if len(set(leaf_ids)) != len(leaf_ids):
             raise DuplicateLeafError("two leaves share an id", expected="one id per leaf")
-        tree = cls(number_nodes(even_depths(rows, uneven), leaf_ids), level_names)
+        even = even_depths(rows, uneven)
+        tree = cls(number_nodes(even, leaf_ids), level_names)
         if homonyms == "error":
-            refuse_homonyms(tree._labels, tree._node_labels)
+            refuse_homonyms(even)
         return tree
 
     @property
@@ -188,7 +188,19 @@ class NumberedTree:
 
         ``homonyms`` counts the texts that name more than one node of the level.
         """
-        return _summary(self._paths, self._rows(), self.level_names)
+        import pandas as pd
+
+        summaries, rows = [], self._rows()
+        parents = np.zeros(len(self), dtype=np.int32)
+        for level, (name, nodes) in enumerate(zip(self.level_names, self._paths.T, strict=True)):
+            different, first = np.unique(nodes, return_index=True)
+            children = np.unique(parents[first], return_counts=True)[1]
+            uses = np.unique([str(rows[leaf][level]) for leaf in first], return_counts=True)[1]
+            spread = (int(children.min()), float(np.median(children)), int(children.max()))
+            summaries.append((level + 1, name, len(different), *spread, int((uses > 1).sum())))
+            parents = nodes
+        columns = ["level", "name", "nodes", "least_children", "median_children", "most_children", "homonyms"]
+        return pd.DataFrame(summaries, columns=columns).set_index("level")
 
     def to_text(self, *, most_children: int = 6) -> str:
         """A drawing of the tree in text, with at most ``most_children`` lines below each node.
@@ -231,27 +243,6 @@ class NumberedTree:
     def _rows(self) -> list[Row]:
         """The labels of every leaf's path, in the order of the leaves."""
         return [self._labels_along(path) for path in self._paths.tolist()]
-
-    def _node_labels(self, level: int, node: int) -> Row:
-        position = int(np.argmax(self._paths[:, level] == node))
-        return self._labels_along(self._paths[position, : level + 1].tolist())
-
-
-def _summary(paths: NDArray[np.int32], rows: Sequence[Row], level_names: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
-    summaries = []
-    parents = np.zeros(len(paths), dtype=np.int32)
-    for level, name in enumerate(level_names):
-        nodes, first = np.unique(paths[:, level], return_index=True)
-        children = np.unique(parents[first], return_counts=True)[1]
-        uses = np.unique([str(rows[leaf][level]) for leaf in first], return_counts=True)[1]
-        spread = (int(children.min()), float(np.median(children)), int(children.max()))
-        summaries.append((level + 1, name, len(nodes), *spread, int((uses > 1).sum())))
-        parents = paths[:, level]
-    columns = ["level", "name", "nodes", "least_children", "median_children", "most_children", "homonyms"]
-    table: pd.DataFrame = pd.DataFrame(summaries, columns=columns).set_index("level")
-    return table
 
 
 def _drawn(nested: Nested, *, most_children: int, indent: str = "") -> Iterator[str]:
