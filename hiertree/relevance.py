@@ -49,7 +49,7 @@ def hap(counts: Any, *, alpha: float = 1.0) -> Any:
     array([[0.  , 0.25, 1.  ]])
     """
     check_number("alpha", alpha, least=0)
-    weights = _fraction_of_depth(counts) ** float(alpha)
+    weights = linear(counts) ** float(alpha)
     weights[..., 0] = 0.0  # 0 ** 0 is 1
     xp, counts = _checked(counts)
     present = xp.astype(counts > 0, weights.dtype)
@@ -62,7 +62,8 @@ def linear(counts: Any) -> Any:
     >>> linear(np.array([[5, 2, 1]]))
     array([[0. , 0.5, 1. ]])
     """
-    return _fraction_of_depth(counts)
+    numbers = _level_numbers(counts)
+    return numbers / (numbers.shape[-1] - 1)
 
 
 def gain(counts: Any) -> Any:
@@ -195,8 +196,3 @@ def _level_numbers(counts: Any) -> Any:
     xp, counts = _checked(counts)
     numbers = xp.arange(counts.shape[-1], dtype=xp.float64, device=device(counts))
     return xp.zeros(counts.shape, dtype=xp.float64, device=device(counts)) + numbers
-
-
-def _fraction_of_depth(counts: Any) -> Any:
-    numbers = _level_numbers(counts)
-    return numbers / (numbers.shape[-1] - 1)

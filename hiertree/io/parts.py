@@ -30,11 +30,16 @@ class PartStore:
 
     def __init__(self, folder: str | os.PathLike[str], fingerprint: Mapping[str, str], *, rows: str = "rows") -> None:
         self.folder, self._rows = Path(folder), rows
-        stored = self._stored()
-        if stored is None:
-            write_json(self.folder / _FINGERPRINT, dict(fingerprint))
+        file = self.folder / _FINGERPRINT
+        try:
+            stored = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            write_json(file, dict(fingerprint))
             return
-        others = [name for name, digest in fingerprint.items() if stored.get(name) != digest]
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{file} cannot be read", remedy="name another folder") from error
+        kept = stored if isinstance(stored, dict) else {}
+        others = [name for name, digest in fingerprint.items() if kept.get(name) != digest]
         if others:
             given = f"{self.folder} holds parts of work with other {', '.join(others)}"
             raise CheckpointError(given, expected="the same inputs and options", remedy="name another folder")
@@ -58,16 +63,6 @@ class PartStore:
         with replacing(self.file(rows)) as temporary:
             np.save(temporary, values)
 
-    def _stored(self) -> dict[str, str] | None:
-        try:
-            stored = json.loads((self.folder / _FINGERPRINT).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError) as error:
-            given = f"{self.folder / _FINGERPRINT} cannot be read"
-            raise CheckpointError(given, remedy="name another folder") from error
-        return stored if isinstance(stored, dict) else {}
-
 
 def digest(values: Iterable[str | NDArray[Any]]) -> str:
     """SHA-256 of texts and arrays, in hexadecimal."""
@@ -77,7 +72,8 @@ def digest(values: Iterable[str | NDArray[Any]]) -> str:
             found.update(value.encode("utf-8", "surrogateescape"))
             continue
         found.update(f"{value.dtype} {value.shape} ".encode())
-        rows = max(_BYTES_AT_ONCE // max(value[:1].nbytes, 1), 1) if value.ndim else 1
-        for start in range(0, len(value) if value.ndim else 1, rows):
-            found.update(np.ascontiguousarray(value[start : start + rows] if value.ndim else value).data)
+        table = np.atleast_1d(value)
+        rows = max(_BYTES_AT_ONCE // max(table[:1].nbytes, 1), 1)
+        for start in range(0, len(table), rows):
+            found.update(np.ascontiguousarray(table[start : start + rows]).data)
     return found.hexdigest()

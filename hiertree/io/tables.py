@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..errors import InputError, TableError, require_package
+from ..errors import InputError, TableError, require_package, some_of
 from .files import not_utf8, open_replacing
 
 if TYPE_CHECKING:
@@ -29,9 +29,7 @@ _BLOCK = 1 << 24  # bytes read at once; must exceed the longest row, a landmark 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
-def read_table(
-    path: str | os.PathLike[str], *, required: Sequence[str] = (), delimiter: str = ",", needs_rows: bool = False
-) -> pd.DataFrame:
+def read_table(path: str | os.PathLike[str], *, required: Sequence[str] = (), needs_rows: bool = False) -> pd.DataFrame:
     """Read a CSV or Parquet file (``.parquet``) into a table of strings; the module says what cells and index are.
 
     CSV is UTF-8 with or without a byte-order mark, with lines that end in LF or CRLF. Quoted cells may contain
@@ -42,7 +40,7 @@ def read_table(
     file = Path(path)
     if not file.is_file():
         raise TableError(f"{file}", expected="an existing CSV or Parquet file")
-    table = _read_parquet(file) if file.suffix == ".parquet" else _read_csv(file, delimiter)
+    table = _read_parquet(file) if file.suffix == ".parquet" else _read_csv(file)
     check_columns(file, list(table.columns), required)
     if needs_rows and table.empty:
         raise TableError(f"{file} has no rows", expected="rows below the header")
@@ -72,13 +70,13 @@ def line_names(table: pd.DataFrame, path: str | os.PathLike[str]) -> Callable[[i
     return lambda row: f"{name}, line {lines[row]}"
 
 
-def _read_csv(path: Path, delimiter: str) -> pd.DataFrame:
+def _read_csv(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     header: list[str] | None = None
     lines: list[int] = []
     rows: list[list[str]] = []
-    for line, cells in _csv_rows(path, delimiter):
+    for line, cells in _csv_rows(path):
         if header is None:
             header = cells
         elif len(cells) != len(header):
@@ -97,10 +95,10 @@ def _read_csv(path: Path, delimiter: str) -> pd.DataFrame:
     return table
 
 
-def _csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The line on which each row begins, and its cells."""
     with path.open(encoding="utf-8-sig", newline="") as file, _cell_limit(LONGEST_CELL):
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        reader = csv.reader(file, strict=True)
         line = 1
         try:
             for cells in reader:
@@ -162,8 +160,7 @@ def check_columns(
 
 
 def _shown(names: Sequence[str]) -> str:
-    quoted = [repr(name if len(name) <= 60 else name[:57] + "…") for name in names[:12]]
-    return ", ".join([*quoted, "…"] if len(names) > 12 else quoted)
+    return some_of([name if len(name) <= 60 else name[:57] + "…" for name in names], 12)
 
 
 def read_columns(path: Path, columns: Mapping[str, Literal["text", "integer"]]) -> Any:

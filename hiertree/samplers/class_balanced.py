@@ -58,7 +58,7 @@ class ClassBalancedSampler(PlannedBatches):
                 expected=f"at most {available} classes a batch",
                 remedy=self._for_more_classes(f"pass batch_size ≤ {available * self.images_per_class} or"),
             )
-        self.visits, self._length = visits, max(1, self._items_per_epoch() // self.batch_size)
+        self.visits, self._length = visits, super().__len__()
         if visits == "by_size":
             self._visits = np.maximum(1, self._shown_of_class // self.images_per_class)
             self._length = _most_batches(self._visits, needed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from typing_extensions import Required
@@ -16,10 +16,14 @@ from ..options import check_choice, check_integer, is_integer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch.utils.data import BatchSampler
+
+    distributed: Any
 else:
     try:
+        from torch import distributed
         from torch.utils.data import BatchSampler
     except ImportError:
+        distributed = None
 
         class BatchSampler:
             """Samplers plan batches without torch too."""
@@ -88,9 +92,9 @@ class PlannedBatches(BatchSampler, ABC):
         self._is_announced = False  # Lightning has called follow_epoch
         self._ahead_of_lightning = 0
 
-    @abstractmethod
     def __len__(self) -> int:
-        """Number of batches in a whole epoch."""
+        """Number of batches in a whole epoch: as many as the items that it may show fill, but at least one."""
+        return max(1, int(self._shown_of_class.sum()) // self.batch_size)
 
     @abstractmethod
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
@@ -161,9 +165,6 @@ class PlannedBatches(BatchSampler, ABC):
     def _for_more_classes(self, remedy: str) -> str:
         more = "small_classes='replace'" if self._small_classes == "drop" else "a larger images_per_class"
         return f"{remedy} {more}"
-
-    def _items_per_epoch(self) -> int:
-        return int(self._shown_of_class.sum())
 
     def _plan(self) -> NDArray[np.int64]:
         """Items of every batch of the epoch, (len(self), batch_size).
@@ -322,13 +323,6 @@ class DistributedBatches(BatchSampler):
 
 
 def _rank_and_size() -> tuple[int, int]:
-    """Rank and number of processes, without importing torch if nothing else has."""
-    import sys
-
-    if "torch" not in sys.modules:
-        return 0, 1
-    from torch import distributed
-
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
         return 0, 1
     return distributed.get_rank(), distributed.get_world_size()

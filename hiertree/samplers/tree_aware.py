@@ -82,9 +82,6 @@ class TreeSampler(PlannedBatches):
                 remedy=f"pass batch_size={needed * self.images_per_class} or more, or smaller images_per_class",
             )
 
-    def __len__(self) -> int:
-        return max(1, self._items_per_epoch() // self.batch_size)
-
     def _plan_classes(self, generator: np.random.Generator) -> NDArray[np.int64]:
         return closed_batches(self._tree, self.classes_per_batch, len(self), generator)
 

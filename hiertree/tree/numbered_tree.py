@@ -28,7 +28,7 @@ class NumberedTree:
         self._paths.setflags(write=False)
         self._row_of_leaf = {leaf_id: row for row, leaf_id in enumerate(self._leaf_ids)}
         names = level_names if level_names is not None else [f"level_{i + 1}" for i in range(self.num_levels)]
-        is_list = isinstance(names, Sequence) and not isinstance(names, str)
+        is_list = not isinstance(names, str) and isinstance(names, Sequence)
         if not is_list or len(names) != self.num_levels or len(set(names)) != len(names):
             raise ShapeError(f"level_names={names!r}", expected=f"{self.num_levels} different names, coarse → fine")
         self.level_names = tuple(names)
@@ -80,11 +80,14 @@ class NumberedTree:
             UnknownLeafError: an id that is not a leaf of the tree.
             InputError: not a sequence of ids.
         """
+        return self._paths[self._leaf_rows(leaf_ids)]
+
+    def _leaf_rows(self, leaf_ids: Any) -> list[int]:
         try:
             if isinstance(leaf_ids, set | frozenset):
                 raise TypeError("no order")
             listed = to_numpy(leaf_ids).tolist() if hasattr(leaf_ids, "dtype") else list(leaf_ids)
-            return self._paths[[self._row_of_leaf[leaf_id] for leaf_id in listed]]
+            return [self._row_of_leaf[leaf_id] for leaf_id in listed]
         except TypeError:
             raise InputError(f"leaf ids {leaf_ids!r:.80}", expected="a sequence of leaf ids") from None
         except KeyError:
@@ -172,10 +175,8 @@ class NumberedTree:
         """
         if isinstance(leaves, str):
             raise InputError(f"leaf ids {leaves!r:.80}", expected="a sequence of leaf ids")
-        wanted = to_numpy(leaves).tolist() if hasattr(leaves, "dtype") else leaves
-        wanted = list(wanted) if isinstance(wanted, Iterable) else wanted
-        self.paths(wanted)
-        return self._part(sorted({self._row_of_leaf[leaf] for leaf in wanted}), 0)
+        wanted = list(leaves) if isinstance(leaves, set | frozenset) else leaves
+        return self._part(sorted(set(self._leaf_rows(wanted))), 0)
 
     def _part(self: Tree, kept: Sequence[int], depth: int) -> Tree:
         """The tree of some leaves, without the levels down to ``depth``."""
@@ -200,7 +201,8 @@ class NumberedTree:
             summaries.append((level + 1, name, len(different), *spread, int((uses > 1).sum())))
             parents = nodes
         columns = ["level", "name", "nodes", "least_children", "median_children", "most_children", "homonyms"]
-        return pd.DataFrame(summaries, columns=columns).set_index("level")
+        table: pd.DataFrame = pd.DataFrame(summaries, columns=columns).set_index("level")
+        return table
 
     def to_text(self, *, most_children: int = 6) -> str:
         """A drawing of the tree in text, with at most ``most_children`` lines below each node.

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -163,15 +164,14 @@ class RevisitedDataset(ImageDataset):
 
 
 class BoxedImages(FileImages):
-    """Images in files, cropped to boxes (left, upper, right, lower); NaN keeps the whole image."""
+    """Images in files, cropped to boxes (left, upper, right, lower)."""
 
-    def __init__(self, root: Path, names: Iterable[str], boxes: NDArray[np.float64]) -> None:
-        super().__init__(root, names)
+    def __init__(self, files: FileImages, boxes: NDArray[np.float64]) -> None:
+        super().__init__(files.root, map(files.name, range(len(files))))
         self.boxes = boxes
 
     def __getitem__(self, index: int) -> Image:
-        image, box = super().__getitem__(index), self.boxes[index]
-        return image if np.isnan(box[0]) else image.crop(tuple(map(round, box.tolist())))
+        return super().__getitem__(index).crop(tuple(map(round, self.boxes[index].tolist())))
 
 
 def load_revisited(
@@ -201,34 +201,25 @@ def load_revisited(
     benchmark.check_options(split, verify)
     home, file = benchmark.files(root, f"gnd_{city}.pkl")
     queries, gallery, boxes, truth = _ground_truth(file)
-    boxed = queries if split in ("test", "query") else []
-    names = [*boxed, *(gallery if split in ("test", "gallery") else [])]
+    names = {part: own for part, own in (("query", queries), ("gallery", gallery)) if split in (part, "test")}
 
     def where(row: int) -> str:
         return f"{file.name}, image {row}"
 
-    checked = benchmark.image_files(home, [f"jpg/{name}.jpg" for name in names], where)
-    benchmark.verify(split, len(names), 0, verify)
-    all_boxes = np.full((len(names), 4), np.nan)
-    all_boxes[: len(boxed)] = boxes[: len(boxed)]
-    images: ImageSource = BoxedImages(home, map(checked.name, range(len(checked))), all_boxes)
-    tags = [name.rpartition("_")[0] or name for name in names]
-    if distractors is not None and split != "query":
-        added = _distractors(distractors)
-        images, tags = JoinedImages(images, added), tags + [DISTRACTOR] * len(added)
+    sources: list[ImageSource] = []
+    for part, own in names.items():
+        files = benchmark.image_files(home, [f"jpg/{name}.jpg" for name in own], where)
+        sources.append(BoxedImages(files, boxes) if part == "query" else files)
+    tags = [name.rpartition("_")[0] or name for own in names.values() for name in own]
+    benchmark.verify(split, len(tags), 0, verify)
+    if split != "query" and distractors is not None:
+        sources.append(_distractors(distractors))
+        tags += [DISTRACTOR] * len(sources[-1])
     labeled = label_paths([tags], level_names=benchmark.levels, where=where)
-    both = split == "test"
-    return RevisitedDataset(
-        name=city,
-        split=split,
-        tree=labeled.tree,
-        paths=labeled.paths,
-        images=images,
-        queries=np.arange(len(queries)) if both else None,
-        gallery=np.arange(len(queries), len(tags)) if both else None,
-        protocol=benchmark.protocol,
-        ground_truth=() if split == "gallery" else truth,
-    )
+    parts = np.split(np.arange(len(tags)), [len(queries)])
+    rows = dict(zip(("queries", "gallery"), parts, strict=True)) if split == "test" else {}
+    dataset = benchmark.dataset(split, labeled, reduce(JoinedImages, sources), verify="structure", **rows)
+    return RevisitedDataset(**vars(dataset), ground_truth=() if split == "gallery" else truth)
 
 
 def _distractors(folder: str | os.PathLike[str]) -> FileImages:

@@ -36,10 +36,6 @@ def test_a_header_alone_gives_an_empty_table(tmp_path):
     assert list(table.columns) == ["a", "b"]
 
 
-def test_another_delimiter(tmp_path):
-    assert read_table(write(tmp_path, "a b\n1 2\n"), delimiter=" ")["b"].tolist() == ["2"]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
