@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def report(sources: tuple[Path, ...], out: Path, **options: Any) -> None:
     """
     from ..report import EmbeddingsOptions, make_report
 
-    of_embeddings = EmbeddingsOptions(**{field.name: options.pop(field.name) for field in fields(EmbeddingsOptions)})
+    of_embeddings: Any = {name: options.pop(name) for name in EmbeddingsOptions.__annotations__ if name in options}
     make_report(sources, out, options=of_embeddings, **options)
 
 

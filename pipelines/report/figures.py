@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, cast
@@ -44,13 +44,16 @@ _POINT = re.compile(r"<use\b([^>]*?)/>|<path (?!id=)([^>]*?)/>")
 
 @dataclass(frozen=True)
 class SvgFigure:
-    """An ``<svg>`` element, and a description for readers who do not see it."""
+    """An ``<svg>`` element, a description for readers who do not see it, and the axes that it was drawn on."""
 
     svg: str
     description: str
+    axes: Axes
 
 
-def drawn(draw: Callable[[], Axes], *, title: str, description: str, letters: int = 50) -> SvgFigure:
+def drawn(
+    plot: Callable[..., Axes], *arguments: Any, title: str, description: str, letters: int = 50, **options: Any
+) -> SvgFigure:
     """What a plot draws, in the page's colors, under a title of so many letters a line.
 
     No two drawings of a page may have the same title: their ids are made of it.
@@ -60,10 +63,10 @@ def drawn(draw: Callable[[], Axes], *, title: str, description: str, letters: in
 
     colors = cycler(color=[run_color(number) for number in range(COLORS)])
     with mpl.rc_context({**STYLE, "axes.prop_cycle": colors}):
-        axes = draw()
+        axes = plot(*arguments, **options)
         axes.set_title(fill(title, letters))
         svg = inline_svg(cast("Figure", axes.figure), name=title)
-    return SvgFigure(svg, f"{title}. {description}")
+    return SvgFigure(svg, f"{title}. {description}", axes)
 
 
 def learning_curves(
@@ -94,7 +97,7 @@ def _learning(histories: Histories, quantity: str, *, title: str, first_color: i
         for name, points in curves.items()
         if points
     )
-    return drawn(lambda: plot_learning(curves, first_color=first_color), title=title, description=" ".join(ends))
+    return drawn(plot_learning, curves, first_color=first_color, title=title, description=" ".join(ends))
 
 
 def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> SvgFigure:
@@ -102,68 +105,37 @@ def histogram(values: Mapping[str, NDArray[np.float64]], *, metric: str) -> SvgF
     spread = {name: np.quantile(100 * column, [0.25, 0.75]) for name, column in values.items() if len(column)}
     halves = (f"{name}: half of them from {low:.1f} to {high:.1f}." for name, (low, high) in spread.items())
     title = f"Percent of the queries in each twentieth of {metric}"
-    return drawn(lambda: plot_spread(values, metric=metric), title=title, description=" ".join(halves))
+    return drawn(plot_spread, values, metric=metric, title=title, description=" ".join(halves))
 
 
-@dataclass(frozen=True)
-class Thumbnail:
-    """The picture of a point: a data URI, labels and file, and its place in percent of the drawing's sides."""
+def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, method: Projection) -> dict[str, Any]:
+    """Draw the queries of each model, at most 1,500, colored by a level; some of them with their picture.
 
-    image: str
-    name: str
-    left: float
-    top: float
-
-
-@dataclass(frozen=True)
-class ModelMap:
-    """The drawing of a model and the pictures over it."""
-
-    figure: SvgFigure
-    thumbnails: list[Thumbnail]
-
-
-@dataclass(frozen=True)
-class MapFigures:
-    """The maps, whose points are colored by a level; so many queries are shown, some of them with their picture."""
-
-    method: Projection
-    shown: int
-    level: str
-    maps: list[ModelMap]
-    pictured: int
-
-
-def map_figures(found: Mapping[str, Measurement], data: QueriesAndGallery, *, method: Projection) -> MapFigures:
-    """Draw the queries of each model, at most 1,500."""
+    A picture has its place in percent of the drawing's sides.
+    """
     queries = sample_of(np.arange(len(data.query_paths)), MOST_POINTS)
     groups = [own_label(data.tree.labels_of(path)) for path in data.query_paths[queries, :1].tolist()]
     names = [_name(data, int(query)) for query in queries]
     order = [row for rows, *_ in group_looks(groups).values() for row in rows.tolist()]
-    thumbnails = _thumbnails(data, queries, most=MOST_THUMBNAILS // len(found))
+    pictures = _pictures(data, queries, most=MOST_THUMBNAILS // len(found))
     maps = []
     for model, run in found.items():
-        figure, places = _drawn_map(project_embeddings(run.vectors[0][queries], method=method), groups, model)
-        titled = SvgFigure(_with_names(figure.svg, [names[row] for row in order]), figure.description)
-        over = [Thumbnail(image, names[row], *places[row].tolist()) for row, image in thumbnails.items()]
-        maps.append(ModelMap(titled, over))
-    return MapFigures(method, len(queries), data.tree.level_names[0], maps, len(thumbnails))
+        projected = project_embeddings(run.vectors[0][queries], method=method)
+        description = "Points that lie close are similar."
+        figure = drawn(plot_embeddings, projected, groups, title=f"{model}: map", description=description)
+        titled = replace(figure, svg=_with_names(figure.svg, [names[row] for row in order]))
+        to_figure = figure.axes.transData - figure.axes.figure.transFigure
+        places = np.abs(100 * to_figure.transform(projected) - [0, 100])
+        thumbnails = [
+            {"image": image, "name": names[row], "left": places[row, 0], "top": places[row, 1]}
+            for row, image in pictures.items()
+        ]
+        maps.append({"figure": titled, "thumbnails": thumbnails})
+    level = data.tree.level_names[0]
+    return {"method": method, "shown": len(queries), "level": level, "maps": maps, "pictured": len(pictures)}
 
 
-def _drawn_map(projected: NDArray[np.float64], groups: list[str], model: str) -> tuple[SvgFigure, NDArray[np.float64]]:
-    """The drawing, and (n, 2) where its points lie, in percent from the left and from the top."""
-    kept: list[Axes] = []
-
-    def draw() -> Axes:
-        kept.append(plot_embeddings(projected, groups))
-        return kept[0]
-
-    figure = drawn(draw, title=f"{model}: map", description="Points that lie close are similar.")
-    to_figure = kept[0].transData - kept[0].figure.transFigure
-    return figure, np.abs(100 * to_figure.transform(projected) - [0, 100])
-
-
-def _thumbnails(data: QueriesAndGallery, queries: NDArray[np.int64], *, most: int) -> dict[int, str]:
+def _pictures(data: QueriesAndGallery, queries: NDArray[np.int64], *, most: int) -> dict[int, str]:
     """Pictures of some of the points, by their row; those that do not decode are left out."""
     found: dict[int, str] = {}
     if data.images is not None:

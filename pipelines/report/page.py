@@ -14,11 +14,11 @@ from hiertree.io import files
 
 from ..pages import fill_page
 from ..training.data.splits import load_split
-from .figures import SvgFigure, learning_curves
+from .figures import learning_curves
 from .queries_and_gallery import QueriesAndGallery
-from .rankings import RankingGrids, ShownQuery, choose_queries
-from .sources import FinishedRun, Measurement, read_runs, require_measured_on
-from .tree_nodes import TreeBranch, branches_of
+from .rankings import RankingGrids, choose_queries
+from .sources import Measurement, read_runs, require_measured_on
+from .tree_nodes import branches_of
 
 if TYPE_CHECKING:
     from hiertree.datasets import ImageDataset
@@ -67,43 +67,28 @@ def write_demo_page(
     if queries < 1 or hits < 1:
         raise OptionError(f"queries={queries}, hits={hits}", expected="1 or more of each")
     found = read_runs(runs)
-    data = _data_of(next(iter(found.values())), dataset)
-    grids, judged_by = RankingGrids(data), judging_metric(found)
-    chosen = choose_queries(data.query_paths, count=queries, seed=seed)
+    first = next(iter(found.values()))
+    images = load_split(first.recipe, "test") if dataset is None else dataset
+    data = QueriesAndGallery.from_dataset(images)
+    require_measured_on(data, first, f"{images.name} ({images.split})")
     return write_page(
         path,
         found,
         data,
-        grids,
-        [QueryGroup("", grids.queries(found, chosen, hits=hits, metric=judged_by))],
+        {"": choose_queries(data.query_paths, count=queries, seed=seed)},
+        hits=hits,
+        judged_by=judging_metric(found),
         title=title,
         lead=lead,
         rule=(
             f"The queries are not picked by hand: a draw with seed {seed} takes them in turn from as many of the "
             "coarsest categories as there are."
         ),
-        hits=hits,
-        judged_by=judged_by,
         figures=learning_curves({name: run.history for name, run in found.items()}),
         tree=None if tree is None else branches_of(tree, leaf_names),
         tree_lead=tree_lead,
-        commands=commands,
+        **({"commands": commands} if commands else {}),
     )
-
-
-def _data_of(run: FinishedRun, dataset: ImageDataset | None) -> QueriesAndGallery:
-    images = load_split(run.recipe, "test") if dataset is None else dataset
-    data = QueriesAndGallery.from_dataset(images)
-    require_measured_on(data, run, f"{images.name} ({images.split})")
-    return data
-
-
-@dataclass(frozen=True)
-class QueryGroup:
-    """Queries that stand together on the page, under a heading if there is one."""
-
-    title: str
-    queries: list[ShownQuery]
 
 
 def judging_metric(found: Mapping[str, Measurement]) -> str:
@@ -119,55 +104,47 @@ def write_page(
     path: str | os.PathLike[str],
     found: Mapping[str, Measurement],
     data: QueriesAndGallery,
-    grids: RankingGrids,
-    groups: Sequence[QueryGroup],
+    groups: Mapping[str, Sequence[int]],
     *,
-    title: str,
-    rule: str,
     hits: int,
     judged_by: str,
-    figures: Sequence[SvgFigure],
-    lead: Sequence[str] = (),
-    tree: TreeBranch | None = None,
-    tree_lead: Sequence[str] = (),
-    commands: Sequence[str] = (),
-    analysis: Mapping[str, Any] | None = None,
+    **shown: Any,
 ) -> Path:
     """Fill the template.
 
-    ``rule`` says how the queries were chosen, ``hits`` how many pictures a ranking has, ``judged_by`` which metric
-    judges it; without ``analysis`` the page lacks the spread of the values over queries and nodes.
+    ``groups`` are queries by the heading above them, ``hits`` says how many pictures a ranking has, ``judged_by`` which
+    metric judges it. ``shown`` are further values of the template; without ``analysis`` the page lacks the spread of
+    the values over queries and nodes.
     """
-    first = next(iter(found.values()))
-    rows = side_by_side([run.metrics for run in found.values()], level_names=data.tree.level_names)
+    grids, first = RankingGrids(data), next(iter(found.values()))
     page = {
-        "title": title,
-        "lead": lead,
         "facts": data.facts,
         "runs": found,
         "names": list(found),
-        "rows": rows,
-        "published": [(name, run.metrics, row) for name, run in found.items() for row in run.published()],
+        "rows": side_by_side([run.metrics for run in found.values()], level_names=data.tree.level_names),
+        "published": [(name, run.metrics, row) for name, run in found.items() for row in run.published],
         "levels": data.tree.level_names,
         "num_queries": len(data.query_paths),
         "convention": _in_words(first.results["convention"]),
         "skipped": {name: number for name, number in first.results["skipped"].items() if number},
-        "rule": rule,
-        "legend": grids.legend,
+        "legend": grids.styles[::-1],
         "num_hits": min(hits, max(1, len(data.gallery_paths) - (not data.separate))),
         "judged_by": judged_by,
-        "groups": groups,
-        "num_shown": sum(len(group.queries) for group in groups),
+        "groups": [
+            {"title": title, "queries": grids.queries(found, chosen, hits=hits, metric=judged_by)}
+            for title, chosen in groups.items()
+            if chosen
+        ],
+        "num_shown": sum(map(len, groups.values())),
         "without": data.without,
         "unreadable": grids.unreadable,
-        "figures": figures,
-        "analysis": analysis,
-        "tree": tree,
-        "tree_lead": tree_lead,
-        "commands": commands or [run.command for run in found.values()],
+        "analysis": None,
+        "tree": None,
+        "commands": [run.command for run in found.values()],
         "versions": _versions(first.manifest),
+        **shown,
     }
-    files.write_text(path, fill_page("hiertree.pipelines.report", page, scripted=bool(analysis)))
+    files.write_text(path, fill_page("hiertree.pipelines.report", page, scripted=bool(page["analysis"])))
     return Path(path)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from hiertree.datasets.labels_to_paths import label_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable
 
     from numpy.typing import NDArray
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 class QueriesAndGallery:
     """Queries and the items that are ranked for them: paths, labels and, where they are at hand, pictures."""
 
-    facts: str  # how many there are and of what, in a sentence
     tree: LabelTree  # of their labels
     query_paths: NDArray[np.int32]  # (Q, L) of the queries
     gallery_paths: NDArray[np.int32]  # (N, L) of the gallery; the queries' own where these retrieve each other
@@ -30,22 +29,21 @@ class QueriesAndGallery:
     images: ImageSource | None  # pictures of queries and gallery, or None
     query_rows: NDArray[np.int64]  # (Q,) rows of the queries among the images
     gallery_rows: NDArray[np.int64]  # (N,) rows of the gallery among the images
+    source: str = ""  # the data set and its split; empty where that is unknown
     without: str = ""  # why there are no pictures; empty where there are
 
     @classmethod
     def from_dataset(cls, dataset: ImageDataset) -> QueriesAndGallery:
         """The queries and the gallery of a data set, or all of its images."""
         everything = np.arange(len(dataset))
-        separate = dataset.queries is not None and dataset.gallery is not None
         query = everything if dataset.queries is None else dataset.queries
         gallery = everything if dataset.gallery is None else dataset.gallery
-        counts = _counts(len(query), len(gallery)) if separate else f"the {len(query):,} images"
         return cls(
-            facts=f"Measured on {counts} of {dataset.name}, {dataset.split} split. {_levels(dataset.tree)}",
+            source=f"{dataset.name}, {dataset.split} split",
             tree=dataset.tree,
             query_paths=dataset.paths[query],
             gallery_paths=dataset.paths[gallery],
-            separate=separate,
+            separate=dataset.gallery is not None,
             images=dataset.images,
             query_rows=query,
             gallery_rows=gallery,
@@ -63,31 +61,41 @@ class QueriesAndGallery:
     ) -> QueriesAndGallery:
         """Paths of the queries, and of a separate gallery; ``images`` are of the queries, then of the gallery."""
         query = np.arange(len(queries))
-        rest = query if gallery is None else np.arange(len(query), len(query) + len(gallery))
-        counts = f"{len(query):,} queries" if gallery is None else _counts(len(query), len(rest))
         return cls(
-            facts=f"Measured on {counts}. {_levels(tree)}",
             tree=tree,
             query_paths=queries,
             gallery_paths=queries if gallery is None else gallery,
             separate=gallery is not None,
             images=images,
             query_rows=query,
-            gallery_rows=rest,
+            gallery_rows=query if gallery is None else np.arange(len(query), len(query) + len(gallery)),
             without=without,
         )
 
     @classmethod
-    def from_labels(
-        cls, queries: Sequence[Any], gallery: Sequence[Any] | None, *, images: ImageSource | None = None, without: str
+    def from_numbers(
+        cls, queries: NDArray[Any], gallery: NDArray[Any] | None, *, images: ImageSource | None = None, without: str
     ) -> QueriesAndGallery:
-        """The same from L columns of labels or ids, coarse → fine, whose levels have no names."""
-        columns = queries if gallery is None else [[*own, *other] for own, other in zip(queries, gallery, strict=True)]
-        names = [f"level {level}" for level in range(1, len(columns) + 1)]
+        """The same from classes that have numbers alone, whose levels have no names."""
+        sides = [queries] if gallery is None else [queries, gallery]
+        rows = [path for side in sides for path in side.reshape(len(side), -1).tolist()]
+        names = [f"level {level}" for level in range(1, len(rows[0]) + 1)]
+        columns = list(zip(*rows, strict=True))
         tree, paths = label_paths(columns, level_names=names, where=lambda row: f"item {row}", leaf="path")
-        split = len(queries[0])
-        rest = None if gallery is None else paths[split:]
-        return cls.from_paths(tree, paths[:split], rest, images=images, without=without)
+        rest = None if gallery is None else paths[len(queries) :]
+        return cls.from_paths(tree, paths[: len(queries)], rest, images=images, without=without)
+
+    @property
+    def facts(self) -> str:
+        """How many there are and of what, in a sentence."""
+        counts = f"{len(self.query_paths):,} queries"
+        if self.separate:
+            counts += f" in a gallery of {len(self.gallery_paths):,}"
+        elif self.source:
+            counts = f"the {len(self.query_paths):,} images"
+        measured = " of ".join(filter(None, (counts, self.source)))
+        sizes = zip(self.tree.level_names, self.tree.level_sizes, strict=True)
+        return f"Measured on {measured}. Levels: {' › '.join(f'{name} ({size:,})' for name, size in sizes)}."
 
     def label(self, path: NDArray[np.int32]) -> str:
         """The labels of a path, coarse › fine."""
@@ -111,12 +119,3 @@ def sample_of(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     (array([0, 1, 2, 3, 4]), 2)
     """
     return rows if len(rows) <= most else np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
-
-
-def _counts(queries: int, gallery: int) -> str:
-    return f"{queries:,} queries in a gallery of {gallery:,}"
-
-
-def _levels(tree: LabelTree) -> str:
-    sizes = zip(tree.level_names, tree.level_sizes, strict=True)
-    return f"Levels: {' › '.join(f'{name} ({size:,})' for name, size in sizes)}."

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,16 +39,13 @@ _BLOCK = 4_000_000  # scores that are held at once
 _MOST_NAMED = 3  # confusions that are put in words
 
 
-class ScoredBlock(NamedTuple):
-    """(q, N) cosines, levels and booleans of some queries; False where the list of a query leaves an item out."""
+def scored_blocks(
+    run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.floating], NDArray[np.uint8], NDArray[np.bool_]]]:
+    """(q, N) cosines, levels and booleans of some queries; False where the list of a query leaves an item out.
 
-    scores: NDArray[np.floating]
-    levels: NDArray[np.uint8]
-    valid: NDArray[np.bool_]
-
-
-def scored_blocks(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> Iterator[ScoredBlock]:
-    """The scores of a model for some queries, in blocks, so that 100,000 queries need no more memory than a few."""
+    They come in blocks, so that 100,000 queries need no more memory than a few.
+    """
     embeddings, items = run.vectors
     own, gallery = unit_rows(embeddings[queries]), unit_rows(items)
     size = max(1, _BLOCK // len(gallery))
@@ -58,92 +54,71 @@ def scored_blocks(run: Measurement, data: QueriesAndGallery, queries: NDArray[np
         valid = np.ones((len(rows), len(gallery)), dtype=np.bool_)
         for mask, query in zip(valid, rows.tolist(), strict=True):
             mask[run.left_out(query)] = False
-        shared = levels(data.query_paths[rows], data.gallery_paths)
-        yield ScoredBlock(own[start : start + size] @ gallery.T, shared, valid)
-
-
-@dataclass(frozen=True)
-class _Errors:
-    """Of one model: (q, 101) precisions, (q, L) shares of errors and the (q,) first wrong items."""
-
-    precision: NDArray[np.float64]
-    severity: NDArray[np.float64]
-    wrong: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ConfusionFigures:
-    """A matrix for each model, of the shown nodes of a level; ``of`` is how many have queries or wrong items."""
-
-    level: str
-    shown: int
-    of: int
-    figures: list[SvgFigure]
-
-
-@dataclass(frozen=True)
-class ErrorFigures:
-    """Curves and bars, drawn from so many queries ``of`` all; no confusion where no query has an item of its class."""
-
-    queries: int
-    of: int
-    figures: list[SvgFigure]
-    confusion: ConfusionFigures | None
+        yield own[start : start + size] @ gallery.T, levels(data.query_paths[rows], data.gallery_paths), valid
 
 
 def error_figures(
     found: Mapping[str, Measurement], data: QueriesAndGallery, values: NDArray[np.float64]
-) -> ErrorFigures | None:
+) -> dict[str, Any] | None:
     """Draw the errors of at most 1,000 of the queries that have a value in every run: (Q, R), NaN where there is none.
 
-    None where no query has one.
+    None where no query has one; without confusion where no query has an item of its class.
     """
     known = np.flatnonzero(~np.isnan(values).any(axis=1))
     if not len(known):
         return None
     queries = sample_of(known, MOST_QUERIES)
-    errors = {name: _errors(run, data, queries) for name, run in found.items()}
-    curves, classed = _precision_recall(errors), ~np.isnan(next(iter(errors.values())).severity).any(axis=1)
+    precisions, shares, wrong = (
+        {name: np.concatenate(blocks) for name, blocks in zip(found, computed, strict=True)}
+        for computed in zip(*(_errors(run, data, queries) for run in found.values()), strict=True)
+    )
+    shown = {"queries": len(queries), "of": len(known)}
+    classed = ~np.isnan(next(iter(shares.values()))).any(axis=1)
     if not classed.any():
-        return ErrorFigures(len(queries), len(known), [curves], None)
-    wrong = {name: own.wrong[classed] for name, own in errors.items()}
-    confusion = _confusion(wrong, data, queries[classed])
-    return ErrorFigures(len(queries), len(known), [curves, _severity(errors, data.tree.level_names)], confusion)
+        return {**shown, "figures": [_precision_recall(precisions)], "confusion": None}
+    confusion = _confusion({name: rows[classed] for name, rows in wrong.items()}, data, queries[classed])
+    figures = [_precision_recall(precisions), _severity(shares, data.tree.level_names)]
+    return {**shown, "figures": figures, "confusion": confusion}
 
 
-def _errors(run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]) -> _Errors:
+def _errors(
+    run: Measurement, data: QueriesAndGallery, queries: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[Any], ...]]:
+    """Of one model, each in blocks: (q, 101) precisions, (q, L) shares of errors and the (q,) first wrong items."""
     computed = (interpolated_precision, error_severity, first_wrong_items)
     blocks = [
-        [what(block.scores, block.levels, valid=block.valid, num_levels=data.tree.num_levels) for what in computed]
-        for block in scored_blocks(run, data, queries)
+        [what(scores, depths, valid=valid, num_levels=data.tree.num_levels) for what in computed]
+        for scores, depths, valid in scored_blocks(run, data, queries)
     ]
-    return _Errors(*map(np.concatenate, zip(*blocks, strict=True)))
+    return zip(*blocks, strict=True)
 
 
-def _precision_recall(errors: Mapping[str, _Errors]) -> SvgFigure:
-    curves = {name: own.precision for name, own in errors.items()}
-    means = {name: 100 * np.nanmean(curve, axis=0) for name, curve in curves.items()}
+def _precision_recall(precisions: Mapping[str, NDArray[np.float64]]) -> SvgFigure:
+    means = {name: 100 * np.nanmean(own, axis=0) for name, own in precisions.items()}
     numbers = (
         f"{name}: {mean[25]:.0f} at recall 25, {mean[50]:.0f} at 50, {mean[75]:.0f} at 75."
         for name, mean in means.items()
     )
     title = "Hierarchical precision over recall"
-    return drawn(lambda: plot_precision_recall(curves), title=title, description=" ".join(numbers))
+    return drawn(plot_precision_recall, precisions, title=title, description=" ".join(numbers))
 
 
-def _severity(errors: Mapping[str, _Errors], level_names: tuple[str, ...]) -> SvgFigure:
-    shares, numbers = {name: own.severity for name, own in errors.items()}, []
+def _severity(shares: Mapping[str, NDArray[np.float64]], level_names: tuple[str, ...]) -> SvgFigure:
+    numbers = []
     for name, share in shares.items():
         means = zip(height_names(level_names), 100 * np.nanmean(share, axis=0), strict=True)
         numbers.append(f"{name}: {', '.join(f'{mean:.0f} at {height}' for height, mean in means)}.")
     title, description = "Where the first wrong image lies", " ".join(numbers)
-    return drawn(lambda: plot_error_severity(shares, level_names=level_names), title=title, description=description)
+    return drawn(plot_error_severity, shares, level_names=level_names, title=title, description=description)
 
 
 def _confusion(
     wrong: Mapping[str, NDArray[np.int64]], data: QueriesAndGallery, queries: NDArray[np.int64]
-) -> ConfusionFigures:
-    """A matrix for each model, from the gallery's row that is first wrong for each query, −1 where none is."""
+) -> dict[str, Any]:
+    """A matrix for each model, from the gallery's row that is first wrong for each query, −1 where none is.
+
+    ``shown`` are the nodes of a level in the matrices, ``of`` all that have queries or wrong items.
+    """
     asked = data.query_paths[queries]
     every = np.concatenate([asked, *(data.gallery_paths[rows[rows >= 0]] for rows in wrong.values())])
     level = _deepest(every)
@@ -151,14 +126,16 @@ def _confusion(
     nodes = _with_most_queries(found, asked)
     number_of = {tuple(node): number for number, node in enumerate(nodes.tolist())}
     own = np.array([number_of.get(tuple(path), -1) for path in asked.tolist()])
-    names = [_names(data, node) for node in nodes.tolist()]
+    labels = [data.tree.labels_of(node) for node in nodes.tolist()]
+    names = [[own_label(path[:depth]) for depth in range(1, level + 1)] for path in labels]
     figures = []
     for number, (name, rows) in enumerate(wrong.items()):
         items = [tuple(path) for path in data.gallery_paths[rows, :level].tolist()]
         hit = np.where(rows >= 0, [number_of.get(path, -1) for path in items], -1)
         matrix = confusion_matrix(own[own >= 0], hit[own >= 0], num_nodes=len(nodes))
         figures.append(_drawn_matrix(name, number, matrix, names))
-    return ConfusionFigures(data.tree.level_names[level - 1], len(nodes), len(found), figures)
+    level_name = data.tree.level_names[level - 1]
+    return {"level": level_name, "shown": len(nodes), "of": len(found), "figures": figures}
 
 
 def _deepest(paths: NDArray[np.int32]) -> int:
@@ -175,11 +152,6 @@ def _with_most_queries(nodes: NDArray[np.int32], asked: NDArray[np.int32]) -> ND
     return np.unique(own[np.argsort(-counts, kind="stable")[:MOST_NODES]], axis=0)
 
 
-def _names(data: QueriesAndGallery, node: list[int]) -> list[str]:
-    labels = data.tree.labels_of(node)
-    return [own_label(labels[: depth + 1]) for depth in range(len(labels))]
-
-
 def _drawn_matrix(name: str, number: int, matrix: NDArray[np.float64], nodes: list[list[str]]) -> SvgFigure:
     """The matrix of a model, and its greatest confusions between different nodes in words."""
     between = np.nan_to_num(matrix * (1 - np.eye(len(matrix))))
@@ -190,26 +162,12 @@ def _drawn_matrix(name: str, number: int, matrix: NDArray[np.float64], nodes: li
         if between[row, column] > 0
     ]
     most = f"Confused the most, in percent of the queries: {', '.join(named)}." if named else "No node is confused."
-    return drawn(
-        lambda: plot_confusion(matrix, nodes=nodes, color=f"C{number}"),
-        title=f"{name}: confusion",
-        description=most,
-        letters=28,
-    )
+    title = f"{name}: confusion"
+    return drawn(plot_confusion, matrix, nodes=nodes, color=f"C{number}", title=title, description=most, letters=28)
 
 
-@dataclass(frozen=True)
-class BatchGap:
-    """For each model its mean AP in a batch and in the whole gallery, for so many queries."""
-
-    batch_size: int
-    images_per_class: int
-    queries: int
-    means: dict[str, tuple[float, float]]
-
-
-def batch_gap(found: Mapping[str, Measurement], data: QueriesAndGallery) -> BatchGap | None:
-    """Rank some queries in batches as the first run was trained on, and in the whole gallery.
+def batch_gap(found: Mapping[str, Measurement], data: QueriesAndGallery) -> dict[str, Any] | None:
+    """Rank some queries in batches as the first run was trained on, and in the whole gallery: the mean APs of both.
 
     None without runs or without torch, where the gallery is no larger than a batch, or where no query has a positive.
     """
@@ -227,7 +185,7 @@ def batch_gap(found: Mapping[str, Measurement], data: QueriesAndGallery) -> Batc
         data.gallery_paths[:, -1], classes_per_batch=size // per_class, images_per_class=per_class
     )
     means = {name: _means_in_batches(run, data, queries, batches) for name, run in found.items()}
-    return BatchGap(size, per_class, len(queries), means)
+    return {"batch_size": size, "images_per_class": per_class, "queries": len(queries), "means": means}
 
 
 def balanced_batches(
@@ -259,8 +217,8 @@ def _means_in_batches(
     from hiertree import losses
 
     gaps, wholes, level = [], [], data.tree.num_levels
-    for block in scored_blocks(run, data, queries):
-        gaps.append(losses.decomposability_gap(block.scores, block.levels, batches, level=level, valid=block.valid))
-        wholes.append(average_precision(block.scores, block.levels, level=level, valid=block.valid))
+    for scores, depths, valid in scored_blocks(run, data, queries):
+        gaps.append(losses.decomposability_gap(scores, depths, batches, level=level, valid=valid))
+        wholes.append(average_precision(scores, depths, level=level, valid=valid))
     whole = float(np.nanmean(np.concatenate(wholes)))
     return whole + float(np.nanmean(np.concatenate(gaps))), whole

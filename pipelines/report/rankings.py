@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from hiertree import levels
-from hiertree.errors import ImageError, OptionError
+from hiertree.errors import ImageError
 
 from ..pages import data_uri
 from ..stored_embeddings.neighbors import nearest_images
@@ -36,15 +35,12 @@ def choose_queries(paths: NDArray[np.integer], *, count: int, seed: int) -> list
     >>> choose_queries(np.array([[0, 0], [0, 0], [1, 1], [1, 1], [1, 2]]), count=2, seed=0)
     [1, 3]
     """
-    if count < 1:
-        raise OptionError(f"count={count}", expected="1 or more")
+    import pandas as pd
+
     _, class_of, sizes = np.unique(paths[:, -1], return_inverse=True, return_counts=True)
     answerable = np.flatnonzero(sizes[class_of.reshape(-1)] > 1)
     shuffled = answerable[np.argsort(np.random.default_rng(seed).random(len(answerable)))]
-    turns = np.zeros(len(shuffled), dtype=np.int64)
-    for category in np.unique(paths[shuffled, 0]):
-        members = paths[shuffled, 0] == category
-        turns[members] = np.arange(members.sum())
+    turns = pd.Series(shuffled).groupby(paths[shuffled, 0]).cumcount()
     chosen = shuffled[np.argsort(turns, kind="stable")][:count]
     return sorted(chosen.tolist(), key=lambda index: tuple(paths[index].tolist()))
 
@@ -123,13 +119,13 @@ def ranked_images(
     """
     items, item_paths = (embeddings, paths) if gallery is None else gallery
     hidden = [np.array([query]) for query in queries] if left_out is None else left_out
-    rows = nearest_images(embeddings, queries, count=count, gallery=items, left_out=hidden)
-    found = [row[: len(items) - len(own)] for row, own in zip(rows, hidden, strict=True)]
-    shared = [levels(paths[[query]], item_paths[row])[0] for query, row in zip(queries, found, strict=True)]
-    return [
-        [RankedImage(*image) for image in zip(row.tolist(), depth.tolist(), strict=True)]
-        for row, depth in zip(found, shared, strict=True)
-    ]
+    nearest = nearest_images(embeddings, queries, count=count, gallery=items, left_out=hidden)
+    rankings = []
+    for query, row, own in zip(queries, nearest, hidden, strict=True):
+        found = row[: len(items) - len(own)]
+        shared = levels(paths[[query]], item_paths[found])[0]
+        rankings.append([RankedImage(*image) for image in zip(found.tolist(), shared.tolist(), strict=True)])
+    return rankings
 
 
 @dataclass(frozen=True)
@@ -141,43 +137,11 @@ class LevelStyle:
     text: str
 
 
-@dataclass(frozen=True)
-class RankedPicture:
-    """One picture of a ranking: a data URI, empty where there is no picture, its labels, and their style."""
-
-    image: str
-    label: str
-    style: LevelStyle
-
-
-@dataclass(frozen=True)
-class RankBar:
-    """Neighboring ranks of one level: the first one, from 0, how many, and the level as color and as a share of L."""
-
-    start: int
-    length: int
-    match: Match
-    height: float
-
-
-@dataclass(frozen=True)
-class ModelRanking:
-    """The ranking of one model for one query, its value of the metric that judges, and what the page shows of it."""
-
-    run: str
-    score: float
-    pictures: list[RankedPicture]
-    bars: list[RankBar]
-    counts: str
-
-
-@dataclass(frozen=True)
-class ShownQuery:
-    """One query: its data URI, empty where there is no picture, its labels, and the ranking of each model."""
-
-    image: str
-    label: str
-    rankings: list[ModelRanking]
+def level_styles(level_names: Sequence[str]) -> list[LevelStyle]:
+    """The style of every level, from none to the finest."""
+    *coarser, finest = level_names
+    near = [LevelStyle("near", name, f"same {name}") for name in coarser]
+    return [LevelStyle("wrong", "✗", "nothing shared"), *near, LevelStyle("same", "✓", f"same {finest}")]
 
 
 class RankingGrids:
@@ -185,29 +149,27 @@ class RankingGrids:
 
     def __init__(self, data: QueriesAndGallery) -> None:
         self._data = data
-        self._num_levels = data.tree.num_levels
+        self.styles = level_styles(data.tree.level_names)
         self._pictures: dict[int, str] = {}
         self.unreadable: list[str] = []
 
     def queries(
         self, runs: Mapping[str, Measurement], chosen: Sequence[int], *, hits: int, metric: str
-    ) -> list[ShownQuery]:
-        """The chosen queries with the ranking of every model: ``hits`` pictures, and its value of a metric."""
+    ) -> list[dict[str, Any]]:
+        """The picture and labels of the chosen queries, each with the ranking of every model.
+
+        Of a ranking the page shows its value of a metric, ``hits`` pictures, and a strip of the first ranks as bars.
+        """
         data = self._data
         rankings = [self._rankings(name, run, chosen, hits, metric) for name, run in runs.items()]
         return [
-            ShownQuery(self._picture(int(data.query_rows[query])), data.label(data.query_paths[query]), list(own))
+            {**self._pictured(data.query_rows[query], data.query_paths[query]), "rankings": own}
             for query, *own in zip(chosen, *rankings, strict=True)
         ]
 
-    @cached_property
-    def legend(self) -> list[LevelStyle]:
-        """The style of every level, from the finest to none."""
-        return [self._style(level) for level in range(self._num_levels, -1, -1)]
-
     def _rankings(
         self, name: str, run: Measurement, chosen: Sequence[int], hits: int, metric: str
-    ) -> list[ModelRanking]:
+    ) -> list[dict[str, Any]]:
         data, (embeddings, items) = self._data, run.vectors
         found = ranked_images(
             embeddings,
@@ -218,39 +180,33 @@ class RankingGrids:
             left_out=[run.left_out(query) for query in chosen],
         )
         return [
-            ModelRanking(
-                name,
-                float(run.per_query[metric].iloc[query]),
-                [self._ranked_picture(image) for image in ranking[:hits]],
-                self._bars(ranking[:STRIP]),
-                self._counts(ranking[:STRIP]),
-            )
+            {
+                "run": name,
+                "score": float(run.per_query[metric].iloc[query]),
+                "pictures": [self._hit(image) for image in ranking[:hits]],
+                **self._strip([image.level for image in ranking[:STRIP]]),
+            }
             for query, ranking in zip(chosen, found, strict=True)
         ]
 
-    def _bars(self, ranking: Sequence[RankedImage]) -> list[RankBar]:
+    def _hit(self, image: RankedImage) -> dict[str, Any]:
+        row, path = self._data.gallery_rows[image.index], self._data.gallery_paths[image.index]
+        return {**self._pictured(row, path), "style": self.styles[image.level]}
+
+    def _strip(self, found: Sequence[int]) -> dict[str, Any]:
+        """A bar for neighboring ranks of one level, its height a share of L, and how many ranks each level has."""
         bars, start = [], 0
-        for level, group in groupby(image.level for image in ranking):
+        for level, group in groupby(found):
             length = len(list(group))
-            bars.append(RankBar(start, length, self._style(level).match, level / self._num_levels))
+            height = level / self._data.tree.num_levels
+            bars.append({"start": start, "length": length, "match": self.styles[level].match, "height": height})
             start += length
-        return bars
+        counts = (f"{number} {self.styles[level].text}" for level, number in sorted(Counter(found).items())[::-1])
+        return {"bars": bars, "counts": f"Of the first {len(found)}: {', '.join(counts)}."}
 
-    def _counts(self, ranking: Sequence[RankedImage]) -> str:
-        found = Counter(image.level for image in ranking)
-        counts = (f"{found[level]} {self._style(level).text}" for level in sorted(found, reverse=True))
-        return f"Of the first {len(ranking)}: {', '.join(counts)}."
-
-    def _ranked_picture(self, image: RankedImage) -> RankedPicture:
-        data = self._data
-        picture = self._picture(int(data.gallery_rows[image.index]))
-        return RankedPicture(picture, data.label(data.gallery_paths[image.index]), self._style(image.level))
-
-    def _style(self, level: int) -> LevelStyle:
-        if not level:
-            return LevelStyle("wrong", "✗", "nothing shared")
-        name, finest = self._data.tree.level_names[level - 1], level == self._num_levels
-        return LevelStyle("same" if finest else "near", "✓" if finest else name, f"same {name}")
+    def _pictured(self, row: np.int64, path: NDArray[np.int32]) -> dict[str, str]:
+        """The data URI of an image, empty where there is no picture, and its labels."""
+        return {"image": self._picture(int(row)), "label": self._data.label(path)}
 
     def _picture(self, row: int) -> str:
         images = self._data.images

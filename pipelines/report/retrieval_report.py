@@ -12,9 +12,9 @@ import numpy as np
 from hiertree.errors import OptionError, require_package
 
 from .figures import histogram, learning_curves, map_figures
-from .page import QueryGroup, judging_metric, write_page
+from .page import judging_metric, write_page
 from .ranking_figures import batch_gap, error_figures
-from .rankings import RankingGrids, changed_queries, extreme_queries
+from .rankings import changed_queries, extreme_queries
 from .sources import EmbeddingsOptions, is_comparison, read_sources, values_of
 from .tree_nodes import answered_nodes, node_table, tree_of_means
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .sources import Measurement
 
 QUANTILES = {"least": 0.0, "5 %": 0.05, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "greatest": 1.0}
-_TITLES = {"worst": "Worst queries", "median": "Median queries", "best": "Best queries"}
 _OF_COMPARISONS = (
     "Each row of the comparison is shown by its first seed; comparison.html, in its folder, has the means over seeds."
 )
@@ -71,29 +70,26 @@ def make_report(
         given = f"{len(sources)} sources, queries={queries}, hits={hits}"
         raise OptionError(given, expected="1 or more of each")
     found, data = read_sources(sources, overrides=overrides, options=options)
-    _require_few((3 if len(found) == 1 else 5) * queries * (1 + len(found) * min(hits, len(data.gallery_paths))))
+    several = len(found) > 1
+    pictures = (5 if several else 3) * queries * (1 + len(found) * min(hits, len(data.gallery_paths)))
+    if pictures > MOST_PICTURES:
+        expected = f"at most {MOST_PICTURES:,} on a page"
+        raise OptionError(f"{pictures:,} pictures", expected=expected, remedy="fewer queries or hits")
     judged_by = judging_metric(found)
     values = values_of(found, judged_by)
-    grids = RankingGrids(data)
-    groups = [
-        QueryGroup(title, grids.queries(found, chosen, hits=hits, metric=judged_by))
-        for title, chosen in _chosen(list(found), values, data.query_paths[:, -1], queries).items()
-        if chosen
-    ]
     return write_page(
         out,
         found,
         data,
-        grids,
-        groups,
+        _chosen(list(found), values, data.query_paths[:, -1], queries),
+        hits=hits,
+        judged_by=judged_by,
         title=title,
         lead=[_OF_COMPARISONS] if any(is_comparison(Path(source)) for source in sources) else [],
         rule=f"The queries are those with the least, the median and the greatest {judged_by}"
-        + (", the mean over the models" if len(found) > 1 else "")
+        + (", the mean over the models" if several else "")
         + ", each of another class where there are enough"
-        + (f"; and those whose {judged_by} the last model changes the most." if len(found) > 1 else "."),
-        hits=hits,
-        judged_by=judged_by,
+        + (f"; and those whose {judged_by} the last model changes the most." if several else "."),
         figures=learning_curves(
             {name: run.history for name, run in found.items() if run.history},
             metrics=_curves(found),
@@ -108,32 +104,18 @@ def _chosen(
 ) -> dict[str, list[int]]:
     """The queries that are shown, by the title of their group."""
     extreme = extreme_queries(values.mean(axis=1), count=count, classes=classes)
-    groups = {_TITLES[name]: chosen for name, chosen in extreme.items()}
+    groups = {f"{name.capitalize()} queries": chosen for name, chosen in extreme.items()}
     if len(names) > 1:
         changed = changed_queries(values[:, 0], values[:, -1], count=count, classes=classes)
         groups |= {f"Most {name} from {names[0]} to {names[-1]}": chosen for name, chosen in changed.items()}
     return groups
 
 
-def _require_few(pictures: int) -> None:
-    if pictures > MOST_PICTURES:
-        raise OptionError(
-            f"{pictures:,} pictures", expected=f"at most {MOST_PICTURES:,} on a page", remedy="fewer queries or hits"
-        )
-
-
 def _curves(found: Mapping[str, Measurement]) -> list[str]:
     """The metrics that some run measured during training; those of the whole tree and the means first."""
     measured = dict.fromkeys(name for run in found.values() for row in run.history for name in row.get("metrics", {}))
     first = [name for name in measured if name.startswith("mean ") or name in ("H-AP", "R@1", "NDCG", "ASI")]
-    return [*first, *(name for name in measured if name not in first)][:_SHOWN]
-
-
-def _of_nodes(found: Mapping[str, Measurement], num_levels: int) -> dict[str, NDArray[np.float64]]:
-    """H-AP, AP and R@1 of the finest level, as far as every model has them."""
-    names = ("H-AP", "AP", f"AP[{num_levels}]", "R@1")
-    shared = [name for name in names if all(name in run.per_query.columns for run in found.values())]
-    return {name: values_of(found, name) for name in shared}
+    return list(dict.fromkeys([*first, *measured]))[:_SHOWN]
 
 
 def _analysis(
@@ -143,17 +125,20 @@ def _analysis(
     columns = {name: column[~np.isnan(column)] for name, column in zip(found, values.T, strict=True)}
     answered = answered_nodes(data, values)
     top, left_out = tree_of_means(data, values)
+    of_nodes = ("H-AP", "AP", f"AP[{data.tree.num_levels}]", "R@1")
+    shared = [name for name in of_nodes if all(name in run.per_query.columns for run in found.values())]
+    in_table = {name: values_of(found, name) for name in dict.fromkeys([judged_by, *shared])}
     return {
         "histogram": histogram(columns, metric=judged_by),
         "quantiles": list(QUANTILES),
         "spread": {
-            name: [float(np.quantile(column, share)) for share in QUANTILES.values()]
+            name: np.quantile(column, list(QUANTILES.values())).tolist()
             for name, column in columns.items()
             if len(column)
         },
         "worst": {level: nodes[:_WORST] for level, nodes in answered.items()},
         "answered": {level: len(nodes) for level, nodes in answered.items()},
-        "table": node_table(data, list(found), {judged_by: values} | _of_nodes(found, data.tree.num_levels)),
+        "table": node_table(data, list(found), in_table),
         "nodes": top,
         "nodes_left_out": left_out,
         "errors": error_figures(found, data, values),

@@ -9,7 +9,6 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
@@ -22,7 +21,8 @@ from hiertree.errors import CheckpointError, HiertreeError, OptionError
 from hiertree.io.provenance import manifest
 from hiertree.metrics import evaluate
 
-from ..stored_embeddings.embeddings_files import naming_files, read_embeddings
+from ..stored_embeddings.embeddings_files import LabelFiles, naming_files, read_embeddings
+from ..stored_embeddings.label_columns import PathLike
 from ..training.data.splits import load_split
 from ..training.recipe.built_in import PublishedRow, published_rows
 from ..training.recipe.reading import load_recipe
@@ -53,15 +53,12 @@ class Measurement:
     recipe_text: str = ""  # the experiment as YAML, every setting included; empty if there was none
     command: str  # that gives these numbers again
     manifest: dict[str, Any]  # versions, time and hashes
+    published: Sequence[PublishedRow] = ()  # what papers report for its recipe, by the recipe's name
 
     @property
     def metrics(self) -> dict[str, float]:
         """The mean of each metric over the queries that have it."""
         return dict(self.results["metrics"])
-
-    def published(self) -> list[PublishedRow]:
-        """What papers report for it; nothing unless it is a run of a built-in recipe."""
-        return []
 
     @property
     def vectors(self) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -85,11 +82,8 @@ class Measurement:
 
     def has_paths(self, paths: NDArray[Any], gallery_paths: NDArray[Any] | None) -> bool:
         """Whether these are the paths of its queries, and of its separate gallery if it has one."""
-        own = self.labeled
-        if (own.gallery_paths is None) != (gallery_paths is None):
-            return False
-        same = np.array_equal(own.paths, paths)
-        return same and (gallery_paths is None or np.array_equal(np.asarray(own.gallery_paths), gallery_paths))
+        sides: Any = ((self.labeled.paths, paths), (self.labeled.gallery_paths, gallery_paths))
+        return all(np.array_equal(own, given) for own, given in sides)  # None equals None alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +92,6 @@ class FinishedRun(Measurement):
 
     folder: Path
     recipe: Recipe
-
-    def published(self) -> list[PublishedRow]:
-        """The rows of papers for its recipe, by the recipe's name."""
-        return published_rows(self.recipe.name)
 
 
 def read_run(path: str | os.PathLike[str]) -> FinishedRun:
@@ -120,9 +110,11 @@ def read_run(path: str | os.PathLike[str]) -> FinishedRun:
         labeled = read_embeddings(folder.path / "embeddings.npz")
         as_embeddings(labeled.embeddings)
         as_paths(labeled.paths)
+        recipe = load_recipe(folder.recipe)
         return FinishedRun(
             folder=folder.path,
-            recipe=load_recipe(folder.recipe),
+            recipe=recipe,
+            published=published_rows(recipe.name),
             recipe_text=folder.recipe.read_text(encoding="utf-8"),
             results=results,
             history=read_history(folder.history),
@@ -161,27 +153,11 @@ def read_runs(paths: Sequence[str | os.PathLike[str]], names: Sequence[str] = ()
     return dict(zip(chosen, runs, strict=True))
 
 
-@dataclass(frozen=True, kw_only=True)
-class EmbeddingsOptions:
-    """What belongs to a file of embeddings, as ``hiertree evaluate`` takes it.
+class EmbeddingsOptions(LabelFiles, total=False):
+    """What belongs to a file of embeddings, as ``hiertree evaluate`` takes it, and its images."""
 
-    Attributes:
-        labels: a table of labels.
-        levels: its columns, coarse → fine.
-        gallery: embeddings of a separate gallery.
-        gallery_labels: the gallery's table of labels.
-        ids: the column of the images' ids.
-        images: the folder in which the ids name image files.
-        protocol: the benchmark whose metrics are computed.
-    """
-
-    labels: Path | None = None
-    levels: tuple[str, ...] = ()
-    gallery: Path | None = None
-    gallery_labels: Path | None = None
-    ids: str | None = None
-    images: Path | None = None
-    protocol: ProtocolName | None = None
+    images: PathLike | None  # the folder in which the ids name image files
+    protocol: ProtocolName | None  # the benchmark whose metrics are computed
 
 
 def read_sources(
@@ -192,11 +168,12 @@ def read_sources(
 ) -> tuple[dict[str, Measurement], QueriesAndGallery]:
     """Read the models' measurements, by name, and the queries and gallery that they were measured on."""
     paths = [Path(source) for source in sources]
+    given = {name: value for name, value in (options or {}).items() if value}
     if any(path.is_file() for path in paths):
         if len(paths) > 1 or overrides:
             raise OptionError("a file with other sources or --set", expected="one file of embeddings alone")
-        return _measured_file(paths[0], options or EmbeddingsOptions())
-    if options is not None and options != EmbeddingsOptions():
+        return _measured_file(paths[0], **given)
+    if given:
         raise OptionError("labels, a gallery or images with folders", expected="these with a file of embeddings only")
     runs = _runs_in(paths)
     return dict(runs), _data_of_run(next(iter(runs.values())), overrides)
@@ -224,13 +201,11 @@ def _rows(comparison: Path) -> dict[Path, str]:
     found = sorted((path.parent for path in comparison.glob("**/seed-*/metrics.json")), key=_by_seed)
     if not found:
         raise OptionError(f"{comparison} without a finished run", expected="a finished run of hiertree compare")
-    first = {row: next(iter(seeds)) for row, seeds in groupby(found, key=lambda folder: folder.parent)}
-    return {_compared(folder): row.relative_to(comparison).as_posix() for row, folder in first.items()}
-
-
-def _compared(run: Path) -> Path:
-    """The folder of the network that a comparison compares: the one that a validation picked, if there was one."""
-    return run / "best" if (run / "best").is_dir() else run
+    first: dict[Path, Path] = {}
+    for folder in found:
+        picked = folder / "best"  # the network that a validation picked, if there was one
+        first.setdefault(folder.parent, picked if picked.is_dir() else folder)
+    return {folder: row.relative_to(comparison).as_posix() for row, folder in first.items()}
 
 
 def _by_seed(folder: Path) -> tuple[str, int]:
@@ -246,7 +221,7 @@ def _data_of_run(run: FinishedRun, overrides: Sequence[str]) -> QueriesAndGaller
         data = QueriesAndGallery.from_dataset(dataset)
         require_measured_on(data, run, f"{dataset.name} ({dataset.split})")
     except (HiertreeError, OSError) as error:
-        return QueriesAndGallery.from_labels(*_columns(run.labeled), without=str(error))
+        return QueriesAndGallery.from_numbers(run.labeled.paths, run.labeled.gallery_paths, without=str(error))
     return data
 
 
@@ -259,72 +234,45 @@ def require_measured_on(data: QueriesAndGallery, run: FinishedRun, what: str) ->
         )
 
 
-def _measured_file(file: Path, options: EmbeddingsOptions) -> tuple[dict[str, Measurement], QueriesAndGallery]:
-    labeled = read_embeddings(
-        file,
-        labels=options.labels,
-        levels=options.levels,
-        gallery=options.gallery,
-        gallery_labels=options.gallery_labels,
-        ids=options.ids,
-    )
+def _measured_file(
+    file: Path, *, images: Any = None, protocol: Any = None, **files: Any
+) -> tuple[dict[str, Measurement], QueriesAndGallery]:
+    labeled = read_embeddings(file, **files)
     if labeled.distractors is not None:
         raise OptionError(f"distractors in {file.name}", expected="a gallery of labeled items")
-    data = _data_of_file(labeled, options.images)
-    with naming_files(file, options.gallery):
-        result = evaluate(*labeled[:4], progress=True, protocol=options.protocol, **labeled.masks)
+    data = _data_of_file(labeled, images)
+    with naming_files(file, files.get("gallery")):
+        result = evaluate(*labeled[:4], progress=True, protocol=protocol, **labeled.masks)
     content = result.as_dict()
-    inputs = [file, *(path for path in (options.labels, options.gallery, options.gallery_labels) if path)]
+    inputs = [file, *(path for name, path in files.items() if name in ("labels", "gallery", "gallery_labels"))]
+    levels = files.get("levels", ())
+    same = {**files, "levels": ",".join(levels), "protocol": protocol}
+    words = [word for name, value in same.items() if value for word in (f"--{name.replace('_', '-')}", str(value))]
     measurement = Measurement(
         results={**content, "metrics": content["summary"]},
         labeled=labeled,
         per_query=result.per_query().reset_index(drop=True),
-        command=shlex.join(["hiertree", "evaluate", str(file), *_evaluate_options(options)]),
-        manifest=manifest(command="hiertree report", parameters={"levels": list(options.levels)}, inputs=inputs),
+        command=shlex.join(["hiertree", "evaluate", str(file), *words]),
+        manifest=manifest(command="hiertree report", parameters={"levels": list(levels)}, inputs=inputs),
     )
     return {file.stem: measurement}, data
 
 
-def _evaluate_options(options: EmbeddingsOptions) -> list[str]:
-    """The options of ``hiertree evaluate`` that give the same numbers."""
-    given = {
-        "--labels": options.labels,
-        "--levels": ",".join(options.levels),
-        "--gallery": options.gallery,
-        "--gallery-labels": options.gallery_labels,
-        "--ids": options.ids,
-        "--protocol": options.protocol,
-    }
-    return [word for option, value in given.items() if value for word in (option, str(value))]
-
-
-def _data_of_file(labeled: LabeledEmbeddings, folder: Path | None) -> QueriesAndGallery:
+def _data_of_file(labeled: LabeledEmbeddings, folder: PathLike | None) -> QueriesAndGallery:
     """The labels of the tables or, without any, the numbers of the paths; pictures from a folder of image files."""
     images = None if folder is None else _images(labeled, folder)
-    without = "" if images else "No folder of images was given."
-    if labeled.tree is not None:
-        return QueriesAndGallery.from_paths(
-            labeled.tree, labeled.paths, labeled.gallery_paths, images=images, without=without
-        )
-    return QueriesAndGallery.from_labels(*_columns(labeled), images=images, without=without)
+    pictures: Any = {"images": images, "without": "" if images else "No folder of images was given."}
+    if labeled.tree is None:
+        return QueriesAndGallery.from_numbers(labeled.paths, labeled.gallery_paths, **pictures)
+    return QueriesAndGallery.from_paths(labeled.tree, labeled.paths, labeled.gallery_paths, **pictures)
 
 
-def _columns(labeled: LabeledEmbeddings) -> tuple[list[Any], list[Any] | None]:
-    """The levels of queries and gallery."""
-
-    def columns(paths: Any) -> list[Any]:
-        return [column.tolist() for column in np.asarray(paths).reshape(len(paths), -1).T]
-
-    gallery = labeled.gallery_paths
-    return columns(labeled.paths), None if gallery is None else columns(gallery)
-
-
-def _images(labeled: LabeledEmbeddings, folder: Path) -> ImageSource:
+def _images(labeled: LabeledEmbeddings, folder: PathLike) -> ImageSource:
     """The files that the ids name."""
     if labeled.ids is None:
         raise OptionError(f"images in {folder} without ids", expected="the column of the files' names (--ids)")
     names = [*map(str, labeled.ids), *map(str, () if labeled.gallery_ids is None else labeled.gallery_ids)]
-    return FileImages(folder, inside(names, lambda row: f"id {row + 1}"))
+    return FileImages(Path(folder), inside(names, lambda row: f"id {row + 1}"))
 
 
 def values_of(runs: Mapping[str, Measurement], metric: str) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -89,7 +89,9 @@ def answered_nodes(data: QueriesAndGallery, values: NDArray[np.float64]) -> dict
     """
     names = data.tree.level_names[:-1] or data.tree.level_names
     return {
-        name: sorted((node for node in _nodes(data, values, level) if node.queries), key=lambda node: node.mean)
+        name: sorted(
+            (node for node in _nodes(data, values, level).values() if node.queries), key=lambda node: node.mean
+        )
         for level, name in enumerate(names, start=1)
     }
 
@@ -100,7 +102,7 @@ def tree_of_means(data: QueriesAndGallery, values: NDArray[np.float64]) -> tuple
     below: dict[tuple[int, ...], list[NodeMeans]] = {}
     for level in range(depth, 0, -1):
         above: dict[tuple[int, ...], list[NodeMeans]] = {}
-        for path, node in zip(_paths(data, level), _nodes(data, values, level), strict=True):
+        for path, node in _nodes(data, values, level).items():
             shown, left_out = _first_nodes(below.get(path, []))
             above.setdefault(path[:-1], []).append(replace(node, below=shown, left_out=left_out))
         below = above
@@ -111,44 +113,37 @@ def _first_nodes(nodes: Sequence[NodeMeans]) -> tuple[tuple[NodeMeans, ...], int
     return tuple(nodes[:MOST_BELOW]), max(0, len(nodes) - MOST_BELOW)
 
 
-@dataclass(frozen=True)
-class NodeTable:
-    """Nodes of all levels, those with the most queries first; their means are of each metric and model."""
+def node_table(
+    data: QueriesAndGallery, models: Sequence[str], values: Mapping[str, NDArray[np.float64]]
+) -> dict[str, Any]:
+    """The means of each metric and model, at the nodes of all levels, those with the most queries first.
 
-    columns: list[tuple[str, str]]
-    nodes: list[NodeMeans]
-    of: int
-
-
-def node_table(data: QueriesAndGallery, models: Sequence[str], values: Mapping[str, NDArray[np.float64]]) -> NodeTable:
-    """Several metrics of the nodes with the most queries; the first metric decides which queries count."""
+    The first metric decides which queries count.
+    """
     found = [
         replace(same[0], means=tuple(mean for node in same for mean in node.means))
         for level in range(1, data.tree.num_levels + 1)
-        for same in zip(*(_nodes(data, columns, level) for columns in values.values()), strict=True)
+        for same in zip(*(_nodes(data, columns, level).values() for columns in values.values()), strict=True)
         if same[0].queries
     ]
     found.sort(key=lambda node: -node.queries)
     columns = [(metric, model) for metric in values for model in models]
-    return NodeTable(columns, found[: min(MOST_ROWS, MOST_VALUES // len(columns))], len(found))
+    most = min(MOST_ROWS, MOST_VALUES // len(columns))
+    return {"columns": columns, "nodes": found[:most], "of": len(found)}
 
 
-def _paths(data: QueriesAndGallery, level: int) -> list[tuple[int, ...]]:
-    """The paths of a level's nodes that queries or gallery have, in their order."""
+def _nodes(data: QueriesAndGallery, values: NDArray[np.float64], level: int) -> dict[tuple[int, ...], NodeMeans]:
+    """The nodes of a level that queries or gallery have, by path, with their means but without the nodes below them."""
     every = np.concatenate([data.query_paths[:, :level], data.gallery_paths[:, :level]])
-    return [tuple(path) for path in np.unique(every, axis=0).tolist()]
-
-
-def _nodes(data: QueriesAndGallery, values: NDArray[np.float64], level: int) -> list[NodeMeans]:
-    """These nodes with their means; the nodes below them are not filled in."""
-    paths = _paths(data, level)
-    number_of = {path: number for number, path in enumerate(paths)}
-    rows = np.array([number_of[tuple(path)] for path in data.query_paths[:, :level].tolist()])
+    found, inverse = np.unique(every, axis=0, return_inverse=True)
     known = ~np.isnan(values).any(axis=1)
-    counts = np.bincount(rows[known], minlength=len(paths))
-    sums = [np.bincount(rows[known], weights=column[known], minlength=len(paths)) for column in values.T]
-    means = np.divide(sums, counts, out=np.full((len(sums), len(paths)), np.nan), where=counts > 0)
-    return [
-        NodeMeans(own_label(data.tree.labels_of(path)), data.label(np.array(path)), len(path), count, tuple(own))
-        for path, count, own in zip(paths, counts.tolist(), means.T.tolist(), strict=True)
-    ]
+    rows, values = inverse.reshape(-1)[: len(values)][known], values[known]
+    counts = np.bincount(rows, minlength=len(found))
+    sums = [np.bincount(rows, weights=column, minlength=len(found)) for column in values.T]
+    means = np.divide(sums, counts, out=np.full((len(sums), len(found)), np.nan), where=counts > 0)
+    return {
+        tuple(path): NodeMeans(
+            own_label(data.tree.labels_of(path)), data.label(np.array(path)), level, count, tuple(own)
+        )
+        for path, count, own in zip(found.tolist(), counts.tolist(), means.T.tolist(), strict=True)
+    }

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from hiertree.errors import OptionError
 from hiertree.metrics import evaluate
 from hiertree.pipelines.report.rankings import choose_queries, ranked_images
 from hiertree.pipelines.stored_embeddings.neighbors import nearest_images
@@ -69,8 +67,3 @@ def test_queries_follow_from_the_seed():
 
 def test_an_image_alone_in_its_class_is_no_query():
     assert set(choose_queries(PATHS, count=5, seed=0)) == {0, 1}
-
-
-def test_asking_for_no_query_is_refused():
-    with pytest.raises(OptionError, match="count=0"):
-        choose_queries(PATHS, count=0, seed=0)
