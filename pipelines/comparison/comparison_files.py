@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +34,10 @@ def write_comparison(
     """Write every file: runs, tests, the table in every format, figures, and the manifest."""
     for name in _NOT_ALWAYS:
         (folder / name).unlink(missing_ok=True)
-    frames = {"comparison.csv": runs} | ({_TESTS: tests} if len(tests) else {})
-    for name, frame in frames.items():
-        with files.open_replacing(folder / name) as file:
-            frame.to_csv(file, index=False, lineterminator="\n")
     figures = _draw(runs, folder)
+    frames = {"comparison.csv": runs} | ({_TESTS: tests} if len(tests) else {})
     lead = f"{len(runs)} runs of {', '.join(parameters['recipes'])}, seeds {', '.join(map(str, parameters['seeds']))}."
-    texts = {
+    texts = {name: frame.to_csv(index=False, lineterminator="\n") for name, frame in frames.items()} | {
         "comparison.md": markdown(table) + "\n",
         "comparison.tex": latex(table) + "\n",
         "comparison.html": html(table, title="Comparison", lead=lead, figures=figures.values()),
@@ -47,7 +45,7 @@ def write_comparison(
     for name, text in texts.items():
         files.write_text(folder / name, text)
     files.write_json(folder / "comparison.json", {"rows": _rows(table), "tests": tests.to_dict(orient="records")})
-    outputs = [*(folder / name for name in [*frames, *texts, "comparison.json"]), *figures]
+    outputs = [*(folder / name for name in [*texts, "comparison.json"]), *figures]
     made = manifest(command="hiertree compare", parameters=parameters, outputs=outputs)
     files.write_json(folder / "manifest.json", made)
 
@@ -142,7 +140,7 @@ def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -
     from matplotlib.figure import Figure
 
     measured = [name for name in metric_names(runs) if runs[name].notna().any()]
-    metrics = [metric for group in groups_of(measured) for metric in group.metrics]
+    metrics = list(chain.from_iterable(groups_of(measured).values()))
     columns = min(_PANELS_IN_A_ROW, len(metrics))
     rows = -(-len(metrics) // columns)
     figure = Figure(figsize=(2.2 * columns + max(margin, 0.6), rows * height), layout="constrained")

@@ -27,25 +27,23 @@ from ..yaml_files import parse_yaml
 Grid: TypeAlias = Mapping[str, Sequence[Any]]
 Settings: TypeAlias = Mapping[str, Any]
 
-_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|.', flags=re.DOTALL)  # quoted text is one
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.,=+-]")
 _LONGEST_FOLDER = 120
 _NOT_VARIED = {"seed": "give --seeds", "name": "a recipe keeps its name"}
 
 
 def read_grid(options: Iterable[str]) -> dict[str, list[Any]]:
-    """Parse ``KEY=V1,V2,…`` texts; values are YAML, and commas inside brackets or quotes belong to them.
+    """Parse ``KEY=V1,V2,…`` texts, the values as a list of YAML: commas inside brackets or quotes belong to them.
 
     >>> read_grid(["loss.margins=[0.4, 0.2],[0.5, 0.3]", "optimizer.clip_norm=null,1e-1"])
     {'loss.margins': [[0.4, 0.2], [0.5, 0.3]], 'optimizer.clip_norm': [None, 0.1]}
     """
     grid: dict[str, list[Any]] = {}
     for option in options:
-        key, equals, text = option.partition("=")
-        key = key.strip()
-        if not equals or not key or not text.strip() or key in grid:
+        key, _, text = (part.strip() for part in option.partition("="))
+        if not key or not text or key in grid:
             raise OptionError(f"--grid {option}", expected="KEY=V1,V2,… , each key once")
-        grid[key] = [parse_yaml(part, source=f"--grid {option}") for part in _parts(text)]
+        grid[key] = parse_yaml(f"[{text}]", source=f"--grid {option}")
     check_grid(grid)
     return grid
 
@@ -108,18 +106,6 @@ def settings_folder(settings: Settings) -> str:
     return safe if safe == text else f"{safe},{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def _parts(text: str) -> list[str]:
-    """Split at the commas outside brackets and quotes."""
-    parts, depth = [""], 0
-    for piece in _PIECE.findall(text):
-        depth += (piece in "[{(") - (piece in ")}]")
-        if piece == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += piece
-    return parts
-
-
 @dataclass(frozen=True)
 class PlannedRun:
     """One run of a comparison: the recipe with its seed, the settings of the grid, and its folder in the comparison's.
@@ -164,7 +150,9 @@ def plan_runs(
     """Read and check every recipe with every combination and seed, and see that its folder can be used."""
     _require_distinct("seeds", list(map(str, seeds)))
     check_grid(grid)
-    _require_apart(overrides, grid)
+    twice = sorted({override.partition("=")[0].strip() for override in overrides} & set(grid))
+    if twice:
+        raise OptionError(f"{', '.join(twice)} among the overrides and in the grid", expected="a key in one of them")
     each = [(settings, seed) for settings in combinations_of(grid) for seed in seeds]
     planned = []
     for recipe, (settings, seed) in product(recipes, each):
@@ -195,12 +183,6 @@ def _require_own(out: Path) -> None:
     if foreign:
         expected = "a new or empty folder, or that of an earlier comparison"
         raise OptionError(f"out={out} with {', '.join(foreign[:3])}", expected=expected)
-
-
-def _require_apart(overrides: Sequence[str], grid: Grid) -> None:
-    twice = sorted({override.partition("=")[0].strip() for override in overrides} & set(grid))
-    if twice:
-        raise OptionError(f"{', '.join(twice)} among the overrides and in the grid", expected="a key in one of them")
 
 
 def _require_distinct(what: str, given: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -57,7 +58,7 @@ def compare(
         runs,
         tests=tests,
         published=published,
-        num_levels=max((own.paths.shape[1] for row in values.values() if row for own in row.lists), default=None),
+        num_levels=max((own.paths.shape[1] for row in values.values() for own in row or ()), default=None),
         notes=[*describe_tests(tests, values, reference), *_describe_networks(planned)],
     )
     parameters = {
@@ -104,9 +105,7 @@ def _failure_of(run: PlannedRun) -> str | None:
 
 def values_of_rows(planned: Sequence[PlannedRun]) -> dict[str, QueryValues | None]:
     """The values of the queries of every row, by the row's name; all runs are finished."""
-    rows: dict[str, list[PlannedRun]] = {}
-    for run in planned:
-        rows.setdefault(run.row, []).append(run)
+    rows = {name: list(own) for name, own in groupby(planned, key=lambda run: run.row)}  # seeds of a row come together
     return {
         name: query_values([run.network for run in own], data=own[0].recipe.data.options())
         for name, own in rows.items()

@@ -3,10 +3,10 @@
 Papers group columns by what they measure: the finest level first (R@k, mAP@R, AP), then each coarser level, then the
 hierarchy as a whole (H-AP, ASI, NDCG).
 
->>> [(group.title, group.metrics) for group in groups_of(["H-AP", "NDCG", "ASI", "AP[1]", "AP[2]", "R@1"])]
-[('finest level', ('R@1', 'AP[2]')), ('level 1', ('AP[1]',)), ('hierarchy', ('H-AP', 'ASI', 'NDCG'))]
->>> [(group.title, group.metrics) for group in groups_of(["mean AP", "AP[fine]", "R@1[fine]", "AP[coarse]"])]
-[('fine list', ('R@1[fine]', 'AP[fine]')), ('coarse list', ('AP[coarse]',)), ('mean over levels', ('mean AP',))]
+>>> groups_of(["H-AP", "NDCG", "ASI", "AP[1]", "AP[2]", "R@1"])
+{'finest level': ['R@1', 'AP[2]'], 'level 1': ['AP[1]'], 'hierarchy': ['H-AP', 'ASI', 'NDCG']}
+>>> groups_of(["mean AP", "AP[fine]", "R@1[fine]", "AP[coarse]"])
+{'fine list': ['R@1[fine]', 'AP[fine]'], 'coarse list': ['AP[coarse]'], 'mean over levels': ['mean AP']}
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..pages import fill_page
 from ..report.page import has_a_best
@@ -30,7 +32,7 @@ _OF_A_LEVEL = re.compile(r"(?P<kind>AP|ASI|R|TR|P|mAP)(@R|@(?P<cutoff>\d+))?(\[(
 _OF_THE_TREE = ("H-AP", "ASI", "NDCG")
 _KINDS = ("R", "TR", "P", "mAP", "AP", "ASI")
 _FINEST, _TREE, _MEANS, _OTHERS = "finest level", "hierarchy", "mean over levels", "others"
-_LATEX: Mapping[str, str] = MappingProxyType(
+_LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
         "~": r"\textasciitilde{}",
@@ -80,25 +82,17 @@ class TableRow:
 
 
 @dataclass(frozen=True)
-class ColumnGroup:
-    """Columns under one heading."""
-
-    title: str
-    metrics: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class ResultTable:
-    """Groups of columns, rows, and notes below them."""
+    """Columns in groups, by the heading above them, rows, and notes below them."""
 
-    groups: tuple[ColumnGroup, ...]
-    rows: tuple[TableRow, ...]
-    notes: tuple[str, ...] = ()
+    groups: Mapping[str, list[str]]
+    rows: Sequence[TableRow]
+    notes: Sequence[str] = ()
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metrics(self) -> list[str]:
         """All columns."""
-        return tuple(metric for group in self.groups for metric in group.metrics)
+        return [metric for group in self.groups.values() for metric in group]
 
 
 def runs_table(rows: Sequence[tuple[str, Settings, int, Mapping[str, float]]]) -> pd.DataFrame:
@@ -114,21 +108,20 @@ def runs_table(rows: Sequence[tuple[str, Settings, int, Mapping[str, float]]]) -
     found = [{"recipe": recipe, **settings, "seed": seed, **metrics} for recipe, settings, seed, metrics in rows]
     table: pd.DataFrame = pd.DataFrame(found)
     for key in rows[0][1]:
-        if not all(_is_number(row[key]) for row in found):
-            table[key] = [setting_text(row[key]) for row in found]
+        values = [row[key] for row in found]
+        if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
+            table[key] = [setting_text(value) for value in values]
     return table
 
 
 def grid_keys(runs: pd.DataFrame) -> list[str]:
     """The keys of the grid: the columns between ``recipe`` and ``seed``."""
-    columns = list(runs.columns)
-    return columns[columns.index("recipe") + 1 : columns.index("seed")]
+    return list(runs.loc[:, "recipe":"seed"].columns[1:-1])
 
 
 def metric_names(runs: pd.DataFrame) -> list[str]:
     """The metrics: the columns after ``seed``."""
-    columns = list(runs.columns)
-    return columns[columns.index("seed") + 1 :]
+    return list(runs.loc[:, "seed":].columns[1:])
 
 
 def row_names(runs: pd.DataFrame, *, without: str | None = None) -> list[str]:
@@ -151,10 +144,6 @@ def varied_number(runs: pd.DataFrame) -> str | None:
     return found[0] if len(found) == 1 else None
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def make_table(
     runs: pd.DataFrame,
     *,
@@ -167,34 +156,33 @@ def make_table(
 
     ``num_levels`` are those of the tree; unless given, the largest that a metric names.
     """
-    rows: list[TableRow] = []
-    papers: list[str] = []
     labels, recipes = row_names(runs), runs["recipe"].tolist()
     recipe_of = dict(zip(labels, recipes, strict=True))
     ours = _rows(runs, labels, tests)
+    rows: list[TableRow] = []
+    papers: list[str] = []
     for recipe in dict.fromkeys(recipes):
         own = [row for row in ours if recipe_of[row.name] == recipe]
         rows += own
         for found in published_rows(recipe) if published else ():
             rows.append(_published_row(found, own[0].cells if len(own) == 1 else {}))
             papers += [f"{found.paper}.", *found.remarks]
-    shown = dict.fromkeys(metric for row in rows for metric in row.cells)
     explained = ["In parentheses beside a published value: ours less theirs."] if papers else []
-    below = (*notes, *explained, *dict.fromkeys(papers))
-    return ResultTable(tuple(groups_of(shown, num_levels=num_levels)), tuple(rows), below)
+    shown = dict.fromkeys(metric for row in rows for metric in row.cells)
+    return ResultTable(groups_of(shown, num_levels=num_levels), rows, [*notes, *explained, *dict.fromkeys(papers)])
 
 
-def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> list[ColumnGroup]:
-    """The metrics in groups, in the order of papers."""
+def groups_of(metrics: Iterable[str], *, num_levels: int | None = None) -> dict[str, list[str]]:
+    """The metrics in groups by their headings, both in the order of papers."""
     names = list(metrics)
     found = [match["level"] for name in names if (match := _OF_A_LEVEL.fullmatch(name)) and match["level"]]
     finest = num_levels or max((int(level) for level in found if level.isdigit()), default=1)
     coarser = (f"level {level}" for level in range(finest - 1, 0, -1))
     lists = (f"{level} list" for level in found if not level.isdigit())
     grouped: dict[str, list[str]] = {title: [] for title in (_FINEST, *coarser, *lists, _TREE, _MEANS, _OTHERS)}
-    for name in names:
+    for name in sorted(names, key=_place):
         grouped.get(_title(name, finest), grouped[_OTHERS]).append(name)
-    return [ColumnGroup(title, tuple(sorted(own, key=_place))) for title, own in grouped.items() if own]
+    return {title: own for title, own in grouped.items() if own}
 
 
 def _title(metric: str, finest: int) -> str:
@@ -221,30 +209,29 @@ def _place(metric: str) -> tuple[int, int]:
 
 
 def _published_row(found: PublishedRow, ours: Mapping[str, TableCell]) -> TableRow:
-    cells = {}
-    for metric, value in found.percent.items():
-        mean = ours[metric].mean if metric in ours else None
-        cells[metric] = TableCell(value, difference=found.difference(metric, mean))
+    means = {metric: cell.mean for metric, cell in ours.items()}
+    cells = {
+        metric: TableCell(value, difference=found.difference(metric, means.get(metric)))
+        for metric, value in found.percent.items()
+    }
     return TableRow(f"published [{found.source}]", None, cells)
 
 
 def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> list[TableRow]:
-    metrics = metric_names(runs)
-    grouped = runs[metrics].groupby(labels, sort=False)
-    means, deviations, counts = 100 * grouped.mean(), 100 * grouped.std(), grouped.count()
+    grouped = runs[metric_names(runs)].groupby(labels, sort=False)
+    means, deviations = 100 * grouped.mean(), 100 * grouped.std()
     differing: set[tuple[str, str]] = set()
     if tests is not None:
         significant = tests[tests["p_holm"] < SIGNIFICANT]
         differing = set(zip(significant["row"], significant["metric"], strict=True))
-    best = {metric: means[metric].max() for metric in metrics if has_a_best(metric) and len(means) > 1}
+    best = {metric: means[metric].max() for metric in means if has_a_best(str(metric)) and len(means) > 1}
     rows = []
     for name, size in grouped.size().items():
         cells = {}
-        for metric in metrics:
-            mean, number = float(means.loc[name, metric]), int(counts.loc[name, metric])
-            if number:
-                deviation = float(deviations.loc[name, metric]) if number > 1 else None
-                cells[metric] = TableCell(mean, deviation, mean == best.get(metric), (str(name), metric) in differing)
+        for metric, mean in means.loc[name].dropna().items():
+            deviation = deviations.loc[name, metric]  # NaN of a single run
+            own = None if np.isnan(deviation) else float(deviation)
+            cells[str(metric)] = TableCell(float(mean), own, mean == best.get(metric), (name, metric) in differing)
         rows.append(TableRow(str(name), int(size), cells))
     return rows
 
@@ -262,12 +249,10 @@ def markdown(table: ResultTable) -> str:
 
 def latex(table: ResultTable) -> str:
     r"""A ``tabular`` of booktabs, the notes as comments: ``\usepackage{booktabs}`` is all that it needs."""
-    groups, end = table.groups, r" \\"
-    rules, first = [], 3
-    for group in groups:
-        rules.append(rf"\cmidrule(lr){{{first}-{first + len(group.metrics) - 1}}}")
-        first += len(group.metrics)
-    heads = [rf"\multicolumn{{{len(group.metrics)}}}{{c}}{{{escaped(group.title)}}}" for group in groups]
+    end = r" \\"
+    ends = accumulate(map(len, table.groups.values()), initial=2)
+    rules = [rf"\cmidrule(lr){{{before + 1}-{last}}}" for before, last in pairwise(ends)]
+    heads = [rf"\multicolumn{{{len(group)}}}{{c}}{{{escaped(title)}}}" for title, group in table.groups.items()]
     lines = [
         rf"\begin{{tabular}}{{lr{'c' * len(table.metrics)}}}",
         r"\toprule",
@@ -294,7 +279,7 @@ def escaped(text: str) -> str:
     >>> print(escaped("loss.lambda_=0.1, 100 %"))
     loss.lambda\_=0.1, 100 \%
     """
-    return re.sub("|".join(map(re.escape, _LATEX)), lambda found: _LATEX[found[0]], text)
+    return text.translate(_LATEX)
 
 
 def _pipes(cells: list[str]) -> str:

@@ -9,9 +9,9 @@ metric.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
@@ -32,31 +32,25 @@ COLUMNS = ("metric", "row", "reference", "queries", "classes", "difference", "p"
 class ListValues:
     """The values of every query of one list, a row for each and a column for each metric, and (Q, L) their paths.
 
-    A list is the test split, or a further one that the benchmark has. NaN stands where a query has no value.
+    A list is the test split, or a further one that the benchmark has. NaN stands where a query has no value. ``data``
+    is that section of the recipe, as equal classes alone do not make equal queries.
     """
 
     values: pd.DataFrame
     paths: NDArray[np.int64]
-
-    def same_queries(self, other: ListValues) -> bool:
-        """Whether both were measured on as many queries, of the same classes."""
-        return self.values.index.equals(other.values.index) and np.array_equal(self.paths, other.paths)
-
-
-@dataclass(frozen=True)
-class QueryValues:
-    """The values of every query of a row, for each list of the benchmark.
-
-    With the ``data`` section of the recipe, as equal classes alone do not make equal queries.
-    """
-
-    lists: Sequence[ListValues]
     data: Mapping[str, Any]
 
-    def same_queries(self, other: QueryValues) -> bool:
+    def same_queries(self, other: ListValues) -> bool:
         """Whether both were measured on the same queries."""
-        alike = len(self.lists) == len(other.lists) and self.data == other.data
-        return alike and all(own.same_queries(its) for own, its in zip(self.lists, other.lists, strict=True))
+        alike = self.data == other.data and self.values.index.equals(other.values.index)
+        return alike and np.array_equal(self.paths, other.paths)
+
+
+QueryValues: TypeAlias = Sequence[ListValues]  # of a row: one for each list of the benchmark
+
+
+def _same_queries(row: QueryValues, other: QueryValues) -> bool:
+    return len(row) == len(other) and all(own.same_queries(its) for own, its in zip(row, other, strict=True))
 
 
 def choose_reference(names: Sequence[str], against: str | None) -> str:
@@ -78,10 +72,9 @@ def choose_reference(names: Sequence[str], against: str | None) -> str:
 
 def query_values(folders: Sequence[Path], *, data: Mapping[str, Any]) -> QueryValues | None:
     """The values of a row's runs, their mean over seeds; None where the seeds have different queries."""
-    runs = [QueryValues(_read(folder), data) for folder in folders]
-    if not all(run.same_queries(runs[0]) for run in runs):
-        return None
-    return QueryValues([_mean(own) for own in zip(*(run.lists for run in runs), strict=True)], data)
+    runs = [_read(folder, data) for folder in folders]
+    alike = all(_same_queries(run, runs[0]) for run in runs)
+    return [_mean(own) for own in zip(*runs, strict=True)] if alike else None
 
 
 def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: str) -> pd.DataFrame:
@@ -92,15 +85,15 @@ def compare_with_reference(rows: Mapping[str, QueryValues | None], reference: st
     """
     import pandas as pd
 
-    base = rows[reference]
-    others = {name: row for name, row in rows.items() if name != reference and row and base and row.same_queries(base)}
-    places = [(number, metric) for number, own in enumerate(base.lists if base else ()) for metric in own.values]
+    base = rows[reference] or []
+    others = {name: row for name, row in rows.items() if name != reference and row and _same_queries(row, base)}
+    places = [(number, metric) for number, own in enumerate(base) for metric in own.values]
     found = []
     for number, metric in track(places if others else [], description="testing"):
         tests = [
             (metric, name, reference, *test)
             for name, row in others.items()
-            if base and (test := _test(row.lists[number], base.lists[number], str(metric)))
+            if (test := _test(row[number], base[number], str(metric)))
         ]
         corrected = holm([test[-1] for test in tests]).tolist()
         found += [(*test, adjusted) for test, adjusted in zip(tests, corrected, strict=True)]
@@ -142,10 +135,10 @@ def _mean(runs: Sequence[ListValues]) -> ListValues:
     first = runs[0].values
     shared = [name for name in first if all(name in run.values for run in runs)]
     total = sum((run.values[shared] for run in runs[1:]), start=first[shared])
-    return ListValues(total / len(runs), runs[0].paths)
+    return replace(runs[0], values=total / len(runs))
 
 
-def _read(folder: Path) -> list[ListValues]:
+def _read(folder: Path, data: Mapping[str, Any]) -> QueryValues:
     """The lists of a run, in a fixed order."""
     import pandas as pd
 
@@ -154,7 +147,7 @@ def _read(folder: Path) -> list[ListValues]:
         for table in sorted(folder.glob("per_query*.parquet")):
             name = table.stem.removeprefix("per_query")
             with np.load(folder / f"embeddings{name}.npz", allow_pickle=False) as arrays:
-                lists.append(ListValues(pd.read_parquet(table).reset_index(drop=True), arrays["paths"]))
+                lists.append(ListValues(pd.read_parquet(table).reset_index(drop=True), arrays["paths"], data))
     except (OSError, KeyError, ValueError, BadZipFile) as error:
         raise CheckpointError(f"{folder} ({error})", expected="the whole folder of a finished run") from error
     if not lists:
