@@ -24,7 +24,7 @@ from ..stored_embeddings.label_columns import IMAGE, LabelColumns, LabeledRows, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from hiertree.datasets import ImageDataset, ImageSource
+    from hiertree.datasets import ImageSource
 
 AnyPath = str | os.PathLike[str]
 _ONE_READER = threading.Lock()  # archives are read at one place at a time
@@ -76,21 +76,23 @@ def read_embedded(folders: Sequence[AnyPath], *, images: AnyPath | None = None) 
     the folder below which the names lie; unless given, where they were embedded from, if they are still there.
     """
     paths = [Path(folder) for folder in folders]
-    tables = _tables(paths[0])
-    rows = [_rows(paths[0], array, table) for array, table in tables.items()]
-    names = [name for part in rows for name in part.ids or ()]
-    for other in paths[1:]:
-        _require_same_images(paths[0], other)
+    models = tuple(_model(name, path) for name, path in zip(_model_names(paths), paths, strict=True))
+    arrays, tables = (models[0].queries, models[0].gallery), _tables(paths[0]).values()
+    queries, *rest = [_rows(own, paths[0] / table) for own, table in zip(arrays, tables, strict=False)]
+    names = [name for rows in (queries, *rest) for name in rows.ids or ()]
+    for path, model in zip(paths[1:], models[1:], strict=True):
+        _require_same_images(paths[0], path, models[0], model)
     pictures, without = find_pictures(paths[0], names, images)
-    labeled = rows[0].levels != ()
-    shared = shared_paths(rows[0], rows[1] if len(rows) > 1 else None, distractors=False) if labeled else None
-    found = [shared.queries, *([] if shared.gallery is None else [shared.gallery])] if shared else []
+    tree, labeled = None, np.zeros((len(names), 1), np.int32)
+    if queries.levels:
+        tree, *parts = shared_paths(queries, rest[0] if rest else None, distractors=False)[:3]
+        labeled = np.concatenate([part for part in parts if part is not None])
     return EmbeddedImages(
-        models=tuple(_model(name, path) for name, path in zip(_model_names(paths), paths, strict=True)),
+        models=models,
         names=names,
-        tree=shared and shared.tree,
-        paths=np.concatenate(found) if found else np.zeros((len(names), 1), np.int32),
-        separate=len(rows) > 1,
+        tree=tree,
+        paths=labeled,
+        separate=bool(rest),
         images=pictures,
         without=without,
     )
@@ -111,43 +113,39 @@ def _tables(folder: Path) -> dict[str, str]:
     return arrays
 
 
-def _array(folder: Path, name: str) -> NDArray[Any]:
+def _array(file: Path) -> NDArray[Any]:
     try:
-        found: NDArray[Any] = np.load(folder / name, mmap_mode="r", allow_pickle=False)
+        found: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise InputError(f"{folder / name} cannot be read", expected="an array that numpy saved") from error
+        raise InputError(f"{file} cannot be read", expected="an array that numpy saved") from error
     if found.ndim != 2 or 0 in found.shape or found.dtype.kind != "f":
-        raise InputError(f"{folder / name}: {found.dtype} of shape {found.shape}", expected="(n, d) floats, not empty")
+        raise InputError(f"{file}: {found.dtype} of shape {found.shape}", expected="(n, d) floats, not empty")
     return found
 
 
-def _rows(folder: Path, array: str, table: str) -> LabeledRows:
+def _rows(embeddings: NDArray[Any], table: Path) -> LabeledRows:
     """An array with the rows of its table, whose ids are names of images."""
-    embeddings = _array(folder, array)
-    if table != "images.csv":
-        found = rows_with_table(embeddings, folder / table, LabelColumns(ids=IMAGE))
-        return found._replace(ids=list(found.ids or ()))
-    names = read_table(folder / table, required=[IMAGE])[IMAGE].tolist()
+    if table.name != "images.csv":
+        return rows_with_table(embeddings, table, LabelColumns(ids=IMAGE))
+    names = read_table(table, required=[IMAGE])[IMAGE].tolist()
     if len(names) != len(embeddings):
-        raise InputError(f"{folder / table} with {len(names)} rows", expected=f"{len(embeddings)}, one an embedding")
-    return LabeledRows(embeddings, (), [], lambda row: f"{table}, line {row + 2}", names)
+        raise InputError(f"{table} with {len(names)} rows", expected=f"{len(embeddings)}, one an embedding")
+    return LabeledRows(embeddings, (), [], lambda row: f"{table.name}, line {row + 2}", names)
 
 
-def _require_same_images(first: Path, other: Path) -> None:
+def _require_same_images(first: Path, other: Path, model: Model, its: Model) -> None:
     """Refuse a model that embedded other images, or the same in another order."""
-    tables = _tables(first)
-    for table in tables.values():
+    for table in _tables(first).values():
         own, others = (read_table(folder / table, required=[IMAGE])[IMAGE] for folder in (first, other))
         if own.tolist() != others.tolist():
             given = f"{table} in {first} and in {other}"
             raise OptionError(given, expected="the same images in the same order", remedy="embed one split with both")
-    for array in tables:
-        if len(_array(first, array)) != len(_array(other, array)):
-            raise OptionError(f"{array} in {first} and in {other}", expected="as many rows in both")
+    if (len(model.queries), len(model.gallery)) != (len(its.queries), len(its.gallery)):
+        raise OptionError(f"the arrays in {first} and in {other}", expected="as many rows in both")
 
 
 def _model(name: str, folder: Path) -> Model:
-    arrays = [_array(folder, array) for array in _tables(folder)]
+    arrays = [_array(folder / array) for array in _tables(folder)]
     if arrays[0].shape[1] != arrays[-1].shape[1]:
         given = f"{folder}: queries and gallery of {arrays[0].shape[1]} and {arrays[-1].shape[1]} numbers"
         raise InputError(given, expected="as many in both")
@@ -210,9 +208,4 @@ def _of_recipe(made: dict[str, Any], *, source: Path) -> tuple[ImageSource, list
     parts = [part for part in (dataset.queries, dataset.gallery) if part is not None]
     rows = np.concatenate(parts) if parts else np.arange(len(dataset))
     images = SelectedImages(dataset.images, rows) if parts else dataset.images
-    return images, [_name(dataset, row) for row in rows.tolist()]
-
-
-def _name(dataset: ImageDataset, row: int) -> str:
-    """As the table of ``hiertree embed`` has it."""
-    return dataset.images.name(row) if dataset.ids is None else str(dataset.ids[row])
+    return images, list(map(dataset.images.name, rows.tolist()) if dataset.ids is None else map(str, dataset.ids[rows]))

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -82,19 +81,15 @@ class Searching:
         """
         shown, embedded, rows = self.shown, self.shown.models[model], self.shown.gallery_rows
         kept = self._inside(within)[rows] & (self._photograph[rows] != self._photograph[query])
-        vector = embedded.vector(query)
-        nearest = nearest_images(vector, [0], count=count, gallery=embedded.gallery, left_out=[np.flatnonzero(~kept)])[
-            0
-        ]
+        vector, left_out = embedded.vector(query), [np.flatnonzero(~kept)]
+        (nearest,) = nearest_images(vector, [0], count=count, gallery=embedded.gallery, left_out=left_out)
         depths = levels(shown.paths[[query]], shown.paths[rows])[0] if shown.tree else np.zeros(len(rows), np.uint8)
         similarities = _cosines(vector[0], embedded.gallery[nearest])
+        found = zip(rows[nearest].tolist(), depths[nearest].tolist(), similarities.tolist(), strict=True)
         return {
             "query": self._image(query),
             "neighbors": [
-                {**self._image(row), "level": level, "similarity": similarity}
-                for row, level, similarity in zip(
-                    rows[nearest].tolist(), depths[nearest].tolist(), similarities.tolist(), strict=True
-                )
+                {**self._image(row), "level": level, "similarity": similarity} for row, level, similarity in found
             ],
             "at_level": np.bincount(depths[kept], minlength=len(self.level_names) + 1).tolist(),
         }
@@ -124,58 +119,42 @@ def _cosines(vector: NDArray[Any], others: NDArray[Any]) -> NDArray[np.float64]:
     return (rest @ own) / np.where(lengths > 0, lengths, 1.0)
 
 
-class _SearchPage:
-    """Answers the page's requests."""
+def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
+    """The page behind its guard; each request is answered in a thread of its own."""
+    searching = Searching(shown)
 
-    def __init__(self, shown: EmbeddedImages) -> None:
-        self.shown, self.searching = shown, Searching(shown)
-
-    async def everything(self, _: Request) -> Response:
+    def everything(_: Request) -> Response:
         """What the page begins with."""
-        shown = self.shown
         sizes = {"images": len(shown.names), "gallery": len(shown.gallery_rows) if shown.separate else None}
-        names = {"models": [model.name for model in shown.models], "levels": list(self.searching.level_names)}
+        names = {"models": [model.name for model in shown.models], "levels": list(searching.level_names)}
         return JSONResponse({**names, **sizes, "without": shown.without})
 
-    async def children(self, request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(self.searching.children, _node(request, "node")))
+    def children(request: Request) -> Response:
+        return JSONResponse(searching.children(_node(request, "node")))
 
-    async def images(self, request: Request) -> Response:
-        start = _number(request, "start", below=len(self.shown.names))
-        return JSONResponse(await run_in_threadpool(self.searching.images, _node(request, "node"), start=start))
+    def images(request: Request) -> Response:
+        start = _number(request, "start", below=len(shown.names))
+        return JSONResponse(searching.images(_node(request, "node"), start=start))
 
-    async def random(self, request: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(self.searching.random, _node(request, "node")))
+    def random(request: Request) -> Response:
+        return JSONResponse(searching.random(_node(request, "node")))
 
-    async def neighbors(self, request: Request) -> Response:
+    def neighbors(request: Request) -> Response:
         """An image, and the most similar ones of a node by a model."""
-        query = _number(request, "query", below=len(self.shown.names))
-        model = _number(request, "model", below=len(self.shown.models))
-        search = partial(self.searching.neighbors, query, model=model, within=_node(request, "within"))
-        return JSONResponse(await run_in_threadpool(search))
+        query = _number(request, "query", below=len(shown.names))
+        model = _number(request, "model", below=len(shown.models))
+        return JSONResponse(searching.neighbors(query, model=model, within=_node(request, "within")))
 
-    async def picture(self, request: Request) -> Response:
+    def picture(request: Request) -> Response:
         """One image: small and square, or larger and whole."""
-        row, images = request.path_params["row"], self.shown.images
-        if images is None or row >= len(self.shown.names):
+        row = request.path_params["row"]
+        if shown.images is None or row >= len(shown.names):
             raise HTTPException(404, "no image")
         large = request.url.path.startswith("/large/")
-        side = LARGE if large else THUMBNAIL
-        return image_response(await run_in_threadpool(picture_of, images, row, side=side, crop=not large))
+        return image_response(picture_of(shown.images, row, side=LARGE if large else THUMBNAIL, crop=not large))
 
-
-def search_app(shown: EmbeddedImages, *, token: str, port: int) -> ASGIApp:
-    """The page behind its guard."""
-    page = _SearchPage(shown)
-    routes = [
-        Route("/api/everything", page.everything),
-        Route("/api/children", page.children),
-        Route("/api/images", page.images),
-        Route("/api/random", page.random),
-        Route("/api/neighbors", page.neighbors),
-        Route("/images/{row:int}", page.picture),
-        Route("/large/{row:int}", page.picture),
-    ]
+    routes = [Route(f"/api/{answer.__name__}", answer) for answer in (everything, children, images, random, neighbors)]
+    routes += [Route(f"/{size}/{{row:int}}", picture) for size in ("images", "large")]
     return local_app(__package__, routes, token=token, port=port)
 
 

@@ -21,16 +21,16 @@ from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request, cookie_parser
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
+from typing_extensions import override
 
 from hiertree.errors import HiertreeError, ImageError, OptionError
 
@@ -75,7 +75,7 @@ def local_app(
     hiertree's.
     """
 
-    async def page(request: Request) -> Response:
+    def page(request: Request) -> Response:
         """One of the bundled files; no other name leads anywhere."""
         name = request.path_params.get("name", "index.html")
         content = page_files(package).get(name)
@@ -83,7 +83,13 @@ def local_app(
             raise HTTPException(404, "no such page")
         return Response(content, media_type=_TYPES[Path(name).suffix])
 
-    known: dict[Any, Any] = {HTTPException: _refused, HiertreeError: _impossible, **(handlers or {})}
+    def refused(_: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": error.detail}, error.status_code)
+
+    def impossible(_: Request, error: HiertreeError) -> Response:
+        return JSONResponse({"error": str(error)}, 422)
+
+    known: dict[Any, Any] = {HTTPException: refused, HiertreeError: impossible, **(handlers or {})}
     found = Starlette(routes=[Route("/", page), Route("/page/{name}", page), *routes], exception_handlers=known)
     return Guard(found, token=token, port=port)
 
@@ -101,61 +107,40 @@ def page_files(package: str) -> Mapping[str, bytes]:
     return {**files, "index.html": page.encode()}
 
 
-async def _refused(_: Request, error: HTTPException) -> Response:
-    return JSONResponse({"error": error.detail}, error.status_code)
-
-
-async def _impossible(_: Request, error: HiertreeError) -> Response:
-    return JSONResponse({"error": str(error)}, 422)
-
-
-class Guard:
+class Guard(BaseHTTPMiddleware):
     """Refuses requests before the application sees them, and adds headers to what it answers."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
-        self._app, self._token = app, token
+        super().__init__(app)
+        self._token = token
         self._cookie = f"hiertree-{port}"  # cookies do not tell ports apart
         self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    @override
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
         """Answer a request, or let it pass."""
-        if scope["type"] != "http":
-            raise RuntimeError(f"a connection of type {scope['type']!r}, expected http")
-        answer = self._answer(scope, Headers(scope=scope))
-        await (answer or self._app)(scope, receive, _with_headers(send))
+        answer = self._answer(request) or await call_next(request)
+        answer.headers.update(HEADERS)
+        answer.headers.setdefault("Cache-Control", "no-store")
+        return answer
 
-    def _answer(self, scope: Scope, headers: Headers) -> Response | None:
+    def _answer(self, request: Request) -> Response | None:
         """A refusal, the cookie for the right token, or None to let it pass."""
-        host = headers.get("host", "")
+        host = request.headers.get("host", "")
         if host not in self._hosts:
             return PlainTextResponse("This server answers to 127.0.0.1 only.", 421)
-        if scope["method"] in UNSAFE and headers.get("origin") != f"http://{host}":
+        if request.method in UNSAFE and request.headers.get("origin") != f"http://{host}":
             return PlainTextResponse("Another site's page asked.", 403)
-        token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if scope["path"] == "/" and self._is_token(token):
-            return self._welcome()
-        if not self._is_token(cookie_parser(headers.get("cookie", "")).get(self._cookie, "")):
+        if request.scope["path"] == "/" and self._is_token(request.query_params.get("token", "")):
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
+            return answer
+        if not self._is_token(request.cookies.get(self._cookie, "")):
             return PlainTextResponse("Open the address that the terminal printed: it holds the token.", 403)
         return None
 
-    def _welcome(self) -> Response:
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
-        return answer
-
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token.encode())
-
-
-def _with_headers(send: Send) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            headers.update(HEADERS)
-            headers.setdefault("Cache-Control", "no-store")
-        await send(message)
-
-    return sending
 
 
 def serve_until_interrupted(
