@@ -6,7 +6,8 @@ to differ, and the fewest that give the library's number are the reason. Where n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import chain, combinations
 from pathlib import Path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 MOST_PAIRS = 1 << 21  # scores; some libraries hold each as a Python object
 TOLERANCE = 2e-6  # other libraries' values are means of float32 numbers
+Means = Callable[[frozenset[str]], dict[str, float]]  # of each metric, under conventions
 _MOST_REASONS = 4
 DIFFERENCES = {
     "empty": "a query without positives counts as 0",
@@ -75,9 +77,8 @@ def audit(
     if labeled.gallery_embeddings is None and labeled.ids is not None and len(set(labeled.ids)) == len(labeled.ids):
         labeled = labeled._replace(ids=None)  # each query leaves out itself anyway
     if labeled.masked:
-        raise OptionError(
-            f"{Path(embeddings).name} with ids, junk or distractors", expected="embeddings and paths alone"
-        )
+        given = f"{Path(embeddings).name} with ids, junk or distractors"
+        raise OptionError(given, expected="embeddings and paths alone")
     if len(labeled.embeddings) < 2 and labeled.gallery_embeddings is None:
         raise InputError(f"{embeddings} with one embedding", expected="others to retrieve")
     with naming_files(embeddings, None):
@@ -95,19 +96,16 @@ def audit(
 
 def audit_rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of an audit for JSON, which has no NaN: None where no query has a value."""
-    return [
-        {str(name): None if isinstance(value, float) and np.isnan(value) else value for name, value in row.items()}
-        for row in table.to_dict(orient="records")
-    ]
+    rows: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict(orient="records")
+    return rows
 
 
 def draw_queries(labeled: LabeledEmbeddings, *, queries: int, seed: int) -> ScoredQueries:
     """Draw queries and score them against the whole gallery."""
     alone = labeled.gallery_embeddings is None
-    query = _normalized(as_embeddings(labeled.embeddings))
-    paths = as_paths(labeled.paths, num_items=len(query))
+    query, paths = _normalized(as_embeddings(labeled.embeddings)), as_paths(labeled.paths)
     gallery = query if alone else _normalized(as_embeddings(labeled.gallery_embeddings))
-    gallery_paths = paths if alone else as_paths(labeled.gallery_paths, num_items=len(gallery))
+    gallery_paths = paths if alone else as_paths(labeled.gallery_paths)
     number = max(min(queries, len(query), MOST_PAIRS // len(gallery)), 1)
     drawn = np.sort(np.random.default_rng(seed).choice(len(query), number, replace=False))
     classes = np.unique(np.concatenate([paths, gallery_paths]), axis=0, return_inverse=True)[1].reshape(-1)
@@ -131,14 +129,14 @@ def compare_libraries(queries: ScoredQueries, libraries: Iterable[str] | None = 
 
     missing = not_installed()
     installed = [name for name in LIBRARIES if name not in missing] if libraries is None else list(libraries)
-    reasons = DifferenceReasons(queries)
+    means: Means = cache(partial(_means, queries))  # each set of conventions is computed once
     rows = [
-        (metric, library, reasons.ours(metric), theirs, reasons.reason(library, metric, theirs))
+        (metric, library, means(frozenset())[metric], theirs, _reason(means, library, metric, theirs))
         for library in installed
         for metric, theirs in values_of(library, queries).items()
     ]
-    order = {metric: place for place, metric in enumerate(dict.fromkeys(row[0] for row in rows))}
-    rows.sort(key=lambda row: order[row[0]])
+    order = list(dict.fromkeys(row[0] for row in rows))
+    rows.sort(key=lambda row: order.index(row[0]))
     table: pd.DataFrame = pd.DataFrame(rows, columns=["metric", "library", "ours", "theirs", "reason"])
     return table
 
@@ -160,33 +158,20 @@ def print_audit(table: pd.DataFrame) -> None:
         print(f'not installed: {", ".join(missing)} (pip install "hiertree[interop]")')
 
 
-class DifferenceReasons:
-    """Hiertree's metrics of the queries that every library was given, under other conventions, each computed once."""
+def _reason(means: Means, library: str, metric: str, theirs: float) -> str:
+    """The fewest differences that give a library's number; empty where it agrees.
 
-    def __init__(self, queries: ScoredQueries) -> None:
-        self._queries = queries
-        self._means: dict[frozenset[str], dict[str, float]] = {}
-
-    def ours(self, metric: str, conventions: frozenset[str] = frozenset()) -> float:
-        """The mean of a metric."""
-        if conventions not in self._means:
-            self._means[conventions] = _means(self._queries, conventions)
-        return self._means[conventions][metric]
-
-    def reason(self, library: str, metric: str, theirs: float) -> str:
-        """The fewest differences that give a library's number; empty where it agrees.
-
-        With ties in a library's own order, its number lies between the worst and the best order's.
-        """
-        known = _KNOWN[library]
-        subsets = chain.from_iterable(combinations(known, size) for size in range(_MOST_REASONS + 1))
-        for chosen in sorted(subsets, key=lambda subset: "own" in subset):
-            rest = frozenset(chosen) - {"own"}
-            ends = [rest | {"worst"}, rest | {"best"}] if "own" in chosen else [rest, rest]
-            low, high = (self.ours(metric, conventions) for conventions in ends)
-            if low - TOLERANCE <= theirs <= high + TOLERANCE:
-                return "; ".join(DIFFERENCES[name] for name in chosen)
-        return "not explained"
+    With ties in a library's own order, its number lies between the worst and the best order's.
+    """
+    known = _KNOWN[library]
+    subsets = chain.from_iterable(combinations(known, size) for size in range(_MOST_REASONS + 1))
+    for chosen in sorted(subsets, key=lambda subset: "own" in subset):
+        rest = frozenset(chosen) - {"own"}
+        ends = [rest | {"worst"}, rest | {"best"}] if "own" in chosen else [rest, rest]
+        low, high = (means(conventions)[metric] for conventions in ends)
+        if low - TOLERANCE <= theirs <= high + TOLERANCE:
+            return "; ".join(DIFFERENCES[name] for name in chosen)
+    return "not explained"
 
 
 def _means(queries: ScoredQueries, conventions: frozenset[str]) -> dict[str, float]:

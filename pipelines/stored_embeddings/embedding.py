@@ -6,9 +6,9 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -83,7 +83,8 @@ def embed(
         fabric = build_fabric(recipe.training)
         embedder = _network(Path(model), recipe, fabric, backbone)  # after the images: it may download weights
         store = _claimed(Path(out), _fingerprint(embedder, recipe, dataset, shard_size))
-        shards = _shards(len(dataset), shard_size)
+        starts = range(0, len(dataset), shard_size)
+        shards = [range(start, min(start + shard_size, len(dataset))) for start in starts]
         _embed_shards(embedder, recipe, dataset, store, shards, fabric, stop)
         parts = [store.file(rows) for rows in shards]
         arrays, tables = _write(dataset, Path(out), parts, labeled=labeled)
@@ -161,13 +162,12 @@ def _fingerprint(embedder: Embedder, recipe: Recipe, dataset: ImageDataset, shar
     settings = [recipe.experiment()["images"], scales, precision, dataset.split, shard_size]
     images = (f"{dataset.images.name(row)}\0{stamp_of(dataset.images, row)}\0" for row in range(len(dataset)))
     weights = (tensor.numpy() for tensor in embedder.state_dict().values())
-    parts: dict[str, Iterable[Any]] = {
-        "settings": [json.dumps(settings)],
-        "labels": [dataset.paths],
-        "images": images,
-        "weights": weights,
+    return {
+        "settings": digest([json.dumps(settings)]),
+        "labels": digest([dataset.paths]),
+        "images": digest(images),
+        "weights": digest(weights),
     }
-    return {name: digest(values) for name, values in parts.items()}
 
 
 def _claimed(folder: Path, fingerprint: dict[str, str]) -> PartStore:
@@ -181,10 +181,6 @@ def _claimed(folder: Path, fingerprint: dict[str, str]) -> PartStore:
             remedy="name another folder, or remove this one",
         )
     return PartStore(shards, fingerprint)
-
-
-def _shards(count: int, shard_size: int) -> list[range]:
-    return [range(start, min(start + shard_size, count)) for start in range(0, count, shard_size)]
 
 
 def _embed_shards(

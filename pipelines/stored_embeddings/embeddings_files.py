@@ -35,6 +35,7 @@ from .label_columns import (
     rows_in_parquet,
     rows_with_table,
     shared_paths,
+    vectors_in_parquet,
 )
 
 if TYPE_CHECKING:
@@ -131,7 +132,11 @@ def read_embeddings(
     if isinstance(queries, LabeledRows) and not isinstance(items, LabeledEmbeddings):
         found = _from_rows(queries, items, distractors=distractors)
     elif isinstance(queries, LabeledEmbeddings) and not isinstance(items, LabeledRows):
-        found = queries if items is None else _from_arrays(queries, items, Path(source).name)
+        found = queries
+        if items is not None:
+            if queries.gallery_paths is not None or items.gallery_paths is not None:
+                raise OptionError(f"a gallery and the one inside {Path(source).name}", expected="one of the two")
+            found = _with_gallery(queries, items.embeddings, items.paths, items.ids, items.distractors)
     else:
         raise OptionError(
             "label ids in one file and columns of labels for the other", expected="the same kind for both"
@@ -162,19 +167,12 @@ def _from_rows(queries: LabeledRows, gallery: LabeledRows | None, *, distractors
     found = LabeledEmbeddings(queries.embeddings, paths.queries, ids=queries.ids, tree=paths.tree)
     if gallery is None:
         return found
-    found = found._replace(gallery_embeddings=gallery.embeddings, gallery_paths=paths.gallery)
-    return found._replace(gallery_ids=gallery.ids, distractors=paths.distractors)
+    return _with_gallery(found, gallery.embeddings, paths.gallery, gallery.ids, paths.distractors)
 
 
-def _from_arrays(queries: LabeledEmbeddings, gallery: LabeledEmbeddings, name: str) -> LabeledEmbeddings:
-    if queries.gallery_paths is not None or gallery.gallery_paths is not None:
-        raise OptionError(f"a gallery and the one inside {name}", expected="one of the two")
-    return queries._replace(
-        gallery_embeddings=gallery.embeddings,
-        gallery_paths=gallery.paths,
-        gallery_ids=gallery.ids,
-        distractors=gallery.distractors,
-    )
+def _with_gallery(queries: LabeledEmbeddings, *gallery: Any) -> LabeledEmbeddings:
+    names = ("gallery_embeddings", "gallery_paths", "gallery_ids", "distractors")
+    return queries._replace(**dict(zip(names, gallery, strict=True)))
 
 
 def _read(file: Path, labels: PathLike | None, columns: LabelColumns) -> LabeledEmbeddings | LabeledRows:
@@ -183,8 +181,9 @@ def _read(file: Path, labels: PathLike | None, columns: LabelColumns) -> Labeled
     if not file.is_file():
         raise InputError(f"{file}", expected=f"an existing {file.suffix} file")
     if file.suffix == ".parquet":
-        items = rows_in_parquet(file, columns, with_labels=labels is None)
-        return items if labels is None else rows_with_table(items.embeddings, Path(labels), columns)
+        if labels is None:
+            return rows_in_parquet(file, columns)
+        return rows_with_table(vectors_in_parquet(file)[0], Path(labels), columns)
     content = _load_torch(file) if file.suffix == ".pt" else _load_numpy(file)
     if not isinstance(content, Mapping):
         if labels is None:

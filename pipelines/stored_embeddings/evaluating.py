@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 import numpy as np
 from typing_extensions import Unpack
@@ -28,6 +28,8 @@ from .embeddings_files import LabeledEmbeddings, LabelFiles, naming_files, read_
 from .label_columns import PathLike, named_rows, shared_paths
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from hiertree.metrics.engine.vectors import Precision
     from hiertree.metrics.evaluation.approximate import IndexName
     from hiertree.metrics.request import Relevance
@@ -72,7 +74,7 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
     With ``codes``, binary codes (the signs of embeddings) are ranked by Hamming distance, without options of a search.
     """
     source, given = Path(embeddings), dict(options)
-    outputs = ResultOutputs.of(given)
+    outputs = _outputs(given)
     columns: dict[str, Any] = {name: given.pop(name) for name in LabelFiles.__annotations__ if name in given}
     labeled = read_embeddings(source, **columns)
     with naming_files(source, columns.get("gallery")):
@@ -81,7 +83,7 @@ def evaluate_file(embeddings: PathLike, *, codes: bool = False, **options: Unpac
         raise _valueless(source, labeled)
     beside = [columns.pop(name, None) for name in ("labels", "gallery", "gallery_labels", "junk")]
     parameters = {name: value for name, value in given.items() if name not in _NOT_RECORDED} | columns
-    outputs.deliver(result, parameters={**parameters, "codes": codes}, inputs=[source, *beside])
+    _deliver(result, outputs, parameters={**parameters, "codes": codes}, inputs=[source, *beside])
     return result
 
 
@@ -124,7 +126,7 @@ def evaluate_run(
     given. The rest is as for :func:`hiertree.metrics.evaluate_ranking`.
     """
     given: dict[str, Any] = {**options, "unjudged": unjudged, "negative_qrels": negative_qrels}
-    outputs = ResultOutputs.of(given)
+    outputs = _outputs(given)
     if (qrels is None) == (tree is None):
         expected = "judgments (--qrels), or a table of labels (--tree)"
         raise OptionError("both or neither of qrels and tree", expected=expected)
@@ -136,7 +138,7 @@ def evaluate_run(
     if not result.has_values:
         raise InputError(f"{run} gives no metric a value", expected="queries with relevant items")
     parameters = {**given, "levels": list(levels), "ids": ids}
-    outputs.deliver(result, parameters=parameters, inputs=[run, qrels, tree, query_labels])
+    _deliver(result, outputs, parameters=parameters, inputs=[run, qrels, tree, query_labels])
     return result
 
 
@@ -177,39 +179,34 @@ def _relevance_of(given: str | Sequence[float]) -> Relevance | None:
     return known[given]
 
 
-class ResultOutputs(NamedTuple):
-    """Where a result goes, as :class:`ResultOptions` says."""
+def _outputs(options: dict[str, Any]) -> dict[str, Any]:
+    """Take the outputs out of all options; their names are checked before anything is computed."""
+    outputs = {name: options.pop(name, None) for name in ("as_json", "per_query", "out")}
+    per_query = Path(outputs["per_query"] or "none.csv")
+    if per_query.suffix not in (".parquet", ".csv"):
+        raise OptionError(f"a per-query file {per_query.name!r}", expected="a name that ends in .parquet or .csv")
+    if per_query.suffix == ".parquet":
+        require_package("pyarrow", extra="arrow")
+    return outputs
 
-    as_json: bool = False
-    per_query: PathLike | None = None
-    out: PathLike | None = None
 
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> ResultOutputs:
-        """Take the outputs out of all options; their names are checked before anything is computed."""
-        outputs = cls(**{name: options.pop(name) for name in cls._fields if name in options})
-        suffix = None if outputs.per_query is None else Path(outputs.per_query).suffix
-        if suffix not in (None, ".parquet", ".csv"):
-            given = f"a per-query file {Path(outputs.per_query or '').name!r}"
-            raise OptionError(given, expected="a name that ends in .parquet or .csv")
-        if suffix == ".parquet":
-            require_package("pyarrow", extra="arrow")
-        return outputs
-
-    def deliver(self, result: Evaluation, *, parameters: Mapping[str, Any], inputs: Sequence[PathLike | None]) -> None:
-        """Write the files that are asked for, and print the result."""
-        if self.per_query is not None:
-            with files.replacing(self.per_query) as temporary:
-                if temporary.suffix == ".parquet":
-                    result.per_query().to_parquet(temporary)
-                else:
-                    result.per_query().to_csv(temporary, lineterminator="\n")
-        if self.out is not None:
-            recorded = {**parameters, "metrics": list(result.names)}
-            read = [Path(file) for file in inputs if file is not None]
-            made = manifest(command="hiertree evaluate", parameters=recorded, inputs=read)
-            files.write_json(self.out, {**result.as_dict(), "manifest": made})
-        print(result.to_json()) if self.as_json else print_result(result)
+def _deliver(
+    result: Evaluation, outputs: Mapping[str, Any], *, parameters: dict[str, Any], inputs: Sequence[PathLike | None]
+) -> None:
+    """Write the files that are asked for, and print the result."""
+    per_query, out = outputs["per_query"], outputs["out"]
+    if per_query is not None:
+        with files.replacing(per_query) as temporary:
+            if temporary.suffix == ".parquet":
+                result.per_query().to_parquet(temporary)
+            else:
+                result.per_query().to_csv(temporary, lineterminator="\n")
+    if out is not None:
+        recorded = {**parameters, "metrics": list(result.names)}
+        read = [Path(file) for file in inputs if file is not None]
+        made = manifest(command="hiertree evaluate", parameters=recorded, inputs=read)
+        files.write_json(out, {**result.as_dict(), "manifest": made})
+    print(result.to_json()) if outputs["as_json"] else print_result(result)
 
 
 def print_result(result: Evaluation) -> None:
@@ -224,21 +221,24 @@ def print_result(result: Evaluation) -> None:
         rows.append((name, mean, interval, str(skipped or "")))
     drawn = "classes" if bounds["clusters"].max() < len(result) else "queries"
     heads = ("metric", "mean, %", f"95 % interval over {drawn}", "skipped")
-    print_table(heads, rows, right=heads[1:], title=f"{len(result)} queries")
+    print_table(heads, rows, right=heads[1:], title=f"{len(result)} queries", title_justify="left")
     print_table((), result.convention.rows().items())
 
 
 def print_table(
-    heads: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[str] = (), title: str | None = None
+    heads: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Collection[str] = (), **look: Any
 ) -> None:
-    """Show a table on standard output, columns named in ``right`` set to the right; without heads, a plain grid."""
+    """Show a table on standard output, columns named in ``right`` set to the right; without heads, a plain grid.
+
+    ``look`` are options of rich's tables.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left") if heads else Table.grid(padding=(0, 2))
+    table = Table(**look) if heads else Table.grid(padding=(0, 2))
     for head in heads:
         table.add_column(head, justify="right" if head in right else "left")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     Console().print(table)

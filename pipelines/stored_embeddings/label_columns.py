@@ -82,8 +82,8 @@ class SharedPaths(NamedTuple):
     distractors: NDArray[np.bool_] | None = None
 
 
-def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> LabeledRows:
-    """One column of lists, and columns of labels unless these stand elsewhere."""
+def vectors_in_parquet(file: Path) -> tuple[NDArray[Any], pa.Table]:
+    """The one column of lists, and the other columns."""
     require_package("pyarrow", extra="arrow")
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -95,20 +95,27 @@ def rows_in_parquet(file: Path, columns: LabelColumns, *, with_labels: bool) -> 
         raise InputError(f"{file.name}: {error}", expected="a Parquet file") from error
     list_kinds = (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
     lists = [field.name for field in table.schema if any(is_kind(field.type) for is_kind in list_kinds)]
-    others = [name for name in table.column_names if name not in lists]
     if len(lists) != 1:
         raise InputError(f"{file.name} with columns {', '.join(table.column_names)}", expected="one column of lists")
-    embeddings = _stacked(file, table.column(lists[0]).combine_chunks())
+    column = table.column(lists[0]).combine_chunks()
+    width = len(column[0].as_py() or ()) if len(column) else 0
+    if width < 1 or column.null_count or (column.value_lengths().to_numpy(zero_copy_only=False) != width).any():
+        raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
+    numbers = column.flatten().to_numpy(zero_copy_only=False)  # without a Python object for each number
+    return numbers.reshape(len(column), width), table.drop_columns(lists)
 
-    def where(row: int) -> str:
-        return f"{file.name}, row {row + 1}"
 
-    if not with_labels:
-        return LabeledRows(embeddings, (), [], where)
-    missing = [name for name in columns.asked_for if name not in others]
-    if missing or not others:
+def rows_in_parquet(file: Path, columns: LabelColumns) -> LabeledRows:
+    """A column of lists with columns of labels, their cells as a CSV would hold them: 7 in one is 7 in the other."""
+    embeddings, table = vectors_in_parquet(file)
+    missing = [name for name in columns.asked_for if name not in table.column_names]
+    if missing or not table.column_names:
         raise TableError(f"{file.name} has no column {', '.join(missing) or 'of labels'}", expected="columns of labels")
-    return _labeled(embeddings, others, lambda name: _texts(table.column(name).to_pylist()), columns, where)
+
+    def cells(name: str) -> list[str]:
+        return ["" if cell is None else str(cell) for cell in table.column(name).to_pylist()]
+
+    return _labeled(embeddings, table.column_names, cells, columns, lambda row: f"{file.name}, row {row + 1}")
 
 
 def rows_with_table(embeddings: NDArray[Any], file: Path, columns: LabelColumns) -> LabeledRows:
@@ -135,21 +142,6 @@ def _labeled(
         raise TableError(f"{where(ids.index(''))}: no {column}", expected="an id for every row")
     rows = list(zip(*map(cells, levels), strict=True))
     return LabeledRows(embeddings, tuple(levels), rows, where, ids)
-
-
-def _stacked(file: Path, column: pa.Array) -> NDArray[Any]:
-    """A column of lists of numbers as (n, d), without a Python object for each number."""
-    width = len(column[0].as_py() or ()) if len(column) else 0
-    numbers = column.flatten().to_numpy(zero_copy_only=False)
-    if width < 1 or column.null_count or (column.value_lengths().to_numpy(zero_copy_only=False) != width).any():
-        raise InputError(f"{file.name} with embeddings of several lengths, or none", expected="one length")
-    stacked: NDArray[Any] = numbers.reshape(len(column), width)
-    return stacked
-
-
-def _texts(cells: Sequence[Any]) -> list[str]:
-    """Cells as a CSV would hold them, so that 7 in one file is 7 in the other."""
-    return ["" if cell is None else str(cell) for cell in cells]
 
 
 def named_rows(file: Path, levels: Sequence[str], ids: str | None) -> LabeledRows:
