@@ -22,12 +22,12 @@ from hiertree.io.tables import read_table
 from .labels import build
 from .report.page import MetricRow, side_by_side, write_demo_page
 from .report.tree_nodes import branches_of
+from .stored_embeddings.evaluating import print_table
 from .training.data.splits import load_split
 from .training.recipe.reading import load_recipe
 from .training.run.experiment import train
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from rich.tree import Tree
 
     from .report.tree_nodes import TreeBranch
@@ -88,11 +88,14 @@ def run_demo(
     console.print(_drawn(branches_of(labels.tree, names)), _in_words(labels.report), sep="\n")
     console.rule("[bold]2  Two networks learn to retrieve images", align="left")
     with _one_thread():
-        runs = [folder / "runs" / _run_name(recipe, seed=seed, quick=quick) for recipe in recipes]
-        trained = [train(recipe, run, fresh=fresh) for recipe, run in zip(recipes, runs, strict=True)]
+        way = (f"-seed{seed}" if seed else "") + (
+            "-quick" if quick else ""
+        )  # so that runs with other settings are kept
+        trained = [train(recipe, folder / "runs" / f"{recipe.name}{way}", fresh=fresh) for recipe in recipes]
     console.rule(f"[bold]3  {_TITLE}", align="left")
     rows = side_by_side([run.metrics for run in trained], level_names=images.tree.level_names)
-    console.print(_table(rows, [recipe.loss.name for recipe in recipes]), _differences(rows, recipes), sep="\n")
+    _print_metrics(rows, [recipe.loss.name for recipe in recipes])
+    console.print(_differences(rows, recipes))
     page = write_demo_page(
         folder / "index.html",
         [run.folder for run in trained],
@@ -140,11 +143,6 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _run_name(recipe: Recipe, *, seed: int, quick: bool) -> str:
-    """A folder for each way to call the demonstration, so that runs with other settings are kept."""
-    return recipe.name + (f"-seed{seed}" if seed else "") + ("-quick" if quick else "")
-
-
 def _drawn(root: TreeBranch) -> Tree:
     """The tree for the terminal: kinds, supercategories, and as many landmarks of each as fit the line."""
     from rich.text import Text
@@ -171,23 +169,23 @@ def _in_words(report: dict[str, Any]) -> str:
     )
 
 
-def _table(rows: Sequence[MetricRow], names: Sequence[str]) -> Table:
+def _print_metrics(rows: Sequence[MetricRow], names: Sequence[str]) -> None:
     """The metrics side by side for the terminal, the best bold and starred."""
     from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, caption="percent; ★ best", caption_justify="left")
-    table.add_column("metric")
-    table.add_column("what it asks", style="dim")
-    for name in [*names, "difference"]:
-        table.add_column(name, justify="right")
-    for row in rows:
-        cells = [
-            f"[bold]{100 * value:.1f} ★[/]" if row.is_best(number) else f"{100 * value:.1f}  "
-            for number, value in enumerate(row.values)
-        ]
-        table.add_row(row.metric.replace("[", r"\["), row.meaning, *cells, f"{100 * row.gain:+.1f}")
-    return table
+    def cell(row: MetricRow, run: int) -> Text:
+        sign, style = ("★", "bold") if row.is_best(run) else (" ", "")
+        return Text(f"{100 * row.values[run]:.1f} {sign}", style)
+
+    runs = range(len(names))
+    lines: list[list[str | Text]] = [
+        [row.metric, Text(row.meaning, "dim"), *(cell(row, run) for run in runs), f"{100 * row.gain:+.1f}"]
+        for row in rows
+    ]
+    right = [*names, "difference"]
+    look = {"box": SIMPLE_HEAD, "caption": "percent; ★ best", "caption_justify": "left"}
+    print_table(["metric", "what it asks", *right], lines, right=right, **look)
 
 
 def _differences(rows: Sequence[MetricRow], recipes: Sequence[Recipe]) -> str:

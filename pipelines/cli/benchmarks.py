@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hiertree.datasets import Benchmark
     from hiertree.datasets.checks import SplitReport
 
+_SHOWN = ("name", "title", "levels", "protocol", "splits", "license", "url", "steps", "downloads")
 split_option = click.option(
     "--split", "splits", type=NAME, multiple=True, help="One split; may be repeated. Default: all."
 )
@@ -36,7 +37,10 @@ def datasets() -> None:
 def list_all(as_json: bool) -> None:
     """List the benchmarks: levels, published sizes, license, address."""
     cards = [ht.datasets.describe(name) for name in ht.datasets.available()]
-    print_json(list(map(_card, cards))) if as_json else click.echo("\n\n".join(map(_card_text, cards)))
+    if as_json:
+        print_json([{name: shown[name] for name in _SHOWN} for shown in map(asdict, cards)])
+    else:
+        click.echo("\n\n".join(map(_card_text, cards)))
 
 
 @datasets.command(example="hiertree datasets check sop ~/data/Stanford_Online_Products")
@@ -104,15 +108,6 @@ def download(name: str, root: Path, mirror: str | None) -> None:
     if card.by_hand:
         click.echo("left to do by hand:\n" + _numbered(card.by_hand))
     click.echo(f"to look for every image: hiertree datasets check {name} {root}")
-
-
-def _card(card: Benchmark) -> dict[str, Any]:
-    return {
-        "name": card.name, "title": card.title, "levels": card.levels, "protocol": card.protocol,
-        "splits": {split: asdict(counts) for split, counts in card.splits.items()},
-        "license": card.license, "url": card.url, "steps": card.steps,
-        "downloads": [asdict(file) for file in card.downloads],
-    }  # fmt: skip
 
 
 def _found(report: SplitReport) -> str:

@@ -68,17 +68,9 @@ class NameOrInput(Name):
     what = "a name or a path"
 
     def paths(self, value: str) -> Iterator[Path]:
-        """The path, if there is one of that name."""
-        if Path(value).exists():
-            yield Path(value)
-
-
-class TableColumn(NameOrInput):
-    """``TABLE:COLUMN``: a column of a table that the command reads."""
-
-    @override
-    def paths(self, value: str) -> Iterator[Path]:
-        yield Path(value.rpartition(":")[0] or value)
+        """The path, if there is one of that name, or that of the table in ``TABLE:COLUMN``."""
+        names = (value, value.rpartition(":")[0])
+        yield from (Path(name) for name in names if name and Path(name).exists())
 
 
 class LogPath(click.File):
@@ -105,7 +97,6 @@ GROWING_FILE = DeclaredPath("grows", "file")
 GROWING_FOLDER = DeclaredPath("grows", "folder")
 NAME = Name()
 NAME_OR_INPUT = NameOrInput()
-TABLE_COLUMN = TableColumn()
 LOG_FILE = LogPath()
 DECLARED = (DeclaredPath, NameOrInput, LogPath)
 _LAUNCHERS = (  # torchrun and fabric run; SLURM: the variables of the rank and the number of processes, and one more

@@ -28,11 +28,7 @@ labels_option = click.option(
     help="CSV or Parquet table of labels, one row for each embedding, where the file has none.",
 )
 levels_option = click.option(
-    "--levels",
-    type=NAMES,
-    default=(),
-    metavar="A,B,…",
-    help="Columns of labels, coarse → fine; default: all but those of names.",
+    "--levels", type=NAMES, default=(), help="Columns of labels, coarse → fine; default: all but those of names."
 )
 gallery_option = click.option("--gallery", type=INPUT_FILE, help="Embeddings of a separate gallery.")
 gallery_labels_option = click.option("--gallery-labels", type=INPUT_FILE, help="Table of the gallery's labels.")
@@ -107,7 +103,7 @@ def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) ->
 @click.option(
     "--distractors", is_flag=True, help="Gallery rows whose labels are all empty are irrelevant to every query."
 )
-@click.option("--metrics", type=NAMES, metavar="A,B,…", help="H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
+@click.option("--metrics", type=NAMES, help="H-AP, NDCG@100, R@1, AP[1], … instead of the default.")
 @click.option("--alpha", type=float, default=1.0, help="α of H-AP's relevance.")
 @choice(
     "--relevance", ["hap", "linear", "gain"], "Relevance of H-AP: (l/L)^α / |Ω^(l)|, l/L or 2^l − 1.", default="hap"
@@ -115,7 +111,6 @@ def embed(model: str, data: Path, out: Path, no_labels: bool, **options: Any) ->
 @click.option(
     "--weights",
     type=NUMBERS,
-    metavar="A,B,…",
     help="Weight of each level, coarse → fine: H-AP is the mean of the levels' APs with these weights.",
 )
 @choice(
@@ -174,9 +169,7 @@ def evaluate(embeddings: Path | None, run: Path | None, weights: tuple[float, ..
 @query_labels_option
 @levels_option
 @click.option("--ids", type=NAME, metavar="COLUMN", help="Names of items; default: image, or else the first column.")
-@click.option(
-    "--grades", type=INTEGERS, metavar="A,B,…", help="Grade of each level from 0, such as 0,1,3; default: the level."
-)
+@click.option("--grades", type=INTEGERS, help="Grade of each level from 0, such as 0,1,3; default: the level.")
 def qrels(tree: Path, out: Path, **options: Any) -> None:
     """Write TREC qrels graded by the tree of LABELS, for trec_eval, ranx or ir_measures.
 

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from typing_extensions import override
 
-from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT, TABLE_COLUMN
+from .checked_paths import GROWING_FOLDER, INPUT_PATH, NAME, NAME_OR_INPUT
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -26,6 +26,11 @@ class CommaSeparated(click.types.StringParamType):
     def __init__(self, kind: type[str] | type[int] | type[float], what: str) -> None:
         self.kind, self.what = kind, what
 
+    @override
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return "A,B,…"
+
+    @override
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The values.
 
@@ -116,7 +121,7 @@ def _type_of(info: FieldInfo) -> Any:
     if get_origin(info.annotation) is Literal:
         return click.Choice(kinds)
     if get_origin(info.annotation) is tuple and kinds == [Path]:
-        return TABLE_COLUMN
+        return NAME_OR_INPUT
     if kinds == [Path]:
         return GROWING_FOLDER if GROWS in info.metadata else INPUT_PATH
     if FILE_OR_NAME in info.metadata:

@@ -47,10 +47,10 @@ def _policy_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @command(example="hiertree tree edges.txt --direction child-parent --multiple-parents shortest --out labels.csv")
 @click.argument("source", type=INPUT_FILE)
 @click.option("--out", type=OUTPUT_FILE, required=True, help="The tree: .csv, .json, .graphml or .nwk.")
-@click.option("--levels", type=NAMES, metavar="A,B,…", help="Columns of a table, coarse → fine; else names for levels.")
+@click.option("--levels", type=NAMES, help="Columns of a table, coarse → fine; else names for levels.")
 @click.option("--edges", type=NAMES, metavar="PARENT,CHILD", help="Instead, the two columns of a table of edges.")
 @_policy_options
-@click.option("--inner-leaves", type=NAMES, metavar="A,B,…", help="Inner nodes that items carry too, or 'all'.")
+@click.option("--inner-leaves", type=NAMES, help="Inner nodes that items carry too, or 'all'.")
 @click.option("--no-inner-names", is_flag=True, help="Newick names hold the support of branches: leave them out.")
 def tree(
     source: Path,
