@@ -82,7 +82,7 @@ class Searching:
         shown, embedded, rows = self.shown, self.shown.models[model], self.shown.gallery_rows
         kept = self._inside(within)[rows] & (self._photograph[rows] != self._photograph[query])
         vector, left_out = embedded.vector(query), [np.flatnonzero(~kept)]
-        (nearest,) = nearest_images(vector, [0], count=count, gallery=embedded.gallery, left_out=left_out)
+        (nearest,) = nearest_images(vector, embedded.gallery, count=count, left_out=left_out)
         depths = levels(shown.paths[[query]], shown.paths[rows])[0] if shown.tree else np.zeros(len(rows), np.uint8)
         similarities = _cosines(vector[0], embedded.gallery[nearest])
         found = zip(rows[nearest].tolist(), depths[nearest].tolist(), similarities.tolist(), strict=True)

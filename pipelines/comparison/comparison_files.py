@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +25,7 @@ _PANELS_IN_A_ROW = 4
 _INCHES_A_LETTER = 0.085
 _LOGARITHMIC_FROM = 16  # largest value over smallest
 _MARKERS = "osD^vP*X<>"
+_STYLE = {**STYLE, "font.size": 10}
 
 
 def write_comparison(
@@ -81,7 +81,9 @@ def plot_points(runs: pd.DataFrame, path: str | os.PathLike[str]) -> str:
 
     Returns what is written to the path (a PNG, PDF or SVG file) as SVG inside a page.
     """
-    with _page_style():
+    import matplotlib as mpl
+
+    with mpl.rc_context(_STYLE):
         labels = row_names(runs)
         names = list(dict.fromkeys(labels))
         height = 0.9 + max(0.3 * min(len(names), 8), 0.2 * len(names))
@@ -107,7 +109,9 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
 
     Recipes and the other keys tell lines apart. Returns the same as :func:`plot_points`.
     """
-    with _page_style():
+    import matplotlib as mpl
+
+    with mpl.rc_context(_STYLE):
         lines = runs.assign(line=row_names(runs, without=key))
         values = sorted(runs[key].unique().tolist())
         figure, panels = _panels(runs, height=2.6, margin=0, sharey=False)
@@ -123,15 +127,6 @@ def plot_lines(runs: pd.DataFrame, path: str | os.PathLike[str], *, key: str) ->
         handles, names = next(iter(panels.values())).get_legend_handles_labels()
         figure.legend(handles, names, loc="outside lower center", ncols=min(3, len(names)), frameon=False)
         return _save(figure, path)
-
-
-@contextmanager
-def _page_style() -> Iterator[None]:
-    """Colors that the page replaces by its own."""
-    import matplotlib as mpl
-
-    with mpl.rc_context({**STYLE, "font.size": 10}):
-        yield
 
 
 def _panels(runs: pd.DataFrame, *, height: float, margin: float, sharey: bool) -> tuple[Figure, dict[str, Axes]]:

@@ -12,7 +12,7 @@ hierarchy as a whole (H-AP, ASI, NDCG).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
@@ -239,32 +239,41 @@ def _rows(runs: pd.DataFrame, labels: list[str], tests: pd.DataFrame | None) -> 
 def markdown(table: ResultTable) -> str:
     """A pipe table, and the notes below it."""
     head = ["recipe", "runs", *table.metrics]
-    lines = [_pipes(head), "|" + "---|" * len(head)]
+    rows = [head]
     for row in table.rows:
-        name = row.name if row.runs else f"*{row.name}*"
-        cells = [_markdown_cell(row.cells.get(metric)) for metric in table.metrics]
-        lines.append(_pipes([name.replace("|", r"\|"), str(row.runs or ""), *cells]))
-    return "\n\n".join(["\n".join(lines), *table.notes])
+        name = (row.name if row.runs else f"*{row.name}*").replace("|", r"\|")
+        cells = [_shown(row.cells.get(metric), "–", "**%s**", str) for metric in table.metrics]
+        rows.append([name, str(row.runs or ""), *cells])
+    first, *rest = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n\n".join(["\n".join([first, "|" + "---|" * len(head), *rest]), *table.notes])
 
 
 def latex(table: ResultTable) -> str:
     r"""A ``tabular`` of booktabs, the notes as comments: ``\usepackage{booktabs}`` is all that it needs."""
-    end = r" \\"
     ends = accumulate(map(len, table.groups.values()), initial=2)
     rules = [rf"\cmidrule(lr){{{before + 1}-{last}}}" for before, last in pairwise(ends)]
     heads = [rf"\multicolumn{{{len(group)}}}{{c}}{{{escaped(title)}}}" for title, group in table.groups.items()]
+    rows = [["", "", *heads], ["recipe", "runs", *map(escaped, table.metrics)]]
+    for row in table.rows:
+        name = escaped(row.name) if row.runs else rf"\quad\textit{{{escaped(row.name)}}}"
+        cells = [_shown(row.cells.get(metric), "--", r"\textbf{%s}", escaped) for metric in table.metrics]
+        rows.append([name, str(row.runs or ""), *cells])
+    groups, metrics, *body = (" & ".join(cells) + r" \\" for cells in rows)
     lines = [
+        r"% \usepackage{booktabs}",
         rf"\begin{{tabular}}{{lr{'c' * len(table.metrics)}}}",
-        r"\toprule",
-        " & ".join(["", "", *heads]) + end,
-        "".join(rules),
-        " & ".join(["recipe", "runs", *map(escaped, table.metrics)]) + end,
-        r"\midrule",
-        *(_latex_row(row, table) + end for row in table.rows),
-        r"\bottomrule",
+        *(r"\toprule", groups, "".join(rules), metrics, r"\midrule", *body, r"\bottomrule"),
         r"\end{tabular}",
     ]
-    return "\n".join([r"% \usepackage{booktabs}", *lines, *(f"% {note}" for note in table.notes)])
+    return "\n".join([*lines, *(f"% {note}" for note in table.notes)])
+
+
+def _shown(cell: TableCell | None, missing: str, bold: str, escape: Callable[[str], str]) -> str:
+    """A cell with its marks in the signs of a format."""
+    if cell is None:
+        return missing
+    text = escape(cell.text)
+    return (bold % text if cell.best else text) + (escape("†") if cell.differs else "")
 
 
 def html(table: ResultTable, *, title: str, lead: str, figures: Iterable[tuple[str, str]]) -> str:
@@ -280,25 +289,3 @@ def escaped(text: str) -> str:
     loss.lambda\_=0.1, 100 \%
     """
     return text.translate(_LATEX)
-
-
-def _pipes(cells: list[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
-
-
-def _markdown_cell(cell: TableCell | None) -> str:
-    if cell is None:
-        return "–"
-    return (f"**{cell.text}**" if cell.best else cell.text) + ("†" if cell.differs else "")
-
-
-def _latex_row(row: TableRow, table: ResultTable) -> str:
-    name = escaped(row.name) if row.runs else rf"\quad\textit{{{escaped(row.name)}}}"
-    return " & ".join([name, str(row.runs or ""), *(_latex_cell(row.cells.get(metric)) for metric in table.metrics)])
-
-
-def _latex_cell(cell: TableCell | None) -> str:
-    if cell is None:
-        return "--"
-    text = escaped(cell.text)
-    return (rf"\textbf{{{text}}}" if cell.best else text) + (escaped("†") if cell.differs else "")

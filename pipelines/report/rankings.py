@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .queries_and_gallery import QueriesAndGallery
     from .sources import Measurement
 
+    Points = tuple[NDArray[np.floating], NDArray[np.integer]]  # vectors and paths
+
 Match = Literal["same", "near", "wrong"]  # at the finest level, in a shared supercategory, with nothing shared
 STRIP = 100  # ranks that are shown as a strip of bars, below the few that are shown as pictures
 
@@ -95,36 +97,19 @@ def _of_different_classes(order: Sequence[int], classes: NDArray[np.integer], co
     return [order[place] for place in sorted(ranked[:count])]
 
 
-@dataclass(frozen=True)
-class RankedImage:
-    """One retrieved image: its row in the gallery, and the depth of its lowest common ancestor with the query."""
-
-    index: int
-    level: int
-
-
 def ranked_images(
-    embeddings: NDArray[np.floating],
-    paths: NDArray[np.integer],
-    queries: Sequence[int],
-    *,
-    count: int,
-    gallery: tuple[NDArray[np.floating], NDArray[np.integer]] | None = None,
-    left_out: Sequence[NDArray[np.int64]] | None = None,
-) -> list[list[RankedImage]]:
-    """The nearest images of each query, with the level that each shares with it.
+    queries: Points, gallery: Points, *, count: int, left_out: Sequence[NDArray[np.int64]]
+) -> list[tuple[list[int], list[int]]]:
+    """For each query the rows of the nearest images, and the level that each shares with it.
 
-    ``gallery`` are vectors and paths of the images to rank, ``embeddings`` and ``paths`` unless given; ``left_out`` is
-    as in :func:`nearest_images`.
+    ``left_out`` is as in :func:`nearest_images`.
     """
-    items, item_paths = (embeddings, paths) if gallery is None else gallery
-    hidden = [np.array([query]) for query in queries] if left_out is None else left_out
-    nearest = nearest_images(embeddings, queries, count=count, gallery=items, left_out=hidden)
+    (vectors, paths), (items, item_paths) = queries, gallery
     rankings = []
-    for query, row, own in zip(queries, nearest, hidden, strict=True):
-        found = row[: len(items) - len(own)]
-        shared = levels(paths[[query]], item_paths[found])[0]
-        rankings.append([RankedImage(*image) for image in zip(found.tolist(), shared.tolist(), strict=True)])
+    nearest = nearest_images(vectors, items, count=count, left_out=left_out)
+    for path, rows, hidden in zip(paths, nearest, left_out, strict=True):
+        found = rows[: len(items) - len(hidden)]
+        rankings.append((found.tolist(), levels(path[None], item_paths[found])[0].tolist()))
     return rankings
 
 
@@ -172,26 +157,23 @@ class RankingGrids:
     ) -> list[dict[str, Any]]:
         data, (embeddings, items) = self._data, run.vectors
         found = ranked_images(
-            embeddings,
-            data.query_paths,
-            chosen,
+            (embeddings[list(chosen)], data.query_paths[list(chosen)]),
+            (items, data.gallery_paths),
             count=max(hits, STRIP),
-            gallery=(items, data.gallery_paths),
             left_out=[run.left_out(query) for query in chosen],
         )
         return [
             {
                 "run": name,
                 "score": float(run.per_query[metric].iloc[query]),
-                "pictures": [self._hit(image) for image in ranking[:hits]],
-                **self._strip([image.level for image in ranking[:STRIP]]),
+                "pictures": [
+                    {**self._pictured(data.gallery_rows[row], data.gallery_paths[row]), "style": self.styles[level]}
+                    for row, level in zip(rows[:hits], shared[:hits], strict=True)
+                ],
+                **self._strip(shared[:STRIP]),
             }
-            for query, ranking in zip(chosen, found, strict=True)
+            for query, (rows, shared) in zip(chosen, found, strict=True)
         ]
-
-    def _hit(self, image: RankedImage) -> dict[str, Any]:
-        row, path = self._data.gallery_rows[image.index], self._data.gallery_paths[image.index]
-        return {**self._pictured(row, path), "style": self.styles[image.level]}
 
     def _strip(self, found: Sequence[int]) -> dict[str, Any]:
         """A bar for neighboring ranks of one level, its height a share of L, and how many ranks each level has."""

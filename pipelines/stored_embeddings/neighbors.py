@@ -15,30 +15,27 @@ BLOCK = 8192  # rows of the gallery that are compared at once
 
 
 def nearest_images(
-    embeddings: NDArray[np.floating],
-    queries: Sequence[int],
+    queries: NDArray[np.floating],
+    gallery: NDArray[np.floating],
     *,
     count: int,
-    gallery: NDArray[np.floating] | None = None,
-    left_out: Sequence[NDArray[np.int64]] | None = None,
+    left_out: Sequence[NDArray[np.int64]],
 ) -> NDArray[np.int64]:
     """(Q, at most ``count``) images most similar to each query by cosine, best first, the smaller index first in a tie.
 
-    Queries are rows of the (n, d) ``embeddings``, compared with the (N, d) ``gallery``, or with each other; the rows of
-    it that a query leaves out, itself unless given, come last.
+    (Q, d) vectors are compared with the (N, d) ``gallery``; the rows of it that a query leaves out come last.
 
-    >>> nearest_images(np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]]), [0], count=2)
+    >>> vectors = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1]])
+    >>> nearest_images(vectors[:1], vectors, count=2, left_out=[np.array([0])])
     array([[2, 1]])
     """
-    items = embeddings if gallery is None else gallery
-    hidden = [np.array([query]) for query in queries] if left_out is None else left_out
-    own = unit_rows(embeddings[list(queries)])
-    most = min(count, len(items) - min(map(len, hidden), default=0))
+    own = unit_rows(queries)
+    most = min(count, len(gallery) - min(map(len, left_out), default=0))
     rows, scores = np.zeros((len(own), 0), np.int64), np.zeros((len(own), 0), own.dtype)
-    for start in range(0, len(items), BLOCK):
-        block = _of_plain_size(np.asarray(items[start : start + BLOCK]))
+    for start in range(0, len(gallery), BLOCK):
+        block = _of_plain_size(np.asarray(gallery[start : start + BLOCK]))
         found = own @ block.T / _lengths(block)
-        for row, left in zip(found, hidden, strict=True):
+        for row, left in zip(found, left_out, strict=True):
             row[left[(left >= start) & (left < start + len(block))] - start] = -np.inf
         scores = np.concatenate([scores, found], axis=1)
         rows = np.concatenate([rows, np.tile(np.arange(start, start + len(block)), (len(own), 1))], axis=1)
