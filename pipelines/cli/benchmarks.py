@@ -37,10 +37,7 @@ def datasets() -> None:
 def list_all(as_json: bool) -> None:
     """List the benchmarks: levels, published sizes, license, address."""
     cards = [ht.datasets.describe(name) for name in ht.datasets.available()]
-    if as_json:
-        print_json([{name: shown[name] for name in _SHOWN} for shown in map(asdict, cards)])
-    else:
-        click.echo("\n\n".join(map(_card_text, cards)))
+    print_json(list(map(_card, cards))) if as_json else click.echo("\n\n".join(map(_card_text, cards)))
 
 
 @datasets.command(example="hiertree datasets check sop ~/data/Stanford_Online_Products")
@@ -108,6 +105,12 @@ def download(name: str, root: Path, mirror: str | None) -> None:
     if card.by_hand:
         click.echo("left to do by hand:\n" + _numbered(card.by_hand))
     click.echo(f"to look for every image: hiertree datasets check {name} {root}")
+
+
+def _card(card: Benchmark) -> dict[str, Any]:
+    splits = {split: asdict(counts) for split, counts in card.splits.items()}
+    shown = {name: getattr(card, name) for name in _SHOWN}
+    return {**shown, "splits": splits, "downloads": [asdict(file) for file in card.downloads]}
 
 
 def _found(report: SplitReport) -> str:
