@@ -1,8 +1,7 @@
 """Conversion and checks of array arguments: numpy, torch, or nested lists.
 
-hiertree works with two kinds of arrays. *Embeddings* are (n, d) real vectors, finite and of non-zero norm.
-*Paths* are (n, L) non-negative integers, coarse → fine, with 1 ≤ L ≤ 255; 1-D labels mean L = 1. Labels in text, and
-frames of them, are numbered.
+*Embeddings* are (n, d) real vectors, finite and of non-zero norm. *Paths* are (n, L) non-negative integers, coarse →
+fine, with 1 ≤ L ≤ 255; 1-D labels mean L = 1. Labels in text, and frames of them, are numbered.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Columns of labels as people have them, numbered: texts, categories and frames become integer paths.
 
-The nodes of a level are numbered from 0 in order of first appearance. A node is a whole path from the root, so that one
-name under two parents is two nodes. Queries and gallery are numbered together, and share their ids.
+A node is a whole path from the root; those of a level are numbered from 0 in order of first appearance.
 """
 
 from __future__ import annotations

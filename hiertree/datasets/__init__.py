@@ -1,8 +1,6 @@
 """Data sets: published benchmarks, tables of one's own images, and drawn images, each with label paths.
 
-Every loader returns an :class:`ImageDataset`. Options of a single benchmark are options of its own loader. Missing
-files are a MissingResourceError that says where to get them; a list or an archive that is not as published is a
-TableError or an ImageError that names it; an unknown split or choice is an OptionError.
+Every loader returns an :class:`ImageDataset`. Options of a single benchmark are options of its own loader.
 
 >>> from hiertree import datasets
 >>> train = datasets.load("synthetic", split="train")

@@ -1,8 +1,6 @@
 """Descriptions of benchmarks: splits and their published sizes, license, how to get the files; and checks against them.
 
-A loader reads lists, makes labels of them, and passes both to :meth:`Benchmark.dataset`, which compares the sizes with
-the published ones. A loader looks for only some of the images, spread evenly, so that training starts in seconds but a
-missing folder is noticed; ``hiertree datasets check`` looks for every image.
+A loader passes images and labels to :meth:`Benchmark.dataset`, which compares their numbers with the published ones.
 """
 
 from __future__ import annotations

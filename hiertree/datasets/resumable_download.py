@@ -1,9 +1,7 @@
 """Downloads of published files that resume after an interruption and are checked against the published MD5.
 
-A file grows as ``NAME.part`` in the target folder. When a connection breaks, the next request asks for the remaining
-bytes, after a pause that doubles each time; a later call resumes the part of an earlier one. Only a complete file with
-the published MD5 is renamed to NAME. An archive is unpacked in a temporary folder, whose content is moved into the
-target folder once all of it is there.
+A file grows as ``NAME.part`` and is renamed once it is complete. A broken one goes on at its last byte, after a pause
+that doubles each time. What an archive holds is moved to the target folder once all of it is unpacked.
 """
 
 from __future__ import annotations

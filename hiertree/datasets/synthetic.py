@@ -1,21 +1,18 @@
 """``synthetic``: small drawn images whose looks follow a label tree. No files are read.
 
-Each of the three levels of the tree determines a part of an image:
-
 * *family*: the silhouette (disc, star, heart …);
 * *kind*: the texture inside it (striped, checked, dotted …), the same textures in every family;
 * *instance*: hue, the scale and direction of the texture, and the positions and size of two marks.
 
 The rest varies from image to image: position, size, rotation, brightness, small shifts of hue and marks, backdrop, an
-occluding disc, and noise. Training and test have different instances, and one kind of each family is only in the test
-split, so that the test includes textures never seen on that silhouette.
+occluding disc, and noise. Training and test have different instances, and one kind of each family is only in the test.
 
-A loss that knows only instances may separate them by color first, which no level of the tree shares; a loss that knows
-the tree has a reason to separate silhouettes first. So the hierarchy carries information here.
+A loss that knows only instances may separate them by color first, which no level of the tree shares; one that knows the
+tree has a reason to separate silhouettes first. So the hierarchy carries information here.
 
-A *silhouette* maps points (x, y) to a signed distance, negative inside. A *texture* maps them to a wave, positive where
-the second tone is. Dividing either by the size of a pixel gives a coverage with smooth edges. Arrays are (n, size,
-size) float32, one plane per image; y points up.
+A *silhouette* maps points (x, y) to a signed distance, negative inside; a *texture* to a wave, positive where the
+second tone is. Dividing by the size of a pixel gives a coverage with smooth edges. Arrays are (n, size, size) float32;
+y points up.
 """
 
 from __future__ import annotations

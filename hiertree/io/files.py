@@ -2,8 +2,7 @@
 
 A writer fills a temporary file or folder beside its target, ``.model.hiertree-XXXXXXXX.json`` of ``model.json``,
 flushes it to disk and renames it. While its process lives it is locked (``flock``); the next writer of the same target
-removes those that can be locked, for their processes were killed. Where there are no such locks (Windows, some network
-disks), nothing is removed.
+removes those that can be locked. Where there are no such locks (Windows, some network disks), nothing is removed.
 """
 
 from __future__ import annotations

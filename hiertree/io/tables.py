@@ -1,7 +1,7 @@
 """Tables: CSV and Parquet files as text, large CSV files as Arrow arrays, and frames of other libraries.
 
-Every cell of a file is text: ``NA`` stays ``NA``, ``007`` stays ``007``, and an empty cell is the empty string, never
-NaN. The index of a table holds the line on which each row begins (for Parquet: the row, from 1), for later messages.
+Every cell of a file is text, also ``NA`` and ``007``; an empty cell is the empty string. The index of a table holds the
+line on which each row begins (for Parquet: the row, from 1), for later messages.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ AnyPath = str | os.PathLike[str]
 H_GLDV2_LEVELS = ("natural_or_human_made", "hierarchical_label", "landmark_id")
 JSON_FORMAT = "hiertree-label-tree-1"
 _PLAIN = re.compile(r"[\w.+-]+")  # a name that Newick holds without quotes
+_SHORTEST_INTEGER = re.compile("0|[1-9][0-9]*")
 _LISTS = ("level_names", "leaf_ids")  # held as JSON, because GraphML has no lists
 
 
@@ -32,8 +33,8 @@ def read_label_table(path: AnyPath, levels: Sequence[str], *, trim: bool = False
     """
     check_level_columns(levels)
     table = read_table(path, required=levels, needs_rows=True)
-    columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels]
-    columns[-1] = as_integers(columns[-1])
+    columns: list[Sequence[Hashable]] = [table[name].tolist() for name in levels[:-1]]
+    columns.append(as_integers(table[levels[-1]].tolist()))
     rows = [trimmed(row) if trim else row for row in zip(*columns, strict=True)]
     return rows, line_names(table, path)
 
@@ -66,15 +67,9 @@ def write_label_table(
     write_table(path, level_names, rows)
 
 
-def as_integers(column: Sequence[Hashable]) -> Sequence[Hashable]:
+def as_integers(column: Sequence[str]) -> Sequence[Hashable]:
     """The column as integers if every cell is one in its shortest form ("17", not "017")."""
-    return [int(str(cell)) for cell in column] if all(map(_is_canonical_integer, column)) else column
-
-
-def _is_canonical_integer(cell: Hashable) -> bool:
-    return isinstance(cell, int) or (
-        isinstance(cell, str) and cell.isascii() and cell.isdigit() and str(int(cell)) == cell
-    )
+    return list(map(int, column)) if all(map(_SHORTEST_INTEGER.fullmatch, column)) else column
 
 
 def write_json_tree(
@@ -148,7 +143,7 @@ def read_newick(path: AnyPath, *, join: bool, inner_names: bool) -> list[Row]:
     if not roots:
         raise TableError(f"{path}: {trees[0].name!r} has nothing below it", expected="a root and its leaves")
     rows = list(_newick_rows(roots, path, inner_names))
-    leaves = as_integers([row[-1] for row in rows])
+    leaves = as_integers([str(row[-1] or "") for row in rows])
     return [(*row[:-1], leaf) for row, leaf in zip(rows, leaves, strict=True)]
 
 

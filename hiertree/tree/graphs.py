@@ -1,7 +1,6 @@
 """Label trees and networkx graphs, and what to make of a graph that is not yet a tree.
 
-The edges of a graph run from parent to child. Its root, the one node without a parent, belongs to no level. Reversed
-edges, several parents or roots and items on inner nodes are errors unless the caller chooses a policy for them.
+Edges run from parent to child. The root, the one node without a parent, belongs to no level.
 """
 
 from __future__ import annotations

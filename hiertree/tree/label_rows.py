@@ -1,7 +1,7 @@
 """Rows of labels: the checks behind :class:`hiertree.LabelTree`, and the numbering of the nodes.
 
-A *row* lists the labels of one leaf, coarse → fine. A *node* is a whole prefix of a row, so the same text under two
-parents makes two nodes. The nodes of a level are numbered from 0 in order of first appearance.
+A *row* lists the labels of one leaf, coarse → fine. A *node* is a whole prefix of a row; the nodes of a level are
+numbered from 0 in order of first appearance.
 """
 
 from __future__ import annotations

@@ -89,7 +89,9 @@ def load_gldv2(
     above = _labels_above(files[-1]) if hierarchy else None
     if above is not None:
         parts = {name: _with_labels(own, above) for name, own in parts.items()}
-    every = LandmarkImages(*(np.concatenate(columns) for columns in zip(*parts.values(), strict=True)))
+    every = next(iter(parts.values()))
+    if len(parts) > 1:
+        every = LandmarkImages(*(np.concatenate(columns) for columns in zip(*parts.values(), strict=True)))
     options: Any = {"level_names": benchmark.levels, "where": every.where}
     if above is None:
         tree, paths = label_paths([every.landmarks], **options)

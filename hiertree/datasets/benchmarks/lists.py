@@ -27,13 +27,10 @@ from ...options import check_choice
 from ..description import BENCHMARKS, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_paths
-from ..readers.text_lists import read_words
+from ..readers.text_lists import read_words, refuse_first
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
-
-    from ...tree.label_rows import Where
 
 SOP, CUB, INSHOP = (BENCHMARKS[name] for name in ("sop", "cub", "inshop"))
 CUB_TRAINING_CLASSES = 100
@@ -83,17 +80,13 @@ def load_cub(root: str | os.PathLike[str], split: str = "train", *, verify: Veri
     classes = read_words(files[2], ("class_id", "name"))
     if images["image_id"].tolist() != labels["image_id"].tolist():
         raise TableError(f"{files[1]}: other image ids than {files[0].name}", expected="the same, in the same order")
+    names = labels["class_id"].map(dict(zip(classes["class_id"], classes["name"], strict=True)))
+    refuse_first(names.isna(), line_names(labels, files[1]), labels["class_id"], f"a class of {files[2].name}")
     class_ids = integer_column(labels, "class_id", path=files[1])
-    name_of = dict(zip(integer_column(classes, "class_id", path=files[2]).tolist(), classes["name"], strict=True))
-    unknown = set(class_ids.tolist()) - set(name_of)
-    if unknown:
-        raise TableError(f"{files[1]}: class {min(unknown)}", expected=f"a class of {files[2].name}")
     rows = np.flatnonzero((class_ids > CUB_TRAINING_CLASSES) == (split == "test"))
-    chosen = images.iloc[rows]
-    where = line_names(chosen, files[0])
-    names = [name_of[class_id] for class_id in class_ids[rows].tolist()]
-    labeled = label_paths([names], level_names=CUB.levels, where=where)
-    found = CUB.image_files(home, [f"images/{path}" for path in chosen["path"]], where)
+    where = line_names(images.iloc[rows], files[0])
+    labeled = label_paths([names.iloc[rows].tolist()], level_names=CUB.levels, where=where)
+    found = CUB.image_files(home, "images/" + images["path"].iloc[rows], where)
     return CUB.dataset(split, labeled, found, verify=verify)
 
 
@@ -115,14 +108,15 @@ def load_inshop(
     INSHOP.check_options(split, verify)
     home, file = INSHOP.files(root, INSHOP_LISTS)
     listed = read_words(file, ("image_name", "item_id", "evaluation_status"), header=True, count=True)
-    known = listed["evaluation_status"].isin(("train", "query", "gallery"))
-    if not known.all():
-        row = int(np.argmin(known))
-        given = f"{line_names(listed, file)(row)}: {listed['evaluation_status'].iloc[row]!r}"
-        raise TableError(given, expected="train, query or gallery")
-    listed = listed[(listed["evaluation_status"] == "train") == (split == "train")]
-    where, names, items = line_names(listed, file), listed["image_name"], listed["item_id"].tolist()
-    columns = [*_folders(names, where), items] if hierarchy else [items]
+    status = listed["evaluation_status"]
+    known = status.isin(("train", "query", "gallery"))
+    refuse_first(~known, line_names(listed, file), status, "train, query or gallery")
+    listed = listed[(status == "train") == (split == "train")]
+    where, names, columns = line_names(listed, file), listed["image_name"], [listed["item_id"].tolist()]
+    if hierarchy:
+        folders = names.str.extract("^[^/]*/([^/]*)/([^/]*)/")  # gender and category
+        refuse_first(folders[0].isna(), where, names, "img/<gender>/<category>/<item>/<image>")
+        columns = [folders[0].tolist(), folders[1].tolist(), *columns]
     labeled = label_paths(columns, level_names=INSHOP.levels[-len(columns) :], where=where)
     folder = next((folder for folder in INSHOP_IMAGES if (home / folder).is_dir()), INSHOP_IMAGES[0])
     images = INSHOP.image_files(home, names.str.replace("^img/", f"{folder}/", regex=True), where)
@@ -130,16 +124,6 @@ def load_inshop(
         return INSHOP.dataset(split, labeled, images, verify=verify)
     queries, gallery = (np.flatnonzero(listed["evaluation_status"] == part) for part in ("query", "gallery"))
     return INSHOP.query_and_gallery(split, labeled, images, verify=verify, queries=queries, gallery=gallery)
-
-
-def _folders(names: pd.Series[str], where: Where) -> list[list[str]]:
-    """Gender and category of each image."""
-    parts = names.str.split("/", expand=True).reindex(columns=range(4))
-    short = np.flatnonzero(parts[3].isna())
-    if len(short):
-        given = f"{where(short[0])}: {names.iloc[short[0]]!r}"
-        raise TableError(given, expected="img/<gender>/<category>/<item>/<image>")
-    return [parts[1].tolist(), parts[2].tolist()]
 
 
 def load_vehicleid(

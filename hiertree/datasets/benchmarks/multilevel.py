@@ -30,7 +30,7 @@ from ..description import BENCHMARKS, Benchmark, Verify
 from ..image_dataset import ImageDataset
 from ..labels_to_paths import label_leaves, label_paths
 from ..readers.images import FileImages
-from ..readers.text_lists import read_words, table_of_words, text_lines
+from ..readers.text_lists import read_words, refuse_first, table_of_words, text_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,18 +69,13 @@ def load_inaturalist(
     listed = read_words(file, ("path",))
     where, paths = line_names(listed, file), listed["path"]
     folders = paths.str.extract(r"([^/]*)/(\d+)/[^/]*$")
-    short = np.flatnonzero(folders[1].isna())
-    if len(short):
-        given = f"{where(short[0])}: {paths.iloc[short[0]]!r}"
-        raise TableError(given, expected="train_val2018/<super>/<category id>/<image>.jpg")
+    refuse_first(folders[1].isna(), where, paths, "train_val2018/<super>/<category id>/<image>.jpg")
     species = list(map(int, folders[1]))
     if hierarchy == "base":
         labeled = label_paths([folders[0].tolist(), species], level_names=benchmark.levels, where=where)
     else:
         ranks = _taxonomy(benchmark, home)
-        row = next((row for row, category in enumerate(species) if category not in ranks), None)
-        if row is not None:
-            raise TableError(f"{where(row)}: category {species[row]}", expected="one with a taxonomy")
+        refuse_first(~np.isin(species, list(ranks)), where, "category " + folders[1], "one with a taxonomy")
         labeled = label_leaves(species, ranks, level_names=benchmark.levels, where=where)
     return benchmark.dataset(split, labeled, benchmark.image_files(home, paths, where), verify=verify)
 

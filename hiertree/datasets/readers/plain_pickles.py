@@ -1,8 +1,7 @@
-"""Pickles of numbers and text, read without running any code that a pickle names.
+"""Pickles of numbers, text and numeric arrays, read without running any code in them.
 
-CIFAR's batches and the ground truths of the revisited Oxford and Paris are published as pickles. Python's own unpickler
-follows their opcodes, but the only names that it resolves are the stand-ins below, which rebuild arrays from a checked
-shape, a plain number type and exactly the right number of bytes. Any other name is refused.
+Python's own unpickler follows the opcodes, but the only names that it resolves are the stand-ins below, which rebuild
+arrays from a checked shape, a plain number type and exactly the right number of bytes. Any other name is refused.
 """
 
 from __future__ import annotations

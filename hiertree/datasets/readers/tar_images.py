@@ -1,7 +1,6 @@
 """Images read directly from tar archives, at the offsets that an index lists. Nothing is unpacked.
 
-The index is made once from the headers of every archive and stored beside them in ``.hiertree-index.npz``. It is made
-again when an archive's name, size or time has changed, and every time if the folder cannot be written to.
+The index is stored beside the archives in ``.hiertree-index.npz``, and made again when one of them has changed.
 """
 
 from __future__ import annotations

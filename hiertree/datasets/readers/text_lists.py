@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ...errors import TableError
 from ...io.files import read_text
@@ -41,6 +43,13 @@ def table_of_words(path: Path, columns: Sequence[str], rows: Sequence[Sequence[s
     lines = pd.RangeIndex(first_line, first_line + len(rows))
     table: pd.DataFrame = pd.DataFrame(rows, columns=list(columns), index=lines, dtype=object)
     return table
+
+
+def refuse_first(bad: Any, where: Callable[[int], str], words: pd.Series[str], expected: str) -> None:
+    """Refuse the first word that is marked as bad, by the line that ``where`` says."""
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        raise TableError(f"{where(int(rows[0]))}: {words.iloc[rows[0]]!r}", expected=expected)
 
 
 def text_lines(path: Path) -> list[str]:
