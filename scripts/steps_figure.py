@@ -26,12 +26,12 @@ def draw(path: Path) -> None:
     heaviside = (t >= 0).double()
     values.plot(t, heaviside, color=COLORS["H"], label="H", drawstyle="steps-post")
     slopes.plot(t, torch.zeros_like(t), color=COLORS["H"], label="H")
-    for name, step, style in (("H⁻", SupStep(), "-"), ("σ(t/τ)", Sigmoid(), "--")):
+    for name, step, style in (("H⁻", SupStep().parameters, "-"), ("σ(t/τ)", Sigmoid().parameters, "--")):
         values.plot(t, step.value(t), style, color=COLORS[name], label=name)
         slopes.plot(t, step.slope(t), style, color=COLORS[name], label=name)
     for axes, title in ((values, "value"), (slopes, "gradient")):
         axes.set(title=title, xlabel="t = s_j − s_k  (t > 0: j is ahead of k)")
-        axes.axvline(SupStep().margin, color="gray", linewidth=0.6, linestyle=":")
+        axes.axvline(SupStep().parameters.margin, color="gray", linewidth=0.6, linestyle=":")
         axes.legend(frameon=False)
     with replacing(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None, "Creator": None})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
-from hiertree import level_counts, levels
+from hiertree import level_counts
+from hiertree import levels as shared_levels
 
 Backend: TypeAlias = Literal["auto", "torch", "numba", "triton"]
 
@@ -17,23 +19,36 @@ class StepParameters(NamedTuple):
 
     tau: float
     rho: float
-    margin: float
+    margin: float  # infinite for a sigmoid alone
     start: float
     offset: float
 
-
-class Step(Protocol):
-    """A step function of a score difference and its derivative, applied to detached tensors."""
-
-    @property
-    def parameters(self) -> StepParameters:
-        """The numbers it is made of, for a backend that does not evaluate pair by pair."""
-
     def value(self, differences: Tensor) -> Tensor:
-        """Step of each difference; 0 at −∞."""
+        """σ(min(t, δ)/τ) + start·[t ≥ 0] + ρ·max(t − δ, 0) + (offset − start − σ(δ/τ))·[t > δ]; 0 at −∞."""
+        value = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
+        if self.margin == math.inf:
+            return value
+        value.add_((differences - self.margin).clamp_(min=0), alpha=self.rho)
+        value.add_(differences.clone().ge_(0), alpha=self.start)  # in place: a boolean result is far slower on a CPU
+        at_margin = logistic(self.margin / self.tau)
+        if self.offset != at_margin + self.start:  # not continuous at δ
+            value.add_(differences.clone().gt_(self.margin), alpha=self.offset - self.start - at_margin)
+        return value
 
     def slope(self, differences: Tensor) -> Tensor:
-        """Derivative at each difference; 0 at −∞."""
+        """σ·(1 − σ)/τ for t ≤ δ, ρ beyond; the jumps have none. 0 at −∞."""
+        sigmoid = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
+        slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1.0).mul_(1 / self.tau)
+        if self.margin == math.inf:
+            return slope
+        at_margin = logistic(self.margin / self.tau)
+        beyond = differences.clone().gt_(self.margin)
+        return slope.add_(beyond, alpha=self.rho - at_margin * (1 - at_margin) / self.tau)
+
+
+def logistic(t: float) -> float:
+    """σ(t)."""
+    return 1 / (1 + math.exp(-t))
 
 
 class BlockPlan(NamedTuple):
@@ -46,6 +61,7 @@ class BlockPlan(NamedTuple):
 class PairKernel(Protocol):
     """Counts and sums over the valid pairs of some queries.
 
+    Levels and counts are those of torch, on any device, unless a kernel has its own.
     A sum has a value for each target k: out(q, k) = Σ step(s_qj − s_qk) over candidates j ≠ k. Its gradient is, for
     upstream gradients g, Σ_k g_k·slope(s_j − s_k) for j as a candidate, minus the same over j for k as a target. Ranks
     at an item that is no positive are finite and have no meaning.
@@ -58,10 +74,14 @@ class PairKernel(Protocol):
     @staticmethod
     def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
         """(B, M) uint8, the leading columns that paths (B, L) and (M, L) int64 share."""
+        shared: Tensor = shared_levels(query_paths, candidate_paths)
+        return shared
 
     @staticmethod
     def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
         """(B, L+1) int64, valid candidates at each level, for what ``__init__`` takes."""
+        counts: Tensor = level_counts(levels, num_levels, valid=valid)
+        return counts
 
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
         """Read (B, M) float scores, (B, M) uint8 levels 0 … num_levels and (B, M) booleans."""
@@ -75,27 +95,11 @@ class PairKernel(Protocol):
         The table (B, L+1) is 0 at level 0.
         """
 
-    def rank(self, step: Step) -> tuple[Tensor, Any]:
+    def rank(self, step: StepParameters) -> tuple[Tensor, Any]:
         """(B, M) rank⁺(k) + Σ step(s_j − s_k) over candidates of lower levels, ≥ 1 everywhere, and what to save."""
 
-    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, Any]:
+    def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, Any]:
         """(B, M) sums of step(s_j − s_k) over candidates j ≠ k, 0 where there is no target, and what to save."""
 
     def backward(self, upstream: Tensor, saved: Any) -> Tensor:
         """(B, M) gradient with respect to the scores, for the gradient with respect to a rank or a sum."""
-
-
-class TorchLevels:
-    """The levels and counts of a kernel by operations of torch, on any device."""
-
-    @staticmethod
-    def levels(query_paths: Tensor, candidate_paths: Tensor) -> Tensor:
-        """Depth of the lowest common ancestors."""
-        shared: Tensor = levels(query_paths, candidate_paths)
-        return shared
-
-    @staticmethod
-    def counts(levels: Tensor, valid: Tensor, num_levels: int) -> Tensor:
-        """Candidates at each level."""
-        counts: Tensor = level_counts(levels, num_levels, valid=valid)
-        return counts

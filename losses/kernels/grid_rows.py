@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from hiertree.jit import jit, reordering_jit
+from hiertree.jit import Array, Bools, Floats, Int32s, Ints, jit, reordering_jit
 
-if TYPE_CHECKING:
-    from .sorted_rows import Flags, Float64s, Floats, Int32s, Int64s, StepSums
+from .sorted_rows import StepSums
 
 NODES = 8
 _PAIRS = NODES // 2
@@ -33,7 +32,7 @@ _TAPS = 4  # of a table, taken at once
 Series: TypeAlias = tuple[float, float, float, float, float]
 
 
-def _lagrange() -> Float64s:
+def _lagrange() -> Floats:
     """(8, 4): row m holds the coefficients of f^m in the weights of the nodes at ½, 1½, 2½, 3½, for a place f in ±½.
 
     In those of the nodes at −½, −1½, −2½, −3½ they are the same if m is even, else their negatives.
@@ -52,7 +51,7 @@ _WEIGHTS = _lagrange()
 class Curve(NamedTuple):
     """A function of t that is a short series in e^{−|t|} where |t| is large; t in units of τ."""
 
-    near: Float64s  # its values on the nodes from −half to half − 1
+    near: Floats  # its values on the nodes from −half to half − 1
     left: Series  # the coefficients of 1, e^{−|t|}, …, e^{−4|t|} to the left of these
     right: Series  # the same to their right
 
@@ -79,7 +78,7 @@ def tabulate(per_tau: int, exponents: float) -> Grid:
 
 
 @jit
-def forward(rows: Int64s, by_grid: Flags, pairs: StepSums, grid: Grid, sums: Floats, slopes: Floats) -> None:
+def forward(rows: Ints, by_grid: Bools, pairs: StepSums, grid: Grid, sums: Array, slopes: Array) -> None:
     """Add Σ_j σ to ``sums[row, item of k]``, and Σ_j σ(1 − σ)/τ to ``slopes`` there.
 
     For the targets k of the grades ``by_grid[row]``, over the candidates j of lower grades.
@@ -103,7 +102,7 @@ def forward(rows: Int64s, by_grid: Flags, pairs: StepSums, grid: Grid, sums: Flo
 
 
 @jit
-def backward(rows: Int64s, by_grid: Flags, pairs: StepSums, grid: Grid, upstream: Floats, gradient: Floats) -> None:
+def backward(rows: Ints, by_grid: Bools, pairs: StepSums, grid: Grid, upstream: Array, gradient: Array) -> None:
     """Add Σ_k upstream_k·σ(1 − σ)/τ at every candidate j of those targets k."""
     ranking, _, candidates, targets, step = pairs
     for row in rows:
@@ -127,7 +126,7 @@ def backward(rows: Int64s, by_grid: Flags, pairs: StepSums, grid: Grid, upstream
 
 
 @jit
-def _layout(scores: Floats, scale: float) -> tuple[Float64s, int]:
+def _layout(scores: Array, scale: float) -> tuple[Floats, int]:
     """Where each score lies, in nodes, and how many nodes there are."""
     positions, lowest = np.empty(len(scores)), np.float64(scores[-1])
     for item in range(len(scores)):
@@ -136,7 +135,7 @@ def _layout(scores: Floats, scale: float) -> tuple[Float64s, int]:
 
 
 @reordering_jit
-def _spread(positions: Float64s, masses: Float64s, items: Int32s, moments: Float64s) -> None:
+def _spread(positions: Floats, masses: Floats, items: Int32s, moments: Floats) -> None:
     """Add the mass of each item, times the powers of its place, to the moments of its interval."""
     for listed in items:
         item = np.uint32(listed)  # an index that might be negative takes longer
@@ -150,7 +149,7 @@ def _spread(positions: Float64s, masses: Float64s, items: Int32s, moments: Float
 
 
 @jit
-def _convolve(moments: Float64s, curve: Curve, per_tau: float) -> Float64s:
+def _convolve(moments: Floats, curve: Curve, per_tau: float) -> Floats:
     """Σ_y mass(y)·curve(y − x) at every node x."""
     num_nodes, width = moments.shape[1], len(curve.near)
     masses, result = np.zeros(num_nodes + width), np.zeros(num_nodes)
@@ -161,7 +160,7 @@ def _convolve(moments: Float64s, curve: Curve, per_tau: float) -> Float64s:
 
 
 @reordering_jit
-def _add_masses(moments: Float64s, masses: Float64s) -> None:
+def _add_masses(moments: Floats, masses: Floats) -> None:
     """What the eight nodes around each interval have of its items; the fourth is its left end, the fifth its right."""
     num_nodes = len(masses)
     right, left = np.empty((_PAIRS, num_nodes)), np.empty((_PAIRS, num_nodes))
@@ -182,7 +181,7 @@ def _add_masses(moments: Float64s, masses: Float64s) -> None:
 
 
 @reordering_jit
-def _add_far(masses: Float64s, curve: Curve, per_tau: float, result: Float64s) -> None:
+def _add_far(masses: Floats, curve: Curve, per_tau: float, result: Floats) -> None:
     """Add the curve's series at each node, for the masses further away than its table reaches; both ways at once."""
     num_nodes, width = len(result), len(curve.near)
     decay = math.exp(-1.0 / per_tau)
@@ -215,7 +214,7 @@ def _far(series: Series, sums: Series) -> float:
 
 
 @reordering_jit
-def _polynomials(nodes: Float64s) -> Float64s:
+def _polynomials(nodes: Floats) -> Floats:
     """(8, intervals): the coefficients of the polynomial through the eight nodes around each interval with items."""
     result = np.empty((NODES, len(nodes)))
     for x in range(_PAIRS - 1, len(nodes) - _PAIRS):
@@ -233,7 +232,7 @@ def _polynomials(nodes: Float64s) -> Float64s:
 
 
 @reordering_jit
-def _correlate(source: Float64s, table: Float64s, result: Float64s) -> None:
+def _correlate(source: Floats, table: Floats, result: Floats) -> None:
     """Add Σ_i table[i]·source[x + i] to every x of the result."""
     length = len(result)
     for tap in range(0, len(table), _TAPS):
@@ -245,7 +244,7 @@ def _correlate(source: Float64s, table: Float64s, result: Float64s) -> None:
 
 
 @reordering_jit
-def _evaluate(polynomials: Float64s, position: float) -> tuple[float, float]:
+def _evaluate(polynomials: Floats, position: float) -> tuple[float, float]:
     """The polynomial of the interval there, and its derivative by the position."""
     interval = np.uint32(np.int32(position))
     place, value, slope = position - interval - 0.5, polynomials[NODES - 1, interval], 0.0

@@ -9,23 +9,18 @@ candidates and targets would branch by chance at each of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from hiertree.jit import jit
+from hiertree.jit import Array, Bools, Floats, Int32s, Ints, jit
 
-if TYPE_CHECKING:
-    from .sorted_rows import Flags, Float64s, Floats, Int32s, Int64s, StepSums, UInt32s
+from .sorted_rows import StepSums
 
 SIDE_BY_SIDE = 4  # sums that run at once, none waiting for another
 _LIKELY, _CROWDED = 3, 16  # items of an interval: looked at in any case, without a branch; halved until there are fewer
 
 
 @jit
-def forward(
-    rows: Int64s, by_grid: Flags, pairs: StepSums, terms: int, beyond: UInt32s, sums: Floats, slopes: Floats
-) -> None:
+def forward(rows: Ints, by_grid: Bools, pairs: StepSums, terms: int, beyond: Array, sums: Array, slopes: Array) -> None:
     """Add it to ``sums[row, item of k]``, and its slope to ``slopes`` there; set how many items are ``beyond`` δ of k.
 
     For the targets k of the grades ``by_grid[row]``, over the candidates j of lower grades; ``terms`` of σ, from 1 on.
@@ -62,7 +57,7 @@ def forward(
 
 @jit
 def backward(
-    rows: Int64s, by_grid: Flags, pairs: StepSums, terms: int, beyond: UInt32s, upstream: Floats, gradient: Floats
+    rows: Ints, by_grid: Bools, pairs: StepSums, terms: int, beyond: Array, upstream: Array, gradient: Array
 ) -> None:
     """Add Σ_k upstream_k·slope at every candidate j, over the targets k with t > δ."""
     ranking, decays, candidates, targets, step = pairs
@@ -103,7 +98,7 @@ def backward(
 
 
 @jit
-def _count_beyond(values: Floats, ends: Int32s, scale: float, wanted: Int32s, margin: float, beyond: UInt32s) -> None:
+def _count_beyond(values: Array, ends: Int32s, scale: float, wanted: Int32s, margin: float, beyond: Array) -> None:
     """How many items have t > δ for each wanted target: those in the intervals above x_k + δ, and some in its own."""
     highest = np.float64(values[0])
     for target in wanted:
@@ -126,7 +121,7 @@ def _count_beyond(values: Floats, ends: Int32s, scale: float, wanted: Int32s, ma
 
 
 @jit
-def _run(values: Floats, powers: Float64s, factors: Float64s, way: int, running: Float64s) -> None:
+def _run(values: Array, powers: Floats, factors: Floats, way: int, running: Floats) -> None:
     """``running[n]``: of the first n items, or the last if ``way`` is −1, Σ power, Σ power·factor, … and Σ power·x.
 
     Each power becomes that of the next term. The highest x counts as 0.
@@ -151,7 +146,7 @@ def _run(values: Floats, powers: Float64s, factors: Float64s, way: int, running:
 
 
 @jit
-def _series(running: Float64s, end: int, term: int, factor: float) -> tuple[float, float]:
+def _series(running: Floats, end: int, term: int, factor: float) -> tuple[float, float]:
     """The terms of Σσ and of Σσ(1 − σ) from ``term`` on; ``running[end]`` holds the powers of the other side."""
     sigmoids, bells, power = 0.0, 0.0, 1.0
     for _ in range(term):

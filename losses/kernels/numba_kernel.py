@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hiertree.jit import jit
+from hiertree.jit import Array, Bools, jit
 
 from . import grid_rows as _grid_rows
 from . import line_rows as _line_rows
 from . import pair_rows as _pair_rows
-from .base import BlockPlan
+from .base import BlockPlan, PairKernel, StepParameters
 from .sorted_rows import (
     Decays,
     GradedItems,
@@ -28,10 +28,6 @@ from .sorted_rows import (
     sum_not_below,
     sum_shared_relevance,
 )
-
-if TYPE_CHECKING:
-    from .base import Step, StepParameters
-    from .sorted_rows import Flags, Floats, UInt32s
 
 PAIR, ITEM, NODE, TAP = 1.3, 45.0, 22.0, 0.32
 """Nanoseconds, forward and backward: a pair; an item, where many are on the grid; a node; a value tabulated for it."""
@@ -57,12 +53,14 @@ class SavedRows(NamedTuple):
 
     pairs: StepSums
     slopes: Tensor
-    by_pairs: Flags
-    by_grid: Flags
-    beyond: UInt32s
+    by_pairs: Bools
+    by_grid: Bools
+    grid: _grid_rows.Grid
+    terms: int
+    beyond: Array
 
 
-class NumbaKernel:
+class NumbaKernel(PairKernel):
     """See :class:`hiertree.losses.kernels.base.PairKernel`; each row by pairs or by a grid, whichever is faster."""
 
     @staticmethod
@@ -85,10 +83,9 @@ class NumbaKernel:
         return counts
 
     def __init__(self, scores: Tensor, levels: Tensor, valid: Tensor, num_levels: int) -> None:
-        self._dtype, self._rows = scores.dtype, np.arange(len(scores))
-        values = scores.detach().contiguous().numpy()
+        self._dtype, values = scores.dtype, scores.detach().contiguous().numpy()
         self._ranking = SortedRows.empty(values)
-        sort_rows(self._rows, values, valid.contiguous().numpy(), self._ranking)
+        sort_rows(values, valid.contiguous().numpy(), self._ranking)
         self._levels = self._grade(levels, num_levels)
 
     def not_below(self) -> Tensor:
@@ -98,73 +95,66 @@ class NumbaKernel:
     def shared_relevance(self, table: Tensor) -> Tensor:
         """H-rank⁺."""
         sums = torch.zeros(self._ranking.values.shape, dtype=self._dtype)
-        sum_shared_relevance(self._rows, self._ranking, self._levels, table.contiguous().numpy(), sums.numpy())
+        sum_shared_relevance(self._ranking, self._levels, table.contiguous().numpy(), sums.numpy())
         return sums
 
-    def rank(self, step: Step) -> tuple[Tensor, SavedRows]:
+    def rank(self, step: StepParameters) -> tuple[Tensor, SavedRows]:
         """rank⁺ plus the step sums over lower levels, all levels at once, and what the backward pass needs."""
-        rank = self._count(self._levels, self._levels, same=1.0, lower=step.parameters.start)
-        return rank, self._add_sums(rank, self._levels, self._levels, step.parameters)
+        rank = self._count(self._levels, self._levels, same=1.0, lower=step.start)
+        return rank, self._add_sums(rank, self._levels, self._levels, step)
 
-    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, SavedRows]:
+    def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, SavedRows]:
         """Step sums, and what the backward pass needs."""
         lower, higher = self._grade(~candidates, 1), self._grade(targets, 1)
-        start, sums = step.parameters.start, torch.zeros(targets.shape, dtype=self._dtype)
-        if start:
-            sums = self._count(lower, higher, same=0.0, lower=start).mul_(targets)
-        saved = self._add_sums(sums, lower, higher, step.parameters)
+        sums = torch.zeros(targets.shape, dtype=self._dtype)
+        if step.start:
+            sums = self._count(lower, higher, same=0.0, lower=step.start).mul_(targets)
+        saved = self._add_sums(sums, lower, higher, step)
         themselves = candidates & targets
-        return sums.sub_(themselves.to(sums.dtype), alpha=0.5 + start), saved
+        return sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.start), saved
 
     def backward(self, upstream: Tensor, saved: SavedRows) -> Tensor:
         """Gradient with respect to the scores; a target's pair with itself adds and takes away the same."""
         gradient = (upstream * saved.slopes).neg_()
-        ends = (upstream.contiguous().numpy(), gradient.numpy())
-        self._each_route("backward", saved, *ends)
+        self._each_route("backward", saved, upstream.contiguous().numpy(), gradient.numpy())
         return gradient
 
-    def _ones(self) -> Tensor:
-        return torch.ones(self._ranking.values.shape, dtype=self._dtype)
-
     def _grade(self, grades: Tensor, highest: int) -> GradedItems:
-        shape = grades.shape
-        start = np.empty((len(grades), highest + 2), np.int32)
+        shape, start = grades.shape, np.empty((len(grades), highest + 2), np.int32)
         graded = GradedItems(np.empty(shape, np.uint8), np.empty(shape, np.int32), start)
-        grade_rows(self._rows, self._ranking, grades.contiguous().view(torch.uint8).numpy(), graded)
+        grade_rows(self._ranking, grades.contiguous().view(torch.uint8).numpy(), graded)
         return graded
 
     def _count(self, candidates: GradedItems, targets: GradedItems, *, same: float, lower: float) -> Tensor:
         """For each item, those as high: of its grade and higher ones ``same`` counts, of lower ones ``lower``."""
-        num_grades = candidates.start.shape[1] - 1
-        weights = np.where(np.tri(num_grades, dtype=np.bool_), same, lower)
-        sums = self._ones()
-        sum_not_below(self._rows, self._ranking, candidates, targets, weights, sums.numpy())
+        weights = np.where(np.tri(candidates.start.shape[1] - 1, dtype=np.bool_), same, lower)
+        sums = torch.ones(self._ranking.values.shape, dtype=self._dtype)
+        sum_not_below(self._ranking, candidates, targets, weights, sums.numpy())
         return sums
 
     def _add_sums(self, sums: Tensor, candidates: GradedItems, targets: GradedItems, step: StepParameters) -> SavedRows:
         """Add the step sums, without the jump at 0, which is counted."""
         accuracy = ACCURACY[self._dtype]
-        by_pairs, by_grid = np.empty((2, len(sums), targets.start.shape[1] - 1), np.bool_)
-        grid = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents)
-        costs = (PAIR, ITEM, NODE + TAP * len(grid.sigmoid.near))
+        grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents), _num_terms(step, accuracy)
         decays = Decays(np.empty(sums.shape), np.empty(len(sums)), np.empty(len(sums), np.bool_))
+        exponentiate(self._ranking, step.tau, decays)
         pairs = StepSums(self._ranking, decays, candidates, targets, step)
-        _choose(pairs, costs, accuracy.per_tau, _num_terms(step, accuracy), by_pairs, by_grid)
-        exponentiate(self._rows, self._ranking, step.tau, decays)
-        slopes = torch.zeros_like(sums)
-        saved = SavedRows(pairs, slopes, by_pairs, by_grid, np.empty(sums.shape, np.uint32))
-        self._each_route("forward", saved, sums.numpy(), slopes.numpy())
+        by_pairs, by_grid = np.empty((2, len(sums), targets.start.shape[1] - 1), np.bool_)
+        _choose(pairs, (PAIR, ITEM, NODE + TAP * len(grid.sigmoid.near)), grid.per_tau, terms, by_pairs, by_grid)
+        beyond = np.empty(sums.shape, np.uint32)
+        saved = SavedRows(pairs, torch.zeros_like(sums), by_pairs, by_grid, grid, terms, beyond)
+        self._each_route("forward", saved, sums.numpy(), saved.slopes.numpy())
         return saved
 
-    def _each_route(self, direction: str, saved: SavedRows, *ends: Floats) -> None:
+    def _each_route(self, direction: str, saved: SavedRows, *ends: Array) -> None:
         """Forward or backward, by pairs and by the grid."""
-        accuracy, step = ACCURACY[self._dtype], saved.pairs.step
-        if len(rows := np.flatnonzero(saved.by_pairs.any(axis=1))):
-            getattr(_pair_rows, direction)(rows, saved.by_pairs, saved.pairs, accuracy.reach * step.tau, *ends)
-        if len(rows := np.flatnonzero(saved.by_grid.any(axis=1))):
-            grid, terms = _grid_rows.tabulate(accuracy.per_tau, accuracy.exponents), _num_terms(step, accuracy)
-            getattr(_grid_rows, direction)(rows, saved.by_grid, saved.pairs, grid, *ends)
-            getattr(_line_rows, direction)(rows, saved.by_grid, saved.pairs, terms, saved.beyond, *ends)
+        pairs, _, by_pairs, by_grid, grid, terms, beyond = saved
+        if len(rows := np.flatnonzero(by_pairs.any(axis=1))):
+            reach = ACCURACY[self._dtype].reach * pairs.step.tau
+            getattr(_pair_rows, direction)(rows, by_pairs, pairs, reach, *ends)
+        if len(rows := np.flatnonzero(by_grid.any(axis=1))):
+            getattr(_grid_rows, direction)(rows, by_grid, pairs, grid, *ends)
+            getattr(_line_rows, direction)(rows, by_grid, pairs, terms, beyond, *ends)
 
 
 def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:
@@ -178,7 +168,7 @@ def _num_terms(step: StepParameters, accuracy: GridAccuracy) -> int:
 
 @jit
 def _choose(
-    pairs: StepSums, costs: tuple[float, float, float], per_tau: int, terms: int, by_pairs: Flags, by_grid: Flags
+    pairs: StepSums, costs: tuple[float, float, float], per_tau: float, terms: int, by_pairs: Bools, by_grid: Bools
 ) -> None:
     """Set which targets of each row and grade go by pairs and which by the grid; none where there are no pairs.
 

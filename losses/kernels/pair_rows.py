@@ -8,18 +8,16 @@ what is no candidate counts 0, so that nothing branches.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hiertree.jit import jit, reordering_jit
+from hiertree.jit import Array, Bools, Bytes, Floats, Ints, jit, reordering_jit
 
-if TYPE_CHECKING:
-    from .sorted_rows import Bytes, Decays, Flags, Float64s, Floats, Int64s, StepSums
+from .sorted_rows import Decays, StepSums
 
 
 @jit
-def forward(rows: Int64s, by_pairs: Flags, pairs: StepSums, reach: float, sums: Floats, slopes: Floats) -> None:
+def forward(rows: Ints, by_pairs: Bools, pairs: StepSums, reach: float, sums: Array, slopes: Array) -> None:
     """Add Σ_j (step less its jump at 0) to ``sums[row, item of k]``, and Σ_j slope to ``slopes`` there.
 
     For the targets k of the grades ``by_pairs[row]``, over the candidates j of lower grades.
@@ -43,7 +41,7 @@ def forward(rows: Int64s, by_pairs: Flags, pairs: StepSums, reach: float, sums: 
 
 
 @jit
-def backward(rows: Int64s, by_pairs: Flags, pairs: StepSums, reach: float, upstream: Floats, gradient: Floats) -> None:
+def backward(rows: Ints, by_pairs: Bools, pairs: StepSums, reach: float, upstream: Array, gradient: Array) -> None:
     """Add Σ_k upstream_k·slope to the gradient at every candidate j of those targets k."""
     ranking, decays, candidates, targets, step = pairs
     for row in rows:
@@ -65,7 +63,7 @@ def backward(rows: Int64s, by_pairs: Flags, pairs: StepSums, reach: float, upstr
 
 
 @jit
-def _window(scores: Float64s, k: int, beyond: int, end: int, margin: float, reach: float) -> tuple[int, int]:
+def _window(scores: Floats, k: int, beyond: int, end: int, margin: float, reach: float) -> tuple[int, int]:
     """How many items have t > δ, and where t ≤ −reach begins, from the answers for a target before."""
     while beyond < len(scores) and scores[beyond] - scores[k] > margin:
         beyond += 1
@@ -76,8 +74,8 @@ def _window(scores: Float64s, k: int, beyond: int, end: int, margin: float, reac
 
 @jit
 def _decays_in(
-    scores: Float64s, decays: Decays, row: int, k: int, first: int, end: int, tau: float
-) -> tuple[Float64s, float]:
+    scores: Floats, decays: Decays, row: int, k: int, first: int, end: int, tau: float
+) -> tuple[Floats, float]:
     """Numbers in the ratio of e^{−x/τ}, and their factor to e^{−t/τ}; of a wide row, computed for this target."""
     if decays.narrow[row]:
         return decays.values[row, first:end], math.exp((scores[k] - decays.middle[row]) / tau)
@@ -88,7 +86,7 @@ def _decays_in(
 
 
 @reordering_jit
-def _line(scores: Float64s, grades: Bytes, grade: int, start: float) -> tuple[float, float]:
+def _line(scores: Floats, grades: Bytes, grade: int, start: float) -> tuple[float, float]:
     """How many candidates there are, and Σ (x − start) over them."""
     number, line = 0.0, 0.0
     for j in range(len(scores)):
@@ -99,7 +97,7 @@ def _line(scores: Float64s, grades: Bytes, grade: int, start: float) -> tuple[fl
 
 
 @reordering_jit
-def _sigmoid_sums(decay: Float64s, grades: Bytes, grade: int, scale: float) -> tuple[float, float]:
+def _sigmoid_sums(decay: Floats, grades: Bytes, grade: int, scale: float) -> tuple[float, float]:
     """Σσ and Σσ(1 − σ)."""
     sigmoids, bells = 0.0, 0.0
     for j in range(len(decay)):
@@ -111,13 +109,13 @@ def _sigmoid_sums(decay: Float64s, grades: Bytes, grade: int, scale: float) -> t
 
 
 @reordering_jit
-def _add(received: Float64s, grades: Bytes, grade: int, weight: float) -> None:
+def _add(received: Floats, grades: Bytes, grade: int, weight: float) -> None:
     for j in range(len(received)):
         received[j] += weight if grades[j] < grade else 0.0
 
 
 @reordering_jit
-def _add_bells(received: Float64s, decay: Float64s, grades: Bytes, grade: int, scale: float, weight: float) -> None:
+def _add_bells(received: Floats, decay: Floats, grades: Bytes, grade: int, scale: float, weight: float) -> None:
     for j in range(len(received)):
         ratio = decay[j] * scale
         sigmoid = 1.0 / (1.0 + ratio)

@@ -1,30 +1,19 @@
 """Rows of scores in falling order, and what follows from the order alone: exact counts, and the items of each grade.
 
-Compiled kernels; each takes the numbers of the rows it is to work on. A *place* is a position in a sorted row.
+Compiled kernels. A *place* is a position in a sorted row.
 Only the first ``number[r]`` places of row r are defined.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
-from hiertree.jit import jit
+from hiertree.jit import Array, Bools, Bytes, Floats, Int32s, Ints, jit
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .base import StepParameters
-
-    Bytes: TypeAlias = NDArray[np.uint8]
-    Flags: TypeAlias = NDArray[np.bool_]
-    Floats: TypeAlias = NDArray[Any]  # float32 or float64
-    Float64s: TypeAlias = NDArray[np.float64]
-    Int32s: TypeAlias = NDArray[np.int32]
-    Int64s: TypeAlias = NDArray[np.int64]
-    UInt32s: TypeAlias = NDArray[np.uint32]
+from .base import StepParameters
 
 _LONGEST_INSERTION = 128
 _WIDEST = 1200.0  # in τ: e to the power of half of it is finite
@@ -36,20 +25,18 @@ _TAYLOR = tuple(1 / math.factorial(degree) for degree in range(14))
 class SortedRows(NamedTuple):
     """The valid items of r rows by falling score."""
 
-    values: Floats  # (r, M) the scores
+    values: Array  # (r, M) the scores, float32 or float64
     items: Int32s  # (r, M) where they come from
-    number: Int64s  # (r,)
+    number: Ints  # (r,)
     ends: Int32s  # (r, 2·M + 1) how many items lie in each interval of the score and above it
-    scale: Float64s  # (r,) intervals in a unit of score, counted from the highest one down
+    scale: Floats  # (r,) intervals in a unit of score, counted from the highest one down
 
     @classmethod
-    def empty(cls, scores: Floats) -> SortedRows:
+    def empty(cls, scores: Array) -> SortedRows:
         """Room for these scores (r, M)."""
         rows, items = scores.shape
-        ends = np.empty((rows, 2 * items + 1), np.int32)
-        return cls(
-            np.empty_like(scores), np.empty(scores.shape, np.int32), np.empty(rows, np.int64), ends, np.empty(rows)
-        )
+        places, ends = np.empty((rows, items), np.int32), np.empty((rows, 2 * items + 1), np.int32)
+        return cls(np.empty_like(scores), places, np.empty(rows, np.int64), ends, np.empty(rows))
 
 
 class GradedItems(NamedTuple):
@@ -63,9 +50,9 @@ class GradedItems(NamedTuple):
 class Decays(NamedTuple):
     """e^{−(x − middle)/τ} of each item of sorted rows: it makes the sigmoid of a pair without an exponential."""
 
-    values: Float64s  # (r, M) by place; unset in a row that is not narrow
-    middle: Float64s  # (r,) half way between the highest and the lowest score
-    narrow: Flags  # (r,) whether the exponentials of the row are finite
+    values: Floats  # (r, M) by place; unset in a row that is not narrow
+    middle: Floats  # (r,) half way between the highest and the lowest score
+    narrow: Bools  # (r,) whether the exponentials of the row are finite
 
 
 class StepSums(NamedTuple):
@@ -79,7 +66,7 @@ class StepSums(NamedTuple):
 
 
 @jit
-def sort_rows(rows: Int64s, scores: Floats, valid: Flags, result: SortedRows) -> None:
+def sort_rows(scores: Array, valid: Bools, result: SortedRows) -> None:
     """Sort by buckets: as many equal intervals of the score as there are items, then insertion.
 
     A few passes for scores that spread, where comparisons would need log2 M; rows that crowd into few intervals are
@@ -87,7 +74,7 @@ def sort_rows(rows: Int64s, scores: Floats, valid: Flags, result: SortedRows) ->
     """
     num_items = scores.shape[1]
     bucket = np.empty(num_items, np.uint32)  # signed indices take longer
-    for row in rows:
+    for row in range(len(scores)):
         own, values, items, ends = scores[row], result.values[row], result.items[row], result.ends[row]
         top, scale = _intervals(own, valid[row])
         ends[:] = 0
@@ -115,7 +102,7 @@ def sort_rows(rows: Int64s, scores: Floats, valid: Flags, result: SortedRows) ->
 
 
 @jit
-def _intervals(scores: Floats, valid: Flags) -> tuple[float, float]:
+def _intervals(scores: Array, valid: Bools) -> tuple[float, float]:
     """The highest score, and how many intervals make up a unit of score; 0 where all are one."""
     low, top = np.inf, -np.inf
     for item in range(len(scores)):
@@ -126,7 +113,7 @@ def _intervals(scores: Floats, valid: Flags) -> tuple[float, float]:
 
 
 @jit
-def _insert(values: Floats, items: Int32s) -> None:
+def _insert(values: Array, items: Int32s) -> None:
     """Sort what is nearly sorted, falling."""
     for end in range(1, len(values)):
         value = values[end]
@@ -139,11 +126,11 @@ def _insert(values: Floats, items: Int32s) -> None:
 
 
 @jit
-def exponentiate(rows: Int64s, ranking: SortedRows, tau: float, result: Decays) -> None:
+def exponentiate(ranking: SortedRows, tau: float, result: Decays) -> None:
     """Exponentials by Taylor's series around the multiples of log 2, many at once, which ``math.exp`` is not."""
     exponents = np.empty(ranking.values.shape[1], np.int64)
     powers = exponents.view(np.float64)
-    for row in rows:
+    for row in range(len(ranking.values)):
         number, values, decay = ranking.number[row], ranking.values[row], result.values[row]
         span = np.float64(values[0]) - np.float64(values[number - 1]) if number else 0.0
         result.middle[row] = middle = values[0] - span / 2 if number else 0.0
@@ -168,9 +155,9 @@ def _near_0(power: float) -> float:
 
 
 @jit
-def grade_rows(rows: Int64s, ranking: SortedRows, grades: Bytes, result: GradedItems) -> None:
+def grade_rows(ranking: SortedRows, grades: Bytes, result: GradedItems) -> None:
     """Sort the places of each row by the grade of their items."""
-    for row in rows:
+    for row in range(len(grades)):
         start, number = result.start[row], ranking.number[row]
         own = result.grades[row]
         for place in range(number):
@@ -190,51 +177,36 @@ def grade_rows(rows: Int64s, ranking: SortedRows, grades: Bytes, result: GradedI
 
 @jit
 def sum_not_below(
-    rows: Int64s, ranking: SortedRows, candidates: GradedItems, targets: GradedItems, weights: Float64s, sums: Floats
+    ranking: SortedRows, candidates: GradedItems, targets: GradedItems, weights: Floats, sums: Array
 ) -> None:
     """For each target of grade ≥ 1, Σ weights[grade of j, its own] over the items j as high, itself too."""
-    last, running = np.empty(sums.shape[1], np.int32), np.empty(sums.shape[1])
-    for row in rows:
-        _find_ties(ranking.values[row, : ranking.number[row]], last)
-        _sum_row(ranking, row, candidates, targets, weights, last, running, sums[row])
+    for row in range(len(sums)):
+        _sum_row(row, ranking, candidates, targets, weights, sums[row])
 
 
 @jit
-def sum_shared_relevance(rows: Int64s, ranking: SortedRows, levels: GradedItems, table: Floats, sums: Floats) -> None:
+def sum_shared_relevance(ranking: SortedRows, levels: GradedItems, table: Array, sums: Array) -> None:
     """For each item of level ≥ 1, Σ min(its relevance, theirs) over the items as high, itself too."""
-    last, running = np.empty(sums.shape[1], np.int32), np.empty(sums.shape[1])
     num_levels = table.shape[1]
     shared = np.empty((num_levels, num_levels))
-    for row in rows:
+    for row in range(len(sums)):
         for level in range(num_levels):
             for other in range(num_levels):
                 shared[level, other] = min(table[row, level], table[row, other])
-        _find_ties(ranking.values[row, : ranking.number[row]], last)
-        _sum_row(ranking, row, levels, levels, shared, last, running, sums[row])
-
-
-@jit
-def _find_ties(values: Floats, last: Int32s) -> None:
-    """The last place of each score."""
-    end = len(values) - 1
-    for place in range(len(values) - 1, -1, -1):
-        end = place if values[place] > values[end] else end
-        last[place] = end
+        _sum_row(row, ranking, levels, levels, shared, sums[row])
 
 
 @jit
 def _sum_row(
-    ranking: SortedRows,
-    row: int,
-    candidates: GradedItems,
-    targets: GradedItems,
-    weights: Float64s,
-    last: Int32s,
-    running: Float64s,
-    sums: Floats,
+    row: int, ranking: SortedRows, candidates: GradedItems, targets: GradedItems, weights: Floats, sums: Array
 ) -> None:
-    """One running sum for each grade of targets."""
+    """One running sum for each grade of targets, read at the last place of a target's score."""
     number, items = ranking.number[row], ranking.items[row]
+    last, running = np.empty(number, np.int32), np.empty(number)
+    end = number - 1
+    for place in range(number - 1, -1, -1):
+        end = place if ranking.values[row, place] > ranking.values[row, end] else end
+        last[place] = end
     for grade in range(1, weights.shape[1]):
         wanted = targets.places[row, targets.start[row, grade] : targets.start[row, grade + 1]]
         if len(wanted) == 0:
@@ -248,7 +220,7 @@ def _sum_row(
 
 
 @jit
-def count_levels(levels: Bytes, valid: Flags, counts: Int64s) -> None:
+def count_levels(levels: Bytes, valid: Bools, counts: Ints) -> None:
     """``counts[row, level]``: the valid items of each level."""
     for row in range(len(levels)):
         for level in range(counts.shape[1]):
@@ -259,7 +231,7 @@ def count_levels(levels: Bytes, valid: Flags, counts: Int64s) -> None:
 
 
 @jit
-def count_shared(query_paths: Int64s, candidate_columns: Int64s, levels: Bytes) -> None:
+def count_shared(query_paths: Ints, candidate_columns: Ints, levels: Bytes) -> None:
     """``levels[row, item]``: how many leading columns of two paths are equal; the candidates' lie column by column."""
     for row in range(len(levels)):
         shared = levels[row]

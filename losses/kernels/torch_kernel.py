@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .base import BlockPlan, TorchLevels
-
-if TYPE_CHECKING:
-    from .base import Step
+from .base import BlockPlan, PairKernel, StepParameters
 
 PAIRS_AT_ONCE = 1 << 18  # a few megabytes of temporaries: they stay in the cache of a CPU; no tensor has B³ numbers
-
-SCORES_AT_ONCE = {
-    "cpu": 1 << 17,
-    "cuda": 1 << 24,
-}  # of a batch: as many as a CPU's cache holds, enough to keep a GPU busy
+SCORES_AT_ONCE = {"cpu": 1 << 17, "cuda": 1 << 24}  # of a batch: what a CPU's cache holds, what keeps a GPU busy
 
 
 class SavedPairs(NamedTuple):
@@ -26,10 +19,10 @@ class SavedPairs(NamedTuple):
 
     candidates: Tensor
     targets: Tensor
-    step: Step
+    step: StepParameters
 
 
-class TorchKernel(TorchLevels):
+class TorchKernel(PairKernel):
     """A :class:`~hiertree.losses.kernels.base.PairKernel` over rows of (query, target), a bounded number at a time.
 
     The gradient is the same bit for bit each time; on CUDA under ``torch.use_deterministic_algorithms(True)``.
@@ -58,7 +51,7 @@ class TorchKernel(TorchLevels):
         own = table.gather(1, self._levels.long())
         return self._weighted(lambda level: torch.minimum(own, table[:, level, None]))
 
-    def rank(self, step: Step) -> tuple[Tensor, list[SavedPairs]]:
+    def rank(self, step: StepParameters) -> tuple[Tensor, list[SavedPairs]]:
         """rank⁺ plus the step sums over lower levels, level by level, and what the backward pass needs."""
         rank, saved = self.not_below(), list[SavedPairs]()
         for level in range(1, self._num_levels + 1):
@@ -68,7 +61,7 @@ class TorchKernel(TorchLevels):
                 rank, saved = rank + sums, [*of_level, *saved]
         return rank, saved
 
-    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, list[SavedPairs]]:
+    def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, list[SavedPairs]]:
         """Step sums, and what the backward pass needs."""
         saved = SavedPairs(candidates, targets, step)
         sums = torch.zeros_like(self._scores)

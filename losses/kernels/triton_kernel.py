@@ -9,17 +9,14 @@ from __future__ import annotations
 import math
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import torch
 import triton
 from torch import Tensor
 
 from . import triton_rows as _triton_rows
-from .base import BlockPlan, StepParameters, TorchLevels
-
-if TYPE_CHECKING:
-    from .base import Step
+from .base import BlockPlan, PairKernel, StepParameters
 
 ActingGroups: TypeAlias = Literal["below", "not below", "above", "positive", "all"]
 """Which groups of sources act on a group of destinations."""
@@ -67,7 +64,7 @@ class SavedTiles(NamedTuple):
     slopes: Tensor
 
 
-class TritonKernel(TorchLevels):
+class TritonKernel(PairKernel):
     """See :class:`hiertree.losses.kernels.base.PairKernel`; the same bit for bit each time."""
 
     @staticmethod
@@ -94,19 +91,19 @@ class TritonKernel(TorchLevels):
         step = _heaviside(self._values.dtype, self._values.device)
         return _sums(self._sources, self._by_level, "positive", step, forward=True, factors=table)[0]
 
-    def rank(self, step: Step) -> tuple[Tensor, SavedTiles]:
+    def rank(self, step: StepParameters) -> tuple[Tensor, SavedTiles]:
         """rank⁺ + rank⁻ of all levels, and what the backward pass needs."""
-        parameters = _parameters(step.parameters, self._values.dtype, self._values.device)
+        parameters = _parameters(step, self._values.dtype, self._values.device)
         sums, slopes = _sums(self._sources, self._by_level, "below", parameters, forward=True)
         return sums.add_(self.not_below()), SavedTiles(self._by_level, self._by_level, "above", parameters, slopes)
 
-    def forward(self, candidates: Tensor, targets: Tensor, step: Step) -> tuple[Tensor, SavedTiles]:
+    def forward(self, candidates: Tensor, targets: Tensor, step: StepParameters) -> tuple[Tensor, SavedTiles]:
         """Step sums, and what the backward pass needs."""
-        parameters = _parameters(step.parameters, self._values.dtype, self._values.device)
+        parameters = _parameters(step, self._values.dtype, self._values.device)
         sources, wanted = (self._arrange(mask.short() - 1, 1) for mask in (candidates, targets))
         sums, slopes = _sums(_condensed(sources, self._ones), wanted, "all", parameters, forward=True)
         themselves = candidates & targets
-        sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.parameters.start)
+        sums.sub_(themselves.to(sums.dtype), alpha=0.5 + step.start)
         return sums, SavedTiles(sources, wanted, "all", parameters, slopes)
 
     def backward(self, upstream: Tensor, saved: SavedTiles) -> Tensor:

@@ -46,57 +46,60 @@ Mapped: TypeAlias = Callable[[Callable[[slice], Any], Iterable[slice]], Iterable
 def in_blocks(objective: Objective, pairs: ScoredPairs, per_query: Tensor | None = None) -> LossPerQuery:
     """The losses, differentiable in the scores, once (no double backward); the objective also gets rows of a tensor."""
     anchor = pairs.scores[:1, :1].clone()  # tied to the scores, without keeping them
-    arguments = (pairs, objective, per_query, _gets_gradient(pairs.scores))
-    return LossPerQuery(*_OfScores.apply(pairs.scores, anchor, *arguments)[:2])
+    wanted = _gets_gradient(pairs.scores)
+    return LossPerQuery(*_OfScores.apply(anchor, pairs.scores, pairs, objective, per_query, wanted)[:2])
 
 
 def in_chunks(objective: Objective, pairs: VectorPairs) -> LossPerQuery:
     """The losses, differentiable in the vectors, once (no double backward)."""
     anchor = pairs.queries[:1, :1] + pairs.candidates[:1, :1]
     wanted = _gets_gradient(pairs.queries), _gets_gradient(pairs.candidates)
-    return LossPerQuery(*_OfVectors.apply(pairs.queries, pairs.candidates, anchor, pairs, objective, wanted, None)[:2])
+    return LossPerQuery(*_OfVectors.apply(anchor, pairs.queries, pairs.candidates, pairs, objective, wanted, None)[:2])
 
 
-class _OfScores(OneBatch):
+class _WithGradients(OneBatch):
+    """Losses, which of them count, and their gradients; the first argument is the anchor of these."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
+        _, counted, *gradients = output
+        ctx.mark_non_differentiable(*(each for each in (counted, *gradients) if each is not None))
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(inputs[0], *gradients)
+
+
+class _OfScores(_WithGradients):
     @staticmethod
     def forward(
-        scores: Tensor,
         _anchor: Tensor,
+        scores: Tensor,
         pairs: ScoredPairs,
         objective: Objective,
         per_query: Tensor | None,
         wanted: bool,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        values, counted = _empty_losses(scores)
+        losses = _empty_losses(scores)
         gradient = torch.empty_like(scores) if wanted else None
         keep = None if gradient is None else gradient.__setitem__
-        evaluate = _evaluator(objective, per_query, pairs.of_queries, LossPerQuery(values, counted), keep)
+        evaluate = _evaluator(objective, per_query, pairs.of_queries, losses, keep)
         rows_at_once, threads = pairs.kernel_type().plan(scores.shape[1], scores.device)
         with sharing(threads) as mapped:
             list(mapped(evaluate, ranges(0, len(scores), rows_at_once)))
-        return values, counted, gradient
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        _, counted, gradient = output
-        ctx.mark_non_differentiable(*(each for each in (counted, gradient) if each is not None))
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(gradient, inputs[1])
+        return *losses, gradient
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-        gradient, anchor = ctx.saved_tensors
-        if upstream is None:
-            return (None,) * 6
-        return first_derivative(gradient * upstream[:, None], anchor), None, None, None, None, None
+        anchor, gradient = ctx.saved_tensors
+        by_scores = None if upstream is None else first_derivative(gradient * upstream[:, None], anchor)
+        return None, by_scores, None, None, None, None
 
 
-class _OfVectors(OneBatch):
+class _OfVectors(_WithGradients):
     @staticmethod
     def forward(
+        _anchor: Tensor,
         queries: Tensor,
         candidates: Tensor,
-        _anchor: Tensor,
         pairs: VectorPairs,
         objective: Objective,
         wanted: tuple[bool, bool],
@@ -112,7 +115,7 @@ class _OfVectors(OneBatch):
         pairs = pairs._replace(queries=queries, candidates=queries if itself else candidates)
         by_queries = torch.zeros_like(queries) if wanted[0] else None
         by_candidates = by_queries if itself else torch.zeros_like(candidates) if wanted[1] else None
-        values, counted = _empty_losses(queries)
+        losses = _empty_losses(queries)
         rows_at_once, threads = pairs.kernel_type().plan(len(candidates), candidates.device)
         at_once = SCORES_KEPT.get(candidates.device.type, SCORES_KEPT["cuda"])
         kept_at_once = min(max(at_once // len(candidates), rows_at_once * threads), len(queries))
@@ -129,12 +132,12 @@ class _OfVectors(OneBatch):
                 add_by_queries(rows)
 
         def add_by_queries(rows: slice) -> None:
-            _add_product(by_queries, rows, gradient_of(rows), candidates)
+            if by_queries is not None:
+                by_queries[rows].addmm_(gradient_of(rows), candidates)
 
-        def add_by_candidates(columns: slice, chunk: slice) -> None:
-            _add_product(by_candidates, columns, gradient_of(chunk)[:, columns].T, queries[chunk])
+        def add_by_candidates(columns: slice, sums: Tensor, chunk: slice) -> None:
+            sums[columns].addmm_(gradient_of(chunk)[:, columns].T, queries[chunk])
 
-        losses = LossPerQuery(values, counted)
         evaluate = _evaluator(objective, None, pairs.compared, losses, keep if any(wanted) else None)
         with in_full_precision(candidates.device), sharing(threads) as mapped:
             for chunk in ranges(0, len(queries), kept_at_once):
@@ -144,20 +147,13 @@ class _OfVectors(OneBatch):
                     list(mapped(add_by_queries, ranges(0, len(queries), rows_at_once)))
                 elif by_candidates is not None:
                     columns = ranges(0, len(candidates), math.ceil(len(candidates) / threads))
-                    list(mapped(partial(add_by_candidates, chunk=chunk), columns))
-        return values, counted, by_queries, None if itself else by_candidates
+                    list(mapped(partial(add_by_candidates, sums=by_candidates, chunk=chunk), columns))
+        return *losses, by_queries, None if itself else by_candidates
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        queries, candidates, anchor, pairs, objective, wanted, _ = inputs
-        _, counted, *gradients = output
-        detached = queries.detach()
-        itself = pairs.candidates is pairs.queries
-        pairs = pairs._replace(queries=detached, candidates=detached if itself else candidates.detach())
-        ctx.again = (pairs.queries, pairs.candidates, anchor.detach(), pairs, objective, wanted)
-        ctx.mark_non_differentiable(*(each for each in (counted, *gradients) if each is not None))
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(anchor, *gradients)
+        _WithGradients.setup_context(ctx, inputs, output)
+        ctx.inputs = inputs
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
@@ -166,11 +162,11 @@ class _OfVectors(OneBatch):
             return (None,) * 7
         weight = upstream[:1]
         if upstream.stride() != (0,) and bool((upstream != weight).any()):  # not a mean
-            again: tuple[Any, ...] = (*ctx.again, upstream)
+            again: tuple[Any, ...] = (*ctx.inputs[:-1], upstream)
             gradients = list(_OfVectors.forward(*again)[2:])
             weight = torch.ones_like(weight)
         by_vectors = [None if each is None else first_derivative(each * weight, anchor) for each in gradients]
-        return (*by_vectors, None, None, None, None, None)
+        return None, *by_vectors, None, None, None, None
 
 
 def _evaluator(
@@ -201,11 +197,6 @@ def _gets_gradient(tensor: Tensor) -> bool:
 
 def _empty_losses(queries: Tensor) -> LossPerQuery:
     return LossPerQuery(queries.new_empty(len(queries)), queries.new_empty(len(queries), dtype=torch.bool))
-
-
-def _add_product(sums: Tensor | None, rows: slice, left: Tensor, right: Tensor) -> None:
-    if sums is not None:
-        sums[rows].addmm_(left, right)
 
 
 @contextmanager

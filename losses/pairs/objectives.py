@@ -18,8 +18,8 @@ The Smooth family has σ in every place, and its gradient flows through all of t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, TypeAlias, TypedDict
 
 import torch
@@ -29,7 +29,7 @@ from torch.nn.functional import pad
 
 from hiertree.options import check_number
 
-from ..kernels.base import PairKernel, StepParameters
+from ..kernels.base import StepParameters, logistic
 from .blocks import LossPerQuery
 from .pairs import ScoredPairs
 
@@ -51,15 +51,6 @@ class Sigmoid:
     def parameters(self) -> StepParameters:
         """One piece: the margin is infinite."""
         return StepParameters(float(self.tau), rho=0.0, margin=math.inf, start=0.0, offset=0.0)
-
-    def value(self, differences: Tensor) -> Tensor:
-        """σ(t/τ)."""
-        return torch.sigmoid(differences * (1 / self.tau))
-
-    def slope(self, differences: Tensor) -> Tensor:
-        """σ(t/τ)·(1 − σ(t/τ))/τ."""
-        sigmoid = self.value(differences)
-        return sigmoid.addcmul_(sigmoid, sigmoid, value=-1.0).mul_(1 / self.tau)
 
 
 class StepOptions(TypedDict, total=False):
@@ -103,57 +94,27 @@ class SupStep:
                 check_number(name, value, least=0)
 
     @property
-    def margin(self) -> float:
-        """δ; by default where σ(δ/τ) = 1 − ε."""
-        return self.tau * math.log((1 - EPSILON) / EPSILON) if self.delta is None else self.delta
-
-    @cached_property
     def parameters(self) -> StepParameters:
-        """τ, ρ, δ, start, and the value just past δ."""
-        just_past = _logistic(self.margin / self.tau) + self.start if self.offset is None else self.offset
-        return StepParameters(float(self.tau), float(self.rho), float(self.margin), float(self.start), float(just_past))
-
-    @property
-    def _jump_at_margin(self) -> float:
-        """How far H⁻ leaps at δ, beyond being continuous; 0 unless an offset is given."""
-        return 0.0 if self.offset is None else self.offset - self.start - _logistic(self.margin / self.tau)
-
-    def value(self, differences: Tensor) -> Tensor:
-        """H⁻(t) = σ(min(t, δ)/τ) + start·[t ≥ 0] + ρ·max(t − δ, 0) + (offset − start − σ(δ/τ))·[t > δ]."""
-        value = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
-        value.add_((differences - self.margin).clamp_(min=0), alpha=self.rho)
-        value.add_(differences.clone().ge_(0), alpha=self.start)  # in place: a boolean result is far slower on a CPU
-        if self._jump_at_margin:
-            value.add_(differences.clone().gt_(self.margin), alpha=self._jump_at_margin)
-        return value
-
-    def slope(self, differences: Tensor) -> Tensor:
-        """σ·(1 − σ)/τ for t ≤ δ, ρ beyond; the jumps of H⁻ have none."""
-        sigmoid = differences.clamp(max=self.margin).mul_(1 / self.tau).sigmoid_()
-        at_margin = _logistic(self.margin / self.tau)
-        slope = sigmoid.addcmul_(sigmoid, sigmoid, value=-1.0).mul_(1 / self.tau)
-        beyond = differences.clone().gt_(self.margin)
-        return slope.add_(beyond, alpha=self.rho - at_margin * (1 - at_margin) / self.tau)
-
-
-def _logistic(t: float) -> float:
-    return 1 / (1 + math.exp(-t))
+        """τ, ρ, δ (by default where σ(δ/τ) = 1 − ε), start, and the value just past δ."""
+        margin = self.tau * math.log((1 - EPSILON) / EPSILON) if self.delta is None else self.delta
+        offset = logistic(margin / self.tau) + self.start if self.offset is None else self.offset
+        return StepParameters(*map(float, (self.tau, self.rho, margin, self.start, offset)))
 
 
 class _Evaluated(torch.autograd.Function):
     """A method of a kernel that returns its result and what ``kernel.backward`` needs."""
 
     @staticmethod
-    def forward(ctx: Any, _scores: Tensor, kernel: PairKernel, method: Any, *arguments: Any) -> Tensor:
+    def forward(ctx: Any, _scores: Tensor, method: Any, *arguments: Any) -> Tensor:
         result: Tensor
         result, ctx.saved = method(*arguments)
-        ctx.kernel, ctx.num_arguments = kernel, len(arguments)
+        ctx.backward_of, ctx.num_others = method.__self__.backward, 1 + len(arguments)
         return result
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        return ctx.kernel.backward(upstream, ctx.saved), None, None, *([None] * ctx.num_arguments)
+        return ctx.backward_of(upstream, ctx.saved), *[None] * ctx.num_others
 
 
 class SoftRanks:
@@ -165,9 +126,8 @@ class SoftRanks:
     def rank(self) -> Tensor:
         """(B, M) rank⁺ + rank⁻, or 1 + Σ_{j ≠ k} σ((s_j − s_k)/τ)."""
         if isinstance(self._step, SupStep):
-            ranks: Tensor = _Evaluated.apply(self._pairs.scores, self._kernel, self._kernel.rank, self._step)
-            return ranks
-        return 1 + self._sums(self._pairs.valid, self._pairs.valid & (self._pairs.levels > 0))
+            return self._evaluated(self._kernel.rank)
+        return 1 + self._evaluated(self._kernel.forward, self._pairs.valid, self._pairs.positives())
 
     def hierarchical_rank(self, table: Tensor) -> Tensor:
         """(B, M) H-rank⁺, for the relevance (B, L+1) of levels; 0 at items that are not positive.
@@ -178,30 +138,26 @@ class SoftRanks:
         if isinstance(self._step, SupStep):
             return self._kernel.shared_relevance(table)  # whose sum includes the term of k itself
         rank = relevance = self._pairs.by_item(table)
-        positives = self._pairs.valid & (self._pairs.levels > 0)
-        heights = table.sort(dim=1).values
+        positives, heights = self._pairs.positives(), table.sort(dim=1).values
         for layer in range(1, heights.shape[1]):
             top = heights[:, layer, None]
             rise = top - heights[:, layer - 1, None]
             members = positives & (relevance >= top) & (rise > 0)
             if members.any():
-                rank = rank + rise * self._sums(members, members)
+                rank = rank + rise * self._evaluated(self._kernel.forward, members, members)
         return rank
 
-    def _sums(self, candidates: Tensor, targets: Tensor) -> Tensor:
-        """The step of s_j − s_k over the candidates j ≠ k, for every target k; 0 elsewhere."""
-        arguments = (candidates, targets, self._step)
-        sums: Tensor = _Evaluated.apply(self._pairs.scores, self._kernel, self._kernel.forward, *arguments)
-        return sums
+    def _evaluated(self, method: Callable[..., tuple[Tensor, Any]], *masks: Tensor) -> Tensor:
+        result: Tensor = _Evaluated.apply(self._pairs.scores, method, *masks, self._step.parameters)
+        return result
 
 
 def h_ap_losses(
     pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid, split_by: SplitBy = "level"
 ) -> LossPerQuery:
     """1 − (1/R)·Σ_{k ∈ Ω⁺} H-rank⁺(k) / rank(k), with R = Σ_{k ∈ Ω⁺} rel(k)."""
-    if split_by == "relevance":
-        pairs, table = _by_relevance(pairs, table)
-    table, ranks = _scaled(pairs, table), SoftRanks(pairs, step)
+    pairs, table = _prepared(pairs, table, split_by)
+    ranks = SoftRanks(pairs, step)
     reached = (ranks.hierarchical_rank(table) / ranks.rank()).sum(dim=1)
     return one_minus(reached, (table * pairs.counts()).sum(dim=1))
 
@@ -217,25 +173,29 @@ def ndcg_losses(
     pairs: ScoredPairs, table: Tensor, step: SupStep | Sigmoid, split_by: SplitBy = "level"
 ) -> LossPerQuery:
     """1 − (1/IDCG)·Σ_{k ∈ Ω⁺} rel(k) / log2(1 + rank(k)), IDCG the same sum for the best ranking."""
-    if split_by == "relevance":
-        pairs, table = _by_relevance(pairs, table)
-    table = _scaled(pairs, table)
+    pairs, table = _prepared(pairs, table, split_by)
     reached = (pairs.by_item(table) / torch.log2(1 + SoftRanks(pairs, step).rank())).sum(dim=1)
     places = torch.arange(1, pairs.scores.shape[1] + 1, dtype=torch.float64, device=table.device)
     ideal = ideal_dcg(table[:, 1:].double(), pairs.counts()[:, 1:], 1 / torch.log2(1 + places))
     return one_minus(reached, ideal.to(reached.dtype))
 
 
-def _by_relevance(pairs: ScoredPairs, table: Tensor) -> tuple[ScoredPairs, Tensor]:
-    """The same pairs with levels renumbered by relevance, query by query, and the table of the new levels.
+def _prepared(pairs: ScoredPairs, table: Tensor, split_by: SplitBy) -> tuple[ScoredPairs, Tensor]:
+    """The pairs, and the table in the type of their scores, 0 at level 0 and 1 at most: its scale does not matter.
 
-    Levels of one relevance become one level; those of relevance 0 become level 0, as level 0 is.
+    To split by relevance, levels are renumbered by it, query by query: those of one relevance become one level, and
+    those of relevance 0 become level 0.
     """
-    relevance = table.clone(memory_format=torch.contiguous_format)
-    relevance[:, 0] = 0
-    ascending = relevance.sort(dim=1).values
-    renumbered = torch.searchsorted(ascending, relevance).to(torch.uint8)
-    return pairs._replace(levels=renumbered.gather(1, pairs.levels.long())), ascending
+    if split_by == "relevance":
+        relevance = table.clone(memory_format=torch.contiguous_format)
+        relevance[:, 0] = 0
+        table = relevance.sort(dim=1).values
+        renumbered = torch.searchsorted(table, relevance).to(torch.uint8)
+        pairs = pairs._replace(levels=renumbered.gather(1, pairs.levels.long()))
+    largest = table.amax(dim=1, keepdim=True)
+    scaled = (table / torch.where(largest > 0, largest, 1)).to(pairs.scores.dtype)
+    scaled[:, 0] = 0
+    return pairs, scaled
 
 
 def ideal_dcg(gains: Tensor, counts: Tensor, discounts: Tensor) -> Tensor:
@@ -251,11 +211,3 @@ def one_minus(reached: Tensor, best: Tensor) -> LossPerQuery:
     """1 − reached/best, for the queries that can reach anything."""
     counted = best > 0
     return LossPerQuery((1 - reached / torch.where(counted, best, 1)) * counted, counted)
-
-
-def _scaled(pairs: ScoredPairs, table: Tensor) -> Tensor:
-    """The table, in the type of the scores, with 0 at level 0 and 1 at most: no objective depends on its scale."""
-    largest = table.amax(dim=1, keepdim=True)
-    scaled = (table / torch.where(largest > 0, largest, 1)).to(pairs.scores.dtype)
-    scaled[:, 0] = 0
-    return scaled

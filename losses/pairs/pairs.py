@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,13 +37,6 @@ from .inputs import (
 from .one_batch import in_full_precision, plain
 
 
-class ToVectors(Protocol):
-    """From embeddings, under the name that messages give them, to the vectors whose inner products are the scores."""
-
-    def __call__(self, embeddings: Any, *, name: str) -> Tensor:
-        """(n, d) float32 or float64 vectors, or an error about what was given."""
-
-
 class ScoredPairs(NamedTuple):
     """B queries compared with M candidates."""
 
@@ -60,6 +53,10 @@ class ScoredPairs(NamedTuple):
     def counts(self) -> Tensor:
         """(B, L+1) valid candidates at each level."""
         return plain(self.kernel_type().counts, self.levels, self.valid, self.num_levels)
+
+    def positives(self) -> Tensor:
+        """(B, M) booleans: the valid candidates of level 1 or finer."""
+        return self.valid & (self.levels > 0)
 
     def table(self, relevance: Callable[[Any], Any]) -> Tensor:
         """(B, L+1) relevance of the levels, from their counts; on a CPU by numpy, whose small operations are faster."""
@@ -125,9 +122,12 @@ def pairs_of(
     *,
     valid: Any = None,
     include_self: bool = False,
-    to_vectors: ToVectors = unit_vectors,
+    to_vectors: Callable[..., Tensor] = unit_vectors,
 ) -> VectorPairs:
-    """What is to be compared, checked; arguments as those of a loss."""
+    """What is to be compared, checked; arguments as those of a loss.
+
+    ``to_vectors(embeddings, name=…)`` makes the vectors whose inner products are the scores.
+    """
     check_references(ref_embeddings, ref_paths)
     within_batch = ref_embeddings is None or ref_embeddings is embeddings
     queries = to_vectors(embeddings, name="embeddings")

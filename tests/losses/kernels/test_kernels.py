@@ -109,7 +109,7 @@ def test_rows_are_sorted_by_falling_score(case: str, dtype: type[np.floating]) -
         scores *= np.finfo(dtype).max / 8
     valid = generator.random(scores.shape) < 0.8
     ranking = SortedRows.empty(scores)
-    sort_rows(np.arange(5), scores, valid, ranking)
+    sort_rows(scores, valid, ranking)
     for row in range(5):
         number = int(ranking.number[row])
         assert sorted(ranking.items[row, :number]) == np.flatnonzero(valid[row]).tolist()
