@@ -56,15 +56,39 @@ class ProxyOptions(TypedDict, total=False):
     initial: str
 
 
-def starting_proxies(count: int, dimensions: int, initial: str) -> nn.Parameter:
-    """Proxies before the first step."""
-    check_choice("initial", initial, Literal["normal", "uniform"])
-    if initial == "normal":
-        return nn.Parameter(torch.randn(count, dimensions))
-    return nn.Parameter(torch.empty(count, dimensions).uniform_(-(dimensions**-0.5), dimensions**-0.5))
+class ProxyLoss(Loss):
+    """A mean over the items of a batch, each compared with learned proxies of classes; references are not used."""
+
+    def __init__(self, num_classes: int, embedding_size: int, *, initial: str, centers: int = 1) -> None:
+        super().__init__()
+        check_integer("num_classes", num_classes)
+        check_integer("embedding_size", embedding_size)
+        check_integer("centers", centers)
+        check_choice("initial", initial, Literal["normal", "uniform"])
+        self.num_classes, self.embedding_size, self.centers = num_classes, embedding_size, centers
+        shape, most = (num_classes * centers, embedding_size), embedding_size**-0.5
+        self.proxies = nn.Parameter(
+            torch.randn(shape) if initial == "normal" else torch.empty(shape).uniform_(-most, most)
+        )
+        self.weights = {type(self).__name__: 1.0}
+
+    def terms(
+        self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None
+    ) -> dict[str, Tensor]:
+        """The one term, under the name of the class; an item without any valid candidate is no query."""
+        del ref_paths  # they are for losses that compare with references
+        vectors = unit_vectors(embeddings)
+        check_size(vectors, self.embedding_size)
+        values = self._item_losses(vectors, path_tensor(paths, vectors))
+        counted = has_candidate(valid, vectors, ref_embeddings)
+        return {type(self).__name__: self._mean(LossPerQuery(torch.where(counted, values, 0), counted))}
+
+    def _item_losses(self, vectors: Tensor, paths: Tensor) -> Tensor:
+        """(B,) of (B, d) unit vectors and their (B, L) paths."""
+        raise NotImplementedError
 
 
-class ProxyDecomposability(Loss):
+class ProxyDecomposability(ProxyLoss):
     r"""L*_DG: cross-entropy over cosine similarities to learned proxies of the finest classes.
 
     .. math:: -\log \frac{\sum_{p \in P_y} \exp(\cos(e, p) / \eta)}{\sum_c \sum_{p \in P_c} \exp(\cos(e, p) / \eta)}
@@ -97,45 +121,21 @@ class ProxyDecomposability(Loss):
         sampled_classes: int | None = None,
         initial: str = "normal",
     ) -> None:
-        super().__init__()
-        check_integer("num_classes", num_classes)
-        check_integer("embedding_size", embedding_size)
-        check_integer("centers", centers)
+        super().__init__(num_classes, embedding_size, initial=initial, centers=centers)
         check_integer("sampled_classes", sampled_classes, or_none=True)
         check_number("eta", eta, above=0)
         if center_temperature is not None:
             check_number("center_temperature", center_temperature, above=0)
-        self.num_classes, self.embedding_size = num_classes, embedding_size
-        self.eta, self.sampled_classes = eta, sampled_classes
-        self.centers, self.center_temperature = centers, center_temperature
-        self.proxies = starting_proxies(num_classes * centers, embedding_size, initial)
-        self.weights = {type(self).__name__: 1.0}
+        self.eta, self.center_temperature, self.sampled_classes = eta, center_temperature, sampled_classes
 
-    def terms(
-        self,
-        embeddings: Any,
-        paths: Any,
-        ref_embeddings: Any = None,
-        ref_paths: Any = None,  # noqa: ARG002
-        *,
-        valid: Any = None,
-    ) -> dict[str, Tensor]:
-        """The one term, under the name of the class; an item without any valid candidate is no query."""
-        vectors = unit_vectors(embeddings)
-        check_size(vectors, self.proxies.shape[1])
-        classes = path_tensor(paths, vectors)[:, -1]
+    def _item_losses(self, vectors: Tensor, paths: Tensor) -> Tensor:
+        classes: Tensor = paths[:, -1]
         check_classes(classes, self.num_classes)
-        smallest, largest = torch.aminmax(self.proxies.detach(), dim=1)
-        extent = largest - smallest.clamp(max=0)  # 0 for a proxy of zeros; not a number where one component is none
-        refuse_rows(
-            ~((extent > 0) | (smallest < 0)) | ~extent.isfinite(), "proxies hold NaN, infinite or zero-norm vectors"
-        )
-        counted = has_candidate(valid, vectors, ref_embeddings)
-        values = self._values(vectors, classes)
-        return {type(self).__name__: self._mean(LossPerQuery(torch.where(counted, values, 0), counted))}
-
-    def _values(self, vectors: Tensor, classes: Tensor) -> Tensor:
         proxies: Tensor = self.proxies
+        smallest, largest = torch.aminmax(proxies.detach(), dim=1)
+        extent = largest - smallest.clamp(max=0)  # 0 for a proxy of zeros; not a number where one component is none
+        bad = ~((extent > 0) | (smallest < 0)) | ~extent.isfinite()
+        refuse_rows(bad, "proxies hold NaN, infinite or zero-norm vectors")
         if self.training and self.sampled_classes is not None and self.sampled_classes < self.num_classes:
             sample, classes = self._sample(classes, self.sampled_classes)
             proxies = proxies.view(self.num_classes, self.centers, -1)[sample].flatten(0, 1)

@@ -11,18 +11,16 @@ from torch.nn import functional as nn_functional
 
 from hiertree.arrays import as_integer_paths
 from hiertree.errors import PathError, ShapeError
-from hiertree.options import check_each, check_integer, check_number, require
+from hiertree.options import check_each, check_number, require
 
-from ..base import Loss
-from ..pairs.blocks import LossPerQuery
-from ..pairs.inputs import check_size, has_candidate, path_tensor, unit_vectors
+from ..pairs.inputs import unit_vectors
 from ..pairs.pairs import cosine
-from ..proxies import starting_proxies
+from ..proxies import ProxyLoss
 
 FINEST_MARGIN, MARGIN_PER_LEVEL = 0.25, 0.1  # 0.45, 0.35, 0.25 for three levels, as in the authors' code
 
 
-class CSL(Loss):
+class CSL(ProxyLoss):
     r"""Composite similarity learning: an item should be nearer to its own proxy than to those of other branches.
 
     .. math:: \sum_{l=1}^{L} \log\left(1 + \sum_{c:\, level(c, y) < l}
@@ -59,34 +57,14 @@ class CSL(Loss):
         scale: float = 32.0,
         initial: str = "normal",
     ) -> None:
-        super().__init__()
-        check_integer("embedding_size", embedding_size)
-        check_number("scale", scale, above=0)
         paths = _by_finest_id(torch.tensor(as_integer_paths(class_paths, name="class_paths")))
+        super().__init__(len(paths), embedding_size, initial=initial)
+        check_number("scale", scale, above=0)
         self.margins, self.scale = _margins(margins, paths.shape[1]), scale
-        self.num_classes, self.embedding_size = len(paths), embedding_size
         self.register_buffer("class_paths", paths, persistent=False)
-        self.proxies = starting_proxies(len(paths), embedding_size, initial)
-        self.weights = {type(self).__name__: 1.0}
 
-    def terms(
-        self,
-        embeddings: Any,
-        paths: Any,
-        ref_embeddings: Any = None,
-        ref_paths: Any = None,  # noqa: ARG002
-        *,
-        valid: Any = None,
-    ) -> dict[str, Tensor]:
-        """The one term, under the name of the class; an item without any valid candidate is no query."""
-        vectors = unit_vectors(embeddings)
-        check_size(vectors, self.proxies.shape[1])
-        own = self._proxies_of(path_tensor(paths, vectors))
-        values = self._values(vectors, own)
-        counted = has_candidate(valid, vectors, ref_embeddings)
-        return {type(self).__name__: self._mean(LossPerQuery(torch.where(counted, values, 0), counted))}
-
-    def _values(self, vectors: Tensor, own: Tensor) -> Tensor:
+    def _item_losses(self, vectors: Tensor, paths: Tensor) -> Tensor:
+        own = self._proxies_of(paths)
         logits = self.scale * cosine(vectors, unit_vectors(self.proxies, name="proxies"))
         ahead = logits - logits.gather(1, own[:, None])
         total = torch.zeros_like(ahead[:, 0])
