@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from hiertree.errors import OptionError
+from hiertree.options import check_integer
 
 from .pairs.blocks import LossPerQuery, in_blocks, in_chunks
 from .pairs.inputs import check_references
@@ -41,15 +42,12 @@ class Loss(nn.Module):
     """From the loss of each query to one number."""
     include_self: bool = False
     """Whether a query is its own candidate."""
+    is_mean_over_queries: bool = True
+    """Whether each term is a mean over queries, each of which depends on its own comparisons only."""
     _shown: tuple[str, ...] = ()  # the options that print(loss) shows
     _num_skipped: Tensor | int = 0  # a tensor after a batch: only reading it waits for the device
     _epoch: int = 0
     _compares_codes: bool = False
-
-    @property
-    def is_mean_over_queries(self) -> bool:
-        """Whether each term is a mean over queries, each of which depends on its own comparisons only."""
-        return True
 
     @property
     def last_num_skipped(self) -> int:
@@ -127,9 +125,10 @@ class PairLoss(Loss):
     _needs_all_scores = False  # at once, which takes the memory of the whole matrix
     _weighs_levels = False  # whether query_losses takes a table of relevance too
 
-    def __init__(self, *, include_self: bool) -> None:
+    def __init__(self, *, include_self: bool, level: int | None = None) -> None:
         super().__init__()
-        self.include_self = include_self
+        check_integer("level", level, or_none=True)
+        self.include_self, self.level = include_self, level
         self.weights = {type(self).__name__: 1.0}
 
     def terms(

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from hiertree.options import check_choice, check_integer, check_number
+from hiertree.options import check_choice, check_number
 
 from .base import PairLoss
 from .pairs.blocks import LossPerQuery
@@ -46,18 +46,13 @@ class PairDecomposability(PairLoss):
         reduction: str = "mean",
         include_self: bool = False,
     ) -> None:
-        super().__init__(include_self=include_self)
+        super().__init__(include_self=include_self, level=level)
         check_choice("reduction", reduction, Literal["mean", "avg_nonzero"])
-        check_integer("level", level, or_none=True)
         check_number("alpha", alpha)
         check_number("beta", beta)
-        self.alpha, self.beta, self.level, self.reduction = alpha, beta, level, reduction
-        self._needs_all_scores = reduction == "avg_nonzero"
-
-    @property
-    def is_mean_over_queries(self) -> bool:
-        """Not where the non-zero terms of the whole batch are counted."""
-        return self.reduction == "mean"
+        self.alpha, self.beta, self.reduction = alpha, beta, reduction
+        self.is_mean_over_queries = reduction == "mean"  # else the non-zero terms of the whole batch are counted
+        self._needs_all_scores = not self.is_mean_over_queries
 
     def of_scores(self, pairs: ScoredPairs) -> Tensor:
         """The loss by the reduction asked for."""
@@ -77,6 +72,6 @@ class PairDecomposability(PairLoss):
     def _terms(self, pairs: ScoredPairs) -> tuple[Tensor, Tensor, Tensor]:
         """How many negatives and positives there are, and [α − s]₊ of the positives, [s − β]₊ of the negatives."""
         binary = pairs.binary(self.level)
-        positive, negative = binary.valid & (binary.levels > 0), binary.valid & (binary.levels == 0)
-        scores = binary.scores
+        positive, scores = binary.positives(), binary.scores
+        negative = binary.valid & ~positive
         return binary.counts(), (self.alpha - scores).relu() * positive, (scores - self.beta).relu() * negative

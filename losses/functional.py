@@ -35,7 +35,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from hiertree.errors import ShapeError
-from hiertree.options import check_number, split_options, with_options_of
+from hiertree.options import check_number, with_options_of
 
 from .baselines.average_precision import blackbox_ap, fast_ap
 from .decomposability import PairDecomposability
@@ -85,8 +85,7 @@ def sup_hap(
     Returns:
         Scalar or (B,), ≥ 0 where H⁻ ≥ H.
     """
-    step, rest = split_options(options, SupStep, loss_of_scores)
-    return loss_of_scores(SupHAP(split_by=split_by, **step), scores, levels, table, **rest)
+    return loss_of_scores(SupHAP, scores, levels, table, split_by=split_by, **options)
 
 
 @with_options_of(SupStep, loss_of_scores)
@@ -100,8 +99,7 @@ def sup_ndcg(
     >>> round(float(sup_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    step, rest = split_options(options, SupStep, loss_of_scores)
-    return loss_of_scores(SupNDCG(split_by=split_by, **step), scores, levels, table, **rest)
+    return loss_of_scores(SupNDCG, scores, levels, table, split_by=split_by, **options)
 
 
 @with_options_of(SupStep, loss_of_scores)
@@ -116,8 +114,7 @@ def sup_ap(
     >>> float(sup_ap(scores, levels, torch.ones(1, 3)))
     0.0
     """
-    step, rest = split_options(options, SupStep, loss_of_scores)
-    return loss_of_scores(SupAP(level=level, **step), scores, levels, table, **rest)
+    return loss_of_scores(SupAP, scores, levels, table, level=level, **options)
 
 
 @with_options_of(loss_of_scores)
@@ -131,7 +128,7 @@ def smooth_hap(
     >>> round(float(smooth_hap(scores, levels, linear(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    return loss_of_scores(SmoothHAP(tau=tau), scores, levels, table, **options)
+    return loss_of_scores(SmoothHAP, scores, levels, table, tau=tau, **options)
 
 
 @with_options_of(loss_of_scores)
@@ -145,7 +142,7 @@ def smooth_ndcg(
     >>> round(float(smooth_ndcg(scores, levels, gain(torch.tensor([[1, 1, 1]])))), 3)
     0.0
     """
-    return loss_of_scores(SmoothNDCG(tau=tau), scores, levels, table, **options)
+    return loss_of_scores(SmoothNDCG, scores, levels, table, tau=tau, **options)
 
 
 @with_options_of(loss_of_scores)
@@ -164,7 +161,7 @@ def smooth_ap(
     >>> round(float(smooth_ap(scores, levels, torch.ones(1, 2))), 3)
     0.0
     """
-    return loss_of_scores(SmoothAP(level=level, tau=tau), scores, levels, table, **options)
+    return loss_of_scores(SmoothAP, scores, levels, table, level=level, tau=tau, **options)
 
 
 def pair_decomposability(
@@ -192,11 +189,10 @@ def pair_decomposability(
     >>> round(float(pair_decomposability(torch.tensor([[0.7, 0.8]]), torch.tensor([[1, 0]]), level=1)), 3)
     0.4
     """
-    loss = PairDecomposability(
-        alpha=alpha, beta=beta, reduction="avg_nonzero" if reduction == "avg_nonzero" else "mean"
-    )
+    of_batch = reduction == "avg_nonzero"
+    loss = PairDecomposability(alpha=alpha, beta=beta, reduction=reduction if of_batch else "mean")
     pairs = binary_pairs(scores, levels, level, valid)
-    return loss.of_scores(pairs) if reduction == "avg_nonzero" else reduced(loss.query_losses(pairs), reduction)
+    return loss.of_scores(pairs) if of_batch else reduced(loss.query_losses(pairs), reduction)
 
 
 def proxy_decomposability(scores: Tensor, classes: Any, *, eta: float = 0.05, reduction: str = "mean") -> Tensor:

@@ -44,7 +44,7 @@ class SupOptions(StepOptions, ScoreOptions, total=False):
 
 
 def loss_of_scores(
-    loss: PairLoss,
+    loss_type: type[PairLoss],
     scores: Any,
     levels: Any,
     table: Any,
@@ -52,8 +52,10 @@ def loss_of_scores(
     valid: Any = None,
     reduction: Reduction = "mean",
     backend: Backend = "auto",
+    **options: Any,
 ) -> Tensor:
-    """Evaluate a loss of given scores, with the relevance of a table, and reduce it."""
+    """Evaluate a loss, made with these options, of given scores, with the relevance of a table, and reduce it."""
+    loss = loss_type(**options)
     pairs, table = checked_pairs(scores, levels, table, valid, backend)
     return reduced(loss.losses_of(pairs, table), reduction)
 

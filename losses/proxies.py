@@ -67,9 +67,8 @@ class ProxyLoss(Loss):
         check_choice("initial", initial, Literal["normal", "uniform"])
         self.num_classes, self.embedding_size, self.centers = num_classes, embedding_size, centers
         shape, most = (num_classes * centers, embedding_size), embedding_size**-0.5
-        self.proxies = nn.Parameter(
-            torch.randn(shape) if initial == "normal" else torch.empty(shape).uniform_(-most, most)
-        )
+        proxies = torch.randn(shape) if initial == "normal" else torch.empty(shape).uniform_(-most, most)
+        self.proxies = nn.Parameter(proxies)
         self.weights = {type(self).__name__: 1.0}
 
     def terms(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from hiertree.errors import ShapeError
-from hiertree.options import check_choice, check_integer, check_number, check_shares, require, with_options_of
+from hiertree.options import check_choice, check_number, check_shares, require, with_options_of
 from hiertree.relevance import gain, hap, weighted_ap
 
 from .base import PairLoss
@@ -20,65 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-class _HAP(PairLoss):
-    _weighs_levels = True
-
-    def __init__(
-        self,
-        step: SupStep | Sigmoid,
-        *,
-        alpha: float,
-        level_weights: tuple[float, ...] | None,
-        include_self: bool,
-        split_by: SplitBy = "level",
-    ) -> None:
-        super().__init__(include_self=include_self)
-        check_number("alpha", alpha, least=0)
-        if level_weights is not None:
-            require(alpha == 1, "alpha", alpha, "its default together with level_weights")
-            level_weights = check_shares("level_weights", level_weights)
-        check_choice("split_by", split_by, SplitBy)
-        self.step, self.alpha, self.level_weights, self.split_by = step, alpha, level_weights, split_by
-        self._shown = ("alpha" if level_weights is None else "level_weights", "step", "include_self")
-
-    def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
-        weights = self.level_weights
-        if weights is not None and len(weights) != pairs.num_levels:
-            raise ShapeError(f"paths of {pairs.num_levels} levels", expected=f"{len(weights)}, as level_weights has")
-        if table is None:
-            relevance = partial(hap, alpha=self.alpha) if weights is None else partial(weighted_ap, weights=weights)
-            table = pairs.table(relevance)
-        return h_ap_losses(pairs, table, self.step, self.split_by)
-
-
-class _NDCG(PairLoss):
-    _shown = ("step", "include_self")
-    _weighs_levels = True
-
-    def __init__(self, step: SupStep | Sigmoid, *, include_self: bool, split_by: SplitBy = "level") -> None:
-        super().__init__(include_self=include_self)
-        check_choice("split_by", split_by, SplitBy)
-        self.step, self.split_by = step, split_by
-
-    def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
-        if table is None:  # a gain does not depend on the counts
-            table = gain(pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1)))
-        return ndcg_losses(pairs, table, self.step, self.split_by)
-
-
-class _AP(PairLoss):
-    _shown = ("level", "step", "include_self")
-
-    def __init__(self, step: SupStep | Sigmoid, *, level: int | None, include_self: bool) -> None:
-        super().__init__(include_self=include_self)
-        check_integer("level", level, or_none=True)
-        self.step, self.level = step, level
-
-    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        return ap_losses(pairs, self.level, self.step)
-
-
-class SupHAP(_HAP):
+class SupHAP(PairLoss):
     r"""Sup-H-AP: an upper bound of 1 − H-AP that can be minimized.
 
     .. math:: 1 - \frac{1}{R} \sum_{k \in \Omega^+} \frac{\text{H-rank}^+(k)}{\text{rank}^+(k) + \text{rank}^-_s(k)}
@@ -104,6 +46,8 @@ class SupHAP(_HAP):
     (True, torch.Size([4, 4]))
     """
 
+    _weighs_levels = True
+
     @with_options_of(SupStep)
     def __init__(
         self,
@@ -114,12 +58,28 @@ class SupHAP(_HAP):
         include_self: bool = False,
         **step: Unpack[StepOptions],
     ) -> None:
-        super().__init__(
-            SupStep(**step), alpha=alpha, level_weights=level_weights, include_self=include_self, split_by=split_by
-        )
+        super().__init__(include_self=include_self)
+        check_number("alpha", alpha, least=0)
+        if level_weights is not None:
+            require(alpha == 1, "alpha", alpha, "its default together with level_weights")
+            level_weights = check_shares("level_weights", level_weights)
+        check_choice("split_by", split_by, SplitBy)
+        self.step: SupStep | Sigmoid = SupStep(**step)
+        self.alpha, self.level_weights, self.split_by = alpha, level_weights, split_by
+        self._shown = ("alpha" if level_weights is None else "level_weights", "step", "include_self")
+
+    def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
+        """1 − (1/R)·Σ_k H-rank⁺(k) / rank(k), a query; a table (B, L+1) may replace the relevance."""
+        weights = self.level_weights
+        if weights is not None and len(weights) != pairs.num_levels:
+            raise ShapeError(f"paths of {pairs.num_levels} levels", expected=f"{len(weights)}, as level_weights has")
+        if table is None:
+            relevance = partial(hap, alpha=self.alpha) if weights is None else partial(weighted_ap, weights=weights)
+            table = pairs.table(relevance)
+        return h_ap_losses(pairs, table, self.step, self.split_by)
 
 
-class SupNDCG(_NDCG):
+class SupNDCG(PairLoss):
     r"""Sup-NDCG: an upper bound of 1 − NDCG that can be minimized, with gains 2^l − 1.
 
     .. math:: 1 - \frac{1}{IDCG} \sum_{k \in \Omega^+} \frac{2^{l_k} - 1}{\log_2(1 + rank^+(k) + rank^-_s(k))}
@@ -131,12 +91,24 @@ class SupNDCG(_NDCG):
     True
     """
 
+    _shown = ("step", "include_self")
+    _weighs_levels = True
+
     @with_options_of(SupStep)
     def __init__(self, *, split_by: SplitBy = "level", include_self: bool = False, **step: Unpack[StepOptions]) -> None:
-        super().__init__(SupStep(**step), include_self=include_self, split_by=split_by)
+        super().__init__(include_self=include_self)
+        check_choice("split_by", split_by, SplitBy)
+        self.step: SupStep | Sigmoid = SupStep(**step)
+        self.split_by = split_by
+
+    def query_losses(self, pairs: ScoredPairs, table: Tensor | None = None) -> LossPerQuery:
+        """1 − DCG / IDCG, a query; a table (B, L+1) may replace the gains."""
+        if table is None:  # a gain does not depend on the counts
+            table = gain(pairs.levels.new_zeros((len(pairs.levels), pairs.num_levels + 1)))
+        return ndcg_losses(pairs, table, self.step, self.split_by)
 
 
-class SupAP(_AP):
+class SupAP(PairLoss):
     r"""Sup-AP: an upper bound of 1 − AP that can be minimized.
 
     .. math:: 1 - \frac{1}{|\Omega^+|} \sum_{k \in \Omega^+} \frac{rank^+(k)}{rank^+(k) + rank^-_s(k)}
@@ -152,12 +124,19 @@ class SupAP(_AP):
     0.0
     """
 
+    _shown = ("level", "step", "include_self")
+
     @with_options_of(SupStep)
     def __init__(self, *, level: int | None = None, include_self: bool = False, **step: Unpack[StepOptions]) -> None:
-        super().__init__(SupStep(**step), level=level, include_self=include_self)
+        super().__init__(level=level, include_self=include_self)
+        self.step: SupStep | Sigmoid = SupStep(**step)
+
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
+        """1 − (1/|Ω⁺|)·Σ_k rank⁺(k) / rank(k), a query."""
+        return ap_losses(pairs, self.level, self.step)
 
 
-class SmoothHAP(_HAP):
+class SmoothHAP(SupHAP):
     """Smooth-H-AP: the objective of :class:`SupHAP` with σ(t/τ) for every step (an ablation, no bound).
 
     >>> import torch
@@ -173,10 +152,11 @@ class SmoothHAP(_HAP):
         tau: float = 0.01,
         include_self: bool = False,
     ) -> None:
-        super().__init__(Sigmoid(tau), alpha=alpha, level_weights=level_weights, include_self=include_self)
+        super().__init__(alpha=alpha, level_weights=level_weights, include_self=include_self)
+        self.step = Sigmoid(tau)
 
 
-class SmoothNDCG(_NDCG):
+class SmoothNDCG(SupNDCG):
     """Smooth-NDCG: the objective of :class:`SupNDCG` with σ(t/τ) for every step (an ablation, no bound).
 
     >>> import torch
@@ -185,10 +165,11 @@ class SmoothNDCG(_NDCG):
     """
 
     def __init__(self, *, tau: float = 0.01, include_self: bool = False) -> None:
-        super().__init__(Sigmoid(tau), include_self=include_self)
+        super().__init__(include_self=include_self)
+        self.step = Sigmoid(tau)
 
 
-class SmoothAP(_AP):
+class SmoothAP(SupAP):
     """Smooth-AP: the objective of :class:`SupAP` with σ(t/τ) for every step. Options as there.
 
     Source: Brown et al., *Smooth-AP: Smoothing the Path Towards Large-Scale Image Retrieval* (ECCV 2020), Eq. 7.
@@ -199,4 +180,5 @@ class SmoothAP(_AP):
     """
 
     def __init__(self, *, level: int | None = None, tau: float = 0.01, include_self: bool = False) -> None:
-        super().__init__(Sigmoid(tau), level=level, include_self=include_self)
+        super().__init__(level=level, include_self=include_self)
+        self.step = Sigmoid(tau)

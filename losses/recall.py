@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from hiertree.options import check_each, check_integer, check_number, require, split_options, with_options_of
+from hiertree.options import check_each, check_integer, check_number, require, with_options_of
 
 from .base import PairLoss
 from .of_scores import ScoreOptions, SupOptions, loss_of_scores
@@ -22,32 +22,7 @@ if TYPE_CHECKING:
 KS = (1, 2, 4, 8, 16)
 
 
-class _Recall(PairLoss):
-    _shown = ("ks", "tau_star", "level", "step")
-
-    def __init__(
-        self, step: SupStep | Sigmoid, *, ks: tuple[int, ...], tau_star: float, level: int | None, include_self: bool
-    ) -> None:
-        super().__init__(include_self=include_self)
-        self.ks = check_each("ks", ks, check_integer, "one integer ≥ 1 or more")
-        check_number("tau_star", tau_star, above=0)
-        check_integer("level", level, or_none=True)
-        self.step, self.tau_star, self.level = step, tau_star, level
-
-    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
-        """1 − mean over k of min(1, Σ_{j ∈ Ω⁺} σ((k − rank(j))/τ*) / min(k, |Ω⁺|)), a query."""
-        binary = pairs.binary(self.level)
-        positive = binary.valid & (binary.levels > 0)
-        num_positives, rank = positive.sum(dim=1), SoftRanks(binary, self.step).rank()
-        recalls = []
-        for k in self.ks:
-            found = (torch.sigmoid((k - rank) / self.tau_star) * positive).sum(dim=1)
-            recalls.append((found / num_positives.clamp(min=1, max=k)).clamp(max=1))
-        counted = num_positives > 0
-        return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * counted, counted)
-
-
-class SupRecall(_Recall):
+class SupRecall(PairLoss):
     r"""Sup-R@k: recall at several k, from ranks that are never too small where a negative stands ahead.
 
     .. math:: 1 - \frac{1}{|K|} \sum_{k \in K} \frac{1}{\min(k, |\Omega^+|)}
@@ -71,6 +46,8 @@ class SupRecall(_Recall):
     0.5
     """
 
+    _shown = ("ks", "tau_star", "level", "step")
+
     @with_options_of(SupStep)
     def __init__(
         self,
@@ -81,10 +58,26 @@ class SupRecall(_Recall):
         include_self: bool = False,
         **step: Unpack[StepOptions],
     ) -> None:
-        super().__init__(SupStep(**step), ks=ks, tau_star=tau_star, level=level, include_self=include_self)
+        super().__init__(level=level, include_self=include_self)
+        self.ks = check_each("ks", ks, check_integer, "one integer ≥ 1 or more")
+        check_number("tau_star", tau_star, above=0)
+        self.step: SupStep | Sigmoid = SupStep(**step)
+        self.tau_star = tau_star
+
+    def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
+        """1 − mean over k of min(1, Σ_{j ∈ Ω⁺} σ((k − rank(j))/τ*) / min(k, |Ω⁺|)), a query."""
+        binary = pairs.binary(self.level)
+        positive = binary.positives()
+        num_positives, rank = positive.sum(dim=1), SoftRanks(binary, self.step).rank()
+        recalls = []
+        for k in self.ks:
+            found = (torch.sigmoid((k - rank) / self.tau_star) * positive).sum(dim=1)
+            recalls.append((found / num_positives.clamp(min=1, max=k)).clamp(max=1))
+        counted = num_positives > 0
+        return LossPerQuery((1 - torch.stack(recalls).mean(dim=0)) * counted, counted)
 
 
-class SmoothRecall(_Recall):
+class SmoothRecall(SupRecall):
     r"""Smooth-R@k, the recall@k surrogate: :class:`SupRecall` with σ(t/τ) for every step. Options as there and below.
 
     Many positives with one score each rank in their middle, so that more of them seem found than k: a recall counts as
@@ -111,13 +104,9 @@ class SmoothRecall(_Recall):
         similarity_mixup: bool = False,
         include_self: bool = False,
     ) -> None:
-        super().__init__(Sigmoid(tau), ks=ks, tau_star=tau_star, level=level, include_self=include_self)
-        self.similarity_mixup = similarity_mixup
-
-    @property
-    def is_mean_over_queries(self) -> bool:
-        """Not where queries are mixed."""
-        return not self.similarity_mixup
+        super().__init__(ks=ks, tau_star=tau_star, level=level, include_self=include_self)
+        self.step, self.similarity_mixup = Sigmoid(tau), similarity_mixup
+        self.is_mean_over_queries = not similarity_mixup
 
     def pairs_of(self, embeddings: Any, paths: Any, ref_embeddings: Any, ref_paths: Any, *, valid: Any) -> VectorPairs:
         """The batch and, with similarity mixup, its virtual images."""
@@ -192,9 +181,7 @@ def sup_recall(
     >>> round(float(sup_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))), 3) > 0.9
     True
     """
-    step, rest = split_options(options, SupStep, loss_of_scores)
-    loss = SupRecall(ks=ks, tau_star=tau_star, level=level, **step)
-    return loss_of_scores(loss, scores, levels, table, **rest)
+    return loss_of_scores(SupRecall, scores, levels, table, ks=ks, tau_star=tau_star, level=level, **options)
 
 
 @with_options_of(loss_of_scores)
@@ -215,5 +202,5 @@ def smooth_recall(
     >>> 0 < float(smooth_recall(scores, levels, torch.ones(1, 2), ks=(1, 2))) < 1
     True
     """
-    loss = SmoothRecall(ks=ks, tau_star=tau_star, level=level, tau=tau)
-    return loss_of_scores(loss, scores, levels, table, **options)
+    own = {"ks": ks, "tau_star": tau_star, "level": level, "tau": tau}
+    return loss_of_scores(SmoothRecall, scores, levels, table, **own, **options)

@@ -25,9 +25,8 @@ class _BinnedAP(PairLoss):
     _shown = ("num_intervals", "level")
 
     def __init__(self, *, num_intervals: int, level: int | None, include_self: bool) -> None:
-        super().__init__(include_self=include_self)
-        check_integer("level", level, or_none=True)
-        self.num_intervals, self.level = num_intervals, level
+        super().__init__(include_self=include_self, level=level)
+        self.num_intervals = num_intervals
 
     def query_losses(self, pairs: ScoredPairs) -> LossPerQuery:
         """1 − (1/|Ω⁺|)·Σ_z h⁺_z·H⁺_z/H_z, with soft counts h of 1 − cosine in bins, H those up to a bin; a query."""
@@ -104,8 +103,8 @@ class BlackboxAP(PairLoss):
     0.5
     """
 
+    is_mean_over_queries = False  # its value is; how far a query's scores are shifted depends on the other queries
     _shown = ("blackbox_lambda", "margin", "level")
-
     _needs_all_scores = True
 
     def __init__(
@@ -116,16 +115,10 @@ class BlackboxAP(PairLoss):
         level: int | None = None,
         include_self: bool = False,
     ) -> None:
-        super().__init__(include_self=include_self)
+        super().__init__(include_self=include_self, level=level)
         check_number("blackbox_lambda", blackbox_lambda, above=0)
         check_number("margin", margin, least=0)
-        check_integer("level", level, or_none=True)
-        self.blackbox_lambda, self.margin, self.level = blackbox_lambda, margin, level
-
-    @property
-    def is_mean_over_queries(self) -> bool:
-        """Its value is; but how far a query's scores are shifted depends on the number of queries."""
-        return False
+        self.blackbox_lambda, self.margin = blackbox_lambda, margin
 
     def losses_of(self, pairs: ScoredPairs, _: Tensor | None = None) -> LossPerQuery:
         """The loss of each query; λ acts on the gradient of the mean over those of them that have a positive."""
@@ -143,7 +136,7 @@ class BlackboxAP(PairLoss):
         query's own loss.
         """
         binary = pairs.binary(self.level)
-        positive = binary.valid & (binary.levels > 0)
+        positive = binary.positives()
         by = torch.zeros_like(binary.scores) if lowered is None else lowered
         moved = torch.where(positive, binary.scores - by, binary.scores + by)
         scores = moved.masked_fill(~binary.valid, -torch.inf)

@@ -50,6 +50,7 @@ class PytorchMetricLearning(Loss):
     [(3, 4)]
     """
 
+    is_mean_over_queries = False  # miners, reducers and regularizers see the whole batch
     _shown = ("level",)
 
     def __init__(
@@ -77,11 +78,6 @@ class PytorchMetricLearning(Loss):
         self.loss = built("losses", loss, {**self._sizes(loss, embedding_size), **loss_options, **parts})
         self.miner = None if miner is None else built("miners", miner, miner_options)
         self.weights = {type(self.loss).__name__: 1.0}
-
-    @property
-    def is_mean_over_queries(self) -> bool:
-        """Miners, reducers and regularizers see the whole batch."""
-        return False
 
     def terms(
         self, embeddings: Any, paths: Any, ref_embeddings: Any = None, ref_paths: Any = None, *, valid: Any = None

@@ -46,6 +46,7 @@ class CrossBatchMemory(Loss):
     (0.0, 3, 0.0)
     """
 
+    is_mean_over_queries = False  # every query enters the memory that others are compared with
     _shown = ("size", "enqueue", "warm_up", "from_epoch", "batch_loss")
 
     embeddings: Tensor
@@ -84,11 +85,6 @@ class CrossBatchMemory(Loss):
         self.register_buffer("paths", torch.zeros(size, num_levels, dtype=torch.int64))
         self.register_buffer("num_enqueued", torch.zeros((), dtype=torch.int64))
         self.register_buffer("num_batches", torch.zeros((), dtype=torch.int64))
-
-    @property
-    def is_mean_over_queries(self) -> bool:
-        """Every query enters the memory that others are compared with."""
-        return False
 
     @property
     def num_remembered(self) -> int:
