@@ -40,7 +40,7 @@ from .landmarks import (
     write_dropped,
     write_kept,
 )
-from .scrape.outcomes import hypernym_rows, outcomes
+from .scrape.outcomes import ScrapeOutcome, hypernym_rows, outcomes
 from .scrape.store import Store
 from .steps import HYPERNYMS, LABELS, REPORT, AnyPath, LabelStep, Settings, StepRecord, option
 
@@ -81,17 +81,17 @@ def clean_landmarks(landmarks: Iterable[Landmark], *, multi: Multi = "drop", unn
     ([('lake',)], ['no label', 'not scraped'])
     """
     CleanSettings(multi=multi, unnamed=unnamed)  # checks them
-    read = list(landmarks)
-    texts = [value.text for landmark in read for value in landmark.values or () if not is_wikimedia_page(value)]
+    read = [(at, [value for value in at.values or () if not is_wikimedia_page(value)]) for at in landmarks]
+    texts = [value.text for _, places in read for value in places]
     spelling = _common_spellings(texts)
     kept: list[KeptLandmark] = []
     dropped: list[DroppedLandmark] = []
-    for landmark in read:
-        labels = _labels(landmark.values or (), spelling)
+    for landmark, places in read:
+        labels = _labels(places, spelling)
         if not labels and unnamed == "keep":
-            labels = {one.text.strip(): one.item_id for one in landmark.values or () if _is_unnamed(one)}
+            labels = {one.text.strip(): one.item_id for one in places if _ITEM_ID.fullmatch(one.text.strip())}
         about = (landmark.landmark_id, landmark.category)
-        if (reason := _reason(landmark, labels, multi)) is None:
+        if (reason := _reason(landmark, places, labels, multi)) is None:
             taken = list(labels.items()) if multi == "all" else list(labels.items())[:1]
             names, item_ids = zip(*taken, strict=True)
             kept.append(KeptLandmark(*about, names, item_ids, origin=landmark.origin))
@@ -106,17 +106,19 @@ def _labels(values: Sequence[InstanceValue], spelling: dict[str, str]) -> dict[s
     """The different labels of a landmark with their Wikidata ids, in the order scraped."""
     labels: dict[str, str] = {}
     for value in values:
-        label = "" if is_wikimedia_page(value) else spelling[value.text]
+        label = spelling[value.text]
         if label and not labels.get(label):
             labels[label] = value.item_id
     return labels
 
 
-def _reason(landmark: Landmark, labels: Mapping[str, str], multi: Multi) -> Reason | None:
+def _reason(
+    landmark: Landmark, places: Sequence[InstanceValue], labels: Mapping[str, str], multi: Multi
+) -> Reason | None:
     if landmark.values is None:
         return "not scraped"
     if not labels:
-        return "Wikimedia page" if any(map(is_wikimedia_page, landmark.values)) else "no label"
+        return "Wikimedia page" if len(places) < len(landmark.values) else "no label"
     return "several labels" if multi == "drop" and len(labels) > 1 else None
 
 
@@ -141,10 +143,6 @@ def _with_cause(origin: Origin, scraped: Sequence[str]) -> Origin:
     if texts and all(map(_ITEM_ID.fullmatch, texts)):
         return origin._replace(reason="only a Wikidata id")
     return origin._replace(reason="no letter") if any(texts) and not any(map(str.isalpha, "".join(texts))) else origin
-
-
-def _is_unnamed(value: InstanceValue) -> bool:
-    return _ITEM_ID.fullmatch(value.text.strip()) is not None and not is_wikimedia_page(value)
 
 
 def _says_nothing(label: str) -> bool:
@@ -224,8 +222,13 @@ def _read_stored(landmarks: AnyPath, store: AnyPath, *, columns: ColumnNames) ->
     """The landmarks of a table with the values that a store has for them; see :func:`read_landmarks`."""
     ids, categories = read_listed(landmarks, columns=columns)
     with Store(store, create=False) as opened:
-        found = {outcome.landmark_id: (outcome.values, outcome.origin) for outcome in outcomes(opened)}
+        found = {outcome.landmark_id: (outcome.values, _origin_of(outcome)) for outcome in outcomes(opened)}
     return join_landmarks(ids, categories, found)
+
+
+def _origin_of(outcome: ScrapeOutcome) -> Origin:
+    waits = outcome.status == "pending" and not outcome.origin.reason
+    return outcome.origin._replace(reason="not asked for yet") if waits else outcome.origin
 
 
 def cleaning_report(cleaned: Cleaned, *, unknown_ids: int) -> dict[str, Any]:

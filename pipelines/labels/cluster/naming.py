@@ -28,6 +28,7 @@ from hiertree.errors import OptionError
 from ..encode.phrases import parse, thesaurus
 
 Counts = Mapping[str, int]  # label → number of landmarks
+Chains = Mapping[str, Sequence[str]]  # label → what stands above it, from the nearest on
 _MAIN, _PROMINENT = 0.55, 0.3
 _STEPS_UP = 2  # further hypernyms say too little
 _NAMED = 3  # clusters in the name of a group that nothing else names
@@ -39,7 +40,7 @@ class _Share:
     of_landmarks: float
 
 
-def propose_names(clusters: Sequence[Counts], *, chains: Mapping[str, Sequence[str]] | None = None) -> list[str]:
+def propose_names(clusters: Sequence[Counts], *, chains: Chains | None = None) -> list[str]:
     """A readable name for each cluster, no two alike; the clusters of most landmarks choose first."""
     heads = [_shares(counts, {label: _nouns(label) for label in counts}) for counts in clusters]
     senses = [_shares(counts, {label: _sense(label, chains or {}) for label in counts}) for counts in clusters]
@@ -55,11 +56,7 @@ def propose_names(clusters: Sequence[Counts], *, chains: Mapping[str, Sequence[s
 
 
 def name_groups(
-    groups: Sequence[Sequence[int]],
-    names: Sequence[str],
-    clusters: Sequence[Counts],
-    *,
-    chains: Mapping[str, Sequence[str]] | None = None,
+    groups: Sequence[Sequence[int]], names: Sequence[str], clusters: Sequence[Counts], *, chains: Chains | None = None
 ) -> list[str]:
     """A name for each group of clusters, no two alike; a single cluster gives its group its name.
 
@@ -134,14 +131,13 @@ def _shares(counts: Counts, nouns_of: Mapping[str, Sequence[str]]) -> dict[str, 
 
 
 def _greatest(clusters: Sequence[Mapping[str, _Share]]) -> dict[str, float]:
-    greatest: dict[str, float] = {}
-    for shares in clusters:
-        for noun, share in shares.items():
-            greatest[noun] = max(share.whole, greatest.get(noun, 0))
+    greatest: defaultdict[str, float] = defaultdict(float)
+    for noun, share in chain.from_iterable(shares.items() for shares in clusters):
+        greatest[noun] = max(share.whole, greatest[noun])
     return greatest
 
 
-def _sense(label: str, chains: Mapping[str, Sequence[str]]) -> list[str]:
+def _sense(label: str, chains: Chains) -> list[str]:
     sense = parse(label).sense
     return [*chains.get(label, ())][:_STEPS_UP] if sense is None else [sense]
 
@@ -166,7 +162,7 @@ def groups_above(
     clusters: Sequence[Counts],
     *,
     levels: int,
-    chains: Mapping[str, Sequence[str]] | None = None,
+    chains: Chains | None = None,
 ) -> list[tuple[str, ...]]:
     """Names of the groups above each cluster, coarse → fine; no two groups of a level are called alike."""
     if levels < 0:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,13 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
         equals ``nmi`` (Rosenberg & Hirschberg 2007); ``purity``, the share of things that are of their group's
         commonest class.
     """
+    import pandas as pd
     from sklearn.metrics import adjusted_rand_score, homogeneity_completeness_v_measure, normalized_mutual_info_score
     from sklearn.metrics.cluster import contingency_matrix
 
     if len(groups) != len(reference) or not groups:
         raise ShapeError(f"{len(groups)} groups for {len(reference)} classes", expected="as many, and at least one")
-    found, true = (_numbers(side) for side in (groups, reference))
+    found, true = (pd.Series(side, dtype=object).factorize()[0] for side in (groups, reference))
     homogeneity, completeness, v_measure = homogeneity_completeness_v_measure(true, found)
     values = {
         "ari": adjusted_rand_score(true, found),
@@ -49,11 +50,6 @@ def agreement(groups: Sequence[Hashable], reference: Sequence[Hashable]) -> dict
         "purity": contingency_matrix(true, found).max(axis=0).sum() / len(found),
     }
     return {name: round(float(value), 4) for name, value in values.items()}
-
-
-def _numbers(names: Sequence[Hashable]) -> list[int]:
-    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    return [number[name] for name in names]
 
 
 def split_reference(spec: str | Path) -> tuple[Path, str]:
@@ -72,10 +68,10 @@ def read_reference(spec: str | Path) -> tuple[str, dict[str, str]]:
     """
     path, column = split_reference(spec)
     table = read_table(path, required=["label", column])
-    votes: dict[str, Counter[str]] = {}
+    votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for label, answer in zip(table["label"], table[column], strict=True):
         if label.strip() and answer.strip():
-            votes.setdefault(normalize_label(label).casefold(), Counter())[answer.strip()] += 1
+            votes[normalize_label(label).casefold()][answer.strip()] += 1
     if not votes:
         raise TableError(f"{path}: no label with a {column}", expected="at least one")
     chosen = {label: min(counts, key=lambda name: (-counts[name], name)) for label, counts in votes.items()}
@@ -128,17 +124,13 @@ def _nearest_pairs(centers: NDArray[np.float32], names: list[str]) -> list[dict[
     one, other = np.triu_indices(len(centers), k=1)
     cosines = (centers @ centers.T)[one, other].astype(np.float64)
     nearest = np.argsort(-cosines, kind="stable")[:_MOST_PAIRS]
-    return [
-        {"clusters": [names[one[pair]], names[other[pair]]], "cosine": round(float(cosines[pair]), 4)}
-        for pair in nearest
-    ]
+    pairs = zip(one[nearest], other[nearest], cosines[nearest].tolist(), strict=True)
+    return [{"clusters": [names[a], names[b]], "cosine": round(cosine, 4)} for a, b, cosine in pairs]
 
 
 def _outliers(labels: tuple[str, ...], similarity: NDArray[np.float64], clusters: list[str]) -> list[dict[str, Any]]:
     low, high = np.quantile(similarity, [0.25, 0.75])
     far = np.flatnonzero(similarity < low - 1.5 * (high - low))
     farthest = far[np.argsort(similarity[far], kind="stable")][:_MOST_OUTLIERS]
-    return [
-        {"label": labels[place], "cluster": clusters[place], "cosine": round(float(similarity[place]), 4)}
-        for place in farthest
-    ]
+    found = ((labels[row], clusters[row], round(float(similarity[row]), 4)) for row in farthest)
+    return [{"label": label, "cluster": cluster, "cosine": cosine} for label, cluster, cosine in found]

@@ -116,9 +116,8 @@ class ClusterStep(LabelStep[Clustered]):
         own |= {"references": [path.name for path in settings.references]}
         own |= {"hypernyms": [path.name for path in self.edges]} if self.edges else {}
         tables = [split_reference(path)[0] for path in settings.references]
-        return StepRecord(
-            COMMAND, {**self.encoder.settings(), **own}, (*self.read_files, *tables, *self.edges), settings.seed
-        )
+        inputs = (*self.read_files, *tables, *self.edges)
+        return StepRecord(COMMAND, {**self.encoder.settings(), **own}, inputs, settings.seed)
 
     def _compute(self) -> Clustered:
         settings, counts = self.settings, label_counts(self.kept)
@@ -145,10 +144,8 @@ class ClusterStep(LabelStep[Clustered]):
 def describe_clustered(found: Clustered) -> str:
     """The clusters, then their quality, and how they agree with each reference."""
     numbers = found.quality
-    lines = [
-        describe_proposal(found.proposal),
-        f"silhouette {numbers['silhouette']:.3f}, inertia {numbers['inertia']:.1f}",
-    ]
+    measured = f"silhouette {numbers['silhouette']:.3f}, inertia {numbers['inertia']:.1f}"
+    lines = [describe_proposal(found.proposal), measured]
     for name, values in numbers["references"].items():
         measures = ", ".join(f"{measure} {values[measure]:.3f}" for measure in ("ari", "nmi", "v_measure", "purity"))
         lines.append(f"{name}: {values['labels']} labels in {values['classes']} classes: {measures}")
@@ -160,9 +157,8 @@ def describe_proposal(proposal: Proposal) -> str:
     doubtful = sum(bool(cluster.doubt) for cluster in proposal.clusters)
     labels = [place for cluster in proposal.clusters for place in cluster.labels]
     doubts = f"{doubtful} clusters and {sum(bool(place.doubt) for place in labels)} labels in doubt"
-    return "\n".join(
-        [f"{len(labels)} labels in {len(proposal.clusters)} clusters; {doubts}", *map(_line, proposal.clusters)]
-    )
+    first = f"{len(labels)} labels in {len(proposal.clusters)} clusters; {doubts}"
+    return "\n".join([first, *map(_line, proposal.clusters)])
 
 
 def _line(cluster: Cluster) -> str:

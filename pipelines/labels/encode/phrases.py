@@ -124,8 +124,5 @@ def _head_noun(words: Sequence[str]) -> str | None:
 
 
 def _noun_ending(words: Sequence[str], end: int) -> str | None:
-    for start in range(max(0, end - _LONGEST_NOUN), end):
-        noun = thesaurus().noun_of.get(" ".join(words[start:end]))
-        if noun is not None:
-            return noun
-    return None
+    endings = (" ".join(words[start:end]) for start in range(max(0, end - _LONGEST_NOUN), end))
+    return next(filter(None, map(thesaurus().noun_of.get, endings)), None)

@@ -116,9 +116,8 @@ def _senses(phrases: Sequence[Phrase], name: dict[str, str]) -> Any:
 def _word_weights(texts: Sequence[str], phrases: Sequence[Phrase]) -> dict[str, float]:
     """The weight of each word; words that are never written in lower case count as proper names."""
     capitalized = {singular(word.casefold()) for text in texts for word in _CAPITALIZED.findall(text)}
-    in_lower_case = {
-        singular(word) for text in texts for word in re.findall(r"[^\W\d_]+", text) if word == word.casefold()
-    }
+    written = {word for text in texts for word in re.findall(r"[^\W\d_]+", text)}
+    in_lower_case = {singular(word) for word in written if word == word.casefold()}
     nouns = {word for noun in thesaurus().noun_of for word in noun.split()}
     little = thesaurus().administrative | (capitalized - in_lower_case - nouns)
     return {word: _LITTLE if word in little else 1.0 for phrase in phrases for word in phrase.words}

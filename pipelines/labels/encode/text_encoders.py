@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,6 @@ from hiertree.io.progress import track
 from hiertree.io.provenance import sha256
 
 from ...clip_model import clip_identity, load_clip
-
-if TYPE_CHECKING:
-    import numpy as np
 
 PROMPT = "A picture of a {label}"
 
@@ -50,11 +47,9 @@ def unit_rows(vectors: NDArray[Any], texts: Sequence[str]) -> NDArray[np.float32
     bad = np.flatnonzero(~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0))
     if len(bad):
         named = ", ".join(f"{texts[row][:40]!r}" for row in bad[:5]) + ", …" * (len(bad) > 5)
-        raise EmbeddingError(
-            f"no direction for {len(bad)} texts: {named}",
-            expected="texts the encoder can read",
-            remedy="correct these labels in the table, or empty their cells",
-        )
+        given = f"no direction for {len(bad)} texts: {named}"
+        remedy = "correct these labels in the table, or empty their cells"
+        raise EmbeddingError(given, expected="texts the encoder can read", remedy=remedy)
     return np.ascontiguousarray(vectors / norms, dtype=np.float32)
 
 
@@ -144,15 +139,11 @@ class ClipEncoder:
         tokenize = open_clip.get_tokenizer(self.model)
 
         def encoded(sentences: list[str]) -> NDArray[np.float64]:
-            starts = range(0, len(sentences), self.batch_size)
+            batches = tokenize(sentences).split(self.batch_size)
+            shown = track(batches, description="texts through CLIP, in batches")
             with torch.inference_mode():
-                batches = [
-                    model.encode_text(
-                        tokenize(sentences[start : start + self.batch_size]).to(self.device), normalize=True
-                    ).cpu()
-                    for start in track(starts, description="texts through CLIP, in batches")
-                ]
-            vectors: NDArray[np.float64] = torch.cat(batches).double().numpy()
+                rows = [model.encode_text(batch.to(self.device), normalize=True).cpu() for batch in shown]
+            vectors: NDArray[np.float64] = torch.cat(rows).double().numpy()
             return vectors
 
         return mean_direction(texts, self.prompts, encoded)
@@ -189,10 +180,8 @@ class SentenceEncoder:
         model = self._load()
 
         def encoded(sentences: list[str]) -> NDArray[np.float64]:
-            vectors = model.encode(
-                sentences, batch_size=self.batch_size, normalize_embeddings=True, show_progress_bar=False
-            )
-            return np.asarray(vectors, dtype=np.float64)
+            quiet = {"normalize_embeddings": True, "show_progress_bar": False}
+            return np.asarray(model.encode(sentences, batch_size=self.batch_size, **quiet), dtype=np.float64)
 
         return mean_direction(texts, self.prompts, encoded)
 
@@ -203,9 +192,7 @@ class SentenceEncoder:
         try:
             return SentenceTransformer(self.model, device=self.device)
         except (OSError, ValueError) as error:
-            raise MissingResourceError(
-                f"the model {self.model!r} could not be loaded ({str(error).splitlines()[0]})",
-                remedy="get it where there is a network and pass its folder",
-            ) from error
+            given = f"the model {self.model!r} could not be loaded ({str(error).splitlines()[0]})"
+            raise MissingResourceError(given, remedy="get it where there is a network and pass its folder") from error
         except (RuntimeError, AssertionError) as error:  # torch without CUDA asserts
             raise DeviceError(f"device={self.device!r}: {error}", expected="a device that is there") from error

@@ -80,7 +80,8 @@ class ImagesStep(LabelStep[ImageList]):
 
     def _compute(self) -> ImageList:
         settings, source = self.settings, _tree_file(self.export)
-        tree, root = _tree(source), settings.images
+        levels, root = H_GLDV2_LEVELS, settings.images
+        tree = LabelTree.from_json(source) if source.suffix == ".json" else LabelTree.from_csv(source, levels=levels)
         found = _files_of(tree, ImageFolder(root, settings.image_table), root=root.resolve())
         kept = [landmark for landmark in tree.leaves if len(found[landmark]) >= settings.min_images]
         if not kept:
@@ -125,12 +126,6 @@ def _tree_file(export: AnyPath) -> Path:
     return tree if tree.is_file() else hierarchical_table(export)
 
 
-def _tree(file: Path) -> LabelTree:
-    if file.suffix == ".json":
-        return LabelTree.from_json(file)
-    return LabelTree.from_csv(file, levels=H_GLDV2_LEVELS)
-
-
 def _files_of(tree: LabelTree, folder: ImageFolder, *, root: Path) -> dict[Hashable, list[str]]:
     """The images of every landmark, relative to their folder."""
     found: dict[Hashable, list[str]] = {}
@@ -152,4 +147,4 @@ def _held_out(paths: NDArray[np.int32], *, share: float, seed: int) -> list[bool
         rows = generator.permutation(members[node])
         before, drawn = round(share * drawn), drawn + len(rows)
         held[rows[: round(share * drawn) - before]] = True
-    return [bool(value) for value in held]
+    return list(map(bool, held))

@@ -10,17 +10,15 @@
 """
 
 from .actions import Approve, Comment, MarkLabels, Merge, Move, Rename, SetAbove, SetKind, Settle, Split
-from .agreement import Agreement, Comparison, cohen_kappa, compare
+from .agreement import cohen_kappa, compare
 from .history import Event, History, Redo, Undo, replay
-from .log_file import Reviewed, replayed, reviewed, reviewed_proposal
+from .log_file import replayed, reviewed, reviewed_proposal
 from .session import Session
-from .state import ReviewCluster, State, initial_state
+from .state import State, initial_state
 
 __all__ = [
-    "Agreement",
     "Approve",
     "Comment",
-    "Comparison",
     "Event",
     "History",
     "MarkLabels",
@@ -28,8 +26,6 @@ __all__ = [
     "Move",
     "Redo",
     "Rename",
-    "ReviewCluster",
-    "Reviewed",
     "Session",
     "SetAbove",
     "SetKind",

@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from hiertree.io.provenance import check_outputs
 from hiertree.io.tables import write_table
 
 from ..label_texts import is_wikimedia_page
-from ..landmarks import InstanceValue, Origin
+from ..landmarks import NO_ORIGIN, InstanceValue, Origin
 from ..steps import AnyPath
 from .facts import (
     FOUND,
@@ -28,51 +28,31 @@ from .facts import (
     Stage,
     is_item_id,
 )
-from .store import LandmarkRow, Store
+from .store import Known, LandmarkRow, Store
 
 Tally: TypeAlias = "Counter[tuple[str, str]]"
 Status: TypeAlias = Literal["labeled", "unlabeled", "failed", "pending"]
 COLUMNS = ("landmark_id", "category", "instance_of", "item_ids", "status", *Origin._fields)
 
 
-class Instance(NamedTuple):
-    """An "instance of" value: its label, or its id where it has none in any language of the fallback."""
-
-    text: str
-    item_id: str
-    language: str
-
-
 @dataclass(frozen=True)
 class ScrapeOutcome:
-    """A landmark and what is known about it; ``redirects`` lists every title gone through."""
+    """A landmark and what is known about it."""
 
     landmark_id: int
     category: str
     status: Status = "pending"
-    reason: str = ""
-    item: str = ""
-    instances: tuple[Instance, ...] = ()
-    redirects: tuple[str, ...] = ()
-    revision: int | None = None
-    modified: str = ""
-    source: str = ""
-    time: int | None = None
+    values: tuple[InstanceValue, ...] | None = None  # its classes: label, or id where there is none; None: not asked
+    origin: Origin = NO_ORIGIN  # where that comes from
 
-    @property
-    def values(self) -> tuple[InstanceValue, ...] | None:
-        """What the landmark is an instance of; None where that could not be asked yet."""
-        known = self.status in ("labeled", "unlabeled")
-        return tuple(InstanceValue(one.text, one.item_id) for one in self.instances) if known else None
+    def because(self, reason: str, status: Status = "unlabeled") -> ScrapeOutcome:
+        """The same with a status and its reason."""
+        values = self.values if status == "failed" else self.values or ()
+        return replace(self, status=status, values=values, origin=self.origin._replace(reason=reason))
 
-    @property
-    def origin(self) -> Origin:
-        """Where the values come from, and why there are none, as texts."""
-        languages = "|".join(instance.language for instance in self.instances)
-        redirects = json.dumps(self.redirects, ensure_ascii=False) if self.redirects else ""
-        revision, time = ("" if number is None else str(number) for number in (self.revision, self.time))
-        reason = self.reason or ("not asked for yet" if self.status == "pending" else "")
-        return Origin(self.item, languages, redirects, revision, self.modified, self.source, time, reason)
+    def told(self, found: Known, **origin: str) -> ScrapeOutcome:
+        """The same with what a fact says about the origin."""
+        return replace(self, origin=self.origin._replace(source=found.source, time=str(found.time), **origin))
 
 
 def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
@@ -83,7 +63,7 @@ def outcomes(store: Store) -> Iterator[ScrapeOutcome]:
 
 def tally(store: Store) -> Tally:
     """Landmarks by status and reason."""
-    return Counter((outcome.status, outcome.reason) for outcome in outcomes(store))
+    return Counter((outcome.status, outcome.origin.reason) for outcome in outcomes(store))
 
 
 def write_instances(store: Store, path: AnyPath) -> None:
@@ -95,8 +75,8 @@ def write_instances(store: Store, path: AnyPath) -> None:
 
 
 def _row(found: ScrapeOutcome) -> tuple[object, ...]:
-    texts = "|".join(instance.text.replace("|", "/") for instance in found.instances)
-    ids = "|".join(instance.item_id for instance in found.instances)
+    texts = "|".join(value.text.replace("|", "/") for value in found.values or ())
+    ids = "|".join(value.item_id for value in found.values or ())
     return (found.landmark_id, found.category, texts, ids.strip("|") and ids, found.status, *found.origin)
 
 
@@ -114,23 +94,23 @@ def _outcome(store: Store, landmark: LandmarkRow) -> ScrapeOutcome:
     """Follow a landmark from its category through its pages to the first that has not moved, or from its item."""
     known = ScrapeOutcome(landmark.landmark_id, landmark.category)
     if landmark.key is None:
-        return replace(known, status="unlabeled", reason=f"malformed category: {landmark.reason}")
+        return known.because(f"malformed category: {landmark.reason}")
     if is_item_id(landmark.key):
         return _of_item(store, known, landmark.key)
-    seen = [landmark.key]
+    seen, way = [landmark.key], list[str]()
     while len(seen) <= MOST_MOVES + 1:
         found = store.known("page", seen[-1])
         if found is None:
             return _unanswered(store, known, "page", seen[-1])
         page: Page = found.fact
-        way = (*known.redirects, *page.redirects, *([page.target] if page.target else []))
-        known = replace(known, item=page.item or "", redirects=way, source=found.source, time=found.time)
+        way += [*page.redirects, *([page.target] if page.target else [])]
+        known = known.told(found, item=page.item or "", redirects=json.dumps(way, ensure_ascii=False) if way else "")
         if page.target is None:
             return _of_page(store, known, page)
         if page.target in seen:
-            return replace(known, status="unlabeled", reason=REDIRECT_LOOP)
+            return known.because(REDIRECT_LOOP)
         seen.append(page.target)
-    return replace(known, status="unlabeled", reason=f"more than {MOST_MOVES} moves")
+    return known.because(f"more than {MOST_MOVES} moves")
 
 
 def _of_page(store: Store, known: ScrapeOutcome, page: Page) -> ScrapeOutcome:
@@ -139,15 +119,14 @@ def _of_page(store: Store, known: ScrapeOutcome, page: Page) -> ScrapeOutcome:
     A page shows what its item's classes are called, with notes, and an id where a class has no English label.
     """
     if page.read is not None:
-        shown = [Instance(text, "", "en") for text, _ in page.read]
         of_item = _of_item(store, known, page.item) if page.item else known
-        if page.item and (of_item.instances or any(is_item_id(one.text) for one in shown)):
+        if page.item and (of_item.values or any(is_item_id(text) for text, _ in page.read)):
             return of_item
-        return _judged(known, shown, page.status)
+        return _judged(known, [(InstanceValue(text), "en") for text, _ in page.read], page.status)
     if page.status == MOVED:
         return _unanswered(store, known, "move", page.key)
     if page.item is None:
-        return replace(known, status="unlabeled", reason="missing page" if page.status == MISSING else page.status)
+        return known.because("missing page" if page.status == MISSING else page.status)
     return _of_item(store, known, page.item)
 
 
@@ -158,42 +137,43 @@ def _of_item(store: Store, known: ScrapeOutcome, key: str) -> ScrapeOutcome:
         if found is None:
             return _unanswered(store, known, "item", key)
         item: Item = found.fact
-        known = replace(known, item=key, revision=item.revision, modified=item.modified or "")
-        known = replace(known, source=found.source, time=found.time)
+        revision = "" if item.revision is None else str(item.revision)
+        known = known.told(found, item=key, revision=revision, modified=item.modified or "")
         if item.status != FOUND:
-            return replace(known, status="unlabeled", reason=f"{item.status} {hop}")
+            return known.because(f"{item.status} {hop}")
         if not item.is_category:
-            return _of_instances(store, known, item.instances)
+            return _of_classes(store, known, item.instances)
         if item.topic is None:
-            return replace(known, status="unlabeled", reason="category without main topic")
+            return known.because("category without main topic")
         key = item.topic
-    return replace(known, status="unlabeled", reason="main topic is a category")
+    return known.because("main topic is a category")
 
 
-def _of_instances(store: Store, known: ScrapeOutcome, values: Sequence[str]) -> ScrapeOutcome:
-    instances = []
-    for value in values:
-        found = store.known("label", value)
+def _of_classes(store: Store, known: ScrapeOutcome, keys: Sequence[str]) -> ScrapeOutcome:
+    named = []
+    for key in keys:
+        found = store.known("label", key)
         if found is None:
-            return _unanswered(store, known, "label", value)
+            return _unanswered(store, known, "label", key)
         if found.fact.missing:
-            known = replace(known, reason=MISSING_CLASS)
-        instances.append(Instance(found.fact.text or value, value, found.fact.language or ""))
-    return _judged(known, instances, "no instance of")
+            known = replace(known, origin=known.origin._replace(reason=MISSING_CLASS))
+        named.append((InstanceValue(found.fact.text or key, key), found.fact.language or ""))
+    return _judged(known, named, "no instance of")
 
 
-def _judged(known: ScrapeOutcome, instances: Sequence[Instance], reason_for_none: str) -> ScrapeOutcome:
-    if not instances:
-        return replace(known, status="unlabeled", reason=reason_for_none)
-    known = replace(known, status="labeled", instances=tuple(instances))
-    if all(map(is_wikimedia_page, known.values or ())):
-        return replace(known, status="unlabeled", reason="Wikimedia page")
-    return known
+def _judged(known: ScrapeOutcome, named: Sequence[tuple[InstanceValue, str]], reason_for_none: str) -> ScrapeOutcome:
+    """With the classes, each with the language of its label."""
+    if not named:
+        return known.because(reason_for_none)
+    values, languages = zip(*named, strict=True)
+    origin = known.origin._replace(languages="|".join(languages))
+    known = replace(known, status="labeled", values=values, origin=origin)
+    return known.because("Wikimedia page") if all(map(is_wikimedia_page, values)) else known
 
 
 def _unanswered(store: Store, known: ScrapeOutcome, stage: Stage, key: str) -> ScrapeOutcome:
     reason = store.failure(stage, key)
-    return known if reason is None else replace(known, status="failed", reason=reason)
+    return known if reason is None else known.because(reason, "failed")
 
 
 def status(store: AnyPath, *, table: AnyPath | None = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from hiertree.errors import OptionError
 
 from ..steps import Settings, option
 
-WIKIMEDIA_HOSTS = ("commons.wikimedia.org", "www.wikidata.org")
+WIKIMEDIA = ("https://commons.wikimedia.org", "https://www.wikidata.org")
 FASTEST = {"api": 300, "html": 1200}  # requests a minute that Wikimedia allows: 5 and 20 a second
 _MAIL = re.compile(r"[^\s@()<>]+@([^\s@()<>]+\.[A-Za-z0-9-]{2,})")
 _PAGE = re.compile(r"https?://([^\s()<>/:]+\.[A-Za-z0-9-]{2,})(?::[0-9]+)?(/[^\s()<>]*)?")
@@ -56,9 +56,8 @@ class ScrapeSettings(Settings):
     def _asks_nobody_else(self) -> ScrapeSettings:
         for name in ("commons_api", "wikidata_api", "commons_site"):
             url = getattr(self, name)
-            if not (is_wikimedia(url) or is_loopback(url)):
-                hosts = " or ".join(f"https://{host}" for host in WIKIMEDIA_HOSTS)
-                raise OptionError(f"{name}={url!r}", expected=f"{hosts}, or a loopback address")
+            if not is_loopback(url) and origin_of(url).removesuffix(":443") not in WIKIMEDIA:
+                raise OptionError(f"{name}={url!r}", expected=f"{' or '.join(WIKIMEDIA)}, or a loopback address")
         return self
 
     @model_validator(mode="after")
@@ -84,11 +83,6 @@ def is_loopback(url: str) -> bool:
         return parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
     except ValueError:
         return False
-
-
-def is_wikimedia(url: str) -> bool:
-    """Whether a URL leads to Commons or Wikidata over https."""
-    return origin_of(url) in {f"https://{host}:443" for host in WIKIMEDIA_HOSTS}
 
 
 def origin_of(url: str) -> str:

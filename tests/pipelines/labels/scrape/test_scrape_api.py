@@ -12,6 +12,7 @@ from wikimedia.world import CommonsPage, entity, recorded, statement
 
 from hiertree.errors import ScrapeError
 from hiertree.pipelines.labels import CleanSettings, ColumnNames, clean_step, read_kept, read_landmarks
+from hiertree.pipelines.labels.landmarks import InstanceValue
 from hiertree.pipelines.labels.scrape.facts import Item, Label, item_fact, label_fact
 from hiertree.pipelines.labels.scrape.outcomes import outcomes, tally
 from hiertree.pipelines.labels.scrape.scraping import read_categories
@@ -72,17 +73,18 @@ def test_every_complication_has_its_outcome(store):
     with Wikimedia(World.numbered(40), pages_an_answer=7) as wikimedia:
         scrape(store, wikimedia, FakeTime())
     found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
-    texts = {key: [instance.text for instance in outcome.instances] for key, outcome in found.items()}
+    texts = {key: [instance.text for instance in outcome.values] for key, outcome in found.items()}
     assert texts[0] == ["kind 0"]
-    assert (texts[1], found[1].redirects) == (["kind 1"], ("Category:New 1",))  # soft
-    assert (texts[2], found[2].redirects) == (["kind 2"], ("Category:New 2",))  # hard
-    assert (texts[5], found[5].item) == (["kind 5"], "Q500005")  # main topic
+    assert (texts[1], found[1].origin.redirects) == (["kind 1"], '["Category:New 1"]')  # soft
+    assert (texts[2], found[2].origin.redirects) == (["kind 2"], '["Category:New 2"]')  # hard
+    assert (texts[5], found[5].origin.item) == (["kind 5"], "Q500005")  # main topic
     assert texts[6] == ["kind 1", "kind 2"]  # a deprecated one left out
     assert texts[7] == ["kind 7"]  # a preferred one alone
     assert texts[9] == ["kind 9"]  # numeric-id alone
-    assert found[10].instances == (("Klamm", "Q90", "de"), ("Q91", "Q91", ""))  # other languages, none
+    assert found[10].values == (InstanceValue("Klamm", "Q90"), InstanceValue("Q91", "Q91"))
+    assert found[10].origin.languages == "de|"  # another language, none
     assert texts[11] == ["kind 11"]  # item redirected
-    reasons = {key: outcome.reason for key, outcome in found.items() if outcome.status != "labeled"}
+    reasons = {key: outcome.origin.reason for key, outcome in found.items() if outcome.status != "labeled"}
     assert reasons == {
         3: "missing page",
         4: "no item",
@@ -91,8 +93,8 @@ def test_every_complication_has_its_outcome(store):
         13: "redirect loop",
         14: "Wikimedia page",
     }
-    assert found[0].revision == 11000
-    assert found[0].modified == "2025-01-01T00:00:00Z"
+    assert found[0].origin.revision == "11000"
+    assert found[0].origin.modified == "2025-01-01T00:00:00Z"
 
 
 def test_hard_redirects_in_a_circle_end(store):
@@ -140,7 +142,10 @@ def test_landmarks_may_be_given_by_their_wikidata_items(store, tmp_path, source)
     with Wikimedia(World.numbered(20)) as wikimedia:
         scrape(store, wikimedia, FakeTime(), source=source)
         assert all("ids" in asked.parameters for asked in wikimedia.asked)
-    found = [(outcome.item, [one.text for one in outcome.instances], outcome.reason) for outcome in outcomes(store)]
+    found = [
+        (outcome.origin.item, [one.text for one in outcome.values], outcome.origin.reason)
+        for outcome in outcomes(store)
+    ]
     assert found == [
         ("Q10000", ["kind 0"], ""),
         ("Q500005", ["kind 5"], ""),  # a category's main topic
@@ -174,7 +179,7 @@ def test_old_facts_are_asked_again_and_replaced(store):
         scrape(store, wikimedia, time, before=int(time.now().timestamp()) - 500)
         assert len(wikimedia.asked) == first + 4
     found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
-    assert found[15].instances[0].text == "renamed"
+    assert found[15].values[0].text == "renamed"
 
 
 def test_a_store_of_another_table_is_refused_untouched(store):
@@ -234,7 +239,7 @@ def test_published_ids_are_found_from_published_urls(shared_data, store):
     with Wikimedia(world) as wikimedia:
         scrape(store, wikimedia, FakeTime())
         assert len(wikimedia.asked) == 5
-    assert {outcome.landmark_id: outcome.item for outcome in outcomes(store)} == {
+    assert {outcome.landmark_id: outcome.origin.item for outcome in outcomes(store)} == {
         landmark.landmark_id: landmark.values[0].text for landmark in read
     }
     assert tally(store) == {("labeled", ""): 52}
@@ -262,8 +267,8 @@ def test_a_class_that_wikidata_does_not_have_settles_and_is_marked(store, source
     found = {outcome.landmark_id: outcome for outcome in outcomes(store)}
     assert not any(outcome.status in ("failed", "pending") for outcome in found.values())
     assert {key: found[key].reason for key in (20, 21, 22)} == dict.fromkeys((20, 21, 22), "missing class")
-    assert [one.text for one in found[20].instances] == ["Q5001"]
-    assert [one.text for one in found[21].instances] == ["Q5002", "kind 1"]
+    assert [one.text for one in found[20].values] == ["Q5001"]
+    assert [one.text for one in found[21].values] == ["Q5002", "kind 1"]
     assert counts["class missing"] == 6  # three classes: what they are called, and what they are subclasses of
     assert counts["class failed"] == again.total() == 0
     assert max(time.slept) < 1  # nothing was asked again

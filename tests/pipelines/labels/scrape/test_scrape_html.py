@@ -147,12 +147,14 @@ def test_one_world_by_api_html_and_dump_gives_one_store(tmp_path, noted):
                 read_dump(tmp_path / "dump.json", store, processes=1)
             scrape(store, wikimedia, FakeTime(), source="html" if source == "html" else "api")
             found[source] = {
-                outcome.landmark_id: (outcome.status, outcome.item, outcome.instances)
+                outcome.landmark_id: (outcome.status, outcome.origin.item, outcome.values)
                 for outcome in outcomes(store)
                 if outcome.status != "unlabeled"
             }
             if source == "html":
-                reasons = {outcome.landmark_id: outcome.reason for outcome in outcomes(store) if outcome.reason}
+                reasons = {
+                    outcome.landmark_id: outcome.origin.reason for outcome in outcomes(store) if outcome.origin.reason
+                }
     assert found["api"] == found["html"] == found["dump"]
     assert len(found["api"]) == 40 - len(reasons)
     assert reasons == {
@@ -173,7 +175,7 @@ def test_washington_costs_a_page_a_landmark_and_one_for_each_move_and_a_few_for_
         assert tally(store)["labeled", ""] == 841
         paths = [asked.path for asked in wikimedia.asked if "ids" not in asked.parameters]
         assert len(wikimedia.asked) - len(paths) <= 30
-        assert all(outcome.instances[0].item_id for outcome in outcomes(store) if outcome.status == "labeled")
+        assert all(outcome.values[0].item_id for outcome in outcomes(store) if outcome.status == "labeled")
     assert len(paths) == 844 + 18
     assert all(path.startswith("/wiki/Category:") for path in paths)
     assert len(set(paths)) == len(paths)

@@ -191,7 +191,7 @@ class Scraping(RuleBasedStateMachine):
 
 
 def seen(outcome: ScrapeOutcome) -> tuple[str, tuple[str, ...]]:
-    return outcome.reason, tuple(instance.text for instance in outcome.instances)
+    return outcome.origin.reason, tuple(value.text for value in outcome.values or ())
 
 
 def without_source(store: Store) -> list[tuple[object, ...]]:
